@@ -20,7 +20,7 @@ COMMANDS = {
 
 TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
 """The commands `agentgym tasks build KIND`, by kind."""
-HARBOR_EXPORT = "agentgym.envs.terminal.exporting.export:export_harbor"
+HARBOR_EXPORT = "agentgym.tasks.exporting.export:export_harbor"
 """Writes tasks as Harbor task folders."""
 
 ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")

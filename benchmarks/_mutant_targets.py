@@ -104,6 +104,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/sql/cells.py": _SQL,
     "envs/sql/grading.py": _SQL,
     "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
+    "envs/sql/swaps.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
     **{f"envs/swe/{name}.py": ("tests/test_swe_grading.py",) for name in ("filtering", "records")},
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},

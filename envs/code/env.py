@@ -15,6 +15,7 @@ from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
+from agentgym.envs.code.exporting import code_folder
 from agentgym.envs.code.grading import Grader
 from agentgym.envs.code.needing import use_of_code
 from agentgym.envs.code.options import FILES, CodeArguments, run_limits, task_source, tool_names, with_cost
@@ -29,6 +30,7 @@ from agentgym.procedural import Wording
 from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
+from agentgym.tasks.exporting import HarborFolder
 from agentgym.tools.sandbox import Result, Sandbox, SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.registry import choose, probe
 from agentgym.toolset import tool
@@ -265,6 +267,10 @@ class CodeEnv(Env):
     def solution(self, task: Task) -> Solution:
         """Run the gold code, test a function on its examples, and submit the answer."""
         return solve(task, self.solution_style, self.tools)
+
+    def harbor_folder(self, task: Task) -> HarborFolder:
+        """Return what a task becomes as a Harbor task folder."""
+        return code_folder(task)
 
     def release(self) -> None:
         """Close the sandbox of the episode."""

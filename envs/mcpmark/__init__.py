@@ -1,5 +1,6 @@
-"""The filesystem tasks of MCPMark: work on the files of a folder, judged by each task's own script."""
+"""Tasks of MCPMark: files of a folder, and PostgreSQL databases."""
 
 from agentgym.envs.mcpmark.env import MCPMarkEnv
+from agentgym.envs.mcpmark.postgres import MCPMarkPostgresEnv
 
-__all__ = ["MCPMarkEnv"]
+__all__ = ["MCPMarkEnv", "MCPMarkPostgresEnv"]

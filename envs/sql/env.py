@@ -6,43 +6,42 @@ Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping
+from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.sql.grading import answer_matches, match, partial, why_wrong
+from agentgym.envs.sql.exporting import sql_folder
 from agentgym.envs.sql.linking import linking
 from agentgym.envs.sql.options import FILES, SQLArguments, at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_up_to_ties
+from agentgym.envs.sql.verdict import GRADING_LIMITS, is_query, verdict_on_rows, verdict_on_value
 from agentgym.errors import BrokenTask, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.procedural import Wording
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import Task, TaskSource
+from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
+from agentgym.tools.database.sqlite.files import serialized
 from agentgym.toolset import tool
 
 ShowSchema = Literal["tools", "prompt"]
 SolutionStyle = Literal["full", "short", "direct"]
-
-GRADING_LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
-"""Bounds on gold and submitted queries: results are compared whole, not as a preview."""
 
 RECALL = Recall()
 """Query results cached in this process."""
 _SCHEMAS: dict[Hashable, tuple[str, Schema]] = {}
 """Schemas cached in this process, as text and as names, by database."""
 
-_QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b", re.IGNORECASE | re.DOTALL)
 _NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
 _PLAIN_PROMPT = "Answer the question about the database. Look at its tables, query it (read-only), then submit."
 _OPENINGS: Mapping[Wording, tuple[str, str]] = {
@@ -218,14 +217,11 @@ class SQLEnv(Env):
         if is_query(answer, self.task.data[ENGINE_KEY]):
             result = self._run_submitted(answer)
             self._last_query = answer
-            solved = match(result, gold, ordered) or (ordered and self._matches_up_to_ties(result, gold))
-            similarity = 1.0 if solved else partial(result, gold, ordered)
-            self._why_wrong = "" if solved else why_wrong(result, gold)
+            verdict = verdict_on_rows(result, gold, ordered, lambda: self._matches_up_to_ties(result, gold))
         else:
-            solved = answer_matches(answer, gold, ordered)
-            similarity = float(solved)
-            self._why_wrong = "" if solved else "another value"
-        self._settle_answer(solved, similarity)
+            verdict = verdict_on_value(answer, gold, ordered)
+        self._why_wrong = verdict.why_wrong
+        self._settle_answer(verdict.solved, verdict.similarity)
         return "Submitted."
 
     def details(self) -> dict[str, Any]:
@@ -244,6 +240,15 @@ class SQLEnv(Env):
                 yield ToolCall("query", {"sql": step})
             yield ToolCall("query", {"sql": gold})
         yield ToolCall("submit", {"answer": gold})
+
+    def harbor_folder(self, task: Task) -> HarborFolder:
+        """Return what a task becomes as a Harbor task folder; only SQLite is part of Python, so only its tasks can."""
+        if task.data[ENGINE_KEY] != "sqlite":
+            raise UsageError(
+                f"task {task.id!r} runs on DuckDB, which is not part of Python; for tasks on SQLite, pass engine=sqlite"
+            )
+        named = "file" not in task.data
+        return sql_folder(task, serialized(database_for(task.data) if named else self._file(task)))
 
     @property
     def database(self) -> Database:
@@ -270,10 +275,14 @@ class SQLEnv(Env):
         engine = task.data[ENGINE_KEY]
         if "file" not in task.data:
             return open_database(database_for(task.data), engine, self._limits), _database_key(task)
+        path = self._file(task)
+        return open_file(path, engine, self._limits), (engine, str(path), path.stat().st_mtime_ns)
+
+    def _file(self, task: Task) -> Path:
+        """Return the database file of a task from a folder."""
         if not isinstance(self.tasks, SpiderTasks):
             raise UsageError(f"task {task.id!r} needs a database file; pass folder=... to SQLEnv")
-        path = self.tasks.database_file(task)
-        return open_file(path, engine, self._limits), (engine, str(path), path.stat().st_mtime_ns)
+        return self.tasks.database_file(task)
 
     def _ask(self, sql: str, limits: QueryLimits) -> QueryResult:
         return RECALL.query(self.database, self._identity, sql, limits)
@@ -311,15 +320,6 @@ class SQLEnv(Env):
             self.reward("linking", linking(self._last_query, gold, engine, self._schema()[1]))
         self.reward(OUTCOME, float(solved))
         self.finish(Reason.SOLVED if solved else Reason.ANSWERED)
-
-
-def is_query(answer: str, engine: str) -> bool:
-    """Whether a submitted answer is a query: it begins with SELECT, WITH or VALUES (in DuckDB also FROM).
-
-    Comments and opening parentheses may come before. Everything else, including quoted text, is a value.
-    """
-    found = _QUERY.match(answer)
-    return found is not None and (found[1].lower() != "from" or engine == "duckdb")
 
 
 def _database_key(task: Task) -> tuple[Any, ...]:

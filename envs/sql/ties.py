@@ -6,17 +6,15 @@ query resolved it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from agentgym.envs.sql.cells import canonical
-from agentgym.envs.sql.grading import match
-from agentgym.tools.database import QueryError, QueryResult
+from agentgym.envs.sql.swaps import match_with_swaps
+from agentgym.tools.database import QueryResult
 
 
 def match_up_to_ties(
@@ -31,10 +29,7 @@ def match_up_to_ties(
         engine: The database engine, `"duckdb"` or `"sqlite"`.
         run: Runs a query on the same database.
     """
-    if len(predicted.rows) != len(gold.rows) or not match(predicted, gold):
-        return False
-    groups = _groups(gold, with_sort_keys(sql, engine), run)
-    return groups is not None and match(_marked(predicted, groups), _marked(gold, groups))
+    return match_with_swaps(predicted, gold, with_sort_keys(sql, engine), run)
 
 
 @lru_cache(maxsize=512)
@@ -54,27 +49,3 @@ def with_sort_keys(sql: str, engine: str) -> str | None:
         refers = isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and not key.table)
         query = query.select((shown.get(key.name.lower(), key) if refers else key).copy())
     return query.sql(dialect=engine)
-
-
-def _groups(gold: QueryResult, keyed_sql: str | None, run: Callable[[str], QueryResult]) -> list[int] | None:
-    """Number the runs of gold rows that tie; `None` if the keyed query returns other rows."""
-    if keyed_sql is None:
-        return None
-    try:
-        keyed = run(keyed_sql)
-    except QueryError:
-        return None
-    width = len(gold.columns)
-    if len(keyed.columns) == width or tuple(row[:width] for row in keyed.rows) != gold.rows:
-        return None
-    keys = [tuple(map(canonical, row[width:])) for row in keyed.rows]
-    groups: list[int] = []
-    for i, key in enumerate(keys):
-        groups.append(0 if i == 0 else groups[-1] + (key != keys[i - 1]))
-    return groups
-
-
-def _marked(result: QueryResult, groups: Sequence[int]) -> QueryResult:
-    """Return `result` with the tie group of each row as an extra column that matches no other."""
-    rows = tuple((f"\0{group}", *row) for group, row in zip(groups, result.rows, strict=True))
-    return replace(result, columns=("", *result.columns), types=("", *result.types), rows=rows)

@@ -14,6 +14,7 @@ from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
+from agentgym.envs.swe.exporting import swe_folder
 from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import FILES, above_zero, run_limits, task_source
 from agentgym.envs.swe.repository import Repository
@@ -28,6 +29,7 @@ from agentgym.envs.swe.workspace import Workspace
 from agentgym.errors import ToolError
 from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskSource
+from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.pytest_folder import require_pytest
 from agentgym.tools.patches import localisation, similarity
@@ -265,6 +267,10 @@ class SWEEnv(Env):
         """View the places that the gold patch changes, edit them, run the tests and submit."""
         repository = repository_of(self.tasks, task, self._sandboxes)
         return solve(repository, full=self.solution_style == "full")
+
+    def harbor_folder(self, task: Task) -> HarborFolder:
+        """Return what a task becomes as a Harbor task folder."""
+        return swe_folder(task, repository_of(self.tasks, task, self._sandboxes))
 
     def release(self) -> None:
         """Close the sandbox of the episode."""

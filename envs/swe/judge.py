@@ -291,6 +291,12 @@ def _compiled(text: str, path: str) -> str:
     return base64.b64encode(marshal.dumps(compile(text, path, "exec", dont_inherit=True))).decode()
 
 
+def load_texts() -> None:
+    """Read what is sent to sandboxes, so that later no file of this package is needed."""
+    for name in ("inside.py", "stand_in.py"):
+        _text_of(name)
+
+
 @cache
 def _text_of(name: str) -> str:
     """Return the text of a module that is sent to the sandbox."""

@@ -3,39 +3,235 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
+from agentgym.env import Env
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
+from agentgym.envs.sql import SQLEnv
+from agentgym.envs.swe import SWEEnv
 from agentgym.envs.terminal import TerminalEnv
-from agentgym.envs.terminal.exporting.export import export_harbor
-from agentgym.envs.terminal.exporting.grader import grader_files
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, assistant
 from agentgym.script import steps
 from agentgym.task import Task
+from agentgym.tasks.exporting import HarborFolder
+from agentgym.tasks.exporting.export import export_harbor
+from agentgym.tasks.exporting.inside.answers import read_files
 from agentgym.tasks.folders import FolderTasks
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import Machine, MachineSpec
 from agentgym.tools.terminal.building import packed, packed_files
+from tests.harbor_folders import IS_ROOT, exported, judge, machine_of, solve
+from tests.swe_cases import CHEATS, FILES, WRONG, write_tasks
 from tests.task_folders import BASE
 
 KINDS = ("function", "fix", "value", "predict")
+needs_image = pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"')
 
 
-def tasks_of(kind: str, number: int = 2) -> list[Task]:
+def code_tasks(kind: str, number: int = 1) -> list[Task]:
     source = CodeEnv(kinds=kind).tasks
     return [source.get("test", index) for index in range(number)]
 
 
-def exported(out: Path, tasks: list[Task]) -> list[Path]:
-    return export_harbor(CodeEnv(), "agentgym/code-v0", tasks, out, BASE or "python:3.12-slim")
+def ordered_task(env: SQLEnv) -> Task:
+    found = (env.tasks.get("test", index) for index in range(50))
+    return next(task for task in found if task.gold["ordered"])
+
+
+def swe_env(folder: Path) -> SWEEnv:
+    return SWEEnv(file=write_tasks(folder), split_by="test")
+
+
+def written(name: str, tmp_path: Path) -> tuple[Env, Task]:
+    """One task of an environment."""
+    if name in KINDS:
+        return CodeEnv(), code_tasks(name)[0]
+    if name == "sql":
+        env = SQLEnv(engine="sqlite")
+        return env, ordered_task(env)
+    (tmp_path / "rows").mkdir()
+    env = swe_env(tmp_path / "rows")
+    return env, env.tasks.get("test", 0)
+
+
+ALL = (*KINDS, "sql", "swe")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_without_any_package_installed_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
+    folder = exported(*written(name, tmp_path), tmp_path / "out")
+    machine_of(folder, tmp_path / "idle")
+    assert judge(folder, tmp_path / "idle")["reward"] == 0.0
+    machine_of(folder, tmp_path / "gold")
+    solve(folder, tmp_path / "gold")
+    assert judge(folder, tmp_path / "gold")["reward"] == 1.0
+
+
+def other_order(gold: str) -> str:
+    return f"SELECT * FROM ({gold}) ORDER BY 1 DESC, 2 DESC"
+
+
+def test_an_answer_about_a_database_is_judged_as_the_environment_does(tmp_path: Path):
+    env = SQLEnv(engine="sqlite", scheme="outcome")
+    task = ordered_task(env)
+    folder = exported(env, task, tmp_path / "out")
+    gold = task.gold["sql"]
+    answers = [gold, f"  -- right\n{gold}", f"SELECT * FROM ({gold}) LIMIT 1", "SELECT 1", "'value'", "SELECT nothing("]
+    for number, answer in enumerate(answers):
+        app = machine_of(folder, tmp_path / str(number))
+        (app / "answer.txt").write_text(answer)
+        there = judge(folder, tmp_path / str(number))
+        env.reset(options={"task": task})
+        here = env.step(assistant("", [ToolCall("submit", {"answer": answer})])).info["rewards"]
+        assert there == {"reward": here.get("outcome", 0.0), "partial": here.get("partial", 0.0)}, answer
+
+
+def cheat_by_link(app: Path, gold: str) -> None:
+    """What it points to would be right: nothing outside of /app counts."""
+    (app.parent / "elsewhere.txt").write_text(gold)
+    (app / "answer.txt").symlink_to(app.parent / "elsewhere.txt")
+
+
+def cheat_by_another_database(app: Path, gold: str) -> None:
+    """The right rows in a table of its own, which only the agent's copy has."""
+    with closing(sqlite3.connect(app / "database.sqlite")) as database:
+        database.execute(f"CREATE TABLE mine AS {gold}")
+        database.commit()
+    (app / "answer.txt").write_text("SELECT * FROM mine")
+
+
+def cheat_by_attaching(app: Path, gold: str) -> None:
+    cheat_by_another_database(app, gold)
+    (app / "answer.txt").write_text(f"ATTACH '{app / 'database.sqlite'}' AS other; SELECT * FROM other.mine")
+
+
+def cheat_by_an_early_reward(app: Path, gold: str) -> None:
+    logs = app.parent / "logs/verifier"
+    logs.mkdir(parents=True)
+    (app.parent / "mine.json").write_text('{"reward": 1}')
+    (logs / "reward.json").symlink_to(app.parent / "mine.json")
+    (logs / "reward.txt").write_text("1")
+    (app / "answer.txt").write_text("SELECT 0")
+
+
+@pytest.mark.parametrize(
+    "cheat", [cheat_by_link, cheat_by_another_database, cheat_by_attaching, cheat_by_an_early_reward]
+)
+def test_cheating_about_a_database_scores_nothing(tmp_path: Path, cheat):
+    env = SQLEnv(engine="sqlite")
+    task = ordered_task(env)
+    folder = exported(env, task, tmp_path / "out")
+    cheat(machine_of(folder, tmp_path / "root"), task.gold["sql"])
+    assert judge(folder, tmp_path / "root")["reward"] == 0.0
+
+
+TAKES_THE_REWARD = """\
+import os, signal, sys
+for place in ("/logs/verifier", os.environ.get("HOME", "")):
+    for name in ("reward.json", "reward.txt"):
+        try:
+            open(os.path.join(place, name), "w").write("1")
+        except OSError:
+            pass
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
+def test_a_submission_neither_ends_its_judge_nor_writes_the_reward(tmp_path: Path):
+    folder = exported(CodeEnv(), code_tasks("function")[0], tmp_path / "out")
+    app = machine_of(folder, tmp_path / "root")
+    (app / "solution.py").write_text(TAKES_THE_REWARD)
+    assert judge(folder, tmp_path / "root")["reward"] == 0.0
+
+
+SWE_CHEATS = {
+    "reports of its own": CHEATS["makereport hook in conftest"](),
+    "ends its judge": FILES | {"textkit/words.py": (TAKES_THE_REWARD + WRONG).encode()},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
+@pytest.mark.parametrize("name", SWE_CHEATS)
+def test_cheating_in_a_repository_scores_nothing(tmp_path: Path, name: str):
+    folder = exported(*written("swe", tmp_path), tmp_path / "out")
+    app = machine_of(folder, tmp_path / "root")
+    for path, content in SWE_CHEATS[name].items():
+        (app / path).parent.mkdir(exist_ok=True)
+        (app / path).write_bytes(content)
+    assert judge(folder, tmp_path / "root")["reward"] == 0.0
+
+
+def test_only_regular_files_of_a_repository_are_read(tmp_path: Path):
+    (tmp_path / "app/inner").mkdir(parents=True)
+    (tmp_path / "app/inner/kept.py").write_text("x = 1\n")
+    (tmp_path / "elsewhere.py").write_text("x = 2\n")
+    (tmp_path / "app/link.py").symlink_to(tmp_path / "elsewhere.py")
+    (tmp_path / "app/folder").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "app/pipe.py")
+    (tmp_path / "app/large.py").write_bytes(b" " * 2000)
+    assert read_files(tmp_path / "app", 1000) == {"inner/kept.py": b"x = 1\n"}
+    assert read_files(tmp_path / "app/folder", 1000) == {}
+
+
+@pytest.mark.parametrize("name", ["function", "fix", "sql", "swe"])
+def test_the_agent_finds_no_test_in_its_image_and_no_gold_in_the_instruction(tmp_path: Path, name: str):
+    _, task = written(name, tmp_path)
+    (tmp_path / "again").mkdir()
+    folder = exported(*written(name, tmp_path / "again"), tmp_path / "out")
+    inside = {path.name for path in (folder / "environment").iterdir()}
+    assert inside - {"Dockerfile"} <= {"solution.py", "database.sqlite", "repository.tar.gz", "pytest.tar.gz"}
+    assert "/tests" not in (folder / "environment/Dockerfile").read_text()
+    hidden = {"function": "code", "fix": "code", "sql": "sql", "swe": "gold_patch"}
+    assert str(task.gold[hidden[name]]) not in (folder / "instruction.md").read_text()
+
+
+def test_the_command_writes_folders_that_we_read(tmp_path: Path):
+    out = tmp_path / "out"
+    words = ["tasks", "export-harbor", "sql", "--out", str(out), "-n", "3", "--set", "engine=sqlite"]
+    ran = CliRunner().invoke(app, words)
+    assert (ran.exit_code, ran.output) == (0, f"Wrote 3 task folders to {out}\n")
+    source = FolderTasks(out, split_by="test")
+    assert source.size("test") == 3
+    assert source.left_out == ()
+    again = CliRunner().invoke(app, words)
+    assert again.exit_code != 0
+
+
+def test_tasks_that_cannot_be_written_are_refused_with_a_reason(tmp_path: Path):
+    with pytest.raises(UsageError, match="has no method harbor_folder"):
+        export_harbor(GuessEnv(), "agentgym/guess-v0", [], tmp_path, "image")
+    env = SQLEnv(engine="duckdb")
+    with pytest.raises(UsageError, match="engine=sqlite"):
+        env.harbor_folder(env.tasks.get("test", 0))
+
+
+class Exporting(GuessEnv):
+    """An environment of a user, with a judge of its own."""
+
+    def harbor_folder(self, task: Task) -> HarborFolder:
+        solve = f"#!/bin/bash\necho {task.gold['number']} > /app/guess.txt\n"
+        return HarborFolder("Write the number to /app/guess.txt.", "tests.interop.guess_judge", solve)
+
+
+def test_an_environment_of_a_user_brings_its_own_judge(tmp_path: Path):
+    env = Exporting()
+    folder = exported(env, env.tasks.get("test", 0), tmp_path / "out")
+    for name, work, reward in (("idle", lambda *_: None, 0.0), ("gold", solve, 1.0)):
+        machine_of(folder, tmp_path / name)
+        work(folder, tmp_path / name)
+        assert judge(folder, tmp_path / name)["reward"] == reward
 
 
 @pytest.fixture(scope="module")
@@ -47,32 +243,23 @@ def machine() -> Iterator[Machine]:
     made.close()
 
 
-def graded(machine: Machine, folder: Path, answer: str) -> dict[str, float]:
-    """Run the tests of a folder as Harbor does, on an answer."""
-    place = json.loads((folder / "tests/task.json").read_text())["answer"]
+def graded(machine: Machine, folder: Path, answer: str, user: str = "0") -> dict[str, float]:
+    """Run the tests of a folder on the agent's own machine, as programs do that know no other verifier."""
+    place = json.loads((folder / "tests/task.json").read_text())["given"]["answer"]
     machine.put(packed_files({place[1:]: answer.encode()}))
     machine.put(packed(folder / "tests", under="tests"))
-    ran = machine.run(["/tests/test.sh"], wall_s=120.0)
+    machine.run(["sh", "-c", "rm -rf /logs && mkdir -p /logs/verifier && chmod 777 /logs/verifier"], wall_s=60.0)
+    ran = machine.run(["/tests/test.sh"], wall_s=120.0, user=user)
     assert ran.exit_code == 0, ran
-    assert machine.read("/tests/task.json", 100) is None
+    assert (machine.read("/tests/task.json", 100_000) is None) == (user == "0")
     return json.loads(machine.read("/logs/verifier/reward.json", 1000) or b"")
-
-
-@pytest.mark.docker
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_gold_scores_1_and_nothing_0_without_any_package_installed(tmp_path: Path, machine: Machine, kind: str):
-    [task] = tasks_of(kind, 1)
-    [folder] = exported(tmp_path / "out", [task])
-    gold = task.gold["code" if kind in ("function", "fix") else "answer"]
-    for name, answer, reward in (("gold", gold, 1.0), ("empty", "", 0.0), ("junk", "def", 0.0)):
-        assert graded(machine, folder, answer)["reward"] == reward, name
 
 
 @pytest.mark.docker
 def test_the_grader_of_a_folder_judges_as_the_environment_does(tmp_path: Path, machine: Machine):
     """Right, half right, crashing, ending the process, keeping state, and the given code that is to be repaired."""
-    [task] = tasks_of("fix", 1)
-    [folder] = exported(tmp_path / "out", [task])
+    [task] = code_tasks("fix")
+    folder = exported(CodeEnv(), task, tmp_path / "out")
     name = task.data["entry_point"]
     head = task.data["signature"].rstrip()
     answers = {
@@ -102,47 +289,23 @@ def _here(task: Task, answer: str) -> float:
         env.close()
 
 
-def test_the_agent_finds_no_test_in_its_image_and_no_gold_in_the_instruction(tmp_path: Path):
-    [folder] = exported(tmp_path, tasks_of("fix", 1))
-    assert sorted(path.name for path in (folder / "environment").iterdir()) == ["Dockerfile", "solution.py"]
-    assert "/tests" not in (folder / "environment/Dockerfile").read_text()
+@pytest.mark.docker
+def test_where_the_container_has_no_root_right_and_wrong_are_told_apart(tmp_path: Path, machine: Machine):
+    [task] = code_tasks("function")
+    folder = exported(CodeEnv(), task, tmp_path / "out")
+    assert graded(machine, folder, task.gold["code"], user="1234")["reward"] == 1.0
+    assert graded(machine, folder, "def", user="1234")["reward"] == 0.0
 
 
-def test_the_grader_needs_only_the_standard_library():
-    from agentgym.envs.terminal.exporting.grader import _imported  # pyright: ignore[reportPrivateUsage]
-
-    files = grader_files()
-    for path, source in files.items():
-        modules = {module.replace(".", "/") for module in _imported(source)}
-        missing = [m for m in modules if f"{m}.py" not in files and f"{m}/__init__.py" not in files]
-        assert missing == [], path
-    third = Counter(word for source in files.values() for word in ("import numpy", "import pydantic") if word in source)
-    assert third == {}
-
-
-def test_the_command_writes_folders_that_we_read(tmp_path: Path):
-    out = tmp_path / "out"
-    words = ["tasks", "export-harbor", "code", "--out", str(out), "-n", "3", "--set", "kinds=value"]
-    ran = CliRunner().invoke(app, words)
-    assert (ran.exit_code, ran.output) == (0, f"Wrote 3 task folders to {out}\n")
-    source = FolderTasks(out, split_by="test")
-    assert source.size("test") == 3
-    assert source.left_out == ()
-    again = CliRunner().invoke(app, words)
-    assert again.exit_code != 0
-
-
-def test_tasks_of_other_environments_are_refused_with_a_reason(tmp_path: Path):
-    with pytest.raises(UsageError, match="cannot be written as Harbor folders"):
-        export_harbor(GuessEnv(), "agentgym/guess-v0", [], tmp_path, "image")
+def terminal(folder: Path) -> TerminalEnv:
+    return TerminalEnv(folder=folder, split_by="test")
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"')
-@pytest.mark.parametrize("kind", KINDS)
-def test_exported_and_imported_the_solution_scores_1_and_nothing_0(tmp_path: Path, kind: str):
-    [folder] = exported(tmp_path, tasks_of(kind, 1))
-    env = TerminalEnv(folder=folder, split_by="test")
+@needs_image
+@pytest.mark.parametrize("name", ALL)
+def test_exported_and_imported_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
+    env = terminal(exported(*written(name, tmp_path), tmp_path / "out"))
     try:
         env.reset(options={"index": 0})
         assert list(steps(env, env.solution(env.task)))[-1].reward == 1.0
@@ -152,16 +315,40 @@ def test_exported_and_imported_the_solution_scores_1_and_nothing_0(tmp_path: Pat
         env.close()
 
 
+ROOT_CHEATS = {
+    "another python": "echo '#!/bin/bash' > /usr/bin/python3 && chmod +x /usr/bin/python3 && "
+    "echo 'mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt' >> /usr/bin/python3",
+    "a program that goes on": "mkdir -p /logs/verifier; "
+    """nohup sh -c 'while :; do echo "{\\"reward\\": 1}" > /logs/verifier/reward.json; sleep 0.01; done' &""",
+    "tests of its own": "mkdir -p /tests && echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh",
+    "a link to the tests": "rm -rf /app/answer.txt && ln -s /tests/task.json /app/answer.txt",
+    "a folder that is a link": "cd / && rm -rf /app && ln -s /tests /app",
+}
+
+
 @pytest.mark.docker
-@pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"')
+@needs_image
+@pytest.mark.parametrize("name", ROOT_CHEATS)
+def test_root_on_the_machine_of_the_agent_cannot_change_the_verdict(tmp_path: Path, name: str):
+    env = terminal(exported(*written("sql", tmp_path), tmp_path / "out"))
+    try:
+        env.reset(options={"index": 0})
+        env.step(assistant("", [ToolCall("bash", {"command": ROOT_CHEATS[name]})]))
+        assert env.step(assistant("", [ToolCall("submit")])).reward == 0.0
+    finally:
+        env.close()
+
+
+@pytest.mark.docker
+@needs_image
 def test_a_submission_cannot_read_the_tests_that_judge_it(tmp_path: Path):
-    [task] = tasks_of("function", 1)
-    [folder] = exported(tmp_path, [task])
+    [task] = code_tasks("function")
+    folder = exported(CodeEnv(), task, tmp_path / "out")
     spy = "import glob, os\nfound = [p for p in glob.glob('/tests/**', recursive=True)]\n"
     spy += "for p in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):\n"
     spy += "    try:\n        found += [p] if b'cases' in open(p, 'rb').read() else []\n    except OSError: pass\n"
     spy += "if [p for p in found if p != '/tests/']: raise RuntimeError\nassert os.getuid() != 0\n"
-    env = TerminalEnv(folder=folder, split_by="test")
+    env = terminal(folder)
     try:
         env.reset(options={"index": 0})
         env.step(assistant("", [ToolCall("write", {"path": "/app/solution.py", "content": spy + task.gold["code"]})]))
@@ -174,9 +361,12 @@ def test_a_submission_cannot_read_the_tests_that_judge_it(tmp_path: Path):
 def test_harbor_itself_reads_the_folders(tmp_path: Path):
     why = "harbor: not in this environment (it needs Python 3.12)"
     harbor = pytest.importorskip("harbor.models.task.task", reason=why)
-    tasks = [task for kind in KINDS for task in tasks_of(kind, 1)]
-    for folder, task in zip(exported(tmp_path, tasks), tasks, strict=True):
+    for name in ALL:
+        (tmp_path / name).mkdir()
+        env, task = written(name, tmp_path / name)
+        folder = exported(env, task, tmp_path / name / "out")
         assert harbor.Task.is_valid_dir(folder)
         read = harbor.Task(folder)
         assert task.prompt.strip() in read.instruction
         assert read.config.environment.network_mode.value == "no-network"
+        assert read.config.verifier.environment_mode.value == "separate"

@@ -15,6 +15,8 @@ from typing import Any
 from agentgym.errors import UsageError
 from agentgym.syntax import parse
 
+CHECKS = "checks"
+"""Key in an instance's `meta`: the checks for `evaluate`."""
 _MAX_BYTES = 2 * 2**20
 _ROOTS = ("", "src/", "lib/")
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

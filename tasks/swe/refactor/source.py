@@ -22,11 +22,10 @@ from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList
 from agentgym.tasks.swe.bundled import REPOSITORIES, repository_files
 from agentgym.tasks.swe.instance import TEST_COMMAND, TEST_TARGETS, Instance, from_task, to_task
 from agentgym.tasks.swe.package import read_package
+from agentgym.tasks.swe.refactor.checks import CHECKS
 from agentgym.tools.patches import diff_trees
 
 SOURCE = "agentgym-refactor"
-CHECKS = "checks"
-"""Key in `meta`: the checks for `evaluate`."""
 DATA = Path(__file__).parent / "data"
 TESTS = DATA / "tests.json"
 _CLOSING = "What the package does must not change otherwise. Tests that need other names are replaced by adapted ones."

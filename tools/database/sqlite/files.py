@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote as quote_path
 
@@ -34,6 +35,12 @@ def build(spec: DatabaseSpec, name: str) -> sqlite3.Connection:
 def open_memory(name: str) -> sqlite3.Connection:
     """Open the memory database `name`, which all connections of the process share without copies."""
     return _connect(f"file:/{name}?vfs=memdb")
+
+
+def serialized(source: DatabaseSpec | Path) -> bytes:
+    """Return a database as the bytes of a database file."""
+    with closing(open_file(source) if isinstance(source, Path) else build(source, f"packing-{source.hash}")) as made:
+        return made.serialize()
 
 
 def _definitions(table: Table) -> list[str]:

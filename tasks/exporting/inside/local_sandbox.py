@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import selectors
@@ -10,21 +11,34 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from random import SystemRandom
 from typing import Any
 
 from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.result import Ended, Result, Usage
+from agentgym.tools.sandbox.spec import SandboxTier
 
-_USER = SystemRandom().randrange(30_000, 60_000)
-"""Of runs, if this runs as root: a user that owns nothing else, so all that it runs may be killed."""
+__all__ = ["Ended", "Result", "Sandbox", "SandboxLimits", "SandboxTier", "Usage"]
+
+_FIRST_USER = SystemRandom().randrange(30_000, 50_000)
+"""Of the first sandbox, if this runs as root; each has its own, so all that it runs may be killed."""
 _MB = 1 << 20
 _REPLY_FD = "AGENTGYM_REPLY_FD"
+_users = itertools.count(_FIRST_USER)
 
 
 class Sandbox:
-    """Runs Python programs. Everything that one starts ends with it."""
+    """A folder in which Python programs run. Everything that one starts ends with it."""
+
+    tier = SandboxTier.RLIMITS
+
+    def __init__(self) -> None:
+        self._user = next(_users)
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.workdir = os.path.realpath(self._folder.name)
+        self._give(self.workdir)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -33,9 +47,20 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """Kill everything that still runs."""
-        if os.geteuid() == 0:
-            subprocess.run(["sh", "-c", "kill -9 -1"], check=False, **_as_user())
+        """Kill everything that still runs, and remove the files."""
+        self._kill_all()
+        self._folder.cleanup()
+
+    def upload(self, tree: Mapping[str, bytes]) -> None:
+        """Write files that belong to the user of the sandbox. Only before anything runs here: links are followed."""
+        for name, content in tree.items():
+            place = os.path.normpath(os.path.join(self.workdir, name))
+            if os.path.commonpath([place, self.workdir]) != self.workdir:
+                raise ValueError(f"{name} is outside of the workspace")
+            self._make_folders(os.path.dirname(place))
+            with open(place, "wb") as file:
+                file.write(content)
+            self._give(place)
 
     def exec(self, *, code: str, stdin: bytes, limits: SandboxLimits | None) -> Result:
         """Run a program and return its reply."""
@@ -43,8 +68,7 @@ class Sandbox:
         reading, writing = os.pipe()
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as given:
-            os.chmod(folder, 0o777)
+        with tempfile.TemporaryFile() as given:
             given.write(stdin)
             given.seek(0)
             process: subprocess.Popen[Any] = subprocess.Popen(
@@ -52,27 +76,41 @@ class Sandbox:
                 stdin=given,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                cwd=folder,
-                env={_REPLY_FD: str(writing), "HOME": folder, "PATH": os.defpath, "PYTHONHASHSEED": "0"},
+                cwd=self.workdir,
+                env={_REPLY_FD: str(writing), "HOME": self.workdir, "PATH": os.defpath, "PYTHONHASHSEED": "0"},
                 pass_fds=(writing,),
                 start_new_session=True,
                 preexec_fn=lambda: _limit(limits),
-                **_as_user(),
+                **self._as_user(),
             )
             os.close(writing)
             reply, in_time = _reply_of(process, reading, began + limits.wall_s, limits.reply_bytes)
             os.close(reading)
             _kill(process)
-            self.close()
+            self._kill_all()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
         ended, code_or_none, number = _ending(process.returncode, in_time)
         usage = Usage(cpu_s=cpu_s)
         return Result(b"", b"", code_or_none, ended, time.monotonic() - began, signal=number, usage=usage, reply=reply)
 
+    def _make_folders(self, folder: str) -> None:
+        if folder != self.workdir and not os.path.isdir(folder):
+            self._make_folders(os.path.dirname(folder))
+            os.mkdir(folder)
+            self._give(folder)
 
-def _as_user() -> dict[str, Any]:
-    return {"user": _USER, "group": _USER, "extra_groups": []} if os.geteuid() == 0 else {}
+    def _give(self, path: str) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, self._user, self._user)
+
+    def _kill_all(self) -> None:
+        if os.geteuid() == 0:
+            subprocess.run(["sh", "-c", "kill -9 -1"], check=False, **self._as_user())
+
+    def _as_user(self) -> dict[str, Any]:
+        ids = {"user": self._user, "group": self._user, "extra_groups": []}
+        return ids if os.geteuid() == 0 else {}
 
 
 def _limit(limits: SandboxLimits) -> None:
@@ -81,6 +119,7 @@ def _limit(limits: SandboxLimits) -> None:
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_AS, limits.memory_mb * _MB),
         (resource.RLIMIT_FSIZE, limits.file_mb * _MB),
+        (resource.RLIMIT_NPROC, limits.processes),
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(what, (bound, bound + (what == resource.RLIMIT_CPU)))

@@ -1,0 +1,37 @@
+"""Judges an exported task of the code environment, where nothing but Python is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agentgym.envs.code.calls import Submission
+from agentgym.envs.code.grading import Grader
+from agentgym.errors import ToolError
+from agentgym.task import Task
+from agentgym.tasks.exporting.inside.answers import read_answer
+from agentgym.tools.sandbox import Sandbox, SandboxLimits
+
+_CALL_S = 4.0
+_MAX_BYTES = 1_000_000
+
+
+def prepare(task: Task, given: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
+    """Return what judges the answer below a root."""
+    # Type checkers see the sandbox that another one stands in for here.
+    grader = Grader(Sandbox, SandboxLimits(), _CALL_S)  # pyright: ignore[reportArgumentType]
+    return lambda root: _judged(grader, task, read_answer(root, given["answer"], _MAX_BYTES))
+
+
+def _judged(grader: Grader, task: Task, answer: str) -> Mapping[str, float]:
+    rewards = {"reward": 0.0}
+    if answer.strip() and task.data["kind"] in ("function", "fix"):
+        submission = Submission(answer, task.data["entry_point"], task.data.get("prelude", ""))
+        verdict = grader.function(task, submission)
+        rewards = {"reward": float(verdict.solved), "hidden": verdict.hidden, "visible": verdict.visible}
+    elif answer.strip():
+        with suppress(ToolError):  # an answer of more characters than a value needs
+            rewards = {"reward": float(grader.value(task, answer).solved)}
+    return rewards

@@ -1,0 +1,219 @@
+"""`MCPMarkPostgresEnv`: the Postgres tasks of MCPMark, on a real server of our own, judged by their own scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.mcpmark.databases import accepts, from_backup, from_script
+from agentgym.envs.mcpmark.looking import details, objects, schemas, shown
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.messages import ToolCall
+from agentgym.rewards import OUTCOME, Channel
+from agentgym.task import Task, TaskSource
+from agentgym.task_files.declaring import Layout, TaskFiles
+from agentgym.tasks.mcpmark import PREPARE, VERIFY, MCPMarkPostgresTasks
+from agentgym.tools.postgres import Server, ServerPool, Session, default_pool
+from agentgym.toolset import tool
+
+FILES = TaskFiles(
+    argument="folder",
+    loader="agentgym.tasks.mcpmark:MCPMarkPostgresTasks",
+    options={
+        "backups": "folder of the databases: CATEGORY.backup or CATEGORY.sql",
+        "split_by": "auto or hash (the content decides), or one split: train, validation, test",
+    },
+    layouts=(
+        Layout(
+            "MCPMark",
+            "tasks/postgres of its repository, and the backups that it downloads",
+            "folder=tasks/postgres --set backups=postgres_state",
+        ),
+    ),
+)
+
+
+class MCPMarkPostgresEnv(Env):
+    """Work on a PostgreSQL database.
+
+    Task: a Postgres task of MCPMark: reports, migrations, indexes, permissions, row security.
+    Tools: those of the MCP server that MCPMark uses (postgres-mcp, unrestricted) which look and change: `list_schemas`,
+        `list_objects`, `get_object_details`, `explain_query`, `execute_sql`. Its advice on indexes and health is not
+        here.
+    Observation: terse text; of a result, the first 200 rows.
+    Reward: `outcome` 1 if the task's own `verify.py` accepts the database.
+    Episode end: a turn without a call, or 100 turns.
+    Needs: PostgreSQL and bubblewrap on this machine, and the extra `[postgres]`.
+    Version history: v0, first version.
+
+    Args:
+        folder: A folder of tasks, such as `tasks/postgres` of MCPMark's repository.
+        backups: The folder of the databases, `CATEGORY.backup` or `CATEGORY.sql`. Without it, only tasks with a
+            `prepare_environment.py` are played.
+        split_by: `"auto"`, `"hash"`, or the one split of all tasks.
+        strict: Refuse a broken task, instead of leaving it out.
+        statement_s: Most seconds that a call may take.
+        allow_weak: Start a server that is not confined where bubblewrap does not work.
+        tasks: A custom task source, instead of a folder.
+        kwargs: Arguments of `agentgym.Env`.
+    """
+
+    channels = {OUTCOME: Channel("1 if the task's own script accepts the database")}
+    files = FILES
+    system_prompt = (
+        "You work on a PostgreSQL database with the tools, as its superuser. When you are done, answer in plain text "
+        "without a call: that ends the episode, and a script checks the database."
+    )
+    max_turns = 100
+    max_concurrent = 16
+
+    harmless_arguments = Env.harmless_arguments | {"split_by", "strict", "statement_s"}
+
+    def __init__(
+        self,
+        *,
+        folder: str | Path | None = None,
+        backups: str | Path | None = None,
+        split_by: str | None = None,
+        strict: bool = False,
+        statement_s: float = 60.0,
+        allow_weak: bool = False,
+        tasks: TaskSource | None = None,
+        **kwargs: Any,
+    ):
+        for module in ("psycopg", "psycopg2"):
+            require(module, "postgres")
+        choices = {"folder": folder, "backups": backups, "split_by": split_by, "strict": strict}
+        super().__init__(tasks=FILES.source(tasks, choices), **kwargs)
+        if not statement_s > 0:
+            raise UsageError(f"statement_s must be above 0, not {statement_s!r}")
+        self._statement_s, self._allow_weak = statement_s, allow_weak
+        self._server: Server | None = None
+        self._session: Session | None = None
+        self._database = ""
+        self._verdict: bool | None = None
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Raise `UsageError`: the tasks are folders."""
+        raise UsageError("this environment has no tasks of its own; pass folder=...")
+
+    def start(self, task: Task) -> str:
+        """Make the database of the episode."""
+        self.release()
+        self._verdict, self._database = None, ""
+        source, self._server = self._source, self._pool.lend()
+        backup = source.backup(task)
+        if backup is not None:
+            self._database = from_backup(self._server, backup)
+        else:
+            self._database = from_script(self._server, source.folder(task) / PREPARE)
+        self._session = Session(self._server, self._database)
+        return task.prompt
+
+    @tool
+    def list_schemas(self) -> str:
+        """List all schemas in the database."""
+        return schemas(self._opened)
+
+    @tool
+    def list_objects(self, schema_name: str, object_type: str = "table") -> str:
+        """List objects in a schema.
+
+        Args:
+            schema_name: The schema.
+            object_type: 'table', 'view', 'sequence', or 'extension'.
+        """
+        return objects(self._opened, schema_name, object_type)
+
+    @tool
+    def get_object_details(self, schema_name: str, object_name: str, object_type: str = "table") -> str:
+        """Show detailed information about a database object.
+
+        Args:
+            schema_name: The schema.
+            object_name: The object.
+            object_type: 'table', 'view', 'sequence', or 'extension'.
+        """
+        return details(self._opened, schema_name, object_name, object_type)
+
+    @tool(max_chars=20_000)
+    def explain_query(self, sql: str, analyze: bool = False) -> str:
+        """Show the execution plan for a SQL query, with cost estimates.
+
+        Args:
+            sql: The query.
+            analyze: Run the query, and show what it really took.
+        """
+        return shown(self._opened.run(f"EXPLAIN {'(ANALYZE) ' if analyze else ''}{sql}", self._statement_s))
+
+    @tool(max_chars=40_000)
+    def execute_sql(self, sql: str) -> str:
+        """Execute any SQL. Settings and transactions last from call to call.
+
+        Args:
+            sql: One or several statements; the result of the last one is shown.
+        """
+        return shown(self._opened.run(sql, self._statement_s))
+
+    def respond(self, text: str) -> str:
+        """End the episode: the work is done."""
+        self.finish(Reason.SOLVED if self._accepted() else Reason.ANSWERED)
+        return "Thank you."
+
+    def grade(self) -> Mapping[str, float]:
+        """Return what the task's script says, and remove the database."""
+        accepted = self._accepted()
+        self.release()
+        return {OUTCOME: float(accepted)}
+
+    def solution(self, task: Task) -> Solution:
+        """Run the task's `ground_truth.sql`, if it has one."""
+        if "solution" not in task.gold:
+            raise UsageError(f"task {task.id!r} has no solution of its own (ground_truth.sql)")
+        yield ToolCall("execute_sql", {"sql": task.gold["solution"]})
+        yield "Done."
+
+    def release(self) -> None:
+        """Remove the database, and give the server back."""
+        server, session = self._server, self._session
+        self._server = self._session = None
+        if session is not None:
+            session.close()
+        if server is not None:
+            try:
+                if self._database:
+                    server.drop_database(self._database)
+            except InfrastructureError:
+                server.close()
+            self._pool.give_back(server)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_server": None, "_session": None}
+
+    @property
+    def _source(self) -> MCPMarkPostgresTasks:
+        if not isinstance(self.tasks, MCPMarkPostgresTasks):
+            raise UsageError("the scripts of the tasks are unknown; pass folder=...")
+        return self.tasks
+
+    @property
+    def _pool(self) -> ServerPool:
+        return default_pool(allow_weak=self._allow_weak)
+
+    @property
+    def _opened(self) -> Session:
+        assert self._session is not None
+        return self._session
+
+    def _accepted(self) -> bool:
+        """Return whether the task's script accepts the database; it runs once, when the agent's connection is closed."""
+        if self._verdict is None:
+            assert self._server is not None
+            self._opened.close()
+            self._verdict = accepts(self._server, self._database, self._source.folder(self.task) / VERIFY)
+        return self._verdict

@@ -1,0 +1,31 @@
+"""Tasks of the SQL environment as Harbor task folders: a SQLite file, and an answer in another file."""
+
+from __future__ import annotations
+
+from agentgym.envs.sql.ties import with_sort_keys
+from agentgym.task import Task
+from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document
+
+_DATABASE, _ANSWER = "database.sqlite", f"{ANSWERS}/answer.txt"
+_HOW = f"""The database is the SQLite file {ANSWERS}/{_DATABASE}; Python's module sqlite3 reads it. The order of rows
+counts only if the question asks for one. Write your answer to {_ANSWER}: one SELECT statement whose result is the
+answer, with just the columns that are asked for, or the value itself."""
+
+
+def sql_folder(task: Task, database: bytes) -> HarborFolder:
+    """Return what a task of the SQL environment becomes.
+
+    Args:
+        task: The task, whose engine is SQLite.
+        database: Its database, as the bytes of a file.
+    """
+    gold = task.gold["sql"]
+    return HarborFolder(
+        instruction=f"{task.prompt.rstrip()}\n\n{_HOW}",
+        judge="agentgym.envs.sql.judging_exported",
+        given={"answer": _ANSWER, "keyed": with_sort_keys(gold, "sqlite") if task.gold["ordered"] else None},
+        dockerfile=f"COPY {_DATABASE} {ANSWERS}/{_DATABASE}\n",
+        context={_DATABASE: database},
+        tests={_DATABASE: database},
+        solve=f"#!/bin/bash\n{here_document(_ANSWER, gold)}",
+    )

@@ -1,1 +1,0 @@
-"""Tasks of other environments, written as Harbor task folders."""

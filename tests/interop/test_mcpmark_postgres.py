@@ -1,0 +1,244 @@
+"""MCPMark's Postgres tasks: a real server, a database of its own for each episode, their own scripts as judges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.cli import app
+from agentgym.engine.steps import StepResult
+from agentgym.envs.mcpmark import MCPMarkPostgresEnv
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.script import steps
+from agentgym.tasks.mcpmark import MCPMarkPostgresTasks
+from tests.postgres_tasks import SUMMARY, VERIFY_SUMMARY, need_postgres, write_task, write_tasks
+
+pytestmark = pytest.mark.postgres
+need_postgres()
+
+LATE, READER = "mcpmark/easy/library/late_summary", "mcpmark/easy/security/reader"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_tasks(tmp_path_factory.mktemp("mcpmark"))
+
+
+def made(folders: tuple[Path, Path], task: str = LATE) -> MCPMarkPostgresEnv:
+    env = MCPMarkPostgresEnv(folder=folders[0], backups=folders[1], split_by="test")
+    env.reset(options={"task": env.tasks.find(task)})
+    return env
+
+
+@pytest.fixture
+def env(folders: tuple[Path, Path]) -> Iterator[MCPMarkPostgresEnv]:
+    env = made(folders)
+    yield env
+    env.close()
+
+
+def do(env: MCPMarkPostgresEnv, name: str, /, **arguments: Any) -> str:
+    return text_of(env.step(assistant("", [ToolCall(name, arguments)])).observation[0])
+
+
+def sql(env: MCPMarkPostgresEnv, text: str) -> str:
+    return do(env, "execute_sql", sql=text)
+
+
+def done(env: MCPMarkPostgresEnv) -> StepResult:
+    return env.step(assistant("Done."))
+
+
+def test_right_work_is_worth_1_and_wrong_and_none_0(env: MCPMarkPostgresEnv):
+    assert sql(env, SUMMARY) == "SELECT 3"
+    ended = done(env)
+    assert (ended.reward, ended.info["ending"]) == (1.0, "solved")
+    for statement in ("SELECT 1", f"{SUMMARY} HAVING name <> 'Ada'"):
+        env.reset(options={"task": env.tasks.find(LATE)})
+        assert "Error" not in sql(env, statement)
+        ended = done(env)
+        assert (ended.reward, ended.info["ending"]) == (0.0, "answered")
+
+
+def test_a_task_is_prepared_by_its_own_script_and_solved_by_its_own_solution(env: MCPMarkPostgresEnv):
+    task = env.tasks.find(READER)
+    env.reset(options={"task": task})
+    assert done(env).reward == 0.0
+    # Twice: roles belong to the whole server, and must not be there again.
+    for _ in range(2):
+        env.reset(options={"task": task})
+        assert list(steps(env, env.solution(task)))[-1].reward == 1.0
+    with pytest.raises(UsageError, match=r"ground_truth\.sql"):
+        list(env.solution(env.tasks.find(LATE)))
+
+
+def test_work_without_an_end_is_judged_when_the_turns_are_over(folders: tuple[Path, Path]):
+    env = MCPMarkPostgresEnv(folder=folders[0], backups=folders[1], split_by="test", max_turns=1)
+    env.reset(options={"task": env.tasks.find(LATE)})
+    ended = env.step(assistant("", [ToolCall("execute_sql", {"sql": SUMMARY})]))
+    env.close()
+    assert (ended.truncated, ended.reward) == (True, 1.0)
+
+
+def test_what_a_database_holds_is_shown(env: MCPMarkPostgresEnv):
+    assert "public (owner " in do(env, "list_schemas")
+    assert do(env, "list_objects", schema_name="public") == "loans\nmembers"
+    assert do(env, "list_objects", schema_name="public", object_type="view") == "late"
+    assert do(env, "list_objects", schema_name="none") == "There is no table in none."
+    assert do(env, "list_objects", schema_name="public", object_type="extension") == "plpgsql"
+    shown = do(env, "get_object_details", schema_name="public", object_name="loans")
+    for part in ("days integer not null", "PRIMARY KEY (id)", "FOREIGN KEY (member) REFERENCES", "loans_by_member"):
+        assert part in shown
+    sequence = {"schema_name": "public", "object_name": "loans_id_seq", "object_type": "sequence"}
+    assert do(env, "get_object_details", **sequence) == "loans_id_seq: integer, starts at 1, increment 1"
+    assert "Seq Scan on members" in do(env, "explain_query", sql="SELECT * FROM members")
+    assert "actual time" in do(env, "explain_query", sql="SELECT * FROM members", analyze=True)
+
+
+def test_results_are_bounded_and_mistakes_are_told(env: MCPMarkPostgresEnv):
+    assert sql(env, "SELECT name, NULL AS n FROM members ORDER BY 1 LIMIT 1") == "name | n\nAda | NULL"
+    assert sql(env, "SELECT * FROM members WHERE false") == "id | name\n(no rows)"
+    assert sql(env, "SELECT 1 AS one; SELECT 2 AS two") == "two\n2"
+    many = sql(env, "SELECT * FROM generate_series(1, 5000)").splitlines()
+    assert (len(many), many[-1]) == (202, "(5000 rows; the first 200 are shown)")
+    assert len(sql(env, "SELECT repeat('x', 3000000)")) < 50_000
+    assert 'syntax error at or near "SELEC"' in sql(env, "SELEC 1")
+    assert "There is no table or view public.x" in do(env, "get_object_details", schema_name="public", object_name="x")
+    for statement in ("COPY members TO STDOUT", "COPY members FROM STDIN"):
+        assert "not possible here" in sql(env, statement)
+    assert "empty" in sql(env, " ")
+    assert "`object_type`" in do(env, "list_objects", schema_name="public", object_type="index")
+
+
+def test_a_statement_that_takes_too_long_is_stopped_and_the_connection_stays(folders: tuple[Path, Path]):
+    env = MCPMarkPostgresEnv(folder=folders[0], backups=folders[1], split_by="test", statement_s=1.0)
+    env.reset(options={"task": env.tasks.find(LATE)})
+    sql(env, "SET application_name = 'mine'")
+    assert "took more than 1 s" in sql(env, "SELECT pg_sleep(100)")
+    assert sql(env, "SHOW application_name") == "application_name\nmine"
+    env.close()
+
+
+def test_a_transaction_lasts_from_call_to_call_and_counts_only_if_it_is_committed(env: MCPMarkPostgresEnv):
+    sql(env, "BEGIN")
+    sql(env, SUMMARY)
+    assert "3" in sql(env, "SELECT count(*) FROM summary")
+    assert done(env).reward == 0.0
+
+
+def test_a_connection_that_the_model_ends_is_its_own_doing(env: MCPMarkPostgresEnv):
+    assert "another one" in sql(env, "SELECT pg_terminate_backend(pg_backend_pid())")
+    sql(env, SUMMARY)
+    assert done(env).reward == 1.0
+
+
+def test_the_superuser_runs_no_program_and_sees_no_file_of_this_machine(env: MCPMarkPostgresEnv, tmp_path: Path):
+    (tmp_path / "secret").write_text("secret")
+    assert "could not execute" in sql(env, "COPY members TO PROGRAM 'cat'")
+    assert "No such file" in sql(env, f"SELECT pg_read_file('{tmp_path}/secret')")
+    assert "Read-only" in sql(env, "COPY members TO '/usr/share/x'")
+    for folder in ("/home", "/root", "/work", "/var"):
+        assert "No such file" in sql(env, f"SELECT pg_ls_dir('{folder}')"), folder
+
+
+def test_episodes_share_neither_tables_nor_roles_nor_settings(folders: tuple[Path, Path]):
+    one, two = made(folders), made(folders)
+    try:
+        for env in (one, two):
+            assert "Error" not in sql(env, "CREATE ROLE same; CREATE TABLE mine (x int); DROP VIEW late")
+            assert "Error" not in sql(env, "ALTER ROLE postgres SET search_path = nowhere")
+            assert "Error" not in sql(env, "ALTER SYSTEM SET work_mem = '1MB'")
+        one.reset(options={"task": one.tasks.find(LATE)})
+        assert do(one, "list_objects", schema_name="public") == "loans\nmembers"
+        assert sql(one, "SELECT count(*) FROM pg_roles WHERE rolname = 'same'") == "count\n0"
+        assert "public" in sql(one, "SHOW search_path")
+        assert sql(one, "SELECT count(*) FROM pg_database WHERE datname LIKE 'mcpmark%'") == "count\n1"
+    finally:
+        one.close()
+        two.close()
+
+
+def server_of(env: MCPMarkPostgresEnv) -> Any:
+    return env._server  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_server_that_ends_is_an_infrastructure_error_and_no_reward(env: MCPMarkPostgresEnv):
+    sql(env, SUMMARY)
+    server_of(env).close()
+    with pytest.raises(InfrastructureError, match="ended in an episode"):
+        sql(env, "SELECT 1")
+    env.reset(options={"task": env.tasks.find(LATE)})
+    sql(env, SUMMARY)
+    server_of(env).close()
+    with pytest.raises(InfrastructureError, match="server"):
+        done(env)
+    env.reset(options={"task": env.tasks.find(LATE)})
+    sql(env, SUMMARY)
+    assert done(env).reward == 1.0
+
+
+def test_scripts_that_cannot_run_are_infrastructure_errors(tmp_path: Path):
+    ends = "import os\nos.kill(os.getpid(), 9)\n"
+    for number, verify in enumerate(("import no_such_module\n", ends)):
+        folder = write_task(tmp_path / str(number), "t", verify=verify, prepare_environment_py="pass")
+        env = MCPMarkPostgresEnv(folder=folder, split_by="test")
+        env.reset(options={"index": 0})
+        with pytest.raises(InfrastructureError, match="cannot run here"):
+            done(env)
+        env.close()
+    folder = write_task(tmp_path / "p", "t", verify=VERIFY_SUMMARY, prepare_environment_py="raise SystemExit('broken')")
+    env = MCPMarkPostgresEnv(folder=folder, split_by="test")
+    with pytest.raises(InfrastructureError, match="broken"):
+        env.reset(options={"index": 0})
+    env.close()
+
+
+def test_a_backup_that_cannot_be_restored_is_an_infrastructure_error(tmp_path: Path):
+    for ending in ("sql", "backup"):
+        backups = tmp_path / ending
+        backups.mkdir()
+        (backups / f"library.{ending}").write_text("no backup")
+        folder = write_task(tmp_path / f"of-{ending}", "t", verify=VERIFY_SUMMARY)
+        env = MCPMarkPostgresEnv(folder=folder, backups=backups, split_by="test")
+        with pytest.raises(InfrastructureError, match="cannot be restored"):
+            env.reset(options={"index": 0})
+        env.close()
+
+
+def test_tasks_without_a_database_or_for_another_service_are_left_out(tmp_path: Path):
+    write_task(tmp_path, "here", verify=VERIFY_SUMMARY, prepare_environment_py="pass")
+    write_task(tmp_path, "nowhere", verify=VERIFY_SUMMARY)
+    write_task(tmp_path, "files", verify=VERIFY_SUMMARY, meta='{"mcp": ["filesystem"]}')
+    source = MCPMarkPostgresTasks(tmp_path / "tasks", split_by="test")
+    assert source.size("test") == 1
+    told = " ".join(one.reason for one in source.left_out)
+    assert "no library.backup" in told
+    assert "only postgres is supported here" in told
+
+
+def test_it_is_listed_with_what_it_plays():
+    from typer.testing import CliRunner
+
+    shown = CliRunner().invoke(app, ["tasks", "sources", "mcpmark-postgres"])
+    assert "backups=postgres_state" in shown.output.replace("\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "AGENTGYM_TEST_MCPMARK" not in os.environ,
+    reason="AGENTGYM_TEST_MCPMARK names no clone of MCPMark's repository",
+)
+def test_tasks_of_the_real_repository_are_solved_by_their_own_solutions():
+    env = MCPMarkPostgresEnv(folder=Path(os.environ["AGENTGYM_TEST_MCPMARK"]) / "tasks/postgres", split_by="test")
+    for name in ("rls_business_access", "user_permission_audit"):
+        task = env.tasks.find(f"mcpmark/standard/security/{name}")
+        env.reset(options={"task": task})
+        assert done(env).reward == 0.0
+        env.reset(options={"task": task})
+        assert list(steps(env, env.solution(task)))[-1].reward == 1.0
+    env.close()

@@ -1,0 +1,127 @@
+"""PostgreSQL servers of our own: found, confined, lent to one user at a time, and gone when nobody needs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.postgres import Server, ServerPool, confining
+from agentgym.tools.postgres.programs import FOLDER, find_programs
+from tests.postgres_tasks import need_postgres
+from tests.waiting import eventually, is_running
+
+pytestmark = pytest.mark.postgres
+need_postgres()
+
+
+@pytest.fixture
+def pool() -> Iterator[ServerPool]:
+    made = ServerPool()
+    yield made
+    made.close()
+
+
+def test_a_server_is_lent_again_only_if_it_is_as_it_was(pool: ServerPool):
+    one = pool.lend()
+    one.create_database("mine")
+    one.drop_database("mine")
+    pool.give_back(one)
+    assert pool.lend() is one
+    for change in (
+        "CREATE ROLE somebody",
+        "ALTER ROLE postgres SET work_mem = '1MB'",
+        "CREATE DATABASE left_there",
+        "GRANT pg_read_all_data TO pg_monitor",
+        "ALTER DATABASE template1 ALLOW_CONNECTIONS false",
+    ):
+        one.run(change)
+        pool.give_back(one)
+        another = pool.lend()
+        assert another is not one, change
+        assert not one.folder.exists()
+        one = another
+    pool.give_back(one)
+
+
+def test_a_database_kept_for_copies_that_somebody_opened_is_not_lent_again(pool: ServerPool):
+    one = pool.lend()
+    one.create_database("kept_a")
+    one.run("ALTER DATABASE kept_a ALLOW_CONNECTIONS false")
+    pool.give_back(one)
+    assert pool.lend() is one
+    one.run("ALTER DATABASE kept_a ALLOW_CONNECTIONS true")
+    pool.give_back(one)
+    assert not one.folder.exists()
+
+
+def test_two_users_have_two_servers(pool: ServerPool):
+    one, two = pool.lend(), pool.lend()
+    assert one.folder != two.folder
+    pool.give_back(one)
+    pool.give_back(two)
+
+
+def test_a_server_that_ended_is_replaced(pool: ServerPool):
+    one = pool.lend()
+    pool.give_back(one)
+    one.close()
+    two = pool.lend()
+    assert two is not one
+    assert two.run("SELECT 1") == [(1,)]
+    pool.give_back(two)
+    with pytest.raises(InfrastructureError, match="fails"):
+        one.run("SELECT 1")
+
+
+STARTS = """
+import sys, time
+from agentgym.tools.postgres import Server
+
+server = Server.start()
+print(server.folder, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_server_ends_with_the_process_that_started_it():
+    child = subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    folder = child.stdout.readline().strip()
+    assert is_running(folder)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert eventually(lambda: not is_running(folder))
+
+
+def test_an_unconfined_server_is_only_started_on_request(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(confining, "_why_not", lambda: "it is not to be")
+    with pytest.raises(UsageError, match="allow_weak=true"):
+        Server.start()
+    server = Server.start(allow_weak=True)
+    assert not server.confined
+    [(user,)] = server.run("SELECT current_setting('is_superuser')")
+    assert user == "on"
+    server.close()
+    assert not server.folder.exists()
+    assert not is_running(str(server.folder))
+
+
+def test_nobody_else_reaches_a_server(pool: ServerPool):
+    server = pool.lend()
+    assert server.run("SHOW listen_addresses") == [("",)]
+    assert os.stat(server.folder).st_mode & 0o077 == 0
+    pool.give_back(server)
+
+
+def test_missing_programs_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with pytest.raises(UsageError, match="PostgreSQL is not installed"):
+        find_programs()
