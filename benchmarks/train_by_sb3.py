@@ -22,6 +22,8 @@ from benchmarks._guessing import HIGHEST, arguments
 from benchmarks._report import Claim, write
 
 ENVS, STEPS_PER_UPDATE = 8, 128
+LEARNING_RATE, ENTROPY = 2e-3, 0.01
+"""With those of Stable-Baselines3 (3e-4, 0.0), a reward of 0.5 takes thirty updates instead of ten."""
 
 
 def guessing() -> DiscreteCalls:
@@ -63,7 +65,15 @@ def trained(updates: int, seed: int) -> list[float]:
 
     envs = make_vec_env(guessing, n_envs=ENVS, seed=seed)
     model = PPO(
-        "MlpPolicy", envs, n_steps=STEPS_PER_UPDATE, batch_size=256, seed=seed, device="cpu", stats_window_size=300
+        "MlpPolicy",
+        envs,
+        learning_rate=LEARNING_RATE,
+        ent_coef=ENTROPY,
+        n_steps=STEPS_PER_UPDATE,
+        batch_size=256,
+        seed=seed,
+        device="cpu",
+        stats_window_size=300,
     )
     model.learn(updates * ENVS * STEPS_PER_UPDATE, callback=Curve())
     envs.close()
@@ -73,7 +83,7 @@ def trained(updates: int, seed: int) -> list[float]:
 def main() -> None:
     """Train with several seeds, and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)
