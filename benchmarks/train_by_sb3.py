@@ -8,42 +8,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
-from agentgym.envs.guess import GuessEnv
-from agentgym.interop.discrete import DiscreteCalls
-from agentgym.messages import Message, ToolCall, calls_of, text_of
-from benchmarks._guessing import HIGHEST, arguments
+from benchmarks._guessing import guessing
 from benchmarks._report import Claim, write
 
 ENVS, STEPS_PER_UPDATE = 8, 128
-
-
-def guessing() -> DiscreteCalls:
-    """Return `guess` with the easy tasks of training, for a trainer of numbers."""
-    calls = [ToolCall("guess", {"number": number}) for number in range(1, HIGHEST + 1)]
-    bounds = spaces.Box(0.0, 1.0, (2 * HIGHEST,), np.float32)
-    return DiscreteCalls(lambda: GuessEnv(dialect="native", **arguments()), calls, seen, bounds)
-
-
-def seen(messages: Sequence[Message]) -> Any:
-    """Return the lowest and the highest number that the answers leave, each as one of ten flags."""
-    low, high, guessed = 1, HIGHEST, 0
-    for message in messages[1:]:
-        if message.get("role") == "assistant":
-            guessed = calls_of(message)[0].arguments["number"]
-        elif "higher" in text_of(message):
-            low = max(low, guessed + 1)
-        elif "lower" in text_of(message):
-            high = min(high, guessed - 1)
-    flags = np.zeros(2 * HIGHEST, np.float32)
-    flags[[min(low, HIGHEST) - 1, HIGHEST + max(high, 1) - 1]] = 1.0
-    return flags
+LEARNING_RATE, ENTROPY = 2e-3, 0.01
+"""With those of Stable-Baselines3 (3e-4, 0.0), a reward of 0.5 takes thirty updates instead of ten."""
 
 
 def trained(updates: int, seed: int) -> list[float]:
@@ -63,7 +37,15 @@ def trained(updates: int, seed: int) -> list[float]:
 
     envs = make_vec_env(guessing, n_envs=ENVS, seed=seed)
     model = PPO(
-        "MlpPolicy", envs, n_steps=STEPS_PER_UPDATE, batch_size=256, seed=seed, device="cpu", stats_window_size=300
+        "MlpPolicy",
+        envs,
+        learning_rate=LEARNING_RATE,
+        ent_coef=ENTROPY,
+        n_steps=STEPS_PER_UPDATE,
+        batch_size=256,
+        seed=seed,
+        device="cpu",
+        stats_window_size=300,
     )
     model.learn(updates * ENVS * STEPS_PER_UPDATE, callback=Curve())
     envs.close()
@@ -73,7 +55,7 @@ def trained(updates: int, seed: int) -> list[float]:
 def main() -> None:
     """Train with several seeds, and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)

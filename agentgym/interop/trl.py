@@ -190,10 +190,13 @@ def episode_of(environment: Any) -> CalledEpisode:
 
 
 def unless_failed(reward: Callable[..., list[float | None]]) -> Callable[..., list[float | None]]:
-    """Decorate a further reward function, so that it leaves out failed episodes too."""
+    """Decorate a further reward function, so that it sees ended episodes, and leaves out failed ones too."""
 
     @wraps(reward)
     def without(*args: Any, environments: list[Any], **columns: Any) -> list[float | None]:
+        # TRL asks the environments last, but only grading ends an episode that the policy left, and may fail.
+        for environment in environments:
+            environment.get_reward()
         rewards = reward(*args, environments=environments, **columns)
         failed = [episode_of(environment).has_failed for environment in environments]
         return [None if left_out else value for value, left_out in zip(rewards, failed, strict=True)]

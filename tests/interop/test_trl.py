@@ -76,6 +76,11 @@ class ShakyEnv(Env):
         self.finish(Reason.SOLVED)
         return "done"
 
+    def grade(self) -> None:
+        if type(self).breaks:
+            type(self).breaks -= 1
+            raise InfrastructureError("the grader broke")
+
     def release(self) -> None:
         type(self).open_now -= self._is_open
         self._is_open = False
@@ -189,6 +194,24 @@ def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shak
     environment.done()
     assert environment.get_reward() == 1.0
     assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [5.0]
+
+
+def test_further_reward_functions_see_how_an_episode_ended_though_trl_asks_them_first(shaky: type[ShakyEnv]):
+    def ended(environments: list[Any], **_: Any) -> list[float | None]:
+        return [float(episode_of(environment).ending == "gave_up") for environment in environments]
+
+    environment = begun()
+    environment.add()
+    assert unless_failed(ended)(environments=[environment]) == [1.0]
+    assert environment.get_reward() == 0.0
+
+
+def test_further_reward_functions_leave_out_an_episode_whose_grading_fails(shaky: type[ShakyEnv]):
+    environment = begun(attempts=1)
+    environment.add()
+    shaky.breaks = 1
+    assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [None]
+    assert environment.get_reward() is None
 
 
 def test_an_episode_that_cannot_begin_has_no_reward():
