@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.errors import UsageError
+from agentgym.errors import UsageError, require
 from agentgym.settings import name_of, parse_settings, read_value
 from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
 
@@ -16,7 +16,7 @@ Usage: agentgym train [--recipe NAME|FILE.yaml] [--SETTING VALUE ...] [--set ENV
 
 Train a policy with trajectory-level GRPO.
 
-  agentgym train --env sql                          a tiny model learns to query databases
+  agentgym train --env sql                           a tiny model learns to query databases
   agentgym train --env sql --credit turn --steps 30  every setting is a flag
   agentgym train --env sql --set difficulty=2        arguments of the environment
   agentgym train --env sql --set folder=DIR          tasks from files (see: agentgym tasks sources)
@@ -39,6 +39,7 @@ def main(words: Sequence[str]) -> None:
     if "show-config" in wants:
         print_plain(describe(config))
         return
+    require("torch", "train")
     from agentgym.trainers.train import train
 
     train(config)
@@ -57,6 +58,9 @@ def parse(words: Sequence[str]) -> tuple[str | None, dict[str, Any], set[str]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if word == "-h":
+            wants.add("help")
+            continue
         if not word.startswith("--"):
             raise UsageError(f"unexpected {word!r}; write settings as --steps 30. See: agentgym train --help")
         name, equals, value = word.removeprefix("--").partition("=")

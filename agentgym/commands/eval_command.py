@@ -30,15 +30,14 @@ def eval_(
         typer.Option(
             help="scripted, random, silent, human (you), tiny, a checkpoint's folder or name, vllm:MODEL (sampled with "
             "vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory; "
-            "may be repeated, to compare several.",
-            show_default="scripted",
+            "may be repeated, to compare several; by default scripted.",
         ),
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
     ] = None,
     attempts: Annotated[
-        int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.", show_default="1")
+        int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; by default 1.")
     ] = None,
     limit: Annotated[
         int | None,
@@ -55,7 +54,7 @@ def eval_(
     ] = False,
     seed: Seed = 0,
     temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.", show_default="1.0")
+        float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; by default 1.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -63,7 +62,7 @@ def eval_(
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
     max_new_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum sampled tokens per turn.", show_default="512")
+        int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; by default 512.")
     ] = None,
     endpoint: Annotated[
         list[str] | None,
@@ -154,7 +153,14 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
 
 def _is_enough(success: float | None, given: Mapping[str, Any]) -> bool:
     """Whether something was played, and enough of it was solved."""
-    return success is not None and success >= given.get("fail_under", 0.0)
+    least = given.get("fail_under", 0.0)
+    if success is not None and success < least:
+        _say_too_low(f"success is {100 * success:.1f} %", least)
+    return success is not None and success >= least
+
+
+def _say_too_low(what: str, least: float) -> None:
+    typer.secho(f"{what}: --fail-under asks for {100 * least:g} %", err=True, fg="red")
 
 
 def _play(given: Mapping[str, Any]) -> bool:
@@ -280,7 +286,10 @@ def _report_suites(request: SuitesRequest, given: Mapping[str, Any]) -> bool:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_report(report, console())
-    return not report.broken and not report.under(given.get("fail_under", 0.0))
+    least = given.get("fail_under", 0.0)
+    if report.under(least):
+        _say_too_low("the success of a policy in an entry is too low", least)
+    return not report.broken and not report.under(least)
 
 
 def _rescore(given: Mapping[str, Any]) -> bool:

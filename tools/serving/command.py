@@ -12,7 +12,7 @@ import typer
 from agentgym.commands.common_options import Settings
 from agentgym.errors import UsageError, require
 
-serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True)
+serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True, add_completion=False)
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -79,7 +79,7 @@ def sandbox(
 
 @serve_app.command("env")
 def env(
-    envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Ids such as 'sql', or module:Class.")],
+    envs: Annotated[list[str], typer.Argument(metavar="ENV", help="Ids such as 'sql', or module:Class.")],
     settings: Settings = None,
     host: Annotated[str, typer.Option(help="The address to listen on; the default is local to this machine.")] = (
         "127.0.0.1"
