@@ -321,7 +321,10 @@ def replay(
 
 @app.command()
 def gateway(
-    policy: Annotated[str, typer.Option(help="The model: tiny, a checkpoint's folder or name, vllm:MODEL, ...")],
+    policy: Annotated[
+        str,
+        typer.Option(help="The model: tiny (with --env), a checkpoint's folder or name, a GGUF file, or vllm:MODEL."),
+    ],
     env: Annotated[str | None, typer.Option(help="The environment that the tiny model was made for.")] = None,
     settings: Settings = None,
     dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,

@@ -240,6 +240,7 @@ def test_a_broken_guarantee_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch):
         (["tasks", "build", "swe", "--from", ".", "--out", "/dev/null/x"], "cannot write to the folder"),
         (["new", "2fast"], "'2fast' cannot be a module's name; use a letter, then"),
         (["eval", "--env", "receipt"], "a class of your own is named module:Class"),
+        (["check", "agentgym.interop.gym:GymEnv"], "cannot be made without id: pass --set id=VALUE"),
         (["eval", "--env", "guess", "--policy", "vllm:mine"], "vLLM finds no model 'mine': give a folder"),
         (["index", "search", "nowhere", "words"], "build one with: agentgym index build"),
     ],

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agentgym.errors import UsageError, require
 from agentgym.settings import name_of, parse_settings, read_value
-from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
+from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, load_config
 
 USAGE = """\
 Usage: agentgym train [--recipe NAME|FILE.yaml] [--SETTING VALUE ...] [--set ENV_ARGUMENT=VALUE ...]
@@ -31,6 +31,8 @@ Recipes: {recipes}
 
 def main(words: Sequence[str]) -> None:
     """Run the command. Raises `UsageError` if the arguments are not valid."""
+    if not words:
+        raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     recipe, overrides, wants = parse(words)
     if "help" in wants:
         print_plain(USAGE.format(recipes=", ".join(bundled_recipes())))
@@ -42,7 +44,17 @@ def main(words: Sequence[str]) -> None:
     require("torch", "train")
     from agentgym.trainers.train import train
 
-    train(config)
+    try:
+        train(config)
+    except KeyboardInterrupt:
+        _say_how_to_go_on(config)
+        raise
+
+
+def _say_how_to_go_on(config: TrainConfig) -> None:
+    if (config.folder / "config.yaml").exists():
+        text = f"The run is in {config.folder}; the same command with --resume goes on from its last checkpoint."
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
 
 
 def print_plain(text: str) -> None:

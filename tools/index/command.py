@@ -39,7 +39,8 @@ def build(
     with Console(stderr=True).status("Indexing …"):
         index = build_index(read_documents(*sources), out, backend, encoder)
     try:
-        typer.echo(f"Indexed {len(index)} documents in {out} ({index.name})")
+        documents = "document" if len(index) == 1 else "documents"
+        typer.echo(f"Indexed {len(index)} {documents} in {out} ({index.name})")
     finally:
         index.close()
 
