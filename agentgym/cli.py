@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from agentgym.commands.common_options import Port, Seed, Settings, TrustFile
 from agentgym.commands.eval_command import eval_
 from agentgym.commands.rooms import command_of
 from agentgym.commands.tasks import tasks_app
-from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.errors import AgentGymError, UsageError
 from agentgym.loading import load_named
 from agentgym.rooms import COMMANDS, READ_TOKEN, TRAIN
 
@@ -91,7 +92,7 @@ def list_() -> None:
 def cards(
     envs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENV]...", help="Ids, module:Class, or families such as 'miniwob'; by default all."),
+        typer.Argument(metavar="ENV", help="Ids, module:Class, or families such as 'miniwob'; by default all."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write one file for each, and README.md about all, to this folder.")
@@ -122,7 +123,10 @@ def new(
     made = write_scaffold(name, path)
     go = "" if path == Path(".") else f"cd {path} && "
     typer.echo(f"Wrote {made.module} and {made.test}. Now try:")
-    for command in (f"agentgym play {made.target}", f"agentgym check {made.target}", f"pytest {made.test.name}"):
+    pytest = f"python -m pytest {made.test.name}"
+    if find_spec("pytest") is None:
+        pytest = f"pip install pytest && {pytest}"
+    for command in (f"agentgym play {made.target}", f"agentgym check {made.target}", pytest):
         typer.echo(f"  {go}{command}")
 
 
@@ -208,7 +212,6 @@ def compare(
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
 def train(ctx: typer.Context) -> None:
     """Train a model. See: agentgym train --help"""
-    require("torch", "train")
     load_named(TRAIN, "a command")(ctx.args)
 
 
@@ -255,7 +258,7 @@ def show(
 @app.command()
 def view(
     places: Annotated[
-        list[Path], typer.Argument(metavar="FILE_OR_FOLDER...", help="JSONL files of trajectories, or folders of runs.")
+        list[Path], typer.Argument(metavar="FILE_OR_FOLDER", help="JSONL files of trajectories, or folders of runs.")
     ],
     out: Annotated[
         Path | None, typer.Option(help="Write one HTML file that opens without a server.", dir_okay=False)
@@ -281,7 +284,7 @@ def view(
 def export(
     places: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE_OR_FOLDER...", exists=True, help="JSONL files of trajectories, or eval --out."),
+        typer.Argument(metavar="FILE_OR_FOLDER", exists=True, help="JSONL files of trajectories, or eval --out."),
     ],
     out: Annotated[Path, typer.Option(help="The Parquet file to write.", dir_okay=False)],
 ) -> None:
@@ -318,7 +321,10 @@ def replay(
 
 @app.command()
 def gateway(
-    policy: Annotated[str, typer.Option(help="The model: tiny, a checkpoint's folder or name, vllm:MODEL, ...")],
+    policy: Annotated[
+        str,
+        typer.Option(help="The model: tiny (with --env), a checkpoint's folder or name, a GGUF file, or vllm:MODEL."),
+    ],
     env: Annotated[str | None, typer.Option(help="The environment that the tiny model was made for.")] = None,
     settings: Settings = None,
     dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,

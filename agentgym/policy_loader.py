@@ -79,6 +79,10 @@ def load_policy(
         require("torch", "train")
         where = VLLM if name.startswith(_VLLM) else POLICIES
         return load_named(where, "a function")(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
+    if name.startswith(_VLLM):
+        raise UsageError(
+            f"vLLM finds no model {model_of(name)!r}: give a folder, a GGUF file, or a public name (org/name)"
+        )
     near = nearest(name, (*BUILTIN, TINY, SMOLLM2))
     raise UsageError(f"there is no policy {name!r}, nor a folder of that name{near} Give {CHOICES}")
 

@@ -63,7 +63,8 @@ def resolve(env_id: str) -> str:
         names = list_environments()
         forms = {form: known for known in names for form in _short_forms(known)}
         raise UsageError(
-            f"unknown environment {env_id!r}{nearest(env_id, forms)} There are: {', '.join(_in_brief(names))}"
+            f"unknown environment {env_id!r}{nearest(env_id, forms)} There are: {', '.join(_in_brief(names))}; "
+            "a class of your own is named module:Class"
         )
     return max(candidates, key=lambda known: gymnasium.registry[known].version or 0)
 

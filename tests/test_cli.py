@@ -238,7 +238,11 @@ def test_a_broken_guarantee_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch):
         (["eval", "--env", "guess", "--out", "/dev/full"], "cannot write to '/dev/full'"),
         (["tasks", "guess", "--out", "/dev/full"], "cannot write to '/dev/full'"),
         (["tasks", "build", "swe", "--from", ".", "--out", "/dev/null/x"], "cannot write to the folder"),
-        (["new", "2fast"], "'2fast' cannot be a module's name"),
+        (["new", "2fast"], "'2fast' cannot be a module's name; use a letter, then"),
+        (["eval", "--env", "receipt"], "a class of your own is named module:Class"),
+        (["check", "agentgym.interop.gym:GymEnv"], "cannot be made without id: pass --set id=VALUE"),
+        (["eval", "--env", "guess", "--policy", "vllm:mine"], "vLLM finds no model 'mine': give a folder"),
+        (["index", "search", "nowhere", "words"], "build one with: agentgym index build"),
     ],
 )
 def test_wrong_usage_is_told_in_one_line(arguments: list[str], told: str):
@@ -272,13 +276,24 @@ def test_what_breaks_a_command_is_no_traceback(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_missing_extra_names_the_command_to_run(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'agentgym-suite[train]'" in error("train", "--help")
+    assert "pip install 'agentgym-suite[train]'" in error("train", "--env", "guess")
     assert "pip install 'agentgym-suite[train]'" in error("eval", "--env", "guess", "--policy", "tiny")
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["-h"], ["--env", "guess", "--show-config"]])
+def test_what_training_takes_is_told_without_its_packages(asked: list[str]):
+    code = "import sys; sys.modules['torch'] = None; from agentgym.cli import main; main()"
+    told = subprocess.run([sys.executable, "-c", code, "train", *asked], capture_output=True, text=True, check=True)
+    assert "agentgym train --env sql" in told.stdout or "env: guess" in told.stdout
+
+
+@pytest.mark.parametrize("command", [["serve"], ["index"], ["doctor"], ["tasks", "build", "swe"]])
+def test_help_of_the_other_rooms_commands_has_only_their_own_options(command: list[str]):
+    assert "--install-completion" not in ok(*command, "--help")
 
 
 def test_train_gets_its_arguments_as_they_were_typed(monkeypatch: pytest.MonkeyPatch):
     given: list[list[str]] = []
-    monkeypatch.setattr("agentgym.cli.require", lambda module, extra: None)
     monkeypatch.setitem(sys.modules, "agentgym.trainers.command", SimpleNamespace(main=given.append))
     ok("train", "--env", "sql", "--credit", "gated", "--help")
     assert given == [["--env", "sql", "--credit", "gated", "--help"]]

@@ -208,7 +208,7 @@ def test_an_endpoint_that_asks_for_too_long_a_wait_has_failed():
         (Said({"error": {"message": "Bad key."}}, 401), r"\(HTTP 401\): Bad key; set MY_KEY to a valid API key"),
         (Said({"detail": "Not here"}, 403), "check what the API key in MY_KEY may use"),
         (Said({"message": "no model fake"}, 404), "no model fake; check the model's name, and the URL"),
-        (Said({"error": {"message": "top_k?", "code": "unknown"}}, 400), "top_k\\? unknown; change the setting"),
+        (Said({"error": {"message": "top_k?", "code": "unknown"}}, 400), "top_k\\? \\(unknown\\); change the setting"),
         (Said({"error": {"message": "Pay.", "code": "insufficient_quota"}}, 429), "its quota is used up"),
         (Said("", 301, {"Location": "https://there/v1"}), "it moved to https://there/v1"),
         (Said("", 405), "it gave no reason"),

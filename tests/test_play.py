@@ -174,7 +174,7 @@ def test_a_game_can_be_lost_and_says_so():
 def test_giving_up_is_graded_and_shows_the_result(last: list[str]):
     solved, screen = play("guess 5", *last)
     assert not solved
-    assert "gave up after 1 turns" in screen
+    assert "gave up after 1 turn" in screen
 
 
 def test_slips_and_commands_cost_no_turn():

@@ -228,7 +228,9 @@ def test_the_command_prints_what_changed_and_fails_under_a_share(file: Path, tmp
 def test_an_evaluation_may_demand_a_share(share: str, code: int):
     command = ["eval", "--env", "guess", "--policy", "scripted", "-n", "2", "--fail-under", share]
     assert CliRunner().invoke(app, command).exit_code == code
-    assert CliRunner().invoke(app, [*command[:4], "silent", *command[5:]]).exit_code == 1
+    fails = CliRunner().invoke(app, [*command[:4], "silent", *command[5:]])
+    assert fails.exit_code == 1
+    assert f"success is 0.0 %: --fail-under asks for {100 * float(share):g} %" in fails.stderr
 
 
 def test_an_evaluation_needs_an_environment():

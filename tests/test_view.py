@@ -342,3 +342,11 @@ def test_json_of_contents_has_no_numbers_that_browsers_refuse(file: Path):
     contents = Contents(Collection([file]), Schemes())
     for key in ("0.0", "0.5"):
         assert json.loads(json.dumps(contents.of(key), allow_nan=False))
+
+
+def test_the_terminal_says_which_attempts_are_the_same(tmp_path: Path):
+    path = tmp_path / "same.jsonl"
+    write_jsonl(path, [errand(0, attempt, turns=errand().turns) for attempt in range(2)])
+    console, lines = screen(), iter(["0", "g", "q"])
+    browse(Collection([path]), lambda _: next(lines), console)
+    assert "the same as attempt 0" in shown(console)

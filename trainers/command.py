@@ -7,16 +7,16 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.errors import UsageError
+from agentgym.errors import UsageError, require
 from agentgym.settings import name_of, parse_settings, read_value
-from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
+from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, load_config
 
 USAGE = """\
 Usage: agentgym train [--recipe NAME|FILE.yaml] [--SETTING VALUE ...] [--set ENV_ARGUMENT=VALUE ...]
 
 Train a policy with trajectory-level GRPO.
 
-  agentgym train --env sql                          a tiny model learns to query databases
+  agentgym train --env sql                           a tiny model learns to query databases
   agentgym train --env sql --credit turn --steps 30  every setting is a flag
   agentgym train --env sql --set difficulty=2        arguments of the environment
   agentgym train --env sql --set folder=DIR          tasks from files (see: agentgym tasks sources)
@@ -31,6 +31,8 @@ Recipes: {recipes}
 
 def main(words: Sequence[str]) -> None:
     """Run the command. Raises `UsageError` if the arguments are not valid."""
+    if not words:
+        raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     recipe, overrides, wants = parse(words)
     if "help" in wants:
         print_plain(USAGE.format(recipes=", ".join(bundled_recipes())))
@@ -39,9 +41,20 @@ def main(words: Sequence[str]) -> None:
     if "show-config" in wants:
         print_plain(describe(config))
         return
+    require("torch", "train")
     from agentgym.trainers.train import train
 
-    train(config)
+    try:
+        train(config)
+    except KeyboardInterrupt:
+        _say_how_to_go_on(config)
+        raise
+
+
+def _say_how_to_go_on(config: TrainConfig) -> None:
+    if (config.folder / "config.yaml").exists():
+        text = f"The run is in {config.folder}; the same command with --resume goes on from its last checkpoint."
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
 
 
 def print_plain(text: str) -> None:
@@ -57,6 +70,9 @@ def parse(words: Sequence[str]) -> tuple[str | None, dict[str, Any], set[str]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if word == "-h":
+            wants.add("help")
+            continue
         if not word.startswith("--"):
             raise UsageError(f"unexpected {word!r}; write settings as --steps 30. See: agentgym train --help")
         name, equals, value = word.removeprefix("--").partition("=")

@@ -85,7 +85,14 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
 
 def _is_enough(success: float | None, given: Mapping[str, Any]) -> bool:
     """Whether something was played, and enough of it was solved."""
-    return success is not None and success >= given.get("fail_under", 0.0)
+    least = given.get("fail_under", 0.0)
+    if success is not None and success < least:
+        _say_too_low(f"success is {100 * success:.1f} %", least)
+    return success is not None and success >= least
+
+
+def _say_too_low(what: str, least: float) -> None:
+    typer.secho(f"{what}: --fail-under asks for {100 * least:g} %", err=True, fg="red")
 
 
 def _play(given: Mapping[str, Any]) -> bool:
@@ -211,7 +218,10 @@ def _report_suites(request: SuitesRequest, given: Mapping[str, Any]) -> bool:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_report(report, console())
-    return not report.broken and not report.under(given.get("fail_under", 0.0))
+    least = given.get("fail_under", 0.0)
+    if report.under(least):
+        _say_too_low("the success of a policy in an entry is too low", least)
+    return not report.broken and not report.under(least)
 
 
 def _rescore(given: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ Tasks = Annotated[
     str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
 ]
 Attempts = Annotated[
-    int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.", show_default="1")
+    int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; by default 1.")
 ]
 Limit = Annotated[
     int | None,
@@ -35,15 +35,14 @@ Policies = Annotated[
     typer.Option(
         help="scripted, random, silent, human (you), tiny, a checkpoint's folder or name, vllm:MODEL (sampled with "
         "vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory; "
-        "may be repeated, to compare several.",
-        show_default="scripted",
+        "may be repeated, to compare several; by default scripted.",
     ),
 ]
 Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]
 Temperature = Annotated[
-    float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.", show_default="1.0")
+    float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; by default 1.")
 ]
-MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn.", show_default="512")]
+MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; by default 512.")]
 EndpointSettings = Annotated[
     list[str] | None,
     typer.Option(

@@ -63,7 +63,8 @@ class HumanPolicy:
         word, style = ("Solved", "bold green") if entry.success else ("Not solved", "bold red")
         if entry.failed:
             word, style = "Failed", "bold yellow"
-        why = f"  {entry.reason} after {entry.turns} turns, reward {entry.reward:.4g}".replace("_", " ")
+        turns = "1 turn" if entry.turns == 1 else f"{entry.turns} turns"
+        why = f"  {entry.reason} after {turns}, reward {entry.reward:.4g}".replace("_", " ")
         error = f": {plain(entry.error)}" if entry.error else ""
         self.console.print(Text.assemble((word, style), why, error, (f"  ({done} of {of})", "dim")))
 

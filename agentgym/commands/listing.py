@@ -19,6 +19,7 @@ from agentgym.task_files.declaring import STRICT, STRICT_MEANS
 
 _MANY = 3
 """Up to this many ids of one class are listed one by one."""
+_OF_THE_TASK = "[dim]each task has its own[/]"
 
 
 def environments_table() -> Table:
@@ -34,7 +35,7 @@ def environments_table() -> Table:
             made.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
             continue
         about = (inspect.getdoc(kind) or "").partition("\n")[0]
-        made.add_row(env_id, ", ".join(kind.tools.names), Text(plain(about)))
+        made.add_row(env_id, ", ".join(kind.tools.names) or _OF_THE_TASK, Text(plain(about)))
     return made
 
 

@@ -42,6 +42,9 @@ def make_env(env_id: str, kwargs: Mapping[str, Any]) -> Env:
     except AgentGymError:
         raise
     except Exception as error:
+        if missing := _missing(env_id, kwargs, error):
+            how = " ".join(f"--set {name}=VALUE" for name in missing)
+            raise UsageError(f"{env_id!r} cannot be made without {' and '.join(missing)}: pass {how}") from error
         if not (isinstance(error, TypeError) and "unexpected keyword argument" in str(error)):
             given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
             with_these = f" with {given}" if given else ""
@@ -94,6 +97,16 @@ def choose_tasks(env: Env, spec: str, limit: int | None = None) -> list[Task]:
         limit = ENDLESS_LIMIT
     with as_usage_error(f"the tasks of the split {spec!r} cannot be loaded"):
         return list(iterate(env.tasks, spec, limit))
+
+
+def _missing(env_id: str, kwargs: Mapping[str, Any], error: Exception) -> list[str]:
+    """Return the arguments that the environment's class needs and was not given, if that is what `error` says."""
+    if not (isinstance(error, TypeError) and "required" in str(error)):
+        return []
+    parameters = list(inspect.signature(class_of(env_id).__init__).parameters.values())[1:]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
+    return [name for name in needed if name not in kwargs]
 
 
 def _arguments(env_id: str) -> set[str]:

@@ -59,7 +59,7 @@ _NUMBER = 100
 def split_(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", exists=True, dir_okay=False, help="Manifests (agentgym tasks ENV --out FILE)."),
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Manifests (agentgym tasks ENV --out FILE)."),
     ],
     out: Annotated[Path, typer.Option(help="The folder for train.jsonl and test.jsonl.", file_okay=False)],
     test: Annotated[float, typer.Option(help="Share of the tasks for test, above 0 and below 1.")] = 0.2,

@@ -142,6 +142,7 @@ class Session:
             weight = f"{weights[name]:g}" if name in weights else "–"
             table.add_row(name, f"{total:.4g}", weight, Text(channel.description, style="dim"))
         table.add_section()
-        ending = f"{result.info['ending']} after {self._played} turns".replace("_", " ")
+        turns = "1 turn" if self._played == 1 else f"{self._played} turns"
+        ending = f"{result.info['ending']} after {turns}".replace("_", " ")
         table.add_row("reward", f"{sum(self._score.rewards):.4g}", "", Text(ending, style="dim"), style="bold")
         self._console.print(Panel(table, title=title, title_align="left", expand=False, padding=(1, 2)))

@@ -18,7 +18,7 @@ def command_of(name: str, path: str) -> Any:
     """
     found = load_named(path, "a command")
     if not isinstance(found, typer.Typer):
-        app = typer.Typer()
+        app = typer.Typer(add_completion=False)
         app.command(name)(found)
         found = app
     command = typer.main.get_command(found)

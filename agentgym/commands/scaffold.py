@@ -201,7 +201,9 @@ def _module_name(name: str) -> str:
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     module = re.sub(r"[\s_-]+", "_", snake).lower().removesuffix("_env").strip("_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", module) or keyword.iskeyword(module):
-        raise UsageError(f"{name!r} cannot be a module's name; use letters, digits and dashes, e.g. 'word-count'")
+        raise UsageError(
+            f"{name!r} cannot be a module's name; use a letter, then letters, digits and dashes, e.g. 'word-count'"
+        )
     if len(module) > _LONGEST:
         raise UsageError(f"{name[:_LONGEST]!r}… is too long for a module's name; at most {_LONGEST} characters")
     if module == "test" or module.startswith("test_"):

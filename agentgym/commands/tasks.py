@@ -167,7 +167,7 @@ def export_harbor(
 
 @tasks_app.command("sources")
 def sources(
-    env: Annotated[str | None, typer.Argument(metavar="[ENV]", help="Show only this environment.")] = None,
+    env: Annotated[str | None, typer.Argument(metavar="ENV", help="Show only this environment.")] = None,
 ) -> None:
     """Show which task files the environments accept, and the --set arguments for them."""
     from agentgym.commands.listing import print_sources

@@ -114,7 +114,7 @@ class ResultsFolder:
                 recorded, given = _differing(recorded, given), _differing(given, recorded)
             if recorded != given:
                 raise UsageError(
-                    f"{str(self.path)!r} holds results with other {name} ({json.dumps(recorded)}, now "
+                    f"{str(self.path)!r} holds results with other {name} (then {json.dumps(recorded)}, now "
                     f"{json.dumps(given)}); choose another folder"
                 )
 

@@ -104,7 +104,7 @@ def _rates_table(summary: Summary, wide: bool) -> Any:
     columns = ["", "success", "95 % interval", "tasks", "attempts"]
     columns += ["reward", "turns", "calls", "tool errors", "median time"] if wide else []
     for name in columns:
-        table.add_column(name, justify="right" if name else "left")
+        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
 
     def add(name: Text, rate: Rate, measures: Measures) -> None:
         interval = "" if rate.interval is None else f"{percent(rate.interval.low)} – {percent(rate.interval.high)}"

@@ -164,7 +164,7 @@ class Browser:
             line = Text.assemble((f"attempt {attempt.attempt}  ", "bold"), ending_line(attempt))
             line.append(f"  {len(attempt.model_turns)} turns", style="dim")
             if attempt is not first:
-                line.append(f"  leaves attempt {first.attempt} at {_divergence(first, attempt)}", style="dim")
+                line.append(f"  {_divergence(first, attempt)}", style="dim")
             self.console.print(line)
 
     def _times(self) -> None:
@@ -232,8 +232,10 @@ def _gate(gate: Any, state: Any) -> str:
 
 
 def _divergence(first: Trajectory, other: Trajectory) -> str:
-    """Return where two attempts first differ."""
+    """Say where two attempts first differ."""
     for number, (one, two) in enumerate(zip(first.turns, other.turns, strict=False), start=1):
         if (one.action, one.observation) != (two.action, two.observation):
-            return f"turn {number}"
-    return "the end" if len(first.turns) == len(other.turns) else f"turn {min(len(first.turns), len(other.turns)) + 1}"
+            return f"leaves attempt {first.attempt} at turn {number}"
+    if len(first.turns) == len(other.turns):
+        return f"the same as attempt {first.attempt}"
+    return f"leaves attempt {first.attempt} at turn {min(len(first.turns), len(other.turns)) + 1}"

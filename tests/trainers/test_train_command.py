@@ -135,3 +135,19 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     assert again.exit_code == 2
     assert "continue it with --resume" in again.stderr
     assert run(*words, "--resume").exit_code == 0
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def stopped(config: Any) -> None:
+        config.folder.mkdir()
+        (config.folder / "config.yaml").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentgym.trainers.train.train", stopped)
+    result = run("--env", "guess", "--output-dir", str(tmp_path / "run"))
+    assert result.exit_code == 130
+    assert f"{tmp_path / 'run'}; the same command with --resume goes on" in result.stderr
+
+
+def test_a_training_is_of_a_named_environment_or_recipe():
+    assert "name an environment (--env sql) or a recipe" in run().stderr

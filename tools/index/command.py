@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from agentgym.tools.index import Hit
 
-index_app = typer.Typer(help="Build a search index of documents, search it and show documents.", no_args_is_help=True)
+index_app = typer.Typer(
+    help="Build a search index of documents, search it and show documents.", no_args_is_help=True, add_completion=False
+)
 
 IndexFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an index.", file_okay=False)]
 
@@ -21,7 +23,7 @@ IndexFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of 
 def build(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="SOURCE...", help="JSON lines (also .gz), Parquet, or folders of .txt and .md files."),
+        typer.Argument(metavar="SOURCE", help="JSON lines (also .gz), Parquet, or folders of .txt and .md files."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write the index to.", file_okay=False)],
     backend: Annotated[str, typer.Option(help="tantivy, trigrams, fts5, bm25s, dense or hybrid.")] = "tantivy",
@@ -37,7 +39,8 @@ def build(
     with Console(stderr=True).status("Indexing …"):
         index = build_index(read_documents(*sources), out, backend, encoder)
     try:
-        typer.echo(f"Indexed {len(index)} documents in {out} ({index.name})")
+        documents = "document" if len(index) == 1 else "documents"
+        typer.echo(f"Indexed {len(index)} {documents} in {out} ({index.name})")
     finally:
         index.close()
 

@@ -40,7 +40,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = Manifest(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"there is no index in {str(folder)!r}; build one with build_index") from None
+        raise UsageError(f"there is no index in {str(folder)!r}; build one with: agentgym index build") from None
     except (ValueError, TypeError):
         raise UsageError(f"{str(folder / _FILE)!r} is not a valid index manifest; rebuild the index") from None
     if manifest.format != FORMAT:

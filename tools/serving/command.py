@@ -12,7 +12,7 @@ from agentgym.errors import require
 from agentgym.tools.serving import options
 from agentgym.tools.serving.token_file import read_token
 
-serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True)
+serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True, add_completion=False)
 
 _LOOPBACK = (options.LOCAL, "::1", "localhost")
 
@@ -63,7 +63,7 @@ def sandbox(
 
 @serve_app.command("env")
 def env(
-    envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Ids such as 'sql', or module:Class.")],
+    envs: Annotated[list[str], typer.Argument(metavar="ENV", help="Ids such as 'sql', or module:Class.")],
     settings: Settings = None,
     host: options.Host = options.LOCAL,
     port: Port = 0,

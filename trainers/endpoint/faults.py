@@ -57,13 +57,15 @@ def reason_of(response: Response) -> str:
         data = None
     if isinstance(data, Mapping):
         error = data.get("error", data.get("detail", data.get("message", text)))
-        text = " ".join(str(part) for part in _parts(error) if part)
+        text = _told(error)
     line = " ".join(text.split())
     return (line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]}…").rstrip(".") or "it gave no reason"
 
 
-def _parts(error: object) -> list[object]:
+def _told(error: object) -> str:
     if not isinstance(error, Mapping):
-        return [error]
-    code = error.get("code")
-    return [error.get("message"), code if isinstance(code, str) else None]
+        return str(error or "")
+    message, code = str(error.get("message") or ""), error.get("code")
+    if not isinstance(code, str) or not code:
+        return message
+    return f"{message.rstrip('.')} ({code})" if message else code

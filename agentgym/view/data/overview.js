@@ -122,7 +122,7 @@ function figures(found) {
     one("time", found.means.seconds === null ? "\u2013" : seconds(found.means.seconds), "each"),
     found.generation &&
       one(
-        "generation",
+        "time in generation",
         percent(found.generation.share),
         `median; ${seconds(found.generation.policy)}, environment ${seconds(found.generation.environment)}`,
       ),

@@ -109,7 +109,7 @@ function turnRows(turn, at, pay, modelTurn, modes) {
           h(
             "button.link",
             { type: "button", dataset: { turn: at + 1 }, "aria-label": `go to turn ${at + 1}` },
-            String(at + 1),
+            turn.action === null ? "graded" : String(at + 1),
           ),
         ),
       name === null ? [h("td.muted", null, "(nothing)"), blank(5)] : channelCells(name, traced, pay),
