@@ -11,6 +11,7 @@ from typing import Any
 from agentgym.errors import TaskError
 from agentgym.task import Task, TaskList
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why
+from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import existing
 from agentgym.tasks.splitting import Splitter
@@ -18,7 +19,6 @@ from agentgym.tasks.splitting import Splitter
 META, DESCRIPTION, VERIFY = "meta.json", "description.md", "verify.py"
 _SERVICE = "filesystem"
 _LEVELS = {"L1": 1, "L2": 2, "L3": 3}
-_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class MCPMarkTasks(TaskList):
         split_by: str = "auto",
         strict: bool = False,
     ):
-        self.path, self._environments = existing(path), existing(environments)
+        self.path, self._environments = existing(path).absolute(), existing(environments)
         places = [_Place(str(found.parent), found.parent) for found in _metas(self.path)]
         splitter = Splitter.of(split_by, ())
         quarantine = Quarantine(str(path), strict)
@@ -69,11 +69,12 @@ class MCPMarkTasks(TaskList):
         return self._environments / str(task.data["category"])
 
     def _task(self, place: _Place, splitter: Splitter) -> Task:
+        refuse_links_out(place.folder, (place.folder / name for name in (META, DESCRIPTION, VERIFY)))
         meta = _meta(place.folder / META)
         category = str(meta.get("category_id") or place.folder.parent.name)
-        if _SERVICE not in (meta.get("mcp") or []):
+        if _SERVICE not in texts_of(meta.get("mcp"), "mcp"):
             raise Unusable(f"it needs {meta.get('mcp')}, and only {_SERVICE} is supported", Why.UNSUPPORTED)
-        if Path(category).name != category or not (self._environments / category).is_dir():
+        if Path(category).name != category or category == ".." or not (self._environments / category).is_dir():
             raise Unusable(f"its initial files are not there: no folder {str(self._environments / category)!r}")
         prompt = _text(place.folder / DESCRIPTION)
         verify = _text(place.folder / VERIFY)
@@ -84,7 +85,7 @@ class MCPMarkTasks(TaskList):
             difficulty=_LEVELS.get(str(meta.get("difficulty")), 1),
             data={"category": category},
             gold={"verify": verify},
-            tags=tuple(map(str, meta.get("tags") or ())),
+            tags=texts_of(meta.get("tags"), "tags"),
         )
 
 
@@ -94,8 +95,8 @@ def _metas(path: Path) -> Iterator[Path]:
 
 def _meta(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        found = json.loads(text_in(path))
+    except (ValueError, RecursionError) as error:
         raise Unusable(f"{META} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise Unusable(f"{META} must hold an object")
@@ -103,12 +104,7 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise Unusable(f"{path.name} has more than {_MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(f"{path.name} cannot be read: {error}") from error
+    text = text_in(path)
     if not text.strip():
         raise Unusable(f"{path.name} is empty")
     return text
