@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from agentgym.errors import TaskError
 from agentgym.task import Task, TaskList
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why
+from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import existing
 from agentgym.tasks.splitting import Splitter
@@ -20,7 +21,6 @@ META, DESCRIPTION, VERIFY, PREPARE = "meta.json", "description.md", "verify.py",
 SOLUTION = "ground_truth.sql"
 _BACKUPS = (".backup", ".sql")
 _LEVELS = {"L1": 1, "L2": 2, "L3": 3}
-_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _ServiceTasks(TaskList, ABC):
     """Folders without a usable task, each with the reason."""
 
     def __init__(self, path: str | Path, split_by: str, strict: bool):
-        self.path = existing(path)
+        self.path = existing(path).absolute()
         places = [_Place(str(found.parent), found.parent) for found in _metas(self.path)]
         splitter = Splitter.of(split_by, ())
         quarantine = Quarantine(str(path), strict)
@@ -64,11 +64,12 @@ class _ServiceTasks(TaskList, ABC):
         return self._folders[task.id]
 
     def _task(self, place: _Place, splitter: Splitter) -> Task:
+        refuse_links_out(place.folder, (place.folder / name for name in (META, DESCRIPTION, VERIFY, SOLUTION, PREPARE)))
         meta = _meta(place.folder / META)
         category = str(meta.get("category_id") or place.folder.parent.name)
-        if self.service not in (meta.get("mcp") or []):
+        if self.service not in texts_of(meta.get("mcp"), "mcp"):
             raise Unusable(f"it needs {meta.get('mcp')}, and only {self.service} is supported here", Why.UNSUPPORTED)
-        if Path(category).name != category:
+        if Path(category).name != category or category == "..":
             raise Unusable(f"its category {category!r} is no name of a folder")
         gold = self.check_state(place.folder, category)
         prompt = _text(place.folder / DESCRIPTION)
@@ -79,7 +80,7 @@ class _ServiceTasks(TaskList, ABC):
             difficulty=_LEVELS.get(str(meta.get("difficulty")), 1),
             data={"category": category},
             gold={"verify": _text(place.folder / VERIFY), **gold},
-            tags=tuple(map(str, meta.get("tags") or ())),
+            tags=texts_of(meta.get("tags"), "tags"),
         )
         self._folders[task.id] = place.folder.resolve()
         return task
@@ -177,8 +178,8 @@ def _metas(path: Path) -> Iterator[Path]:
 
 def _meta(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        found = json.loads(text_in(path))
+    except (ValueError, RecursionError) as error:
         raise Unusable(f"{META} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise Unusable(f"{META} must hold an object")
@@ -186,12 +187,7 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise Unusable(f"{path.name} has more than {_MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(f"{path.name} cannot be read: {error}") from error
+    text = text_in(path)
     if not text.strip():
         raise Unusable(f"{path.name} is empty")
     return text

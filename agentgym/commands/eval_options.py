@@ -16,9 +16,7 @@ SuiteNames = Annotated[
 Tasks = Annotated[
     str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
 ]
-Attempts = Annotated[
-    int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; by default 1.")
-]
+Attempts = Annotated[int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; by default 1.")]
 Limit = Annotated[
     int | None,
     typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
@@ -39,9 +37,7 @@ Policies = Annotated[
     ),
 ]
 Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]
-Temperature = Annotated[
-    float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; by default 1.")
-]
+Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; by default 1.")]
 MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; by default 512.")]
 EndpointSettings = Annotated[
     list[str] | None,

@@ -26,7 +26,16 @@ _NEEDS_MODEL = (
     "does too. A chat endpoint applies its own template: leave its dialect at native"
 )
 
-__all__ = ["DIALECTS", "TEMPLATE", "Dialect", "Parsed", "dialect_names", "get_dialect", "is_template"]
+__all__ = [
+    "DIALECTS",
+    "TEMPLATE",
+    "Dialect",
+    "Parsed",
+    "checked_dialect",
+    "dialect_names",
+    "get_dialect",
+    "is_template",
+]
 
 
 def dialect_names() -> tuple[str, ...]:
@@ -54,7 +63,7 @@ def get_dialect(name: str) -> Dialect:
         dialect = make()
     except (TypeError, ValueError) as error:
         raise UsageError(f"dialect {name!r} cannot be made: {error}") from error
-    return _checked(name, dialect)
+    return checked_dialect(dialect, name)
 
 
 def is_template(name: str) -> bool:
@@ -62,8 +71,9 @@ def is_template(name: str) -> bool:
     return name.partition(":")[0] == TEMPLATE
 
 
-def _checked(name: str, dialect: object) -> Dialect:
+def checked_dialect(dialect: object, name: str | None = None) -> Dialect:
+    """Return an object that should be a dialect. Raises `UsageError` with what it lacks."""
     needed = ("name", "instructions", "parse", "render", "result", "problem")
     if missing := [attribute for attribute in needed if not hasattr(dialect, attribute)]:
-        raise UsageError(f"{name!r} is not a dialect: it has no {', '.join(missing)}")
+        raise UsageError(f"{name or dialect!r} is not a dialect: it has no {', '.join(missing)}")
     return dialect  # type: ignore[return-value]

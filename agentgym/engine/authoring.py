@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from agentgym.choices import named
-from agentgym.dialects import Dialect, get_dialect
+from agentgym.dialects import Dialect, checked_dialect, get_dialect
 from agentgym.endings import AnyReason, Ending, Reason, own_reasons
 from agentgym.engine.answers import finite
 from agentgym.engine.parallel import parallel_call
@@ -133,7 +133,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     ):
         self.tasks = self.default_tasks() if tasks is None else tasks
         self.split = default_split(self.tasks, TRAIN) if split is None else check_split(self.tasks, split)
-        self.dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
+        self.dialect = get_dialect(dialect) if isinstance(dialect, str) else checked_dialect(dialect)
         self.max_turns = _from_1("max_turns", max_turns, type(self).max_turns)
         self.max_calls_per_turn = _from_1("max_calls_per_turn", max_calls_per_turn, type(self).max_calls_per_turn)
         if not (time_limit_s is None or (isinstance(time_limit_s, int | float) and time_limit_s >= 0)):

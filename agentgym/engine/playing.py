@@ -55,7 +55,7 @@ class Engine(Authoring):
         self._generator = generator
 
     def _reseed(self, seed: int) -> None:
-        if not isinstance(seed, int) or seed < 0:
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise UsageError(f"a seed is a whole number from 0 upwards, not {seed!r}")
         self._generator, self._np_random_seed = None, seed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from agentgym.engine.answers import as_data
@@ -71,7 +72,7 @@ def chosen_task(
         draw: Returns a random integer below its argument; chooses the task if there is no seed either.
 
     Raises:
-        UsageError: An option is unknown.
+        UsageError: An option is unknown, or the index no number.
         TaskError: There is no such split or task.
     """
     if unknown := set(options) - {"task", "split", "index", "training_step"}:
@@ -79,10 +80,12 @@ def chosen_task(
     if (wanted := options.get("task")) is not None:
         return wanted if isinstance(wanted, Task) else tasks.find(str(wanted))
     split, index = check_split(tasks, options.get("split", split)), options.get("index")
+    if index is not None and (not isinstance(index, Integral) or isinstance(index, bool)):
+        raise UsageError(f"the index of a task is a whole number, not {type(index).__name__!r}")
     if index is None:
         size = tasks.size(split) or 2**31
         index = draw(size) if seed is None else _scramble(seed) % size
-    return tasks.get(split, index)
+    return tasks.get(split, int(index))
 
 
 def _scramble(seed: int) -> int:

@@ -1,6 +1,6 @@
-"""Environment arguments read from a file: a recording to replay, or the settings next to a checkpoint.
+"""Environment arguments that others chose: a recording to replay, the settings next to a checkpoint, a served client.
 
-Such a file is untrusted. It must not choose code, locations or the strength of a sandbox, so only arguments that the
+They are untrusted. They must not choose code, locations or the strength of a sandbox, so only arguments that the
 environment declares as harmless (`Env.harmless_arguments`) are accepted, and only with plain values. The person who
 runs the command has to give everything else.
 """
@@ -42,15 +42,20 @@ def recorded_arguments(
         UsageError: The file sets an argument that only the user may choose.
     """
     for name, value in recorded.items():
-        if name not in given and (problem := _problem(kind, name, value)):
+        if name not in given and (problem := why_refused(kind, name, value)):
             raise UsageError(f"{source} {problem}; if you trust it, say so with --set {name}=...")
     return with_defaults(kind.files, recorded, given, source)
 
 
-def _problem(kind: type[Env], name: str, value: Any) -> str | None:
+def why_refused(kind: type[Env], name: str, value: Any) -> str | None:
+    """Return what is wrong with an argument from an untrusted source, as the end of a sentence, or `None`."""
     if name not in kind.harmless_arguments:
         return f"sets {name!r}, which may name code or a place, or weaken a sandbox"
-    if not _is_plain(value):
+    try:
+        is_plain = _is_plain(value)
+    except RecursionError:
+        is_plain = False
+    if not is_plain:
         return f"sets {name!r} to something other than plain names and numbers"
     if name == "scheme" and value is not None and kind.choose_scheme(value).allow_unsound:
         return f"asks for the unsound scheme {value!r}"

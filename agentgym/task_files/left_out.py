@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from agentgym.errors import UsageError
+from agentgym.errors import AgentGymError, UsageError
+from agentgym.foreign.errors import describe, place_of
 
+_REASON_CHARS = 500
 _log = logging.getLogger(__name__)
 
 
@@ -82,20 +84,24 @@ class Quarantine:
 
     def add(self, where: str, reason: str, why: Why = Why.BROKEN) -> None:
         """Leave an entry out. Raises `UsageError` for a broken entry in strict mode."""
-        entry = LeftOut(where, reason, why)
+        entry = LeftOut(_on_one_line(where), _shortened(" ".join(reason.split())), why)
         if self._strict and why is Why.BROKEN:
             raise UsageError(f"{entry} (without strict, it is left out)")
         self._entries.append(entry)
 
     @contextmanager
     def guard(self, where: str) -> Iterator[None]:
-        """Leave out the entry at `where` if the block raises `Unusable`."""
+        """Leave out the entry at `where` if the block raises `Unusable`, or fails at what nobody has thought of."""
         try:
             yield
         except Unusable as error:
             self.add(where, str(error), error.why)
         except UnicodeEncodeError:
             self.add(where, "its text holds half of a character (a lone surrogate)")
+        except (AgentGymError, MemoryError):
+            raise
+        except Exception as error:  # one entry must not lose all others
+            self.add(where, f"it cannot be read: {describe(error)}{place_of(error)}")
 
     def close(self, kept: int) -> None:
         """Log in one line which entries were left out, if any.
@@ -112,6 +118,16 @@ class Quarantine:
         if not self._entries:
             return f"{self._source}: there is no entry"
         return f"{self._source}: no entry of {len(self._entries)} can be used; the first: {self._entries[0]}"
+
+
+def _shortened(reason: str) -> str:
+    """Return a reason of at most a few lines; it may quote the entry."""
+    return reason if len(reason) <= _REASON_CHARS else f"{reason[:_REASON_CHARS]}…"
+
+
+def _on_one_line(where: str) -> str:
+    """Return a place as it can be printed: names of files may hold line breaks and bytes that are no text."""
+    return where if where.isprintable() else where.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def counted(entries: Sequence[LeftOut], kept: int) -> str:

@@ -16,7 +16,7 @@ from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.mcpmark import MCPMarkTasks
-from agentgym.tools.sandbox import Ended, SandboxLimits, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox import Ended, Result, SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.toolset import tool
 
 _VARIABLE = "FILESYSTEM_TEST_DIR"
@@ -101,11 +101,10 @@ class MCPMarkEnv(Env):
         """Copy the initial files."""
         self.release()
         self._verdict = None
-        if not isinstance(self.tasks, MCPMarkTasks):
-            raise UsageError(f"the files of task {task.id!r} are unknown; pass folder=... and environments=...")
+        initial = self._initial
         self._temporary = Path(tempfile.mkdtemp(prefix="agentgym-mcpmark-"))
         # Times are kept: some tasks ask for them.
-        shutil.copytree(self.tasks.initial(task), self._root, symlinks=True)
+        shutil.copytree(initial, self._root, symlinks=True)
         return task.prompt
 
     @tool
@@ -222,6 +221,12 @@ class MCPMarkEnv(Env):
         return self._temporary / str(self.task.data["category"])
 
     @property
+    def _initial(self) -> Path:
+        if not isinstance(self.tasks, MCPMarkTasks):
+            raise UsageError(f"the files of task {self.task.id!r} are unknown; pass folder=... and environments=...")
+        return self.tasks.initial(self.task)
+
+    @property
     def _folder(self) -> Folder:
         return Folder(self._root)
 
@@ -232,12 +237,29 @@ class MCPMarkEnv(Env):
             InfrastructureError: It did not come to an end.
         """
         if self._verdict is None:
-            assert self._temporary is not None
-            self._temporary.chmod(0o755)
-            spec = SandboxSpec(limits=_LIMITS, readable=(self._temporary,))
-            with open_sandbox(spec, backend=self._backend, allow_weak=self._allow_weak) as sandbox:
-                ended = sandbox.exec(code=self.task.gold["verify"], env={_VARIABLE: str(self._root)})
+            ended = self._verified(self._root)
             if ended.ended is not Ended.EXITED:
-                raise InfrastructureError(f"verify.py of task {self.task.id!r} did not end: {ended.message}")
-            self._verdict = ended.exit_code == 0
+                self._check_untouched(ended.message)
+                ended = self._verified(self._root)  # once more, since what broke it may be over
+            self._verdict = ended.ended is Ended.EXITED and ended.exit_code == 0
         return self._verdict
+
+    def _check_untouched(self, message: str) -> None:
+        """Raise `InfrastructureError` if the script does not end on the initial files either."""
+        assert self._temporary is not None
+        fresh = Path(tempfile.mkdtemp(dir=self._temporary)) / self._root.name
+        fresh.parent.chmod(0o755)
+        shutil.copytree(self._initial, fresh, symlinks=True)
+        try:
+            if self._verified(fresh).ended is not Ended.EXITED:
+                raise InfrastructureError(f"verify.py of task {self.task.id!r} did not end: {message}")
+        finally:
+            shutil.rmtree(fresh.parent, ignore_errors=True)
+
+    def _verified(self, folder: Path) -> Result:
+        """Run the task's script on a folder."""
+        assert self._temporary is not None
+        self._temporary.chmod(0o755)
+        spec = SandboxSpec(limits=_LIMITS, readable=(self._temporary,))
+        with open_sandbox(spec, backend=self._backend, allow_weak=self._allow_weak) as sandbox:
+            return sandbox.exec(code=self.task.gold["verify"], env={_VARIABLE: str(folder)})

@@ -13,6 +13,9 @@ from agentgym.errors import ToolError
 
 MAX_FILE_BYTES = 4_000_000
 MAX_ENTRIES = 500
+MAX_PATH_BYTES = 1_000
+"""Longest path within the folder. Below the limits of the system, where tools fail that walk through folders."""
+_MAX_NAME_BYTES = 255
 
 
 class Folder:
@@ -64,6 +67,8 @@ class Folder:
     def write(self, path: str, content: str) -> str:
         """Write a file, replacing one that exists."""
         file = self._place(path)
+        if os.path.lexists(file) and not file.is_file() and not file.is_dir():
+            raise ToolError(f"{path} is not a file.")
         if file.is_dir():
             raise ToolError(f"{path} is a folder.")
         if not file.parent.is_dir():
@@ -100,6 +105,8 @@ class Folder:
             raise ToolError(f"{source} cannot be moved to {destination}.")
         if not target.parent.is_dir():
             raise ToolError(f"{destination}: its folder does not exist. Create it first.")
+        for entry in _below(found) if found.is_dir() else ():
+            self._refuse_long(target / entry.relative_to(found))
         shutil.move(found, target)
         return f"Moved {source} to {destination}."
 
@@ -110,12 +117,22 @@ class Folder:
         place = Path(os.path.normpath(self._root / path))
         if not place.is_relative_to(self._root):
             raise ToolError(f"{path} is outside of the folder. Give paths relative to it.")
+        self._refuse_long(place)
         for parent in (place, *place.parents):
             if parent == self._root:
                 break
             if parent.is_symlink():
                 raise ToolError(f"{path}: links are not followed.")
         return place
+
+    def _refuse_long(self, place: Path) -> None:
+        within = place.relative_to(self._root)
+        if len(os.fsencode(within)) > MAX_PATH_BYTES or any(
+            len(os.fsencode(n)) > _MAX_NAME_BYTES for n in within.parts
+        ):
+            raise ToolError(
+                f"The path is too long: at most {MAX_PATH_BYTES} bytes, and {_MAX_NAME_BYTES} for each name in it."
+            )
 
     def _existing(self, path: str, kind: str = "") -> Path:
         place = self._place(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.task_files.left_out import Unusable, Why
+from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
 from agentgym.tasks.folders.spec import AgentSpec, Health, MachineNeeds, TaskFolder, VerifierSpec
 from agentgym.tasks.folders.variables import resolved
 
@@ -16,6 +17,10 @@ CONFIG = "task.toml"
 _CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 _LEVELS = {"easy": 1, "medium": 2, "hard": 3}
 _SIZES = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
+_READ = (
+    CONFIG, "instruction.md", "environment", "environment/Dockerfile", "tests", "tests/test.sh", "tests/Dockerfile",
+    "solution", "solution/solve.sh",
+)  # fmt: skip
 _PUBLISHED = "/logs/artifacts"
 """Where agents leave what a verifier in a container of its own should see."""
 
@@ -30,6 +35,7 @@ def read_harbor(folder: Path, given: Mapping[str, str]) -> TaskFolder:
     Raises:
         Unusable: Something is missing, wrong, or not supported here.
     """
+    refuse_links_out(folder, (folder / name for name in _READ))
     config = _config(folder / CONFIG)
     _refuse_unsupported(config, folder)
     environment, verifier = _table(config, "environment"), _table(config, "verifier")
@@ -39,7 +45,7 @@ def read_harbor(folder: Path, given: Mapping[str, str]) -> TaskFolder:
     metadata = _table(config, "metadata")
     solution = folder / "solution"
     return TaskFolder(
-        name=str(_table(config, "task").get("name") or folder.name),
+        name=_name(config) or folder.name,
         instruction=_instruction(folder / "instruction.md"),
         machine=needs,
         agent=_agent(_table(config, "agent")),
@@ -49,15 +55,22 @@ def read_harbor(folder: Path, given: Mapping[str, str]) -> TaskFolder:
         solution=solution if (solution / "solve.sh").is_file() else None,
         solution_environment=resolved(_table(_table(config, "solution"), "env"), given),
         difficulty=_LEVELS.get(str(metadata.get("difficulty", "")).lower(), 1),
-        tags=tuple(map(str, metadata.get("tags") or ())),
+        tags=texts_of(metadata.get("tags"), "tags"),
     )
 
 
 def _config(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return tomllib.loads(text_in(path))
+    except (ValueError, RecursionError) as error:
         raise Unusable(f"{CONFIG} cannot be read: {error}") from error
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    name = _table(config, "task").get("name") or ""
+    if not isinstance(name, str):
+        raise Unusable(f"name in {CONFIG} must be text, not {name!r:.60}")
+    return name
 
 
 def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -88,10 +101,7 @@ def _refuse_unsupported(config: Mapping[str, Any], folder: Path) -> None:
 
 def _instruction(path: Path) -> str:
     """Return the instruction, without the marks at its beginning that tell it from training data."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(f"its instruction cannot be read: {error}") from error
+    lines = text_in(path, "its instruction").splitlines()
     while lines and (not lines[0].strip() or _CANARY.match(lines[0].strip())):
         del lines[0]
     if not lines:
@@ -100,6 +110,10 @@ def _instruction(path: Path) -> str:
 
 
 def _machine(table: Mapping[str, Any], given: Mapping[str, str]) -> MachineNeeds:
+    if not isinstance(table.get("allow_internet"), bool | None):
+        raise Unusable(f"allow_internet in {CONFIG} must be true or false, not {table['allow_internet']!r:.60}")
+    if not isinstance(table.get("network_mode"), str | None):
+        raise Unusable(f"network_mode in {CONFIG} must be text, not {table['network_mode']!r:.60}")
     offline = table.get("network_mode") == "no-network" or table.get("allow_internet") is False
     return _made(
         MachineNeeds,
@@ -110,11 +124,11 @@ def _machine(table: Mapping[str, Any], given: Mapping[str, str]) -> MachineNeeds
         cpus=table.get("cpus"),
         memory_mb=table.get("memory_mb", _megabytes(table.get("memory"))),
         network="none" if offline else "bridge",
-        health=_health(table.get("healthcheck")),
+        health=_health(_table(table, "healthcheck")),
     )
 
 
-def _health(table: Mapping[str, Any] | None) -> Health | None:
+def _health(table: Mapping[str, Any]) -> Health | None:
     if not table:
         return None
     names = {"interval_sec": "interval_s", "timeout_sec": "timeout_s", "start_period_sec": "start_period_s"}
@@ -155,6 +169,8 @@ def _verifier(
 
 def _artifacts(entries: Any) -> tuple[str, ...]:
     """Return the places whose contents a verifier in a container of its own needs."""
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str | dict) for entry in entries):
+        raise Unusable(f"artifacts in {CONFIG} must be a list of paths or tables, not {entries!r:.60}")
     sources = [entry if isinstance(entry, str) else str(entry.get("source", "")) for entry in entries]
     for entry, source in zip(entries, sources, strict=True):
         if not source.startswith("/") or ".." in source.split("/"):
@@ -166,6 +182,8 @@ def _artifacts(entries: Any) -> tuple[str, ...]:
 
 def _user(table: Mapping[str, Any]) -> str:
     user = table.get("user")
+    if not isinstance(user, str | int | None) or isinstance(user, bool):
+        raise Unusable(f"user in {CONFIG} must be a name or a number, not {user!r:.60}")
     return "" if user is None else str(user)
 
 

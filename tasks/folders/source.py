@@ -23,6 +23,7 @@ Network = Literal["none", "task"]
 _READERS = {harbor.CONFIG: harbor.read_harbor, terminal_bench.CONFIG: terminal_bench.read_terminal_bench}
 _DEPTH = 3
 """Levels of folders in which tasks are looked for."""
+_NAME_CHARS = 200
 _DOWNLOADS = re.compile(
     r"^[^#\n]*\b(?:apt(?:-get)?|curl|wget|uvx|uv (?:add|pip|tool)|pip3? install|npm install)\b", re.M
 )
@@ -85,6 +86,10 @@ class FolderTasks(TaskList):
 
     def _task(self, place: _Place, splitter: Splitter) -> Task:
         folder = self._connected(_READERS[place.config](place.folder, self._variables))
+        if not folder.name.isprintable() or len(folder.name) > _NAME_CHARS:
+            raise Unusable(
+                f"its name {folder.name[:_NAME_CHARS]!r} must be printable, with {_NAME_CHARS} characters at most"
+            )
         context = content_hash(folder.context, folder.apart) if folder.context.is_dir() else ""
         tests = [content_hash(folder.tests) if folder.tests.is_dir() else ""]
         tests += [path.read_text(encoding="utf-8", errors="replace") for path in folder.tests_extra]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +13,11 @@ REWARD_FILES = ("/logs/verifier/reward.json", "/logs/verifier/reward.txt")
 """Where a verifier leaves its verdict, in the order in which they count."""
 TESTS_PLACE, SOLUTION_PLACE = "/tests", "/solution"
 LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
+
+
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f]*$")]
+"""A path, a user or an image: no control characters."""
 
 
 class _Data(BaseModel):
@@ -23,22 +28,22 @@ class Health(_Data):
     """A command that must succeed before the agent begins."""
 
     command: str
-    interval_s: float = 5.0
-    timeout_s: float = 30.0
-    start_period_s: float = 0.0
-    retries: int = 3
+    interval_s: Amount = 5.0
+    timeout_s: Amount = 30.0
+    start_period_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    retries: Annotated[int, Field(ge=0)] = 3
 
 
 class MachineNeeds(_Data):
     """The container of a task."""
 
-    image: str | None = None
+    image: Name | None = None
     """A ready image, or `None` to build one from the folder's Dockerfile."""
-    build_timeout_s: float = 600.0
-    workdir: str | None = None
+    build_timeout_s: Amount = 600.0
+    workdir: Name | None = None
     environment: Mapping[str, str] = Field(default_factory=dict)
-    cpus: float | None = None
-    memory_mb: int | None = None
+    cpus: Amount | None = None
+    memory_mb: Annotated[int, Field(gt=0, lt=2**31)] | None = None
     network: str = "none"
     health: Health | None = None
 
@@ -46,16 +51,16 @@ class MachineNeeds(_Data):
 class AgentSpec(_Data):
     """How the agent works."""
 
-    user: str = ""
-    timeout_s: float | None = None
+    user: Name = ""
+    timeout_s: Amount | None = None
 
 
 class VerifierSpec(_Data):
     """How the work is judged."""
 
     script: str = "test.sh"
-    user: str = ""
-    timeout_s: float = 600.0
+    user: Name = ""
+    timeout_s: Amount = 600.0
     environment: Mapping[str, str] = Field(default_factory=dict)
     verdict: Literal["file", "exit_code"] = "file"
     machine: MachineNeeds | None = None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from agentgym.task_files.left_out import Unusable, Why
+from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
 from agentgym.tasks.folders.spec import TESTS_PLACE, AgentSpec, MachineNeeds, TaskFolder, VerifierSpec
 
 CONFIG = "task.yaml"
 _COMPOSE = "docker-compose.yaml"
 _LEVELS = {"easy": 1, "medium": 2, "hard": 3}
 _APART = frozenset({CONFIG, _COMPOSE, "tests", "run-tests.sh", "solution.sh", "solution.yaml"})
+_READ = (CONFIG, _COMPOSE, "Dockerfile", "run-tests.sh", "tests", "solution.sh")
 _TEST_DIR = "TEST_DIR"
 _SIMPLE = {"build", "image", "container_name", "command", "environment", "volumes", "working_dir"}
 """What the one container of a task may say; the rest needs Docker Compose."""
@@ -26,9 +29,11 @@ def read_terminal_bench(folder: Path, given: Mapping[str, str]) -> TaskFolder:
     Raises:
         Unusable: Something is missing, wrong, or not supported here.
     """
+    refuse_links_out(folder, [*(folder / name for name in _READ), *sorted((folder / "tests").rglob("*"))])
     config = _yaml(folder / CONFIG)
     service = _only_service(folder / _COMPOSE)
     context = folder / _context(service)
+    refuse_links_out(folder, [context, context / "Dockerfile"])
     instruction = config.get("instruction")
     if not isinstance(instruction, str) or not instruction.strip():
         raise Unusable("its instruction is empty")
@@ -42,7 +47,7 @@ def read_terminal_bench(folder: Path, given: Mapping[str, str]) -> TaskFolder:
         instruction=instruction.strip(),
         machine=MachineNeeds(
             environment={**_variables(service, given), **variables},
-            workdir=service.get("working_dir"),
+            workdir=_workdir(service),
             network="bridge",
         ),
         agent=AgentSpec(timeout_s=_seconds(config, "max_agent_timeout_sec", 360.0)),
@@ -58,7 +63,7 @@ def read_terminal_bench(folder: Path, given: Mapping[str, str]) -> TaskFolder:
         solution=folder if (folder / "solution.sh").is_file() else None,
         solution_script="solution.sh",
         difficulty=_LEVELS.get(str(config.get("difficulty", "")).lower(), 1),
-        tags=tuple(map(str, config.get("tags") or ())),
+        tags=texts_of(config.get("tags"), "tags"),
         apart=_apart(context),
     )
 
@@ -72,9 +77,9 @@ def _apart(context: Path) -> frozenset[str]:
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Unusable(f"{path.name} cannot be read: {' '.join(str(error).split())}") from error
+        found = yaml.safe_load(text_in(path))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise Unusable(f"{path.name} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise Unusable(f"{path.name} must hold an object, not {found!r:.60}")
     return found
@@ -88,9 +93,12 @@ def _only_service(path: Path) -> dict[str, Any]:
     if not isinstance(services, dict) or len(services) > 1:
         raise Unusable("it needs several containers, which is not supported", Why.UNSUPPORTED)
     service = next(iter(services.values()), None) or {}
-    if more := sorted(set(service) - _SIMPLE):
+    if not isinstance(service, dict):
+        raise Unusable(f"its container in {_COMPOSE} must be an object, not {service!r:.60}")
+    if more := sorted(set(map(str, service)) - _SIMPLE):
         raise Unusable(f"its container needs {', '.join(more)} of Docker Compose: not supported", Why.UNSUPPORTED)
-    volumes = [str(volume) for volume in service.get("volumes") or () if "${T_BENCH_" not in str(volume)]
+    listed = service.get("volumes") or []
+    volumes = [volume for volume in texts_of(listed, "volumes") if "${T_BENCH_" not in volume]
     if volumes:
         raise Unusable(f"its container mounts {volumes[0]!r}, which is not supported", Why.UNSUPPORTED)
     return service
@@ -98,16 +106,25 @@ def _only_service(path: Path) -> dict[str, Any]:
 
 def _context(service: Mapping[str, Any]) -> str:
     build = service.get("build") or "."
-    context = build.get("context", ".") if isinstance(build, dict) else str(build)
+    context = str(build.get("context", ".") if isinstance(build, dict) else build)
     if context.startswith("/") or ".." in context.split("/") or "$" in context:
         raise Unusable(f"its image is built from {context!r}, outside of its folder")
     return context
+
+
+def _workdir(service: Mapping[str, Any]) -> str | None:
+    found = service.get("working_dir")
+    if found is not None and not isinstance(found, str):
+        raise Unusable(f"working_dir in {_COMPOSE} must be a path, not {found!r:.60}")
+    return found
 
 
 def _variables(service: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
     listed = service.get("environment") or {}
     if isinstance(listed, list):
         listed = dict(str(entry).split("=", 1) for entry in listed if "=" in str(entry))
+    if not isinstance(listed, dict):
+        raise Unusable(f"environment in {_COMPOSE} must be a list or an object, not {listed!r:.60}")
     return {str(name): str(value) for name, value in listed.items() if "${" not in str(value)} | {
         name: value for name, value in given.items() if name in listed
     }
@@ -115,6 +132,6 @@ def _variables(service: Mapping[str, Any], given: Mapping[str, str]) -> dict[str
 
 def _seconds(config: Mapping[str, Any], name: str, default: float) -> float:
     value = config.get(name, default)
-    if not isinstance(value, int | float) or not value > 0:
-        raise Unusable(f"{name} must be a number above 0, not {value!r}")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < inf:
+        raise Unusable(f"{name} must be a number above 0, not {value!r:.60}")
     return float(value)

@@ -134,6 +134,65 @@ def test_a_script_that_does_not_end_is_an_infrastructure_error(tmp_path: Path, e
     env.close()
 
 
+DIES_OF_THE_FILE = """
+import os
+from pathlib import Path
+
+if (Path(os.environ["FILESYSTEM_TEST_DIR"]) / "poison").exists():
+    os.kill(os.getpid(), 9)
+raise SystemExit(1)
+"""
+
+
+def test_files_that_end_the_script_are_worth_0_and_no_infrastructure_error(tmp_path: Path, environments: Path):
+    if automatic() is None:
+        pytest.skip("no backend of the sandbox works here")
+    folder = write_task(tmp_path, verify=DIES_OF_THE_FILE)
+    env = MCPMarkEnv(folder=folder, environments=environments, split_by="test")
+    env.reset(options={"index": 0})
+    do(env, "write_file", path="poison", content="x")
+    ended = done(env)
+    assert (ended.reward, ended.info["ending"]) == (0.0, "answered")
+    env.close()
+
+
+def test_modules_in_the_folder_are_not_those_of_the_script(env: MCPMarkEnv):
+    for name in ("sitecustomize", "usercustomize", "conftest", "os", "pathlib", "json", "sys"):
+        do(env, "write_file", path=f"{name}.py", content="raise SystemExit(0)\n")
+        do(env, "create_directory", path=name)
+        do(env, "write_file", path=f"{name}/__init__.py", content="raise SystemExit(0)\n")
+    do(env, "write_file", path="verdict", content="yes\n")
+    assert done(env).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "path", ["n" * 300, "a/" * 2_000, "p" * 5_000, "ü" * 200, "\0", "\ud800", "..", "note.txt/x", "", "-rf", "a\nb"]
+)
+def test_any_path_is_at_most_the_models_mistake(env: MCPMarkEnv, path: str):
+    for name, arguments in (
+        ("create_directory", {"path": path}),
+        ("list_directory", {"path": path}),
+        ("directory_tree", {"path": path}),
+        ("search_files", {"path": path, "pattern": "["}),
+        ("read_text_file", {"path": path, "head": -1}),
+        ("get_file_info", {"path": path}),
+        ("write_file", {"path": path, "content": "x"}),
+        ("edit_file", {"path": path, "old": "x", "new": "y"}),
+        ("move_file", {"source": path, "destination": "there"}),
+        ("move_file", {"source": "note.txt", "destination": path}),
+    ):
+        env.reset(options={"index": 0})
+        assert isinstance(do(env, name, **arguments), str), name
+        assert env.reason is None
+
+
+def test_folders_are_not_moved_deeper_than_the_system_can_follow(env: MCPMarkEnv):
+    do(env, "create_directory", path="a/" * 400)
+    do(env, "create_directory", path="b/" * 400)
+    assert "too long" in do(env, "move_file", source="a", destination="b/" * 400 + "a")
+    assert do(env, "directory_tree").count("/") > 400
+
+
 def test_broken_and_foreign_tasks_are_left_out_with_the_reason(tmp_path: Path, environments: Path):
     write_task(tmp_path)
     write_task(tmp_path, "queries", mcp=["postgres"])

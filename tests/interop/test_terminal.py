@@ -105,7 +105,7 @@ def test_what_is_not_supported_is_left_out_with_the_reason(tmp_path: Path, confi
         (lambda folder: (folder / "task.toml").write_text("a = ["), "task.toml cannot be read"),
         (lambda folder: (folder / "task.toml").write_text("[agent]\ntimeout_sec = 'long'"), "timeout_s"),
         (lambda folder: (folder / "task.toml").write_text("[environment]\nmemory = 'much'"), "no size"),
-        (lambda folder: (folder / "instruction.md").unlink(), "instruction cannot be read"),
+        (lambda folder: (folder / "instruction.md").unlink(), "instruction is missing"),
         (lambda folder: (folder / "environment/Dockerfile").unlink(), "neither environment/Dockerfile"),
         (lambda folder: (folder / "tests/test.sh").unlink(), "no tests/test.sh"),
     ],

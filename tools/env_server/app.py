@@ -7,31 +7,23 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Request, Response
+from fastapi import Body, FastAPI, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from starlette.exceptions import HTTPException
 
 from agentgym import __version__
 from agentgym.engine.threads import blocking
-from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, encoded
+from agentgym.interop.remote.wire import PROTOCOL
 from agentgym.tools.env_server.metrics import as_text, metrics_of
 from agentgym.tools.env_server.offer import Offer
+from agentgym.tools.env_server.problems import OF_SESSION, PROBLEMS, REFUSALS, invalid, refused, response_of
 from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.session import INTERRUPTIONS
 from agentgym.tools.env_server.sessions import Sessions
-from agentgym.tools.serving.answers import HANDLERS, RETRY_S, TokenRequired
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired
 
-_STATUS: Mapping[str, int] = {
-    "usage": 422,
-    "task": 404,
-    "broken_task": 404,
-    "reset_needed": 409,
-    GONE: 410,
-    BUSY: 503,
-    "out_of_time": 504,
-    "infrastructure": 502,
-}
 _ABOUT = (
     "Sessions of multi-turn tool-use environments. Open one, reset it, step it until `terminated` or `truncated`, and "
     "delete it. An error has a `kind`: `usage`, `task`, `reset_needed`, `gone`, `busy`, `out_of_time` or "
@@ -40,7 +32,7 @@ _ABOUT = (
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Opening(_Request):
@@ -69,13 +61,45 @@ class Reset(_Numbered):
 class Step(_Numbered):
     """One turn."""
 
-    action: str | dict[str, Any] = Field(description="What the model wrote, or an assistant message with tool_calls.")
+    # The session looks at its type: text of a model may hold what is no Unicode, which `str` would refuse here.
+    action: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})] = Field(
+        description="What the model wrote, or an assistant message with tool_calls."
+    )
 
 
 class Interruption(_Numbered):
     """The end of an episode for a reason on the policy's side."""
 
     reason: str = Field(description=f"One of: {', '.join(INTERRUPTIONS)}.")
+
+
+class Opened(BaseModel):
+    """A new session."""
+
+    session: str = Field(description="Its name. Who knows it can play it.")
+    description: dict[str, Any] = Field(description="The environment: tools, channels, splits, limits.")
+
+
+class Begun(BaseModel):
+    """The beginning of an episode."""
+
+    observation: list[dict[str, Any]] = Field(description="The messages that open it.")
+    info: dict[str, Any]
+    task: dict[str, Any] = Field(description="Without data and gold, unless the server reveals them.")
+
+
+class Played(BaseModel):
+    """What a turn led to."""
+
+    observation: list[dict[str, Any]] = Field(description="The messages that the model reads next.")
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class Closed(BaseModel):
+    """Nothing."""
 
 
 def make_app(sessions: Sessions, offer: Offer, token: str) -> FastAPI:
@@ -91,7 +115,8 @@ def make_app(sessions: Sessions, offer: Offer, token: str) -> FastAPI:
     app.add_middleware(TokenRequired, token=token)
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, refused)
     _add_routes(app, sessions, offer)
     return app
 
@@ -100,38 +125,38 @@ def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
     metrics = metrics_of(sessions)
 
     async def answer(content: Mapping[str, Any]) -> Response:
-        reply = await _answered(sessions, content)
-        error = reply.get("error")
-        status = 200 if error is None else _STATUS.get(error["kind"], 502)
-        headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
-        body = encoded(reply if error is not None else reply["result"])
-        return Response(body, status, headers, media_type="application/json")
+        return response_of(await _answered(sessions, content))
 
-    @app.get("/", summary="What is served")
+    @app.get("/", summary="What is served", responses=REFUSALS)
     async def about() -> dict[str, Any]:
         return {"service": "agentgym environments", "protocol": PROTOCOL, "envs": offer.envs, "sessions": len(sessions)}
 
-    @app.get("/metrics", response_class=PlainTextResponse, summary="Counts for Prometheus")
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Counts for Prometheus", responses=REFUSALS)
     async def prometheus() -> Response:
         return Response(as_text(metrics), media_type="text/plain; version=0.0.4")
 
-    @app.post("/sessions", summary="Open a session")
+    @app.post("/sessions", summary="Open a session", response_model=Opened, responses=PROBLEMS)
     async def open_session(opening: Annotated[Opening, Body()]) -> Response:
-        return await answer({"op": "open", "protocol": PROTOCOL, **opening.model_dump()})
+        return await answer({"op": "open", "protocol": PROTOCOL, **dict(opening)})
 
-    @app.post("/sessions/{session}/reset", summary="Start an episode")
+    @app.post("/sessions/{session}/reset", summary="Start an episode", response_model=Begun, responses=OF_SESSION)
     async def reset(session: str, reset: Annotated[Reset, Body()]) -> Response:
-        return await answer({"op": "reset", "session": session, **reset.model_dump()})
+        return await answer({"op": "reset", "session": session, **dict(reset)})
 
-    @app.post("/sessions/{session}/step", summary="Play one turn")
+    @app.post("/sessions/{session}/step", summary="Play one turn", response_model=Played, responses=OF_SESSION)
     async def step(session: str, step: Annotated[Step, Body()]) -> Response:
-        return await answer({"op": "step", "session": session, **step.model_dump()})
+        return await answer({"op": "step", "session": session, **dict(step)})
 
-    @app.post("/sessions/{session}/interrupt", summary="End the episode, and grade it")
+    @app.post(
+        "/sessions/{session}/interrupt",
+        summary="End the episode, and grade it",
+        response_model=Played,
+        responses=OF_SESSION,
+    )
     async def interrupt(session: str, interruption: Annotated[Interruption, Body()]) -> Response:
-        return await answer({"op": "interrupt", "session": session, **interruption.model_dump()})
+        return await answer({"op": "interrupt", "session": session, **dict(interruption)})
 
-    @app.delete("/sessions/{session}", summary="Close a session")
+    @app.delete("/sessions/{session}", summary="Close a session", response_model=Closed, responses=OF_SESSION)
     async def close(session: str) -> Response:
         return await answer({"op": "close", "session": session})
 
@@ -147,11 +172,3 @@ async def _answered(sessions: Sessions, content: Mapping[str, Any]) -> Reply:
 
     await asyncio.wait((came, work), return_when=asyncio.FIRST_COMPLETED)
     return await came
-
-
-async def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    problem = error.errors()[0]
-    where = ".".join(str(part) for part in problem["loc"] if part != "body")
-    message = f"{where}: {problem['msg']}" if where else str(problem["msg"])
-    return JSONResponse({"error": {"kind": "usage", "message": message}}, 422)

@@ -8,7 +8,9 @@ from typing import Any
 
 from agentgym import registry
 from agentgym.env import Env
-from agentgym.errors import UsageError
+from agentgym.errors import AgentGymError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.task_files.arguments import why_refused
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,30 @@ class Offer:
 
         Raises:
             UsageError: An argument is not one that the environment declares as harmless, or is wrong.
+            InfrastructureError: The environment cannot be made.
         """
         if not isinstance(arguments, Mapping):
             raise UsageError(f"arguments must be an object, not {type(arguments).__name__!r}")
-        harmless = registry.class_of(name).harmless_arguments - set(self.settings)
+        kind = registry.class_of(name)
+        harmless = kind.harmless_arguments - set(self.settings)
         if refused := sorted(set(arguments) - harmless):
             allowed = ", ".join(sorted(harmless))
             raise UsageError(f"clients cannot set {', '.join(map(repr, refused))} of {name!r}; they can set: {allowed}")
+        for argument, value in arguments.items():
+            if problem := why_refused(kind, argument, value):
+                raise UsageError(f"the client {problem}; whoever runs the server can say so with --set {argument}=...")
+        return self._made(name, arguments)
+
+    def _made(self, name: str, arguments: Mapping[str, Any]) -> Env:
         try:
             return registry.make(name, **self.settings, **arguments)
-        except TypeError as error:
-            raise UsageError(f"{name!r} cannot be made with these arguments: {error}") from error
+        except AgentGymError:
+            raise
+        except Exception as error:
+            if not arguments:
+                raise
+            # The server has made it without them when it started, so they are at fault.
+            raise UsageError(f"{name!r} cannot be made with these arguments: {describe(error)}") from error
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
+from agentgym.choices import named
 from agentgym.endings import Reason
 from agentgym.engine.drive import start_on_loop
 from agentgym.env import Env
@@ -82,6 +83,8 @@ class Session:
         number = content.get("number")
         if number is None:
             return self._reply(content)
+        if not isinstance(number, int) or isinstance(number, bool):
+            return {"error": error_data(UsageError("the number of a request is a whole number from 1"))}
         if number == self._number and self._last:
             return self._last
         if number != self._number + 1:
@@ -176,7 +179,7 @@ class Session:
         if "task" in wanted:
             return self._env.tasks.find(str(wanted["task"]))
         split, index = wanted.get("split"), wanted.get("index")
-        if not isinstance(split, str) or not isinstance(index, int):
+        if not isinstance(split, str) or type(index) is not int:
             raise UsageError("a task is wanted by its id, or by split and index")
         return self._env.tasks.get(split, index)
 
@@ -184,7 +187,8 @@ class Session:
         return {"exists": self._env.failing(self._revealed(content)) is not None}
 
     def _begin_attempt(self, content: Content) -> dict[str, Any]:
-        make = self._env.failing if content.get("kind") == "failing" else self._env.solution
+        makers = {"solution": self._env.solution, "failing": self._env.failing}
+        make = named("attempt", content.get("kind"), makers)
         self._attempt = make(self._revealed(content))
         return {}
 

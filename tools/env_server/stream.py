@@ -7,9 +7,9 @@ from typing import Any
 
 from websockets.frames import CloseCode
 
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.remote.channel import Channel
-from agentgym.interop.remote.wire import decoded, encoded, error_data
+from agentgym.interop.remote.wire import decoded, encoded_reply, error_data
 from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.sessions import Sessions
 
@@ -28,12 +28,17 @@ def talk(sessions: Sessions, channel: Channel) -> bool:
     try:
         content = decoded(text)
     except UsageError as error:
-        channel.send(encoded({"id": None, "error": error_data(error)}))
+        channel.send(encoded_reply({"id": None, "error": error_data(error)}))
         return True
     return sessions.answer(content, partial(_send, channel, content.get("id")))
 
 
 def _send(channel: Channel, number: Any, reply: Reply, is_given_up: bool) -> None:
-    channel.send(encoded({"id": number, **reply}))
+    number = number if isinstance(number, int | str) else None
+    try:
+        text = encoded_reply({"id": number, **reply})
+    except InfrastructureError as error:
+        text = encoded_reply({"id": number, "error": error_data(error)})
+    channel.send(text)
     if is_given_up:  # the thread that reads this WebSocket is stuck, so its client needs another one
         channel.close(CloseCode.GOING_AWAY)

@@ -10,6 +10,7 @@ from agentgym.errors import UsageError
 
 _NUMBERS = ("index", "seed")
 _TEXTS = ("task", "split", "name")
+_MOST_DIGITS = 40
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,6 @@ class Choice:
 def _read(name: str, value: str) -> int | str:
     if name not in _NUMBERS:
         return value
-    if not (value.isascii() and value.isdigit()):
-        raise UsageError(f"the URL says {name}={value!r}; a whole number from 0 is needed")
+    if not (value.isascii() and value.isdigit()) or len(value) > _MOST_DIGITS:
+        raise UsageError(f"the URL says {name}={value[:_MOST_DIGITS]!r}; a whole number from 0 is needed")
     return int(value)

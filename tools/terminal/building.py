@@ -38,6 +38,8 @@ def packed(
             name = path.relative_to(folder)
             if name.parts[0] not in skip:
                 entry = archive.gettarinfo(path, arcname=f"{under}/{name}" if under else str(name))
+                if entry is None:  # a socket, which no archive can hold
+                    continue
                 entry.mode |= 0o111 if str(name) in executable else 0
                 with path.open("rb") if entry.isreg() else nullcontext() as content:
                     archive.addfile(_plain(entry), content)

@@ -62,6 +62,10 @@ class Address:
         return [("Authorization", f"Bearer {token}")] if token else []
 
 
+class _NotSent(UsageError):
+    """A request that has not left this process."""
+
+
 class Connection:
     """A session of one environment. It begins with the first request, and again with the first one after `close`.
 
@@ -136,12 +140,21 @@ class Connection:
                 asked["number"] = self._number
             try:
                 return self._exchange(asked)
-            except Exception:
+            except _NotSent:
+                self._number -= changes
                 raise
-            except BaseException:  # nobody knows what the server has done by now
-                self._forget()
-                self._disconnect()
+            except Exception as error:
+                if isinstance(error.__cause__, OSError):
+                    self.leave()
                 raise
+            except BaseException:
+                self.leave()
+                raise
+
+    def leave(self) -> None:
+        """Leave the session to the server, which ends it when it is idle: nobody knows what it has done by now."""
+        self._forget()
+        self._disconnect()
 
     def _leave_parent(self) -> None:
         """In a forked child, leave the session to the parent, which goes on to use it."""
@@ -163,7 +176,7 @@ class Connection:
                 problem.__cause__ = error
             else:
                 if (refusal := reply.get("error")) is None:
-                    return reply.get("result") or {}
+                    return self._result_in(reply)
                 problem = error_of(refusal)
                 kind = refusal.get("kind") if isinstance(refusal, Mapping) else None
                 if kind == GONE:
@@ -175,15 +188,25 @@ class Connection:
                 raise problem
             time.sleep(pause)
 
+    def _result_in(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        result = reply.get("result")
+        if not isinstance(result, dict):
+            self.leave()
+            raise InfrastructureError(f"a reply of {self._address.url} has neither a result nor an error")
+        return result
+
     def _once(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its reply. Raises `OSError` if the connection breaks or the reply is late."""
         number = next(self._ids)
-        text = encoded({"id": number, **content})
+        try:
+            text = encoded({"id": number, **content})
+        except UsageError as error:
+            raise _NotSent(str(error)) from error
         if self._most_bytes is not None and len(text) > self._most_bytes:
-            raise UsageError(f"a request of {len(text)} bytes: {self._address.url} takes {self._most_bytes} at most")
+            raise _NotSent(f"a request of {len(text)} bytes: {self._address.url} takes {self._most_bytes} at most")
         socket = self._connected()
         socket.send(text, self._answer_s)
-        while (reply := _read(socket.receive())).get("id") != number:
+        while (reply := _read(socket.receive())).get("id") not in (number, None):
             pass  # the reply to a request that was given up
         return reply
 

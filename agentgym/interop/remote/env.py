@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,11 @@ from agentgym.engine.spaces import Action
 from agentgym.engine.steps import Solution, StepResult, training_step_in
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.errors import describe
 from agentgym.interop.remote.connection import Address, Connection
 from agentgym.interop.remote.description import Description
 from agentgym.interop.remote.tasks import RemoteTasks
-from agentgym.interop.remote.wire import action_data, move_of, task_of
+from agentgym.interop.remote.wire import begun, move_of, played
 from agentgym.messages import Message
 from agentgym.schema_tool import schema_tools
 from agentgym.task import Task
@@ -87,13 +89,15 @@ class RemoteEnv(Env):
         if seed is not None:
             self._reseed(seed)
         step = training_step_in(options)
-        played = self._told("reset", seed=seed, options=_options_data(options))
+        told = self._told("reset", seed=seed, options=_options_data(options))
+        with self._readable():
+            observation, info, task = begun(told)
+            offered = None if info["tools"] == self.tools.schemas else _toolset(info["tools"])
         self._seed, self._reason, self._training_step = seed, None, step
-        self._task = self._played_task(options, played)
+        self._task = self._played_task(options, task)
         self._turns, self._actions, self._transcript = [], [], []
-        info, observation = played["info"], played["observation"]
-        if info["tools"] != self.tools.schemas:
-            self.tools = _toolset(info["tools"])
+        if offered is not None:
+            self.tools = offered
             self._offer(self.tools)
         if self.render_mode is not None:
             self._show(observation)
@@ -101,7 +105,7 @@ class RemoteEnv(Env):
 
     async def _step(self, action: Action) -> StepResult:
         self._actions.append(action)
-        return self._after(self._told("step", action=action_data(action)))
+        return self._after(self._told("step", action=action))
 
     async def _interrupt(self, reason: AnyReason) -> StepResult:
         return self._after(self._told("interrupt", reason=reason.value))
@@ -114,19 +118,31 @@ class RemoteEnv(Env):
             self._reason = Reason.INFRASTRUCTURE
             raise
 
-    def _after(self, played: Mapping[str, Any]) -> StepResult:
-        info = played["info"]
-        self._turns.append(info["rewards"])
-        if (ending := info.get("ending")) is not None:
-            self._reason = self._reasons.get(ending) or Reason(ending)
-        result = StepResult(played["observation"], played["reward"], played["terminated"], played["truncated"], info)
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """End the episode as one around which something broke, if what the server answers cannot be read."""
+        try:
+            yield
+        except Exception as error:
+            self._reason = Reason.INFRASTRUCTURE
+            self._connection.leave()
+            raise InfrastructureError(f"the server's answer cannot be read: {describe(error)}") from error
+
+    def _after(self, told: Mapping[str, Any]) -> StepResult:
+        with self._readable():
+            result = played(told)
+            ending = result.info.get("ending")
+            reason = None if ending is None else self._reasons.get(ending) or Reason(ending)
+        self._turns.append(result.info["rewards"])
+        if reason is not None:
+            self._reason = reason
         if self.render_mode is not None:
             self._show(result.observation)
         return result
 
-    def _played_task(self, options: Mapping[str, Any] | None, played: Mapping[str, Any]) -> Task:
+    def _played_task(self, options: Mapping[str, Any] | None, told: Task) -> Task:
         wanted = (options or {}).get("task")
-        return wanted if isinstance(wanted, Task) else task_of(played["task"])
+        return wanted if isinstance(wanted, Task) else told
 
     def solution(self, task: Task) -> Solution:
         """Yield the server's solution. Raises `UsageError` if it does not reveal it (`--reveal`)."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from gymnasium.error import ResetNeeded
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agentgym.endings import Reason
-from agentgym.engine.answers import as_data, plain_data
-from agentgym.engine.spaces import Action
-from agentgym.errors import AgentGymError, BrokenTask, InfrastructureError, TaskError, UsageError
-from agentgym.messages import ToolCall
+from agentgym.engine.answers import as_data, finite, plain_data
+from agentgym.engine.steps import StepResult
+from agentgym.errors import AgentGymError, BrokenTask, InfrastructureError, NoSolution, TaskError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.messages import Message, ToolCall
 from agentgym.rollout.deadlines import OutOfTime
 from agentgym.task import Task
 
@@ -37,26 +39,77 @@ _KINDS: Mapping[str, type[Exception]] = {
     "reset_needed": ResetNeeded,
     "broken_task": BrokenTask,
     "task": TaskError,
+    "no_solution": NoSolution,
     "usage": UsageError,
     "infrastructure": InfrastructureError,
 }
 """The classes of errors by kind; subclasses come before their bases."""
 
 
+_REQUEST = json.JSONEncoder(default=lambda value: to_jsonable_python(value, fallback=repr))
+"""What a model writes may hold NaN: it reaches the environment as it would without a server."""
+_REPLY = json.JSONEncoder(default=as_data, allow_nan=False)
+"""Clients in any language read replies, and in most of them NaN is no JSON."""
+_NOT_ENCODED = (TypeError, ValueError, RecursionError)
+
+
 def encoded(data: Mapping[str, Any]) -> bytes:
-    """Return a request or a reply as JSON text. What is no JSON data is replaced by a note."""
+    """Return a request as JSON text. An action that JSON cannot hold, say for its depth, becomes a note in words.
+
+    Raises:
+        UsageError: Anything else is no JSON data.
+    """
     try:
-        return to_json(data, inf_nan_mode="constants", fallback=plain_data)
-    except Exception:  # lone surrogates, loops; reading an author's object may raise anything
+        return to_json(data, inf_nan_mode="constants", fallback=repr)
+    except Exception:  # lone surrogates, loops; reading what an author made may raise anything
         return _slowly_encoded(data)
 
 
 def _slowly_encoded(data: Mapping[str, Any]) -> bytes:
     try:
-        text = json.dumps(data, default=as_data)
-    except (TypeError, ValueError, RecursionError):
-        text = json.dumps(as_data(data))
-    return text.encode()
+        return _REQUEST.encode(data).encode()
+    except _NOT_ENCODED:
+        pass
+    try:
+        return _REQUEST.encode({**data, "action": as_data(data.get("action"))}).encode()
+    except _NOT_ENCODED as error:
+        raise UsageError(f"the request is no JSON data: {describe(error)}") from None
+
+
+def encoded_reply(data: Mapping[str, Any]) -> bytes:
+    """Return a reply, or its result alone, as JSON text. What is no JSON data in `info` is replaced by a note.
+
+    Raises:
+        InfrastructureError: Anything else is no JSON data.
+    """
+    try:
+        text = to_json(data, inf_nan_mode="constants", fallback=plain_data)
+        if b"NaN" not in text and b"Infinity" not in text:
+            return text
+    except Exception:
+        pass
+    return _slowly_encoded_reply(data)
+
+
+def _slowly_encoded_reply(data: Mapping[str, Any]) -> bytes:
+    try:
+        return _REPLY.encode(data).encode()
+    except _NOT_ENCODED:
+        pass
+    try:
+        return _REPLY.encode(_with_notes(data)).encode()
+    except _NOT_ENCODED as error:
+        raise InfrastructureError(f"what the environment answers is no JSON data: {describe(error)}") from None
+
+
+def _with_notes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reply whose `info` has notes where an environment's details are no JSON data, as records have them."""
+    noted = dict(data)
+    if isinstance(noted.get("result"), Mapping):
+        noted["result"] = _with_notes(noted["result"])
+    if isinstance(noted.get("info"), Mapping):
+        noted["info"] = {str(name): as_data(value) for name, value in noted["info"].items()}
+    return noted
 
 
 def decoded(text: bytes) -> dict[str, Any]:
@@ -84,8 +137,10 @@ def error_data(error: BaseException) -> dict[str, Any]:
         facts = {"reason": error.reason.value, "what": error.what, "limit_s": error.limit_s}
         return {"kind": "out_of_time", "message": str(error), "facts": facts}
     kind = next((kind for kind, known in _KINDS.items() if isinstance(error, known)), "infrastructure")
-    is_ours = isinstance(error, AgentGymError | ResetNeeded)
-    return {"kind": kind, "message": str(error) if is_ours else f"{type(error).__name__}: {error}"}
+    message = describe(error)
+    if isinstance(error, AgentGymError | ResetNeeded):
+        message = message.removeprefix(f"{type(error).__name__}: ")
+    return {"kind": kind, "message": message}
 
 
 def error_of(data: Any) -> Exception:
@@ -94,13 +149,11 @@ def error_of(data: Any) -> Exception:
         return InfrastructureError(f"the server sent an error without a kind: {data!r}")
     kind, message, facts = data.get("kind"), str(data.get("message")), data.get("facts")
     if kind == "out_of_time" and isinstance(facts, Mapping):
-        return OutOfTime(Reason(facts["reason"]), str(facts["what"]), float(facts["limit_s"]))
+        try:
+            return OutOfTime(Reason(facts["reason"]), str(facts["what"]), float(facts["limit_s"]))
+        except (KeyError, TypeError, ValueError):
+            return InfrastructureError(message)
     return _KINDS.get(str(kind), InfrastructureError)(message)
-
-
-def action_data(action: Action) -> Any:
-    """Return an action as JSON data. What is no JSON data in a message is replaced by a note, as text would show it."""
-    return action if isinstance(action, str) else to_jsonable_python(action, fallback=repr)
 
 
 def task_data(task: Task, *, reveal: bool) -> dict[str, Any]:
@@ -117,6 +170,32 @@ def task_of(data: Mapping[str, Any]) -> Task:
     if recorded is not None:
         task.__dict__["hash"] = recorded
     return task
+
+
+def begun(told: Mapping[str, Any]) -> tuple[list[Message], dict[str, Any], Task]:
+    """Return what a reset led to: observation, info, task. Raises any exception if it is something else."""
+    if not isinstance(told["info"], dict):
+        raise TypeError("info is no object")
+    return _messages(told["observation"]), told["info"], task_of(told["task"])
+
+
+def played(told: Mapping[str, Any]) -> StepResult:
+    """Return what a turn led to. Raises any exception if it is something else: nothing else passes for a reward."""
+    info, reward, terminated, truncated = told["info"], told["reward"], told["terminated"], told["truncated"]
+    if type(reward) not in (int, float) or not isfinite(reward):
+        raise ValueError(f"its reward is {reward!r}")
+    if type(terminated) is not bool or type(truncated) is not bool:
+        raise TypeError("it does not say whether the episode has ended")
+    if (terminated or truncated) is (info.get("ending") is None):
+        raise ValueError(f"the ending is {info.get('ending')!r}, with {terminated=} and {truncated=}")
+    finite(info["rewards"])
+    return StepResult(_messages(told["observation"]), reward, terminated, truncated, info)
+
+
+def _messages(data: Any) -> list[Message]:
+    if not isinstance(data, list) or not all(isinstance(message, dict) for message in data):
+        raise TypeError("its observation is no list of messages")
+    return data
 
 
 def move_data(move: ToolCall | str | None) -> dict[str, Any]:
