@@ -110,6 +110,8 @@ class Timed:
     workers: Workers
     real_s: list[float] = field(default_factory=list)
     lost_s: list[float] = field(default_factory=list)
+    taking_s: list[float] = field(default_factory=list)
+    """How long those waited for a place that got one: part of both."""
 
     async def at_once(self, wanted: int) -> int:
         return await self.workers.at_once(wanted)
@@ -121,6 +123,7 @@ class Timed:
         except BaseException:
             self.lost_s.append(time.monotonic() - began)
             raise
+        self.taking_s.append(time.monotonic() - began)
         return _TimedPlace(place, self, began)
 
     async def close(self) -> None:

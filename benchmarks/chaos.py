@@ -120,6 +120,7 @@ class Played:
             "failed_tries": dict(self.engine.tally.failed),
             "seconds": round(self.seconds, 2),
             "lost_place_s": round(sum(self.timed.lost_s), 1),
+            "taking_place_s": round(sum(self.timed.taking_s), 1),
             "real_place_s": round(sum(self.timed.real_s), 1),
         }
 

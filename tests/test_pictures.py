@@ -24,6 +24,12 @@ class WindowEnv(Env):
     def start(self, task: Task) -> Pictured:
         return Pictured("What is outside?", (PNG,))
 
+    def respond(self, text: str) -> Pictured:
+        return Pictured(f"{text}?", (PNG,))
+
+    def aside(self, text: str) -> Pictured:
+        return Pictured("Here is more.", (PNG, PNG))
+
     @tool(max_chars=60)
     def look(self, times: int) -> Pictured:
         """Look out of the window.
@@ -64,3 +70,13 @@ def test_an_error_shows_no_picture():
     env.reset(seed=0)
     message = {"role": "assistant", "content": "", "tool_calls": [ToolCall("look", {"times": "x"}).to_dict()]}
     assert pictures_in(env.step(message).observation[0]) == 0
+
+
+def test_an_answer_to_words_may_show_pictures():
+    env = WindowEnv()
+    env.reset(seed=0)
+    [said] = env.step("Hello").observation
+    assert (said.get("role"), text_of(said), pictures_in(said)) == ("user", "Hello?", 1)
+    message = {"role": "assistant", "content": "Hm.", "tool_calls": [ToolCall("look", {"times": 0}).to_dict()]}
+    said = env.step(message).observation[-1]
+    assert (said.get("role"), text_of(said), pictures_in(said)) == ("user", "Here is more.", 2)

@@ -300,7 +300,7 @@ def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
         found = [group.trajectories[0] for group in engine.collect(groups(8))]
         assert [t.reason for t in found] == [Reason.STEP_TIME, *[Reason.ANSWERED] * 7]
         assert engine.tally.failed == {"step": 1}
-        until(lambda: not workers_alive())
+        until(lambda: not workers.pids)
 
 
 def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.MonkeyPatch):

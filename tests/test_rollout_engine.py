@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter as Counts
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +330,21 @@ def test_an_outage_stops_the_rollout_and_names_what_is_down():
         with pytest.raises(Outage, match=r"16 of the last 16 tries failed \(policy: 16\).*nobody answers"):
             engine.collect(groups(1000))
         assert engine.tally.tries < 1000
+
+
+def test_an_outage_says_what_everybody_else_waits_for(caplog: pytest.LogCaptureFixture):
+    turns = count()
+
+    async def act(conversation: list[Message]) -> Any:
+        if not next(turns):
+            await asyncio.sleep(3600)
+        raise ConnectionError("nobody answers")
+
+    failures = Failures(Backoff(first_s=0.0001), breaker=Breaker(share=0.9, window=16))
+    policy = FunctionPolicy("telephone", act)
+    with RolloutEngine(COUNTER, policy, Limits(max_in_flight=8), failures=failures) as engine, pytest.raises(Outage):
+        engine.collect(groups(1000))
+    assert "counter/train/0#0  waits for policy (telephone)" in caplog.text
 
 
 def test_failures_below_the_breakers_share_stop_nothing_even_if_they_come_first():

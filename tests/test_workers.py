@@ -58,11 +58,11 @@ in_every_environment = pytest.mark.parametrize(
 
 
 def workers_alive() -> list[psutil.Process]:
-    """The worker processes that this process has started."""
+    """The worker processes that this process has started, and what they were forked from."""
     found = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if "agentgym.rollout.workers.child" in child.cmdline():
+            if {"agentgym.rollout.workers.child", "agentgym.rollout.workers.template"} & {*child.cmdline()}:
                 found.append(child)
     return found
 

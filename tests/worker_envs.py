@@ -5,10 +5,13 @@ and would wait for what the tests around them need.
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from agentgym.messages import ToolCall
 from agentgym.toolset import tool
@@ -125,3 +128,12 @@ class Accounted(Counter):
 
     def details(self) -> dict[str, Any]:
         return {"there": Accounted.made - Accounted.closed}
+
+
+class Drawing(Counter):
+    """Says what the process's own generators of random numbers draw, which no environment should use."""
+
+    max_concurrent = 1
+
+    def details(self) -> dict[str, Any]:
+        return {"drawn": [random.random(), float(np.random.random())]}

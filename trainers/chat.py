@@ -46,6 +46,7 @@ class ChatCodec:
         self.tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         self.end_id: int = self.tokenizer.eos_token_id
         self.sees = sees
+        self._place: str = (sees and getattr(tokenizer, "image_token", None)) or ""
         self._with_tools = with_tools and self._renderer.abilities.tools
         self._tools: list[Mapping[str, Any]] | None = None
         self._special = _special(self.tokenizer)
@@ -80,7 +81,24 @@ class ChatCodec:
     def _readable(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
         """Return messages with pictures as templates take them, or as words for a model that only reads."""
         shown = messages if self.sees else map(without_pictures, messages)
-        return [{**message, "content": as_template_content(message.get("content", ""))} for message in shown]
+        return [
+            {**message, "content": as_template_content(self._without_places(message.get("content", "")))}
+            for message in shown
+        ]
+
+    def _without_places(self, content: Any) -> Any:
+        """Return content whose text has no place for a picture that is not there: an engine would break over it."""
+        if not self._place:
+            return content
+        if isinstance(content, str):
+            return content.replace(self._place, f"{self._place[0]} {self._place[1:]}")
+        if isinstance(content, list | tuple):
+            return [self._block_without_places(block) for block in content]
+        return content
+
+    def _block_without_places(self, block: Any) -> Any:
+        is_text = isinstance(block, Mapping) and "text" in block
+        return {**block, "text": self._without_places(block["text"])} if is_text else block
 
     def _learn_end(self) -> str:
         """Add the token with which the template ends a turn to those that do; return what it writes before it."""

@@ -20,6 +20,12 @@ def as_text(answer: Any) -> str:
     return answer if isinstance(answer, str) else bounded(answer, MAX_RESULT_CHARS)
 
 
+def as_message(answer: Any) -> Message:
+    """Return a hook's answer, text or `Pictured`, as a user message."""
+    text, pictures = without_pictures(answer)
+    return with_pictures(user(as_text(text)), pictures)
+
+
 def opening_messages(opening: Any) -> list[Message]:
     """Return the messages that open an episode: those that `start` returned, or one user message.
 
@@ -27,8 +33,7 @@ def opening_messages(opening: Any) -> list[Message]:
         UsageError: A list holds anything but chat messages, holds a system message, or ends with the assistant's.
     """
     if not isinstance(opening, list):
-        text, pictures = without_pictures(opening)
-        return [with_pictures(user(as_text(text)), pictures)]
+        return [as_message(opening)]
     if not opening or not is_messages(opening):
         raise UsageError("start() must return text, Pictured, or a list of chat messages with a role and a content")
     if any(message["role"] == "system" for message in opening):

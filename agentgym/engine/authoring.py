@@ -179,7 +179,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         return None
 
     def respond(self, text: str) -> Any:
-        """Answer an action without a tool call: return the text of the next user message. May be `async def`.
+        """Answer an action without a tool call: return the next user message, text or `Pictured`. May be `async def`.
 
         Environments without tools override this. By default, such an action is the model's mistake.
         """
@@ -188,7 +188,8 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     def aside(self, text: str) -> Any:
         """Receive the text that accompanies tool calls, before the calls run. By default it is ignored.
 
-        A return value other than `None` is shown as a user message after the results. May be `async def`.
+        A return value other than `None`, text or `Pictured`, is shown as a user message after the results. May be
+        `async def`.
         """
         return None
 

@@ -16,7 +16,7 @@ from gymnasium.utils import seeding
 
 from agentgym.endings import AnyReason, Ending, Reason
 from agentgym.engine.actions import is_text, refusals, text_in, with_ids
-from agentgym.engine.answers import as_text, finite, message_of, opening_messages, turns_stated, without_pictures
+from agentgym.engine.answers import as_message, finite, message_of, opening_messages, turns_stated, without_pictures
 from agentgym.engine.authoring import Authoring, unknown_channel
 from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.parallel import ParallelCall, batches, run_all
@@ -25,7 +25,7 @@ from agentgym.engine.steps import StepResult, chosen_task, training_step_in
 from agentgym.engine.threads import blocking, blocks
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message, ToolCall, calls_of, system, tool_result, user, with_pictures
+from agentgym.messages import Message, ToolCall, calls_of, system, tool_result, with_pictures
 from agentgym.mistakes import Mistake, counts_of, of_call, of_turn
 from agentgym.rewards import OUTCOME, SOLVED_AT
 from agentgym.task import Task
@@ -182,7 +182,7 @@ class Engine(Authoring):
                 answer = self._call(self.respond, text)
                 if type(answer) is CoroutineType:
                     answer = await self._awaited(answer)
-                observation = [user(as_text(answer))]
+                observation = [as_message(answer)]
                 self._understood()
         except ToolError as mistake:
             self._format_errors += 1
@@ -241,7 +241,7 @@ class Engine(Authoring):
                 observation += await self._run_parallel(some, shown)
         if len(calls) > 1:
             self._keep_ranges()
-        return observation if answer is None else [*observation, user(as_text(answer))]
+        return observation if answer is None else [*observation, as_message(answer)]
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterable[Sequence[ToolCall]]:
         """Return calls in order; those that may run at the same time stand together."""

@@ -237,9 +237,10 @@ class Episode:
             raise InfrastructureError(f"a ToolError was raised outside of a tool: {describe(error)}") from error
 
     async def _waiting(self, component: Component, work: Awaitable[_T]) -> _T:
-        """Await `work`, while reports of waits and failures name its component."""
+        """Await `work`, while failures name its component, and reports of waits also the policy or environment."""
         self._component = component
-        self._waits.begin(self._job.id, component.value)
+        of = self._trajectory.policy if component is Component.POLICY else self._trajectory.env_id
+        self._waits.begin(self._job.id, f"{component.value} ({of})")
         return await work
 
 

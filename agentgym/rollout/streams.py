@@ -7,6 +7,7 @@ as failed. Such a failure never becomes an observation or a reward.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
@@ -16,7 +17,7 @@ from agentgym.errors import BrokenTask, InfrastructureError, UsageError
 from agentgym.foreign.errors import caught, describe, ends_work
 from agentgym.foreign.tasks import contained_tasks
 from agentgym.policy import Policy
-from agentgym.rollout.failures import Failures, Tally, WorkerLost
+from agentgym.rollout.failures import Component, Failures, Outage, Tally, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Attempt, Method
@@ -25,6 +26,8 @@ from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool, is_callers_mistake
 from agentgym.trajectory import Trajectory
+
+_log = logging.getLogger(__name__)
 
 LOST_WORKERS = 10
 """How often an episode is tried again because its worker is gone, on top of its other retries."""
@@ -100,7 +103,7 @@ class Rollout:
                 is_callers_mistake(outcome) or (isinstance(outcome, KeyboardInterrupt) and ends_work(outcome, None))
             ):
                 raise outcome
-            self.tally.fails(episode.component_of(outcome), describe(outcome))
+            self._count(episode.component_of(outcome), outcome)
             if isinstance(outcome, WorkerLost) and lost < LOST_WORKERS:
                 lost += 1
             else:
@@ -109,6 +112,14 @@ class Rollout:
                 return self._given_up(episode.failed(outcome))
             # A lost worker is no reason to wait ever longer: its successor is another one.
             await asyncio.sleep(self.failures.backoff.wait_s(max(failures, 1), draw))
+
+    def _count(self, component: Component, error: BaseException) -> None:
+        """Count a failed try. An outage says what the other trajectories wait for, since many may hang on one thing."""
+        try:
+            self.tally.fails(component, describe(error))
+        except Outage:
+            _log.error("an outage stops the rollout; at that time:\n%s", self.waits.report())
+            raise
 
     def _given_up(self, failed: Trajectory) -> Trajectory:
         if self.failures.fail_fast:

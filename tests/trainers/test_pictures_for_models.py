@@ -92,6 +92,15 @@ def test_the_engine_is_given_the_pictures_of_each_turn_beside_the_tokens(process
     assert told == {"prompt_token_ids": ids}
 
 
+def test_text_leaves_no_place_for_a_picture_that_is_not_there(processor: Any):
+    codec = ChatCodec(processor, sees=True)
+    page = with_pictures(user(f"The page says {PLACE}{PLACE}."), [PNG])
+    opening = codec.tokenizer.decode(codec.open([page, user(f"And {PLACE}?")], []))
+    after = codec.tokenizer.decode(codec.extend([page], codec.end_id))
+    assert (opening.count(PLACE), after.count(PLACE)) == (1, 1)
+    assert "says < image>< image>." in opening
+
+
 def test_a_picture_is_counted_as_the_model_s_processor_counts_it(processor: Any):
     assert PictureTokens(processor)(PNG) == 4 + 3 - 1  # its tokens between three marks, instead of its place
 

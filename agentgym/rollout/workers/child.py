@@ -73,12 +73,22 @@ async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:
         ) from error
 
 
-def main() -> None:
-    """Serve on the socket whose descriptor is the first argument."""
+def prepare() -> None:
+    """Prepare a process for environments."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     os.dup2(2, 1)  # what environments print must not mix with the output of the rollout
-    asyncio.run(_serve(int(sys.argv[1])))
+
+
+def serve(descriptor: int) -> None:
+    """Serve on a socket, and end the process."""
+    asyncio.run(_serve(descriptor))
     os._exit(0)  # stuck threads of environments must not keep it
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the first argument."""
+    prepare()
+    serve(int(sys.argv[1]))
 
 
 if __name__ == "__main__":

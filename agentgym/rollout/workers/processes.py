@@ -2,8 +2,8 @@
 
 Each process holds several environments. If one does not return in time, its process gets no more episodes and ends
 after those that it has, at once if it does not answer at all. Episodes of a process that is gone are tried again, which
-does not count against their retries. Processes are started afresh (not forked), before they are needed, and replaced
-after a number of episodes or at a size.
+does not count against their retries. Processes are started before they are needed, never forked from the caller's own,
+and replaced after a number of episodes or at a size.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import Any
-from weakref import WeakSet
 
 from agentgym.endings import Reason
 from agentgym.env import Env
@@ -27,25 +24,11 @@ from agentgym.rollout.deadlines import within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
 from agentgym.rollout.workers.host import Request, check_portable
+from agentgym.rollout.workers.starting import EXIT_S, Starter, make_starter, own_sockets
 from agentgym.rollout.workers.wire import Outbox, packed, received
 
 ASKED = 3
 """How many processes are asked how many environments they can hold, if they end before they answer."""
-
-EXIT_S = 2.0
-"""Seconds for a process that has nothing left to do to exit before it is killed."""
-
-_sockets: WeakSet[socket.socket] = WeakSet()
-"""This process's ends. A forked child must not keep them open: the workers would outlive this process."""
-
-
-def _drop_sockets() -> None:
-    for one in list(_sockets):
-        one.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_sockets)
 
 
 def _cores() -> int:
@@ -88,11 +71,12 @@ class ProcessWorkers(Fleet["_Process"]):
         self._spare: _Process | None = None
         """Takes the place of the next process that ends, so that nobody waits for one to start."""
         self._closed = False
+        self._starter: Starter | None = None
 
     @property
     def pids(self) -> list[int]:
         """The ids of the processes that live."""
-        return sorted(process.pid for process in list(self._alive))  # other threads may ask
+        return sorted(process.pid for process in list(self._alive) if process.pid is not None)  # other threads may ask
 
     async def at_once(self, wanted: int) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
@@ -109,13 +93,22 @@ class ProcessWorkers(Fleet["_Process"]):
         self._closed = True
         self._running, self._spare = [], None
         await asyncio.gather(*(process.close() for process in list(self._alive)), *self._leaving)
+        if self._starter is not None:
+            await self._starter.close()
 
     def _started(self) -> _Process:
         if self._closed:
             raise UsageError("these worker processes have been closed; make a new rollout engine")
-        process = _Process(self._factory, self._alive.discard)
+        process = _Process(self._factory, self._working_starter(), self._alive.discard)
         self._alive.add(process)
         return process
+
+    def _working_starter(self) -> Starter:
+        if self._starter is not None and not self._starter.works:
+            self._go_on(self._starter.close())
+            self._starter = None
+        self._starter = self._starter or make_starter()
+        return self._starter
 
     def _next(self) -> _Process:
         """Return the process that takes the place of one that gets no more episodes."""
@@ -141,20 +134,15 @@ class ProcessWorkers(Fleet["_Process"]):
 class _Process:
     """A worker process, as seen by the one that started it."""
 
-    def __init__(self, factory: Callable[[], Env], ended: Callable[[_Process], None]):
+    def __init__(self, factory: Callable[[], Env], starter: Starter, ended: Callable[[_Process], None]):
         self._ended = ended
         self.places: set[int] = set()
         self.episodes = 0
         self.is_usable = True
         self._ours, theirs = socket.socketpair()
-        _sockets.add(self._ours)
+        own_sockets.add(self._ours)
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "agentgym.rollout.workers.child", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-            )
+            self._process = starter.start(theirs.fileno())
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._lost: str | None = None
@@ -166,8 +154,8 @@ class _Process:
         self._reading = loop.create_task(self._read(factory))
 
     @property
-    def pid(self) -> int:
-        """The process's id."""
+    def pid(self) -> int | None:
+        """The process's id, once it is known."""
         return self._process.pid
 
     async def ask(self, place: int, verb: str, *arguments: Any) -> Any:
@@ -234,18 +222,12 @@ class _Process:
     async def _finish(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(EXIT_S):
-                await self._reaped()
+                await self._process.ended()
         self._process.kill()
-        self._lose(f"it ended by itself (exit status {await self._reaped()})")
+        self._lose(f"it ended by itself (exit status {await self._process.ended()})")
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         self._ended(self)
-
-    async def _reaped(self) -> int:
-        """Wait until the process has ended; return its exit status."""
-        while (code := self._process.poll()) is None:
-            await asyncio.sleep(0.01)
-        return code
 
     def _settle(self, reply: Any) -> None:
         future = self._waiting.get(reply.number)

@@ -1,0 +1,200 @@
+"""Starts worker processes: forked from a template where that is safe, else one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from contextlib import suppress
+from typing import Protocol
+from weakref import WeakSet
+
+from agentgym.rollout.workers.template import REPORT, Event
+
+EXIT_S = 2.0
+"""Seconds for a process that has nothing left to do to exit before it is killed."""
+
+own_sockets: WeakSet[socket.socket] = WeakSet()
+"""This process's ends. A forked child must not keep them open: the workers would outlive this process."""
+
+
+def _drop_sockets() -> None:
+    for one in list(own_sockets):
+        one.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_sockets)
+
+
+class Child(Protocol):
+    """A process that was started."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its id, once it is known."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once, unless it has ended."""
+        ...
+
+    async def ended(self) -> int | None:
+        """Wait until it has ended; return its exit status, if that is known."""
+        ...
+
+
+class Starter(Protocol):
+    """Starts processes that serve on a socket."""
+
+    @property
+    def works(self) -> bool:
+        """Whether it starts any more."""
+        ...
+
+    def start(self, descriptor: int) -> Child:
+        """Start a process for the socket with this descriptor, which the caller may close afterwards."""
+        ...
+
+    async def close(self) -> None:
+        """Release what was needed to start processes, after these have ended."""
+        ...
+
+
+def make_starter() -> Starter:
+    """Return what starts processes on this system. Only on Linux are forks safe whatever has been imported."""
+    return Template() if sys.platform == "linux" else OneByOne()
+
+
+class OneByOne:
+    """Starts each process on its own."""
+
+    works = True
+
+    def start(self, descriptor: int) -> Child:
+        """Start a process."""
+        return _Spawned(_popen("child", descriptor))
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class _Spawned:
+    def __init__(self, process: subprocess.Popen[bytes]):
+        self._process, self.pid = process, process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def ended(self) -> int:
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(0.01)
+        return code
+
+
+class Template:
+    """The process that worker processes are forked from."""
+
+    def __init__(self) -> None:
+        self.works = True
+        self._unborn: deque[_Forked] = deque()
+        self._living: dict[int, _Forked] = {}
+        self._loop = asyncio.get_running_loop()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setblocking(False)
+        own_sockets.add(self._control)
+        with theirs:
+            self._process = _popen("template", theirs.fileno())
+        self._loop.add_reader(self._control, self._hear)
+
+    def start(self, descriptor: int) -> Child:
+        """Fork a process, as soon as everything has been imported."""
+        forked = _Forked(self._loop.create_future())
+        self._unborn.append(forked)
+        try:
+            socket.send_fds(self._control, [b"f"], [descriptor])
+        except OSError:
+            self._lose()
+        return forked
+
+    async def close(self) -> None:
+        """End the template."""
+        self._lose()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_S):
+                await _Spawned(self._process).ended()
+        self._process.kill()
+        await _Spawned(self._process).ended()
+
+    def _hear(self) -> None:
+        try:
+            report = self._control.recv(REPORT.size)
+        except BlockingIOError:
+            return
+        except OSError:
+            report = b""
+        if not report:
+            self._lose()
+            return
+        event, pid, code = REPORT.unpack(report)
+        if event == Event.STARTED:
+            self._living[pid] = self._unborn.popleft()
+            self._living[pid].is_born(pid)
+        else:
+            self._living.pop(pid).has_ended(code)
+
+    def _lose(self) -> None:
+        """Start no more, and let go whoever waits for a process of which nothing more will be heard."""
+        if not self.works:
+            return
+        self.works = False
+        self._loop.remove_reader(self._control)
+        self._control.close()
+        for forked in [*self._unborn, *self._living.values()]:
+            forked.has_ended(None)
+        self._unborn.clear()
+        self._living.clear()
+
+
+class _Forked:
+    """A process that was forked from a template, which reaps it."""
+
+    def __init__(self, code: asyncio.Future[int | None]):
+        self.pid: int | None = None
+        self._code = code
+        self._unwanted = False
+
+    def kill(self) -> None:
+        self._unwanted = True
+        # An id is not given anew within the moment that it takes to hear of an end.
+        has_ended = self._code.done() and self._code.result() is not None
+        if self.pid is not None and not has_ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    async def ended(self) -> int | None:
+        return await asyncio.shield(self._code)
+
+    def is_born(self, pid: int) -> None:
+        """Note the id."""
+        self.pid = pid
+        if self._unwanted:
+            self.kill()
+
+    def has_ended(self, code: int | None) -> None:
+        """Note the exit status; `None` if it will never be known."""
+        if not self._code.done():
+            self._code.set_result(code)
+
+
+def _popen(program: str, descriptor: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"agentgym.rollout.workers.{program}", str(descriptor)],
+        pass_fds=(descriptor,),
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+    )

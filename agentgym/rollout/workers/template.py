@@ -1,0 +1,110 @@
+"""The main program of a template: a process that has imported what worker processes need, and forks them.
+
+    python -m agentgym.rollout.workers.template DESCRIPTOR
+
+Importing takes most of the time in which a worker process starts. A template has no threads of its own and makes no
+environments, so that what it forks is as good as fresh. It ends when the other end of its socket is closed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import traceback
+from enum import IntEnum
+
+import numpy as np
+
+from agentgym.rollout.workers import child
+
+
+class Event(IntEnum):
+    """What a template reports."""
+
+    STARTED = 0
+    """In the order in which processes were asked for."""
+    ENDED = 1
+
+
+REPORT = struct.Struct("!Bqq")
+"""An event, the id of the process, and the exit status of one that has ended."""
+
+
+class _Template:
+    """Forks a process for each descriptor that comes through the socket, and reports how they end."""
+
+    def __init__(self, descriptor: int):
+        self._control = socket.socket(fileno=descriptor)
+        self._ended, waker = os.pipe()
+        os.set_blocking(waker, False)
+        self._pipe = self._ended, waker
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup descriptor says so
+
+    def serve(self) -> None:
+        """Serve until the other end of the socket is closed."""
+        waiting = selectors.DefaultSelector()
+        waiting.register(self._control, selectors.EVENT_READ)
+        waiting.register(self._ended, selectors.EVENT_READ)
+        while True:
+            for key, _ in waiting.select():
+                if key.fileobj is not self._control:
+                    os.read(self._ended, 4096)
+                    self._reap()
+                elif (wanted := self._wanted()) is None:
+                    return
+                elif (pid := os.fork()) == 0:
+                    waiting.close()
+                    self._become_worker(wanted)
+                else:
+                    os.close(wanted)
+                    self._control.send(REPORT.pack(Event.STARTED, pid, 0))
+
+    def _wanted(self) -> int | None:
+        """Return the descriptor for the next process; `None` at the end."""
+        message, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
+        return descriptors[0] if message else None
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self._control.send(REPORT.pack(Event.ENDED, pid, os.waitstatus_to_exitcode(status)))
+
+    def _become_worker(self, descriptor: int) -> None:
+        """Serve as a worker process, and end it."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._control.close()
+            for end in self._pipe:
+                os.close(end)
+            np.random.seed()
+            child.serve(descriptor)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(1)
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the first argument."""
+    child.prepare()
+    gc.collect()
+    gc.freeze()  # what is never collected is never copied
+    try:
+        _Template(int(sys.argv[1])).serve()
+    except OSError:  # the other end is gone
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

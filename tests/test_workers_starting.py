@@ -1,0 +1,121 @@
+"""Worker processes are forked from one that has imported everything, and are as good as fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, Limits, RolloutEngine
+from agentgym.rollout.workers.processes import ProcessWorkers
+from agentgym.rollout.workers.starting import Child, OneByOne, Starter, Template
+from tests.counter_env import groups
+
+STARTERS = [
+    OneByOne,
+    pytest.param(Template, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")),
+]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, timeout=10)
+    assert alive == []
+
+
+def with_starter(make: Callable[[], Starter], use: Callable[[Starter], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        starter = make()
+        try:
+            return await use(starter)
+        finally:
+            await starter.close()
+
+    async def in_time() -> Any:
+        return await asyncio.wait_for(run(), PATIENCE_S)
+
+    return asyncio.run(in_time())
+
+
+def begun(starter: Starter) -> tuple[Child, socket.socket]:
+    """Start a process that waits for its factory of environments."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        return starter.start(theirs.fileno()), ours
+
+
+async def born(child: Child) -> int:
+    while child.pid is None:
+        await asyncio.sleep(0.01)
+    return child.pid
+
+
+@pytest.mark.parametrize("make", STARTERS)
+def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Starter]):
+    async def use(starter: Starter) -> None:
+        first, other = begun(starter), begun(starter)
+        first[1].close()
+        assert await first[0].ended() is not None
+        assert psutil.pid_exists(await born(other[0]))
+        other[1].close()
+        await other[0].ended()
+
+    with_starter(make, use)
+
+
+@pytest.mark.parametrize("make", STARTERS)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_killed_process_is_reaped_and_its_end_is_told(make: Callable[[], Starter], at_once: bool):
+    async def use(starter: Starter) -> int | None:
+        child, end = begun(starter)
+        with end:
+            if not at_once:
+                await born(child)
+            child.kill()
+            return await child.ended()
+
+    assert with_starter(make, use) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("make", STARTERS)
+def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starter], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.workers.processes.make_starter", make)
+    factory, limits = EnvFactory("tests.worker_envs:Placed", {}), Limits(max_in_flight=2)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers=ProcessWorkers(factory, 2, processes=2)) as engine:
+        found = [t for group in engine.collect(groups(6)) for t in group.trajectories]
+    assert all(t.success for t in found)
+    assert os.getpid() not in {t.details["pid"] for t in found}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
+def test_another_template_takes_the_place_of_one_that_is_gone():
+    factory = EnvFactory("tests.worker_envs:Placed", {})
+    workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        (before,) = engine.collect(groups(1))[0].trajectories
+        template = psutil.Process(before.details["pid"]).parent()
+        assert template is not None
+        assert template.pid != os.getpid()
+        template.kill()
+        after = [t for group in engine.collect(groups(5)) for t in group.trajectories]
+    assert all(t.success for t in after)
+    assert after[0].details["pid"] == before.details["pid"] != after[1].details["pid"]
+
+
+def test_processes_that_were_forked_draw_different_random_numbers():
+    factory = EnvFactory("tests.worker_envs:Drawing", {})
+    workers = ProcessWorkers(factory, 1, processes=1, episodes=1)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        found = [t.details["drawn"] for group in engine.collect(groups(3)) for t in group.trajectories]
+    assert len({one for one, _ in found}) == len({other for _, other in found}) == 3
