@@ -20,7 +20,7 @@ SPARE_THREADS = 10
 
 
 def test_misbehaving_clients_cost_honest_ones_nothing_and_leave_nothing_behind():
-    load = Load(sessions=6, processes=1, idle_s=1.0, think_s=0.0)
+    load = Load(sessions=6, processes=1, idle_s=4.0, think_s=0.0)
     with server_of(load) as server:
         server.counts()
         start = server.at_rest(30.0)
