@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
-from agentgym.choices import named
+from agentgym.choices import named, settings_of
 from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, UsageError
@@ -50,7 +50,7 @@ class TextArenaEnv(Wrapped):
     def __init__(self, game: str, settings: Mapping[str, Any] | None = None, **kwargs: Unpack[EnvArguments]):
         games = {name.removesuffix(_RAW): name for name in _registry.ENV_REGISTRY if name.endswith(_RAW)}
         self._id = named("game", game, games)
-        self._game, self._settings = game, dict(settings or {})
+        self._game, self._settings = game, settings_of("settings", settings)
         self._inner: Any = None
         self._must_start()
         super().__init__(tasks=seed_tasks(game, f"Play {game}. Each of your messages is one move."), **kwargs)
