@@ -32,6 +32,15 @@ def named(what: str, name: Any, valid: Mapping[str, T]) -> T:
     raise UsageError(f"there is no {what} {name!r}{nearest(str(name), valid)} There are: {', '.join(valid)}")
 
 
+def settings_of(name: str, value: Any) -> dict[str, Any]:
+    """Return an argument that holds settings by name, empty for `None`. Raises `UsageError` if it is something else."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise UsageError(f"{name} must hold settings by name, such as {{'size': 5}}, not {value!r:.60}")
+    return dict(value)
+
+
 def some_of(what: str, wanted: Any, valid: Iterable[Any]) -> tuple[Any, ...]:
     """Return the wanted values (one or several) without duplicates; all if `wanted` is `None`."""
     valid = tuple(valid)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentgym.choices import given_apart_from, limits_from, one_of, some_of
+from agentgym.choices import given_apart_from, limits_from, one_of, settings_of, some_of
 from agentgym.errors import UsageError
 
 
@@ -58,3 +58,16 @@ def test_limits_are_given_whole_by_name_or_not_at_all():
         limits_from(Bounds, {"row": 3})
     with pytest.raises(UsageError, match="given by name"):
         limits_from(Bounds, [3])  # pyright: ignore[reportArgumentType]
+
+
+def test_settings_are_a_copy_and_none_are_empty():
+    given = {"size": 5}
+    read = settings_of("config", given)
+    assert (read, settings_of("config", None)) == (given, {})
+    assert read is not given
+
+
+@pytest.mark.parametrize("value", [5, "size=5", [("size", 5)], {1: 2}, True])
+def test_what_are_no_settings_is_refused(value: object):
+    with pytest.raises(UsageError, match="config must hold settings by name"):
+        settings_of("config", value)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import SyncVectorEnv
@@ -279,6 +280,9 @@ def test_a_default_scheme_that_is_not_the_classs_own_is_the_authors_mistake():
         ({"training_step": -1}, UsageError, "training_step is a whole number from 0 upwards, not -1"),
         ({"training_step": 1.5}, UsageError, "not 1.5"),
         ({"training_step": True}, UsageError, "not True"),
+        ({"index": "1"}, UsageError, "the index of a task is a whole number, not 'str'"),
+        ({"index": True}, UsageError, "not 'bool'"),
+        ({"index": 0.0}, UsageError, "not 'float'"),
         ({"split": "dev"}, TaskError, "unknown split 'dev'"),
         ({"task": "counter/test/99"}, TaskError, "has no task 99"),
     ],
@@ -288,7 +292,19 @@ def test_reset_options_that_cannot_be_are_refused(options: dict[str, Any], error
         Counter().reset(options=options)
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "1"])
+def test_an_index_of_numpy_is_a_number():
+    env = Counter()
+    env.reset(options={"split": "train", "index": np.int64(1)})
+    assert env.task == env.tasks.get("train", 1)
+
+
+@pytest.mark.parametrize("dialect", [5, None, object(), ["hermes"]])
+def test_what_is_no_dialect_is_refused(dialect: Any):
+    with pytest.raises(UsageError, match="is not a dialect"):
+        Counter(dialect=dialect)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
 def test_a_seed_that_is_none_is_refused(seed: Any):
     with pytest.raises(UsageError, match="a seed is a whole number"):
         Counter().reset(seed=seed)

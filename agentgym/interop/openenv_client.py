@@ -73,9 +73,9 @@ class OpenEnvEnv(Wrapped):
         try:
             with urllib.request.urlopen(f"{self._url}/schema", timeout=self._answer_s) as reply:
                 schema = json.load(reply)["action"]
-        except (OSError, ValueError, KeyError) as error:
+                fields = {name: one for name, one in schema.get("properties", {}).items() if name != "metadata"}
+        except Exception as error:  # whatever answers there, it is not what was meant
             raise UsageError(f"{self._url} is no OpenEnv server that can be reached: {describe(error)}") from error
-        fields = {name: one for name, one in schema.get("properties", {}).items() if name != "metadata"}
         described = {name: {"description": f"The action's {name}.", **one} for name, one in fields.items()}
         return {**schema, "properties": described}
 

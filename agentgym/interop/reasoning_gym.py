@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Unpack
 
-from agentgym.choices import named
+from agentgym.choices import named, settings_of
 from agentgym.endings import Reason
 from agentgym.engine.authoring import EnvArguments
 from agentgym.engine.steps import Solution
@@ -41,7 +41,7 @@ class Generator:
 
     def __init__(self, name: str, config: Mapping[str, Any]):
         named("dataset", name, _factory.DATASETS)
-        self.name, self.config = name, dict(config)
+        self.name, self.config = name, settings_of("config", config)
         self._randomness = Randomness()
         self._made: OrderedDict[int, Any] = OrderedDict()
 

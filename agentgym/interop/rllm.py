@@ -127,7 +127,10 @@ async def _answer(client: httpx.AsyncClient, config: Any, messages: list[Wire], 
         raise _TooLong
     if got.is_error:
         raise InfrastructureError(f"the model's server answered with status {got.status_code}: {got.text[:300]}")
-    return _message(got.json()["choices"][0]["message"])
+    try:
+        return _message(got.json()["choices"][0]["message"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InfrastructureError(f"the model's server answers with no chat completion: {got.text[:300]}") from error
 
 
 def _message(said: Mapping[str, Any]) -> Wire:

@@ -17,7 +17,7 @@ from io import BytesIO
 from operator import or_
 from typing import Any, ClassVar, Literal
 
-from agentgym.errors import BrokenTask, InfrastructureError, UsageError, require
+from agentgym.errors import AgentGymError, BrokenTask, InfrastructureError, UsageError, require
 from agentgym.interop.called import CalledEpisode, as_text
 from agentgym.interop.openings import openings
 from agentgym.interop.replayed import ReplayedEpisode
@@ -96,7 +96,7 @@ class Environment(metaclass=_Generated):
             return None
         try:
             reward = self._episode.end()
-        except InfrastructureError as error:
+        except AgentGymError as error:
             self._failed(error)
             return None
         self._plan.failures = 0
@@ -107,7 +107,7 @@ class Environment(metaclass=_Generated):
             return BROKEN
         try:
             return self._content(self._episode.call(name, arguments))
-        except InfrastructureError as error:
+        except AgentGymError as error:  # a broken task too: TRL would show it to the policy, and go on
             self._failed(error)
             return BROKEN
 

@@ -84,7 +84,7 @@ class Quarantine:
 
     def add(self, where: str, reason: str, why: Why = Why.BROKEN) -> None:
         """Leave an entry out. Raises `UsageError` for a broken entry in strict mode."""
-        entry = LeftOut(_on_one_line(where), _shortened(" ".join(reason.split())), why)
+        entry = LeftOut(_printable(where), _shortened(_printable(" ".join(reason.split()))), why)
         if self._strict and why is Why.BROKEN:
             raise UsageError(f"{entry} (without strict, it is left out)")
         self._entries.append(entry)
@@ -125,9 +125,9 @@ def _shortened(reason: str) -> str:
     return reason if len(reason) <= _REASON_CHARS else f"{reason[:_REASON_CHARS]}…"
 
 
-def _on_one_line(where: str) -> str:
-    """Return a place as it can be printed: names of files may hold line breaks and bytes that are no text."""
-    return where if where.isprintable() else where.encode("unicode_escape", "surrogatepass").decode("ascii")
+def _printable(text: str) -> str:
+    """Return a text on one line: names of files, and what entries hold, may have line breaks and bytes of no text."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def counted(entries: Sequence[LeftOut], kept: int) -> str:

@@ -55,7 +55,7 @@ class WebArenaTasks(TaskList):
         refuse_empty({self.file: len(records) + len(quarantine.entries)})
         if subset is not None:
             wanted = subset_ids(one_of("subset", subset, SUBSETS))
-            records = [record for record in records if record.fields.get("task_id") in wanted]
+            records = [one for one in records if isinstance(id_ := one.fields.get("task_id"), int) and id_ in wanted]
         kept = read_tasks(records, self._task, quarantine)
         self.left_out = quarantine.entries
         quarantine.close(len(kept))

@@ -24,10 +24,11 @@ from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImpor
 from mcp.shared.memory import create_connected_server_and_client_session  # pyright: ignore[reportMissingImports]
 from pydantic import AnyUrl
 
-from agentgym import make
+from agentgym import UsageError, make
 from agentgym.interop.called import CalledEpisode
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.script import Script
+from agentgym.tools.mcp_server.app import make_mcp_app
 from agentgym.tools.mcp_server.choosing import Choice
 from agentgym.tools.mcp_server.content import prompt_messages
 from agentgym.tools.mcp_server.hosting import Hosting
@@ -38,6 +39,7 @@ from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.notes_server import PNG
 from tests.interop.peers import needs
 from tests.interop.probe_env import PROBE
+from tests.serving_cases import running
 from tests.waiting import eventually
 
 pytestmark = needs("mcp")
@@ -368,3 +370,28 @@ def test_calls_at_the_same_time_are_played_one_after_another(tmp_path: Path):
             return sorted(answer.content[0].text for answer in answers)  # type: ignore[union-attr]
 
     assert asyncio.run(play()) == ["count 1", "count 2", "count 3"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
+def test_a_body_that_is_no_json_is_refused_and_the_server_goes_on(body: bytes):
+    app = make_mcp_app(Hosting(COUNTER), TOKEN)
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
+    with running(app) as server:
+        refused = server.client.post("/mcp", content=body, headers=headers)
+        assert (refused.status_code, "not JSON" in refused.json()["detail"]) == (400, True)
+        begun = server.client.post("/mcp", json=_INITIALIZE, headers=headers)
+        assert "result" in begun.json()
+
+
+_INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+@pytest.mark.parametrize("value", ["-1", "1e3", "", "٣", "9" * 5_000])
+def test_what_is_no_number_in_a_url_is_the_clients_mistake(value: str):
+    with pytest.raises(UsageError, match="a whole number from 0 is needed"):
+        Choice().asked({"seed": value})

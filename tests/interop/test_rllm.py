@@ -128,6 +128,12 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, s
     assert asked == [0]
 
 
+@pytest.mark.parametrize("said", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
+def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, said: Any):
+    with pytest.raises(InfrastructureError, match="no chat completion"):
+        run(rllm, PROBE, lambda request, number: Said(said))
+
+
 def test_an_environment_that_breaks_is_replaced_unseen_or_an_error(rllm: Any):
     shaky: Any = load_class(SHAKY)
     moves = by_turn(ToolCall("add"), ToolCall("done"))

@@ -20,7 +20,7 @@ from agentgym.dialects import get_dialect
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import BrokenTask, InfrastructureError, UsageError
 from agentgym.interop.trl import BROKEN, Outage, environment_class, episode_of, rows, unless_failed
 from agentgym.messages import Pictured, ToolCall, text_of
 from agentgym.registry import load_class, make
@@ -219,6 +219,31 @@ def test_an_episode_that_cannot_begin_has_no_reward():
     environment.reset(task_id="probe/train/0", seed=BROKEN_SEED)
     assert environment.roll() == BROKEN
     assert environment.get_reward() is None
+
+
+class UngradableEnv(ShakyEnv):
+    """Its gold is wrong, which shows in a tool or at the end."""
+
+    @tool
+    def check(self) -> str:
+        """Look at the gold."""
+        raise BrokenTask("the gold is wrong")
+
+    def grade(self) -> dict[str, float]:
+        raise BrokenTask("the gold is wrong")
+
+
+@pytest.mark.parametrize("name", ["check", "done", "get_reward"])
+def test_a_broken_task_has_no_reward_wherever_it_shows_and_ends_no_training(name: str):
+    environment = begun("tests.interop.test_trl:UngradableEnv")
+    assert getattr(environment, name)() in (BROKEN, None)
+    assert environment.get_reward() is None
+
+
+def test_broken_tasks_alone_end_the_training():
+    environment = begun("tests.interop.test_trl:UngradableEnv", stop_after=1)
+    with pytest.raises(Outage, match="the gold is wrong"):
+        environment.check()
 
 
 def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_policy(shaky: type[ShakyEnv]):

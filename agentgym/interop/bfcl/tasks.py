@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from agentgym.choices import one_of, some_of
+from agentgym.foreign.errors import as_usage_error
 from agentgym.interop.bfcl.package import data_file, documents_of
 from agentgym.task import SHARES, TEST, TRAIN, VALIDATION, Task, TaskList, split_of
 
@@ -36,7 +37,9 @@ class BFCLTasks(TaskList):
     def __init__(self, categories: str | Sequence[str] | None = None, *, split_by: str = TEST):
         chosen = some_of("category", categories, CATEGORIES)
         one_of("split_by", split_by, ("hash", TRAIN, VALIDATION, TEST))
-        super().__init__(task for category in chosen for task in _tasks(category, split_by))
+        with as_usage_error("the data of bfcl-eval cannot be read; install it again"):
+            tasks = [task for category in chosen for task in _tasks(category, split_by)]
+        super().__init__(tasks)
 
 
 def _tasks(category: str, split_by: str) -> Iterator[Task]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
-from agentgym.choices import named
+from agentgym.choices import named, settings_of
 from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
@@ -69,7 +69,7 @@ class TextArenaEnv(Wrapped):
     ):
         games = {name.removesuffix(_RAW): name for name in _registry.ENV_REGISTRY if name.endswith(_RAW)}
         self._id = named("game", game, games)
-        self._game, self._settings = game, dict(settings or {})
+        self._game, self._settings = game, settings_of("settings", settings)
         self._opponent: Opponent | None = (
             load_named(opponent, "an opponent, a function of what it is shown")
             if isinstance(opponent, str)
