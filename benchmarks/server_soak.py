@@ -26,8 +26,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -84,43 +85,64 @@ def talking(soaked: Soaked, url: str, token: str) -> Iterator[tuple[Any, Any]]:
                 each.kill()
 
 
+Play = Callable[[], AbstractContextManager[tuple[Any, Any]]]
+"""Runs all the load, as `talking` does."""
+
+
+def _work_once(play: Play) -> None:
+    """Let a server work: what it keeps from then on, such as prepared sandboxes, is not a leak."""
+    with play() as (stop, asked):
+        time.sleep(FULL_LOAD_S)
+        stop.set()
+        asked.get()
+    time.sleep(SETTLE_S)
+
+
+def _loaded(play: Play, pid: int, minutes: float, sampled: list[float]) -> Any:
+    """Put a server under load for some minutes, sample its memory, and return what its honest client saw."""
+    with play() as (stop, asked):
+        ends = time.monotonic() + 60 * minutes
+        while time.monotonic() < ends:
+            sampled.append(memory_mb(pid))
+            time.sleep(0.25)
+        stop.set()
+        rows = asked.get()
+    time.sleep(SETTLE_S)
+    return rows
+
+
+def _ended_under_load(play: Play, server: subprocess.Popen[str], sampled: list[float]) -> tuple[float, list[int]]:
+    """End a server that is at work; return the seconds that it took, and which of its processes still run."""
+    with play() as (stop, asked):
+        time.sleep(FULL_LOAD_S)
+        sampled.append(memory_mb(server.pid))
+        children = descendants(server.pid)
+        began = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        server.wait(60)
+        ended_s = time.monotonic() - began
+        left = [pid for pid in children if is_running(pid)]
+        # On a busy machine, a killed process takes a moment to die.
+        patience = time.monotonic() + PATIENCE_S
+        while left and time.monotonic() < patience:
+            time.sleep(0.1)
+            left = [pid for pid in left if is_running(pid)]
+        stop.set()
+        asked.get()
+    return ended_s, left
+
+
 def soak(soaked: Soaked, token: str, minutes: float) -> dict[str, Any]:
     server = subprocess.Popen([sys.executable, *soaked.command], stdout=subprocess.PIPE, text=True)
     try:
         url = address_of(server)
-        # Resources that a server keeps once it has worked, such as prepared sandboxes, are not a leak.
-        with talking(soaked, url, token) as (stop, asked):
-            time.sleep(FULL_LOAD_S)
-            stop.set()
-            asked.get()
-        time.sleep(SETTLE_S)
+        play = partial(talking, soaked, url, token)
+        _work_once(play)
         files = open_files(server.pid)
         sampled = [memory_mb(server.pid)]
-        with talking(soaked, url, token) as (stop, asked):
-            ends = time.monotonic() + 60 * minutes
-            while time.monotonic() < ends:
-                sampled.append(memory_mb(server.pid))
-                time.sleep(0.25)
-            stop.set()
-            rows = asked.get()
-        time.sleep(SETTLE_S)
+        rows = _loaded(play, server.pid, minutes, sampled)
         left_open = open_files(server.pid) - files
-        with talking(soaked, url, token) as (stop, asked):
-            time.sleep(FULL_LOAD_S)
-            sampled.append(memory_mb(server.pid))
-            children = descendants(server.pid)
-            began = time.monotonic()
-            server.send_signal(signal.SIGTERM)
-            server.wait(60)
-            ended_s = time.monotonic() - began
-            left = [pid for pid in children if is_running(pid)]
-            # On a busy machine, a killed process takes a moment to die.
-            patience = time.monotonic() + PATIENCE_S
-            while left and time.monotonic() < patience:
-                time.sleep(0.1)
-                left = [pid for pid in left if is_running(pid)]
-            stop.set()
-            asked.get()
+        ended_s, left = _ended_under_load(play, server, sampled)
     finally:
         server.kill()
         server.wait()

@@ -27,7 +27,7 @@ from agentgym.dialects import dialect_names
 from agentgym.endings import Reason
 from agentgym.engine.spaces import MessagesSpace
 from agentgym.engine.steps import Solution, StepResult
-from agentgym.errors import UsageError
+from agentgym.errors import NoSolution, UsageError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Scheme
 from agentgym.task import GeneratedTasks, Task
@@ -140,6 +140,20 @@ class AnswersAtOnce(SoundEnv):
 
     def solution(self, task: Task) -> Solution:
         yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+class Unsolved(SoundEnv):
+    """Cannot say how its tasks are solved."""
+
+    def solution(self, task: Task) -> Solution:
+        raise NoSolution("nobody knows")
+
+
+def test_without_a_solution_only_its_absence_is_a_failure():
+    about_solutions = ["ending-alone-fails", "other-solution-fails", "omissions-fail"]
+    report = run_checks(f"{__name__}:Unsolved", only=[*about_solutions, "solution-solves"])
+    assert {report.row(name).status for name in about_solutions} == {CheckStatus.SKIP}
+    assert [row.name for row in report.problems] == ["solution-solves"]
 
 
 def test_one_task_is_enough_for_all_seeds_and_leaves_no_splits_to_compare():

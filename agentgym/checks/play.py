@@ -194,9 +194,9 @@ def helpless_player(env: Env, task: Task) -> Iterable[Action]:
 
 def solving_player(env: Env, task: Task) -> Solution:
     """Play the environment's own solution; random actions if it has none, so that everything else can be checked."""
-    script = Script(env.solution(task))
     observation: list[Message] = []
     try:
+        script = Script(env.solution(task))
         while (move := script.next_move(observation)) is not None:
             observation = yield move
     except NoSolution:

@@ -86,6 +86,8 @@ def omissions_fail(subject: Subject) -> Finding:
     success. Where the end of the solution solves the task by itself, an answer decides, not the state.
     """
     solutions = subject.episodes("solution")
+    if not any(map(is_solved, solutions)):
+        raise CheckSkipped("there is no solution that solves its task")
     if not any(one.stumble.slip is Slip.OMITTED for one in subject.stumbled):
         raise CheckSkipped("solutions are one action long")
     patience = Patience(_SECONDS)
@@ -122,7 +124,7 @@ def _long_solutions(subject: Subject) -> list[Episode]:
     episodes = subject.episodes("solution")
     found = [one for one in episodes if len(one.actions) > 1 and one.results[-1].terminated and is_solved(one)]
     if len({canonical(episode.task.gold) for episode in found}) < _FEWEST_TASKS:
-        raise CheckSkipped("too few solutions are longer than one action")
+        raise CheckSkipped("too few solutions solve their task in more than one action")
     return found
 
 

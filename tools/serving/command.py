@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from agentgym.commands.common_options import Port, Settings
 from agentgym.errors import require
 from agentgym.tools.serving import options
 from agentgym.tools.serving.token_file import read_token
+
+if TYPE_CHECKING:
+    from agentgym.tools.env_server.offer import EnvServing, Offer
 
 serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True, add_completion=False)
 
@@ -92,18 +95,22 @@ def env(
     from agentgym.commands.options import make_env
     from agentgym.settings import parse_settings
     from agentgym.tools.env_server.offer import EnvServing, Offer
-    from agentgym.tools.env_server.server import serve_envs
-    from agentgym.tools.listening import end_process, listen, url_of
 
     offer = Offer(tuple(envs), parse_settings(settings or ()), is_revealed=reveal)
     for name in envs:
         make_env(name, dict(offer.settings)).close()
-    token = read_token(token_file)
-    serving = EnvServing(token=token, sessions=sessions, request_s=request_s, idle_s=idle_s)
+    serving = EnvServing(token=read_token(token_file), sessions=sessions, request_s=request_s, idle_s=idle_s)
+    _serve_envs(offer, serving, host, port, shows_token=token_file is None)
+
+
+def _serve_envs(offer: Offer, serving: EnvServing, host: str, port: int, *, shows_token: bool) -> None:
+    from agentgym.tools.env_server.server import serve_envs
+    from agentgym.tools.listening import end_process, listen, url_of
+
     listening = listen(host, port)
     _warn_beyond_this_machine(host, "The token and all episodes")
-    if token_file is None:
-        typer.echo(f"Token (shown only now): {token}")
+    if shows_token:
+        typer.echo(f"Token (shown only now): {serving.token}")
     typer.echo(f"Listening on {url_of(listening)}")
     serve_envs(offer, serving, listening)
     end_process()
