@@ -17,6 +17,8 @@ Turns = list[tuple[list[int], list[int], list[float]]]
 
 TURNS = 3
 LIMITS = Limits(max_new_tokens=12)
+HANG_S = 280.0
+"""Ends a test that would hang. An engine may compile before its first turn, on a busy machine for minutes."""
 
 
 class Watched:
@@ -47,7 +49,7 @@ def talking(policy: Any, limits: Limits = LIMITS) -> Iterator[tuple[Any, httpx.C
     with serving(gateway):
         session = gateway.session("one")
         headers = {"Authorization": f"Bearer {session.api_key}"}
-        with httpx.Client(base_url=session.base_url, headers=headers, trust_env=False, timeout=60) as client:
+        with httpx.Client(base_url=session.base_url, headers=headers, trust_env=False, timeout=HANG_S) as client:
             yield session, client
 
 
