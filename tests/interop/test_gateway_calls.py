@@ -220,6 +220,27 @@ def test_a_client_that_asks_again_for_a_lost_answer_is_given_the_same():
     assert [len(row.turns) for row in gateway.find("one").reward(1.0)] == [1, 1]
 
 
+def test_a_client_that_asks_again_meanwhile_waits_for_the_same_answer():
+    policy = Slow()
+    with served(policy) as (session, client):
+
+        async def twice() -> list[str]:
+            async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, trust_env=False) as one:
+                ask = {"url": BOTH[0], "json": {"messages": [USER]}}
+                first = asyncio.create_task(one.post(**ask))
+                while not policy.asking:
+                    await asyncio.sleep(0.005)
+                again = asyncio.create_task(one.post(**ask, headers={"x-stainless-retry-count": "1"}))
+                await asyncio.sleep(0.1)  # it may be late, and is then answered with what is known
+                policy.is_allowed = True
+                return [(await call).json()["choices"][0]["message"]["content"] for call in (first, again)]
+
+        assert asyncio.run(twice()) == ["Yes.", "Yes."]
+        assert policy.asking == 1
+        [row] = session.reward(1.0)
+    assert len(row.turns) == 1
+
+
 def test_calls_of_one_conversation_at_once_are_rows_of_their_own_and_none_is_mixed_up():
     policy = Slow(lambda conversation: f"I heard {conversation[-1]}.")
     with served(policy) as (session, client):

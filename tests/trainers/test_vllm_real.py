@@ -1,4 +1,4 @@
-"""vLLM itself, in this process, behind its server and in whole runs, beside transformers on the same weights.
+"""vLLM itself, in this process, behind its server and the gateway, and in whole runs, beside transformers.
 
 Every engine has a process of its own: this one's, the server's, and those of the runs.
 """
@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("starlette", reason="needs the [serve] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from importlib.util import find_spec
 
@@ -25,10 +27,13 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.policy import TokenPolicy
 from agentgym.policy_loader import load_policy
+from agentgym.rollout.limits import Limits
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import engine_scores
+from tests.gateway_talks import Watched, conversation, talking, turns_of
+from tests.serving_cases import raw, until
 from tests.vllm_servers import RUN, served
 
 pytestmark = [
@@ -152,6 +157,36 @@ def test_a_server_that_reports_other_logprobs_or_serves_something_else_is_refuse
     policy._model = "another"
     with pytest.raises(UsageError, match="another"):
         turns(policy)
+
+
+def test_the_gateway_records_what_the_engine_sampled(folder: Path, in_process: Any):
+    policy = in_process[0.7]
+    engine = Watched(policy._engine)
+    policy.use(engine)
+    tokens = conversation(policy)
+    policy.use(in_process[0.0]._engine)
+    assert turns_of(tokens) == engine.said
+    for history, said, logprobs in engine.said:
+        assert logprobs == pytest.approx(model_logprobs(folder, history, said, 0.7).tolist(), abs=1e-4)
+
+
+def test_the_gateway_records_of_a_server_what_the_model_says(folder: Path, url: str):
+    for history, said, logprobs in turns_of(conversation(policy_at(f"vllm:{folder}@{url}", 0.7))):
+        assert logprobs == pytest.approx(model_logprobs(folder, history, said, 0.7).tolist(), abs=1e-4)
+    found, expected = (turns_of(conversation(policy_at(name, 0.0))) for name in (f"vllm:{folder}@{url}", str(folder)))
+    assert [turn[:2] for turn in found] == [turn[:2] for turn in expected]
+
+
+def test_a_client_of_the_gateway_that_leaves_frees_its_place_in_the_engine(in_process: Any):
+    policy = in_process[0.7]
+    body = b'{"messages": [{"role": "user", "content": "Hello."}]}'
+    with talking(policy, Limits(max_new_tokens=200)) as (session, client):
+        head = f"POST /s/one/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        assert client.base_url.port is not None
+        with raw(client.base_url.port, f"{head}Authorization: Bearer {session.api_key}\r\n\r\n".encode() + body):
+            until(lambda: policy._running)
+        until(lambda: not policy._running and not policy._engine.has_unfinished_requests())
+        assert not session.has_calls
 
 
 # Whole runs, each in a process of its own.

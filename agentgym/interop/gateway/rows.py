@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -91,13 +92,20 @@ class Row:
         """What followed each turn, as far as it is known."""
         self._ids: set[str] = set()
         self._last: Reply | None = None
-        self.is_busy = False
-        """Whether the model is saying something."""
+        self._asked: ChatRequest | None = None
+        """What the model is answering."""
+
+        self._idle = asyncio.Event()
 
     @property
     def tokens(self) -> Tokens:
         """The tokens so far."""
         return self._talk.tokens
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the model is saying something."""
+        return self._asked is not None
 
     @property
     def calls(self) -> int:
@@ -117,11 +125,17 @@ class Row:
             and request.tools == self.schemas
         )
 
-    def answered(self, request: ChatRequest) -> Reply | None:
-        """Return the last reply if a request asks for it again, as a client does that has not received it."""
-        asked = [key_of(message) for message in request.messages]
-        is_same = asked == self._known[:-1] and request.tools == self.schemas
-        return self._last if is_same and not self.is_busy else None
+    async def answered(self, request: ChatRequest) -> Reply | None:
+        """Return the last reply if a request asks for it again, as a client does that has not received it.
+
+        If the model is answering the same request, wait for that.
+        """
+        asked = [*map(key_of, request.messages)]
+        if request.tools != self.schemas:
+            return None
+        if self._asked is not None and asked == [*map(key_of, self._asked.messages)]:
+            await self._idle.wait()
+        return self._last if asked == self._known[:-1] else None
 
     async def sample(self, request: ChatRequest) -> Drawn:
         """Sample the next message. The conversation stays as it is until `keep`, whatever happens meanwhile.
@@ -136,11 +150,13 @@ class Row:
         if isinstance(room, Reason):
             raise Refused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
         room = min(room, request.max_new_tokens or room)
-        self.is_busy = True
+        self._asked = request
+        self._idle.clear()
         try:
             said = await talk.sample(room, self.name, limits.generation_timeout_s)
         finally:
-            self.is_busy = False
+            self._asked = None
+            self._idle.set()
         if not said.ids:
             raise InfrastructureError(f"policy {self._settings.policy.name!r} sampled nothing in its time")
         return Drawn(request, talk, heard, self._ended(said, request))

@@ -99,7 +99,7 @@ class GatewaySession:
         """
         self._check_open()
         self.used_at = time.monotonic()
-        if is_retry and (known := self._answered(request)) is not None:
+        if is_retry and (known := await self._answered(request)) is not None:
             return known
         row = self._row_for(request)
         try:
@@ -121,10 +121,12 @@ class GatewaySession:
         if self.is_over:
             raise Refused(f"session {self.name!r} has ended", 409, "session_ended")
 
-    def _answered(self, request: ChatRequest) -> Reply | None:
+    async def _answered(self, request: ChatRequest) -> Reply | None:
         """Return the reply to a call that has been made before, if it was the last of its conversation."""
-        replies = (row.answered(request) for row in reversed(self._rows))
-        return next((reply for reply in replies if reply is not None), None)
+        for row in reversed(self._rows):
+            if (reply := await row.answered(request)) is not None:
+                return reply
+        return None
 
     def _row_for(self, request: ChatRequest) -> Row:
         for row in reversed(self._rows):

@@ -1,0 +1,83 @@
+"""Conversations with a policy through its gateway, and what the engine behind it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from agentgym.interop.gateway import Gateway, GatewaySettings, serving
+from agentgym.rollout.limits import Limits
+from agentgym.trajectory import Tokens
+
+Turns = list[tuple[list[int], list[int], list[float]]]
+"""The history before each turn, its tokens and their log-probabilities."""
+
+TURNS = 3
+LIMITS = Limits(max_new_tokens=12)
+HANG_S = 280.0
+"""Ends a test that would hang. An engine may compile before its first turn, on a busy machine for minutes."""
+
+
+class Watched:
+    """An engine that notes what it has sampled."""
+
+    def __init__(self, engine: Any):
+        self._engine = engine
+        self.said: Turns = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def step(self) -> list[Any]:
+        outputs = self._engine.step()
+        for output in outputs:
+            if output.finished:
+                [said] = output.outputs
+                ids = list(said.token_ids)
+                logprobs = [chances[token].logprob for token, chances in zip(ids, said.logprobs, strict=True)]
+                self.said.append((list(output.prompt_token_ids), ids, logprobs))
+        return outputs
+
+
+@contextmanager
+def talking(policy: Any, limits: Limits = LIMITS) -> Iterator[tuple[Any, httpx.Client]]:
+    """A session of a gateway, and a program that talks to it."""
+    gateway = Gateway(policy, GatewaySettings(limits=limits))
+    with serving(gateway):
+        session = gateway.session("one")
+        headers = {"Authorization": f"Bearer {session.api_key}"}
+        with httpx.Client(base_url=session.base_url, headers=headers, trust_env=False, timeout=HANG_S) as client:
+            yield session, client
+
+
+def conversation(policy: Any) -> Tokens:
+    """Talk through both APIs in turn; the tokens of the one row."""
+    with talking(policy) as (session, client):
+        messages: list[Any] = []
+        for turn in range(TURNS):
+            messages.append({"role": "user", "content": f"Turn {turn}."})
+            path, given = ("/responses", "input") if turn % 2 else ("/chat/completions", "messages")
+            answer = client.post(path, json={given: messages, "temperature": 0.1})
+            assert answer.status_code == 200, answer.text
+            body = answer.json()
+            said = body["output"][0]["content"][0]["text"] if turn % 2 else body["choices"][0]["message"]["content"]
+            messages.append({"role": "assistant", "content": said})
+        [row] = session.reward(1.0)
+    assert (len(row.turns), row.failed) == (TURNS, False)
+    assert row.tokens is not None
+    return row.tokens
+
+
+def turns_of(tokens: Tokens) -> Turns:
+    """The turns of a row."""
+    history, ids = tokens.prompt_ids, tokens.completion_ids
+    mask = [0, *tokens.loss_mask, 0]
+    starts = [at for at in range(len(tokens.loss_mask)) if mask[at : at + 2] == [0, 1]]
+    ends = [at + 1 for at in range(len(tokens.loss_mask)) if mask[at + 1 : at + 3] == [1, 0]]
+    return [
+        (history + ids[:start], ids[start:end], tokens.logprobs[start:end])
+        for start, end in zip(starts, ends, strict=True)
+    ]
