@@ -22,7 +22,7 @@ from PIL import Image
 from agentgym.messages import user, with_pictures
 from agentgym.policy import SeeingPolicy
 from agentgym.policy_loader import load_policy
-from tests.chat_templates import idefics_processor
+from tests.seeing_models import save_seeing_model
 
 pytestmark = [
     pytest.mark.vllm,
@@ -35,33 +35,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Idefics3 with random weights, large enough to have clear preferences."""
-    processor = idefics_processor()
-    sizes: dict[str, Any] = {
-        "hidden_size": 64,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-    }
-    config = transformers.Idefics3Config(
-        text_config=transformers.LlamaConfig(
-            vocab_size=len(processor.tokenizer), max_position_embeddings=512, num_key_value_heads=2, **sizes
-        ),
-        vision_config={"image_size": 56, "patch_size": 14, **sizes},
-        image_token_id=processor.tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=2,
-        tie_word_embeddings=False,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model: Any = transformers.Idefics3ForConditionalGeneration(config).float()
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() > 1:
-                weight.mul_(6)
+    """A tiny model that sees."""
     made = tmp_path_factory.mktemp("seeing")
-    model.save_pretrained(made)
-    processor.save_pretrained(made)
+    save_seeing_model(made)
     return made
 
 

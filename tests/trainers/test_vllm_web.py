@@ -1,0 +1,168 @@
+"""Screenshots of a real page reach a real engine, and nothing is lost between the browser and the recorded tokens.
+
+A model scores its own recorded turns on the recorded pictures with transformers: that agrees with what vLLM recorded
+only if every picture, and no other, was in its place. A server is asked the same of what it is sent.
+"""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("PIL", reason="needs the [web] extra")
+
+import torch
+import transformers
+from PIL import Image
+
+from agentgym.engine.actions import text_in
+from agentgym.messages import Message, as_template_content, assistant, shown_pictures
+from agentgym.policy import Policy
+from agentgym.policy_loader import load_policy
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.trajectory import Trajectory
+from tests.browsers import need_browser
+from tests.seeing_models import save_seeing_model
+from tests.trainers.gazing_env import SETTINGS, GazingEnv
+from tests.vllm_servers import served
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.train,
+    pytest.mark.web,
+    pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM
+    # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)"),
+]
+need_browser()
+
+FACTORY = EnvFactory("tests.trainers.gazing_env:GazingEnv", SETTINGS)
+TURNS = SETTINGS["max_turns"]
+SAID_TOKENS = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("seeing")
+    save_seeing_model(made, positions=8_192)
+    return made
+
+
+def play(policy: Policy, episodes: int) -> list[Trajectory]:
+    tasks = GazingEnv(**SETTINGS).tasks
+    groups = [Group(tasks.get("train", index), index) for index in range(episodes)]
+    with RolloutEngine(FACTORY, policy, Limits(max_new_tokens=SAID_TOKENS)) as engine:
+        return [played.trajectories[0] for played in engine.collect(groups)]
+
+
+@dataclass
+class Eyes:
+    """A model that sees, as transformers runs it."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.model: Any = transformers.AutoModelForImageTextToText.from_pretrained(
+            self.folder, dtype=torch.float32
+        ).eval()
+        self.processor: Any = transformers.AutoProcessor.from_pretrained(self.folder)
+        self.place: int = self.model.config.image_token_id
+
+    def read(self, pictures: list[bytes]) -> tuple[list[int], dict[str, Any]]:
+        """Return the tokens of one picture, which are those of every picture, and the pixels of all."""
+        images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures]
+        found = self.processor(text=["<image>" * len(images)], images=[images], return_tensors="pt")
+        ids = found["input_ids"][0].tolist()
+        return ids[: len(ids) // len(images)], {key: value for key, value in found.items() if key.startswith("pixel")}
+
+    def scores(self, ids: list[int], sampled: list[bool], pictures: list[bytes]) -> list[float]:
+        """Return the log-probabilities of the sampled ones among `ids`, which have one place for each picture."""
+        shown, pixels = self.read(pictures)
+        whole = [(one, was) for id, was in zip(ids, sampled, strict=True) for one, was in self._widened(id, was, shown)]
+        read = torch.tensor([[one for one, _ in whole]])
+        with torch.inference_mode():
+            logits = self.model(input_ids=read, attention_mask=torch.ones_like(read), **pixels).logits[0, :-1]
+        found = torch.log_softmax(logits.float(), dim=-1).gather(1, read[0, 1:, None])[:, 0].tolist()
+        return [score for score, (_, was) in zip(found, whole[1:], strict=True) if was]
+
+    def says(self, messages: list[Message], most: int) -> tuple[str, int]:
+        """Return the likeliest answer to messages, and how many tokens these take."""
+        shown = [{**one, "content": _blocks(as_template_content(one.get("content")))} for one in messages]
+        text = self.processor.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+        images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in shown_pictures(messages)]
+        read = self.processor(text=[text], images=[images], return_tensors="pt")
+        start = read["input_ids"].shape[1]
+        with torch.inference_mode():
+            said = self.model.generate(**read, max_new_tokens=most, do_sample=False)[0, start:]
+        return self.processor.tokenizer.decode(said, skip_special_tokens=True), start
+
+    def _widened(self, id: int, sampled: bool, shown: list[int]) -> list[tuple[int, bool]]:
+        return [(one, False) for one in shown] if id == self.place else [(id, sampled)]
+
+
+def black() -> bytes:
+    """A screenshot of nothing."""
+    written = io.BytesIO()
+    Image.new("RGB", SETTINGS["viewport"]).save(written, "PNG")
+    return written.getvalue()
+
+
+def _blocks(content: Any) -> list[Any]:
+    """Return content in the form that the template of this model takes."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def in_process(folder: Path) -> list[Trajectory]:
+    settings: dict[str, Any] = {"concurrency": 4}
+    return play(load_policy(f"vllm:{folder}", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **settings), 2)
+
+
+def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_browser(folder: Path):
+    # On CPUs, two engines in one process fail: threads are bound to the first one.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        found = apart.submit(in_process, folder).result()
+    eyes, changes = Eyes(folder), list[float]()
+    for trajectory in found:
+        assert trajectory.error is None
+        assert len(trajectory.turns) == TURNS
+        seen = [trajectory.opening, *(turn.observation for turn in trajectory.turns[:-1])]
+        pictures = [picture for messages in seen for picture in shown_pictures(messages)]
+        assert [Image.open(io.BytesIO(picture)).size for picture in pictures] == [SETTINGS["viewport"]] * TURNS
+        assert pictures[0] != pictures[1]
+        tokens = trajectory.tokens
+        assert tokens is not None
+        ids = [*tokens.prompt_ids, *tokens.completion_ids]
+        sampled = [*[False] * len(tokens.prompt_ids), *map(bool, tokens.loss_mask)]
+        recorded = [score for score, was in zip(tokens.logprobs, tokens.loss_mask, strict=True) if was]
+        assert len(recorded) >= TURNS
+        assert ids.count(eyes.place) == TURNS
+        assert eyes.scores(ids, sampled, pictures) == pytest.approx(recorded, abs=2e-4)
+        dark = eyes.scores(ids, sampled, [black()] * TURNS)
+        changes += [abs(one - other) for one, other in zip(dark, recorded, strict=True)]
+    assert max(changes) > 2e-3
+
+
+def test_a_server_is_sent_the_screenshots_of_the_browser_and_answers_as_the_model_does(folder: Path, tmp_path: Path):
+    name = "openai:eyes@{}/v1"
+    settings: dict[str, Any] = {"endpoint": ["pictures=true"], "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
+    with served(folder, tmp_path / "log", "eyes") as url:
+        policy = load_policy(name.format(url), env_id=FACTORY.env_id, env_kwargs=SETTINGS, **settings)
+        (found,) = play(policy, 1)
+    assert found.error is None
+    assert len(found.turns) == TURNS
+    eyes, told, read = Eyes(folder), list(found.opening), 0
+    for turn in found.turns:
+        said, prompt = eyes.says(told, SAID_TOKENS)
+        assert turn.action is not None
+        assert text_in(turn.action) == said
+        read += prompt
+        told += [assistant(said), *turn.observation]
+    assert found.usage["prompt_tokens"] == read
