@@ -88,7 +88,7 @@ def draw(target: Path, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
             panel.plot(steps, mean, color=colour, linewidth=2, label=label)
             panel.set(xlabel="training step", title=title)
             panel.grid(alpha=0.3)
-    axes[0].legend(loc="center left", fontsize=8)
+    axes[0].legend(loc="center right", fontsize=8)  # between the curves
     figure.suptitle("errand: the same channels and weights, with and without the gate")
     figure.tight_layout()
     target.parent.mkdir(exist_ok=True)

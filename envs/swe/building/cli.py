@@ -29,12 +29,14 @@ def build(
 
     from agentgym.commands.outputs import check_folder, held
     from agentgym.envs.swe.building.command import BuildRequest, run_build
+    from agentgym.tools.text_files import count_of
 
     check_folder(out)
     request = BuildRequest(sources, out, count=number, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
     with held(out), Console(stderr=True).status("Building …") as status:
         reports = run_build(request, on_progress=lambda line: status.update(f"Building … {line}"))
     made = sum(len(report.instances) for report in reports)
-    typer.echo(f"Wrote {made} validated tasks of {len(reports)} packages to {out}")
+    typer.echo(f"Wrote {count_of(made, 'validated task')} of {count_of(len(reports), 'package')} to {out}")
     if not made:
         raise typer.Exit(1)
+    typer.echo(f"Play them with: --env swe --set file={out / 'instances.jsonl'}")
