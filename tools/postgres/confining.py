@@ -91,8 +91,8 @@ def confinement(*, allow_weak: bool) -> Confinement:
     if allow_weak:
         return Confinement(_plain_user(), False)
     raise UsageError(
-        f"a PostgreSQL server cannot be confined here: {why_not}. Its superuser, which the agent is, could run programs "
-        "on this machine. Install bubblewrap (apt-get install bubblewrap), or accept that with allow_weak=true"
+        f"a PostgreSQL server cannot be confined here: {why_not}. Its superuser, which the agent is, could run "
+        "programs on this machine. Install bubblewrap (apt-get install bubblewrap), or accept that with allow_weak=true"
     )
 
 
