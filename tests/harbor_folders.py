@@ -62,7 +62,7 @@ def judge(folder: Path, root: Path) -> dict[str, float]:
         pytest.skip("there is no Python that every user may run")
     shutil.copytree(folder / "tests", root / "tests")
     grade = [PYTHON, "-I", "-S", str(root / "tests/grade.py"), str(root)]
-    ran = subprocess.run(grade, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=200)
+    ran = subprocess.run(grade, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=280)
     assert ran.returncode == 0, ran.stderr
     assert not (root / "tests").exists()
     said = json.loads((root / "logs/verifier/reward.json").read_text())

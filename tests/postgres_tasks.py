@@ -36,9 +36,8 @@ conn = psycopg2.connect(
 conn.autocommit = True
 cur = conn.cursor()
 """
-SUMMARY = (
-    "CREATE TABLE summary AS SELECT name, count(*) AS late FROM late JOIN members m ON m.id = member GROUP BY name"
-)
+_LATE = "SELECT name, count(*) AS late FROM late JOIN members m ON m.id = member GROUP BY name"
+SUMMARY = f"CREATE TABLE summary AS {_LATE}"
 VERIFY_SUMMARY = (
     _CONNECT
     + """

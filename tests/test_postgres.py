@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,7 +93,10 @@ time.sleep(600)
 
 
 def test_a_server_ends_with_the_process_that_started_it():
-    child = subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True)
+    place = tempfile.mkdtemp()  # not below `tmp_path`, which the server's user may not enter
+    os.chmod(place, 0o711)
+    surroundings = os.environ | {"TMPDIR": place}
+    child = subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True, env=surroundings)
     assert child.stdout is not None
     folder = child.stdout.readline().strip()
     assert is_running(folder)
@@ -99,6 +104,7 @@ def test_a_server_ends_with_the_process_that_started_it():
     child.wait()
     child.stdout.close()
     assert eventually(lambda: not is_running(folder))
+    shutil.rmtree(place)
 
 
 def test_an_unconfined_server_is_only_started_on_request(monkeypatch: pytest.MonkeyPatch):

@@ -67,13 +67,8 @@ def run_script(server: Server, database: str, script: Path) -> subprocess.Comple
     Raises:
         InfrastructureError: It does not come to an end.
     """
-    known = {
-        "HOST": str(server.folder),
-        "PORT": str(PORT),
-        "DATABASE": database,
-        "USERNAME": USER,
-        "PASSWORD": "unused",
-    }
+    place = {"HOST": str(server.folder), "PORT": str(PORT), "DATABASE": database}
+    known = {**place, "USERNAME": USER, "PASSWORD": "unused"}
     variables = {f"POSTGRES_{name}": value for name, value in known.items()}
     try:
         return subprocess.run(

@@ -211,7 +211,11 @@ class MCPMarkPostgresEnv(Env):
         return self._session
 
     def _accepted(self) -> bool:
-        """Return whether the script accepts the database. It runs once, after the agent's connection is closed."""
+        """Return whether the task's script accepts the database; it runs once, after the agent's connection is closed.
+
+        Raises:
+            InfrastructureError: The server or the script fails.
+        """
         if self._verdict is None:
             assert self._server is not None
             self._opened.close()

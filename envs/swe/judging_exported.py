@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import compileall
 import io
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any
 
 from agentgym.envs.swe import judge
@@ -19,6 +21,7 @@ from agentgym.tasks.swe import pytest_folder
 from agentgym.tasks.swe.instance import Instance
 
 _MAX_BYTES = 256_000_000
+_RARELY_USED = ("pygments",)
 
 
 def prepare(task: Task, given: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
@@ -42,6 +45,10 @@ def _unpacked(archive: Path) -> Path:
     folder = Path(tempfile.mkdtemp())
     with tarfile.open(archive) as packed:
         packed.extractall(folder)
+    # Compiled once, instead of by each of the processes that run tests.
+    for part in folder.iterdir():
+        if part.name not in _RARELY_USED:
+            compileall.compile_dir(part, quiet=2, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
     folder.chmod(0o755)
     return folder
 

@@ -72,6 +72,5 @@ def test_webarena_is_played(capsys: pytest.CaptureFixture[str]):
 
 
 def test_every_block_is_run_here():
-    assert {block_about(name).text for name in ("terminal", "mcpmark-postgres", "bfcl", "webarena")} == {
-        block.text for block in BLOCKS
-    }
+    names = ("terminal", "mcpmark-postgres", "bfcl", "webarena")
+    assert {block_about(name).text for name in names} == {block.text for block in BLOCKS}

@@ -34,11 +34,16 @@ _SETTINGS = {
     "unix_socket_permissions": "0777",
     "dynamic_shared_memory_type": "mmap",
 }
+_CLUSTER = ("--auth=trust", "--no-sync", "--wal-segsize=1", "-E", "UTF8", "--locale=C.UTF-8")
 _MAKE_S, _START_S, _STOP_S, _PING_S = 120.0, 60.0, 10.0, 30.0
 _BETWEEN_S = 0.05
-_WATCHED = (
-    'exec 3<&0; "$@" 3<&- </dev/null & server=$!; (cat <&3 >/dev/null; kill -SIGNAL $server) & wait $server; kill $!'
-)
+_WATCHED = """
+exec 3<&0
+"$@" 3<&- </dev/null & server=$!
+(cat <&3 >/dev/null; kill -SIGNAL $server) & watch=$!
+wait $server
+kill $watch
+"""
 """Runs a server until it ends, or until the process that started it does: then nobody holds its standard input."""
 _NOT_READY = ("starting up", "shutting down", "recovery mode", "not yet accepting")
 
@@ -49,7 +54,7 @@ class Server:
     All connections are trusted: only this process's user and root can reach the socket.
     """
 
-    def __init__(self, folder: Path, process: subprocess.Popen[bytes], programs: Path, *, confined: bool):
+    def __init__(self, folder: Path, process: subprocess.Popen[Any], programs: Path, *, confined: bool):
         self.folder, self.programs, self.confined = folder, programs, confined
         self._process = process
         self._ended = weakref.finalize(self, _end, process, folder)
@@ -150,7 +155,7 @@ def _make_cluster(folder: Path, programs: Path, confined: Confinement) -> None:
     if confined.user.drop:
         for above, folders, files in os.walk(target):
             for name in (".", *folders, *files):
-                os.chown(Path(above, name), confined.user.uid, confined.user.gid)
+                os.chown(Path(above, name), confined.user.uid, confined.user.gid, follow_symlinks=False)
 
 
 @cache
@@ -160,17 +165,8 @@ def _first_cluster(programs: Path, holds: bool, pid: int) -> Path:
     atexit.register(_remove_in, pid, folder)
     confined = confinement(allow_weak=not holds)
     confined.own_folder(folder)
-    argv = [
-        str(programs / "initdb"),
-        "-D",
-        str(folder / "data"),
-        "-U",
-        USER,
-        "--auth=trust",
-        "--no-sync",
-        "--wal-segsize=1",
-    ]
-    command = confined.command([*argv, "-E", "UTF8", "--locale=C.UTF-8"], folder, programs, shell=True)
+    argv = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", USER, *_CLUSTER]
+    command = confined.command(argv, folder, programs, shell=True)
     options = confined.user.popen_options()
     try:
         done = subprocess.run(command, capture_output=True, timeout=_MAKE_S, cwd="/", **options)
@@ -186,7 +182,7 @@ def _remove_in(pid: int, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _launch(folder: Path, programs: Path, confined: Confinement) -> subprocess.Popen[bytes]:
+def _launch(folder: Path, programs: Path, confined: Confinement) -> subprocess.Popen[Any]:
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     argv = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *settings]
     command = confined.command(argv, folder, programs, shell=False)
@@ -207,7 +203,7 @@ def _launch(folder: Path, programs: Path, confined: Confinement) -> subprocess.P
             raise InfrastructureError(f"postgres does not run: {error}") from error
 
 
-def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
+def _end(process: subprocess.Popen[Any], folder: Path) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
