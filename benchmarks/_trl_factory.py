@@ -2,56 +2,121 @@
 
 from __future__ import annotations
 
+import inspect
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import trl
 from datasets import Dataset
 from tokenizers import AddedToken
+from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
+from trl.chat_template_utils import get_training_chat_template
 
-from agentgym.interop.trl import environment_class, rows
-from agentgym.messages import ToolCall, assistant
+from agentgym.envs.errand import HOUSES, NAMES
+from agentgym.interop.trl import environment_class, episode_of, rows, unless_failed
+from agentgym.messages import Message, assistant, calls_of, text_of
 from agentgym.registry import make
+from agentgym.statistics.intervals import wilson
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
-from benchmarks._guessing import HIGHEST, TURNS, arguments
+from benchmarks._noisy import errand
 
-ENV = "guess"
-CALL = '<tool_call>\n{"name": "guess", "arguments": {"number": ', "}}\n</tool_call>"
+ENV = "errand"
+ARGUMENTS: dict[str, Any] = {"difficulty": 1}
+NOISE = 0.4
+"""How many calls of the play that the model begins with are wrong."""
+CALLS = ('\n{"name": "fetch", "arguments": {"name": "', '\n{"name": "deliver", "arguments": {"house": "', '"}}\n')
 ANSWER = ("\n<tool_response>\n", "\n</tool_response>")
-"""How the template writes results, which become one token each."""
+"""How the template writes calls and results, which become one token each."""
 QUIET = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True, "bf16": False}
+TASKS = 1000
+"""How many tasks the model begins with, and is trained on."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What TRL's `GRPOConfig` is told.
+
+    Args:
+        steps: Optimizer steps.
+        groups: Tasks of a step.
+        size: Episodes of a task.
+        learning_rate: Of all steps, after `warmup` of them.
+        warmup: Steps in which it rises from 0.
+    """
+
+    steps: int = 25
+    groups: int = 8
+    size: int = 8
+    learning_rate: float = 1e-3
+    warmup: int = 4
+
+
+class Done(NamedTuple):
+    """What an episode did of its errand."""
+
+    fetched: bool
+    """Whether the right parcel was fetched, the first half of an errand."""
+    solved: bool
+    """Whether it was delivered to the right house too."""
+
+
+@dataclass
+class Training:
+    """What a training measured.
+
+    Args:
+        log: What TRL logged at each step.
+        before: What was done of each held-out task before the training, one attempt each.
+        after: The same after it.
+    """
+
+    log: list[dict[str, float]] = field(default_factory=list)
+    before: list[Done] = field(default_factory=list)
+    after: list[Done] = field(default_factory=list)
 
 
 def plays(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield conversations of a player that guesses at random, in the form that TRL trains on."""
-    chance = random.Random(seed)
-    with closing(make(ENV, dialect="native", **arguments())) as env:
+    """Yield conversations of a player whose calls are often wrong, in the form that TRL trains on."""
+    dice, tools = random.Random(seed), shown_tools()
+    with closing(make(ENV, dialect="native", **ARGUMENTS)) as env:
         for number in range(count):
-            messages, info = env.reset(seed=number, options={"index": number % HIGHEST})
+            messages, _ = env.reset(seed=number, options={"index": number})
             conversation: list[Any] = list(messages)
             done = False
             while not done:
-                action = assistant("", [ToolCall("guess", {"number": chance.randint(1, HIGHEST)})])
+                heard = [text_of(message) for message in conversation if message["role"] != "assistant"]
+                action = assistant("", [errand(heard, (), dice, NOISE)])
                 result = env.step(action)
                 conversation += [action, *result.observation]
                 done = result.terminated or result.truncated
             conversation.append(assistant("Done."))
-            yield {"messages": [_plain(message) for message in conversation], "tools": info["tools"]}
+            yield {"messages": [_plain(message) for message in conversation], "tools": tools}
 
 
-def _plain(message: Any) -> dict[str, Any]:
-    calls = [{"type": "function", "function": call["function"]} for call in message.get("tool_calls", ())]
-    plain = {"role": message["role"], "content": message["content"]}
+def shown_tools() -> list[Any]:
+    """Return the tools' schemas as TRL shows them, in its words and order; a model that began with others is lost."""
+    kind = environment_class(ENV, **ARGUMENTS)
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    return [
+        get_json_schema(method) for name, method in methods if name not in ("reset", "get_reward") and name[0] != "_"
+    ]
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    plain = {"role": message.get("role"), "content": message.get("content")}
+    functions = [{"name": call.name, "arguments": call.arguments} for call in calls_of(message)]
+    calls = [{"type": "function", "function": function} for function in functions]
     return {**plain, "tool_calls": calls} if calls else plain
 
 
-def tokenizer_for(conversations: list[dict[str, Any]]) -> Any:
-    """Return a tokenizer that writes Qwen 2.5's calls; what is the same in all prompts is one token."""
+def tokenizer_for(conversations: Sequence[dict[str, Any]]) -> Any:
+    """Return a tokenizer that writes Qwen 2.5's calls. What all prompts share is one token, and so is each name."""
     template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
     texts = [str(message["content"]) for row in conversations for message in row["messages"]]
     tokenizer: Any = tiny_tokenizer(texts, 512, constants=["<tool_call>", "</tool_call>"])
@@ -61,56 +126,123 @@ def tokenizer_for(conversations: list[dict[str, Any]]) -> Any:
     opening = [message for message in first["messages"] if message["role"] in ("system", "user")]
     prompt = str(tokenizer.apply_chat_template(opening, tools=first["tools"], tokenize=False))
     constant = prompt.removeprefix("<|im_start|>system\n").partition("<|im_end|>")[0]
-    written = [constant, CALL[0].removeprefix("<tool_call>"), CALL[1].removesuffix("</tool_call>"), *ANSWER]
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in written])
+    words = ("system", "user", "assistant", *NAMES, *HOUSES)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (constant, *CALLS, *ANSWER, *words)])
     return tokenizer
 
 
-def begun_model(folder: Path, *, seed: int = 0, count: int = 512, steps: int = 300) -> tuple[Any, Any]:
-    """Return a model that plays at random, by TRL's supervised trainer, and its tokenizer."""
+def learnt(conversation: dict[str, Any], tokenizer: Any) -> dict[str, list[int]]:
+    """Return the tokens of a conversation, and which of them a model learns to write.
+
+    By hand, because a data set gives each call the arguments of all tools, with nulls, and TRL would teach those.
+    """
+    template = get_training_chat_template(tokenizer)
+    rendered = tokenizer.apply_chat_template(
+        conversation["messages"],
+        tools=conversation["tools"],
+        chat_template=template,
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+    )
+    ids = rendered["input_ids"]
+    labels = [one if said else -100 for one, said in zip(ids, rendered["assistant_masks"], strict=True)]
+    return {"input_ids": ids, "labels": labels}
+
+
+def begun_model(folder: Path, *, seed: int = 0, count: int = TASKS, steps: int = 600) -> tuple[Any, Any]:
+    """Return a model that plays as badly as `plays`, by TRL's supervised trainer, and its tokenizer."""
     conversations = list(plays(count, seed))
     tokenizer = tokenizer_for(conversations)
     model = tiny_model(tokenizer, TinyShape(hidden=64, layers=2, feed_forward=192), seed)
     config = SFTConfig(
         output_dir=str(folder / "begun"),
-        assistant_only_loss=True,
         max_steps=steps,
         per_device_train_batch_size=16,
-        learning_rate=3e-3,
+        learning_rate=2e-3,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=20,
         logging_steps=50,
         seed=seed,
         **QUIET,
     )
-    SFTTrainer(model, args=config, train_dataset=Dataset.from_list(conversations), processing_class=tokenizer).train()
+    dataset = Dataset.from_list([learnt(conversation, tokenizer) for conversation in conversations])
+    SFTTrainer(model, args=config, train_dataset=dataset, processing_class=tokenizer).train()
     return model, tokenizer
 
 
 def trained(
-    folder: Path, model: Any, tokenizer: Any, *, steps: int, seed: int = 0, groups: int = 8, size: int = 8
-) -> list[dict[str, float]]:
-    """Train with TRL's `GRPOTrainer`, and return what it logged at each step."""
+    folder: Path, model: Any, tokenizer: Any, schedule: Schedule, *, seed: int = 0, held_out: int = 0
+) -> Training:
+    """Train with TRL's `GRPOTrainer`, and let it evaluate before and after.
+
+    Args:
+        folder: For what TRL writes.
+        model: Changed in place.
+        tokenizer: The model's.
+        schedule: How long, and how fast.
+        seed: TRL's.
+        held_out: How many tasks of the split `test` are played before and after, once each.
+    """
     config = GRPOConfig(
         output_dir=str(folder / "trained"),
-        max_steps=steps,
-        per_device_train_batch_size=groups * size,
-        num_generations=size,
-        max_completion_length=96,
-        max_tool_calling_iterations=TURNS,
-        learning_rate=4e-4,
+        max_steps=schedule.steps,
+        per_device_train_batch_size=schedule.groups * schedule.size,
+        num_generations=schedule.size,
+        max_completion_length=128,
+        max_tool_calling_iterations=3,
+        learning_rate=schedule.learning_rate,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=schedule.warmup,
         beta=0.0,
         logging_steps=1,
+        per_device_eval_batch_size=100,
+        num_generations_eval=1,
+        reward_weights=[0.0],
         seed=seed,
         **QUIET,
     )
+    played: list[Done] = []
+
+    @unless_failed
+    def solved(environments: list[Any], **_: Any) -> list[float | None]:
+        episodes = [episode_of(environment) for environment in environments]
+        found = [Done(one.channels.get("fetched", 0.0) > 0, one.ending == "solved") for one in episodes]
+        played.extend(found)
+        return [float(one.solved) for one in found]
+
     trainer = GRPOTrainer(
         model,
+        reward_funcs=[solved],
         args=config,
-        train_dataset=Dataset.from_list(rows(ENV, **arguments())),
+        train_dataset=Dataset.from_list(rows(ENV, count=TASKS, **ARGUMENTS)),
+        eval_dataset=Dataset.from_list(rows(ENV, split="test", count=max(1, held_out), **ARGUMENTS)),
         processing_class=tokenizer,
-        environment_factory=environment_class(ENV, **arguments()),
+        environment_factory=environment_class(ENV, **ARGUMENTS),
     )
+
+    def evaluated() -> list[Done]:
+        if not held_out:
+            return []
+        played.clear()
+        trainer.evaluate()
+        return list(played)
+
+    training = Training(before=evaluated())
     trainer.train()
-    return [entry for entry in trainer.state.log_history if "reward" in entry]
+    training.log = [entry for entry in trainer.state.log_history if "reward" in entry]
+    training.after = evaluated()
+    return training
+
+
+def shares(done: Sequence[Done]) -> dict[str, Any]:
+    """Return which share of episodes did what, with Wilson's intervals."""
+    rows = {name: _share([getattr(one, name) for one in done]) for name in Done._fields}
+    return {"episodes": len(done), **rows}
+
+
+def _share(hits: Sequence[bool]) -> dict[str, Any]:
+    low, high = wilson(sum(hits), len(hits))
+    return {"share": round(sum(hits) / len(hits), 4), "interval": [round(low, 4), round(high, 4)]}
 
 
 def threads(number: int) -> None:

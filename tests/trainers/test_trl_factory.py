@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,17 +11,28 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from benchmarks._trl_factory import begun_model, trained
+from agentgym.interop.trl import environment_class, rows
+from benchmarks._trl_factory import ARGUMENTS, ENV, Schedule, begun_model, learnt, plays, tokenizer_for, trained
 
 pytestmark = pytest.mark.train
+
+
+def test_a_model_begins_with_the_prompt_that_trl_trains_it_on():
+    conversations = list(plays(200, seed=0))
+    tokenizer = tokenizer_for(conversations)
+    environment: Any = environment_class(ENV, **ARGUMENTS)()
+    methods = [environment.chat, environment.deliver, environment.fetch]
+    prompt = rows(ENV, count=1, **ARGUMENTS)[0]["prompt"]
+    shown = tokenizer.apply_chat_template(prompt, tools=methods, add_generation_prompt=True, return_dict=False)
+    assert learnt(conversations[0], tokenizer)["input_ids"][: len(shown)] == shown
 
 
 def test_a_model_is_trained_by_what_its_episodes_earn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     model, tokenizer = begun_model(tmp_path, count=32, steps=20)
     before = [weight.detach().clone() for weight in model.parameters()]
-    log = trained(tmp_path, model, tokenizer, steps=2, groups=2, size=4)
+    log = trained(tmp_path, model, tokenizer, Schedule(steps=2, groups=2, size=4)).log
     assert [entry["step"] for entry in log] == [1, 2]
-    assert all(0 <= entry["rewards/guess/mean"] <= 1.1 for entry in log)
+    assert all(0 <= entry["rewards/errand/mean"] <= 1.2 for entry in log)
     moved = any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
     assert moved == any(entry["reward_std"] for entry in log)
