@@ -12,7 +12,7 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.seeds import FIRST_SEED, seed_tasks
+from agentgym.interop.seeds import seed_caveats, seed_tasks
 from agentgym.interop.wrapped import Wrapped, package
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.schema_tool import SchemaTool
@@ -22,7 +22,6 @@ from agentgym.toolset import Toolset
 _client = package("openenv.core.generic_client", "openenv")
 _UNLIMITED = float("inf")
 _ASK_S = 30.0
-_TRIED_SEEDS = 4
 _INVALID = "code: VALIDATION_ERROR"
 _OWN = frozenset({"done", "reward", "metadata"})
 
@@ -117,15 +116,11 @@ class OpenEnvEnv(Wrapped):
 
     def caveats(self) -> tuple[Caveat, ...]:
         """Try whether the server honours seeds: two resets with one seed must begin alike, and play alike."""
-        first = FIRST_SEED["train"]
-        found: list[Caveat] = []
-        openings = [self._opening(first + number) for number in range(_TRIED_SEEDS)]
-        if [self._opening(first + number) for number in range(_TRIED_SEEDS)] != openings:
-            found.append(
-                Caveat("seed-honoured", "the server ignores seeds: two resets with one seed begin differently")
-            )
-        elif len({*openings}) == 1:
-            found.append(Caveat(None, "all seeds begin alike: either what differs is hidden, or seeds are ignored"))
+        found = seed_caveats(
+            self._opening,
+            ignored="the server ignores seeds: two resets with one seed begin differently",
+            alike="all seeds begin alike: either what differs is hidden, or seeds are ignored",
+        )
         return (*found, Caveat("solution-solves", "an OpenEnv server has no solutions"))
 
     def _opening(self, seed: int) -> str:

@@ -20,7 +20,7 @@ from agentgym.interop.gym.actions import Arguments
 from agentgym.interop.gym.describing import action_names, described
 from agentgym.interop.gym.planning import Plans, choices, find_plan
 from agentgym.interop.gym.showing import is_picture, plain_text, png_of, text_of_value
-from agentgym.interop.seeds import FIRST_SEED, seed_tasks
+from agentgym.interop.seeds import seed_caveats, seed_tasks
 from agentgym.interop.wrapped import Wrapped
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -30,7 +30,6 @@ from agentgym.toolset import Toolset
 
 _TURNS = 100
 _UNLIMITED = float("inf")
-_TRIED_SEEDS = 4
 
 _plans = Plans()
 
@@ -174,13 +173,11 @@ class GymEnv(Wrapped):
 
     def caveats(self) -> tuple[Caveat, ...]:
         """Try whether seeds matter, whether they repeat, and whether a solution can be found."""
-        first = FIRST_SEED[self.tasks.splits[0]]
-        openings = [self._opening(first + number) for number in range(_TRIED_SEEDS)]
-        found: list[Caveat] = []
-        if self._opening(first) != openings[0]:
-            found.append(Caveat("seed-honoured", "seeds are ignored: two resets with one seed begin differently"))
-        elif len({*openings}) == 1:
-            found.append(Caveat(None, "all seeds begin alike, so splits differ by chance during the episode at most"))
+        found = seed_caveats(
+            self._opening,
+            ignored="seeds are ignored: two resets with one seed begin differently",
+            alike="all seeds begin alike, so splits differ by chance during the episode at most",
+        )
         try:
             next(self.solution(self.tasks.get(self.tasks.splits[0], 0)))
         except NoSolution as error:

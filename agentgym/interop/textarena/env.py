@@ -11,7 +11,7 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.seeds import FIRST_SEED, seed_tasks
+from agentgym.interop.seeds import FIRST_SEED, seed_caveats, seed_tasks
 from agentgym.interop.textarena.opponents import Opponent, RandomMoves, legal_moves
 from agentgym.interop.textarena.table import Table
 from agentgym.interop.wrapped import Wrapped, package
@@ -23,7 +23,6 @@ _arena = package("textarena", "textarena")
 _registry = package("textarena.envs.registration", "textarena")
 _TURNS = 60
 _RAW = "-raw"
-_TRIED_SEEDS = 4
 _LONGEST = 4_000
 """Characters of a move. Games look for it by patterns that take minutes on a long text without one."""
 _FIRST = FIRST_SEED[TRAIN]
@@ -139,12 +138,11 @@ class TextArenaEnv(Wrapped):
 
     def caveats(self) -> tuple[Caveat, ...]:
         """Try whether seeds matter and repeat."""
-        openings = [self._opening(_FIRST + number) for number in range(_TRIED_SEEDS)]
-        found: list[Caveat] = []
-        if self._opening(_FIRST) != openings[0]:
-            found.append(Caveat("seed-honoured", "seeds are ignored: two games with one seed begin differently"))
-        elif len({*openings}) == 1:
-            found.append(Caveat(None, "all seeds begin alike, so splits differ in what is hidden or by chance at most"))
+        found = seed_caveats(
+            self._opening,
+            ignored="seeds are ignored: two games with one seed begin differently",
+            alike="all seeds begin alike, so splits differ in what is hidden or by chance at most",
+        )
         return (*found, Caveat("solution-solves", "the package has no solutions"))
 
     def _opening(self, seed: int) -> str:
