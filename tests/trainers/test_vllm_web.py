@@ -1,7 +1,7 @@
 """Screenshots of a real page reach a real engine, and nothing is lost between the browser and the recorded tokens.
 
 A model scores its own recorded turns on the recorded pictures with transformers: that agrees with what vLLM recorded
-only if every picture, and no other, was in its place. A server is asked the same of what it is sent.
+only if every picture, and no other, was in its place.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ import torch
 import transformers
 from PIL import Image
 
-from agentgym.engine.actions import text_in
-from agentgym.messages import Message, as_template_content, assistant, shown_pictures
+from agentgym.messages import shown_pictures
 from agentgym.policy import Policy
 from agentgym.policy_loader import load_policy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
@@ -32,7 +31,6 @@ from agentgym.trajectory import Trajectory
 from tests.browsers import need_browser
 from tests.seeing_models import save_seeing_model
 from tests.trainers.gazing_env import SETTINGS, GazingEnv
-from tests.vllm_servers import served
 
 pytestmark = [
     pytest.mark.vllm,
@@ -93,17 +91,6 @@ class Eyes:
         found = torch.log_softmax(logits.float(), dim=-1).gather(1, read[0, 1:, None])[:, 0].tolist()
         return [score for score, (_, was) in zip(found, whole[1:], strict=True) if was]
 
-    def says(self, messages: list[Message], most: int) -> tuple[str, int]:
-        """Return the likeliest answer to messages, and how many tokens these take."""
-        shown = [{**one, "content": _blocks(as_template_content(one.get("content")))} for one in messages]
-        text = self.processor.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
-        images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in shown_pictures(messages)]
-        read = self.processor(text=[text], images=[images], return_tensors="pt")
-        start = read["input_ids"].shape[1]
-        with torch.inference_mode():
-            said = self.model.generate(**read, max_new_tokens=most, do_sample=False)[0, start:]
-        return self.processor.tokenizer.decode(said, skip_special_tokens=True), start
-
     def _widened(self, id: int, sampled: bool, shown: list[int]) -> list[tuple[int, bool]]:
         return [(one, False) for one in shown] if id == self.place else [(id, sampled)]
 
@@ -113,11 +100,6 @@ def black() -> bytes:
     written = io.BytesIO()
     Image.new("RGB", SETTINGS["viewport"]).save(written, "PNG")
     return written.getvalue()
-
-
-def _blocks(content: Any) -> list[Any]:
-    """Return content in the form that the template of this model takes."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def in_process(folder: Path) -> list[Trajectory]:
@@ -148,21 +130,3 @@ def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_brows
         dark = eyes.scores(ids, sampled, [black()] * TURNS)
         changes += [abs(one - other) for one, other in zip(dark, recorded, strict=True)]
     assert max(changes) > 2e-3
-
-
-def test_a_server_is_sent_the_screenshots_of_the_browser_and_answers_as_the_model_does(folder: Path, tmp_path: Path):
-    name = "openai:eyes@{}/v1"
-    settings: dict[str, Any] = {"endpoint": ["pictures=true"], "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
-    with served(folder, tmp_path / "log", "eyes") as url:
-        policy = load_policy(name.format(url), env_id=FACTORY.env_id, env_kwargs=SETTINGS, **settings)
-        (found,) = play(policy, 1)
-    assert found.error is None
-    assert len(found.turns) == TURNS
-    eyes, told, read = Eyes(folder), list(found.opening), 0
-    for turn in found.turns:
-        said, prompt = eyes.says(told, SAID_TOKENS)
-        assert turn.action is not None
-        assert text_in(turn.action) == said
-        read += prompt
-        told += [assistant(said), *turn.observation]
-    assert found.usage["prompt_tokens"] == read
