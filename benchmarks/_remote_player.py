@@ -11,7 +11,7 @@ from benchmarks._halving import play
 
 
 class Guessing:
-    """The game as `RemoteEnv` has it: text that the dialect parses."""
+    """The game as `RemoteEnv` has it: a guess is an assistant message with a tool call."""
 
     def __init__(self, env: RemoteEnv):
         self._env = env
@@ -21,8 +21,8 @@ class Guessing:
         return int(text_of(observation[-1]).partition("1 to ")[2].partition(".")[0])
 
     def guess(self, number: int) -> tuple[str, bool]:
-        action = f'<tool_call>\n{{"name": "guess", "arguments": {{"number": {number}}}}}\n</tool_call>'
-        result = self._env.step(action)
+        call = {"type": "function", "function": {"name": "guess", "arguments": {"number": number}}}
+        result = self._env.step({"role": "assistant", "content": "", "tool_calls": [call]})
         return text_of(result.observation[-1]), result.terminated or result.truncated
 
 

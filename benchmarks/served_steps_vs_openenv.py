@@ -1,9 +1,9 @@
 """Steps per second of a served environment, compared with OpenEnv's WebSocket, for 1 and 8 clients.
 
 One game for both: a hidden number, found by halving, with a reset for each number. Ours is `agentgym serve env guess`
-and `RemoteEnv`, in which the action is a model's text that the dialect parses; theirs is OpenEnv's server and
-synchronous client, in which it is a typed action. Every client is a process of its own. Both servers run all the time,
-and the contenders play in turns.
+and `RemoteEnv`, in which the action is an assistant message with a tool call; theirs is OpenEnv's server and
+synchronous client, in which it is a typed action. Every client is a process of its own. Both servers run all the
+time, and the contenders play in turns.
 
 The peer needs an environment of its own:
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from math import isfinite
 from typing import Any
 
@@ -50,6 +51,7 @@ _REQUEST = json.JSONEncoder(default=lambda value: to_jsonable_python(value, fall
 """What a model writes may hold NaN: it reaches the environment as it would without a server."""
 _REPLY = json.JSONEncoder(default=as_data, allow_nan=False)
 """Clients in any language read replies, and in most of them NaN is no JSON."""
+_TASK_FIELDS = tuple(item.name for item in fields(Task))
 _NOT_ENCODED = (TypeError, ValueError, RecursionError)
 
 
@@ -158,7 +160,7 @@ def error_of(data: Any) -> Exception:
 
 def task_data(task: Task, *, reveal: bool) -> dict[str, Any]:
     """Return a task as data; without `reveal`, only what its policy may know, with the hash of the whole."""
-    data = task.to_dict()
+    data = {name: getattr(task, name) for name in _TASK_FIELDS} | {"hash": task.hash}  # as `to_dict`, without copies
     return data if reveal else data | {"data": {}, "gold": {}}
 
 
