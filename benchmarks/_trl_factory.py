@@ -14,7 +14,7 @@ import torch
 import trl
 from datasets import Dataset
 from tokenizers import AddedToken
-from transformers.utils import get_json_schema
+from transformers.utils.chat_template_utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 from trl.chat_template_utils import get_training_chat_template
 

@@ -176,7 +176,7 @@ class RawStream:
     def reply(self) -> dict[str, Any]:
         text = str(self.socket.recv(HANG_S))
         self.replies.append(text)
-        return decoded(text)
+        return decoded(text.encode())
 
     def open(self, **content: Any) -> str:
         return self.ask("open", protocol=PROTOCOL, **content)["result"]["session"]

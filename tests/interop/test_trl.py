@@ -229,7 +229,7 @@ class UngradableEnv(ShakyEnv):
         """Look at the gold."""
         raise BrokenTask("the gold is wrong")
 
-    def grade(self) -> dict[str, float]:
+    def grade(self) -> None:
         raise BrokenTask("the gold is wrong")
 
 
