@@ -66,5 +66,5 @@ def test_the_session_by_curl_runs(url: str):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert '"terminated": false' in done.stdout
+    assert '"terminated":false' in done.stdout
     assert "agentgym_requests_total" in done.stdout

@@ -8,6 +8,7 @@ A reply has either a `result` or an `error` with a `kind`, a `message` and somet
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from math import isfinite
@@ -51,6 +52,8 @@ _REQUEST = json.JSONEncoder(default=lambda value: to_jsonable_python(value, fall
 """What a model writes may hold NaN: it reaches the environment as it would without a server."""
 _REPLY = json.JSONEncoder(default=as_data, allow_nan=False)
 """Clients in any language read replies, and in most of them NaN is no JSON."""
+_TOO_MANY_DIGITS = re.compile(rb"[0-9]{4301}")
+"""More than Python reads as a number."""
 _TASK_FIELDS = tuple(item.name for item in fields(Task))
 _NOT_ENCODED = (TypeError, ValueError, RecursionError)
 
@@ -62,9 +65,12 @@ def encoded(data: Mapping[str, Any]) -> bytes:
         UsageError: Anything else is no JSON data.
     """
     try:
-        return to_json(data, inf_nan_mode="constants", fallback=repr)
+        text = to_json(data, inf_nan_mode="constants", fallback=repr)
+        if _TOO_MANY_DIGITS.search(text) is None:
+            return text
     except Exception:  # lone surrogates, loops; reading what an author made may raise anything
-        return _slowly_encoded(data)
+        pass
+    return _slowly_encoded(data)
 
 
 def _slowly_encoded(data: Mapping[str, Any]) -> bytes:
@@ -86,7 +92,7 @@ def encoded_reply(data: Mapping[str, Any]) -> bytes:
     """
     try:
         text = to_json(data, inf_nan_mode="constants", fallback=plain_data)
-        if b"NaN" not in text and b"Infinity" not in text:
+        if b"NaN" not in text and b"Infinity" not in text and _TOO_MANY_DIGITS.search(text) is None:
             return text
     except Exception:
         pass
