@@ -358,7 +358,7 @@ def test_a_refused_websocket_that_still_reads_its_answer_does_not_hinder_the_end
 
         async def refuse() -> None:
             state = ServerState()
-            connection = streams.protocol(Config("no application"), state, {})
+            connection = streams.protocol(Config("no application", log_config=None), state, {})
             connection.connection_made(transport)
             connection.data_received(upgrade("/other"))
             assert state.connections == {connection}
