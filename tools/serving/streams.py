@@ -79,6 +79,7 @@ class StreamConnection(asyncio.Protocol):
         self._held_bytes = 0
         self._since = 0.0
         self._used_at = time.monotonic()
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._is_working = self._is_stopping = self._has_read = self._is_long = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -108,10 +109,12 @@ class StreamConnection(asyncio.Protocol):
         except (OSError, RuntimeError):  # the client has left, or the machine has no more threads
             self.end()
         else:
-            self._loop.call_later(self._streams.idle_s, self._drop_if_idle)
+            self._idle_timer = self._loop.call_later(self._streams.idle_s, self._drop_if_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self._state.connections.discard(self)  # type: ignore[arg-type]
 
     def shutdown(self) -> None:
@@ -142,8 +145,8 @@ class StreamConnection(asyncio.Protocol):
         left_s = self._used_at + self._streams.idle_s - time.monotonic()
         if left_s <= 0 and not self._is_working:
             self.drop()
-        elif not self._transport.is_closing():
-            self._loop.call_later(max(left_s, 1.0), self._drop_if_idle)
+        else:
+            self._idle_timer = self._loop.call_later(max(left_s, 1.0), self._drop_if_idle)
 
     def fileno(self) -> int:
         """Return the descriptor of the socket."""
