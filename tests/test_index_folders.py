@@ -15,6 +15,8 @@ import pytest
 
 from agentgym.errors import UsageError
 from agentgym.tools.index import Document, LocalIndex, build_index, content_hash, open_index
+from agentgym.tools.index.backends.fts5 import Fts5
+from agentgym.tools.index.engine import IndexEngine
 from tests.index_cases import DOCUMENTS, FOLDERS, LEXICAL, build, encode, ids
 
 ON_DISK = [backend for backend in LEXICAL if backend != "memory"]
@@ -103,6 +105,29 @@ for turn in range(5):
     assert [builder.returncode for builder in builders] == [0, 0, 0]
     assert ids(open_index(tmp_path / "x").search("word")) in (["0"], ["1"], ["2"])
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_index_that_is_replaced_while_it_is_opened_is_opened_whole(tmp_path, fails):
+    build(tmp_path / "x", "fts5").close()
+    new = [Document("new", "", "a new text about vaslui")]
+    opened: list[IndexEngine] = []
+
+    def open_slowly(folder, encoder):
+        """Be overtaken by a builder at the first try."""
+        engine = Fts5().open(folder, encoder)
+        opened.append(engine)
+        if len(opened) == 1:
+            build(tmp_path / "x", "fts5", new).close()
+            if fails:
+                engine.close()
+                raise FileNotFoundError("a file of the old folder")
+        return engine
+
+    index = LocalIndex(tmp_path / "x", open_slowly, None)
+    assert (index.content, len(index), ids(index.search("vaslui"))) == (content_hash(new), 1, ["new"])
+    assert len(opened) == 2
+    index.close()
 
 
 @pytest.mark.parametrize("backend", ON_DISK)

@@ -12,6 +12,7 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import MAX_K, Document, Filters, Hit, NoSuchDocument, Page, Span, page_of
 from agentgym.tools.index.engine import Encoder, IndexEngine, Query, Ranked, as_query, hit_of
 from agentgym.tools.index.manifest import Manifest, read_manifest
+from agentgym.tools.index.steady import steady
 
 _SPARE = 4
 _READ = 64
@@ -27,10 +28,10 @@ class LocalIndex:
         self, folder: Path, open_engine: Callable[[Path, Encoder | None], IndexEngine], encoder: Encoder | None
     ):
         self.folder = folder
-        self.manifest: Manifest = read_manifest(folder)
+        self.manifest: Manifest
         self._open_engine = open_engine
         self._encoder = encoder
-        self._engine: IndexEngine | None = open_engine(folder, encoder)
+        self._engine: IndexEngine | None = steady(folder, self._read)
         self._process = os.getpid()
 
     def __len__(self) -> int:
@@ -102,10 +103,17 @@ class LocalIndex:
 
     def _reopen(self) -> None:
         """Reopen the files in a forked process, which must not use its parent's locks and connections."""
+        self._engine = steady(self.folder, self._reread)
+        self._process = os.getpid()
+
+    def _read(self) -> IndexEngine:
+        self.manifest = read_manifest(self.folder)
+        return self._open_engine(self.folder, self._encoder)
+
+    def _reread(self) -> IndexEngine:
         if read_manifest(self.folder).content != self.manifest.content:
             raise InfrastructureError(f"{str(self.folder)!r} was replaced by an index of different documents")
-        self._engine = self._open_engine(self.folder, self._encoder)
-        self._process = os.getpid()
+        return self._open_engine(self.folder, self._encoder)
 
 
 def _best(engine: IndexEngine, queries: list[Query], k: int, filters: Filters) -> list[list[Ranked]]:

@@ -49,6 +49,15 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
+def manifest_stamp(folder: Path) -> tuple[int, int] | None:
+    """Return what tells a folder's manifest from the one of an index that replaces it; `None` without a manifest."""
+    try:
+        status = (folder / _FILE).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def is_index(folder: Path) -> bool:
     """Whether a folder contains an index of any format."""
     return (folder / _FILE).is_file()

@@ -14,6 +14,7 @@ from agentgym.tools.index.folders import building, publish
 from agentgym.tools.index.intake import Intake
 from agentgym.tools.index.local import LocalIndex
 from agentgym.tools.index.manifest import Manifest, is_index, read_manifest, write_manifest
+from agentgym.tools.index.steady import steady
 
 if TYPE_CHECKING:
     from agentgym.tools.index.backends.hybrid import HybridIndex
@@ -67,6 +68,10 @@ def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None
         UsageError: There is no index in the folder, or this version cannot read it.
     """
     folder = Path(folder).absolute()
+    return steady(folder, lambda: _open_as_built(folder, encoder))
+
+
+def _open_as_built(folder: Path, encoder: Encoder | Encode | str | None) -> LocalIndex | HybridIndex:
     manifest = read_manifest(folder)
     chosen = None
     if manifest.backend in _DENSE:
