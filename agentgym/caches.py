@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 
@@ -11,3 +13,17 @@ def cache_folder() -> Path:
     if path := os.environ.get("AGENTGYM_CACHE"):
         return Path(path).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"
+
+
+def into_cache(made: Path, folder: Path) -> None:
+    """Move a folder to its place in the cache in one step. If another process was faster, keep that one's.
+
+    Raises:
+        OSError: The folder cannot be moved.
+    """
+    try:
+        made.rename(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(made)

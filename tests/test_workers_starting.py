@@ -24,6 +24,8 @@ STARTERS = [
     pytest.param(Template, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")),
 ]
 PATIENCE_S = 60.0
+MORE_THAN_FIT = 400
+"""Descriptors that wait in the socket; some 280 fill it."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +74,44 @@ def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Star
         await other[0].ended()
 
     with_starter(make, use)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
+def test_more_processes_than_a_template_has_room_for_start_one_after_the_other():
+    async def use(starter: Starter) -> None:
+        started = [begun(starter) for _ in range(MORE_THAN_FIT)]
+        for child, end in started[1:]:
+            child.kill()
+            end.close()
+        assert psutil.pid_exists(await born(started[0][0]))
+        assert {await child.ended() for child, _ in started[1:]} <= {-signal.SIGKILL, 0}
+        started[0][1].close()
+        assert await started[0][0].ended() == 0
+        assert starter.works
+
+    with_starter(Template, use)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
+def test_who_asks_a_template_that_is_gone_does_not_wait():
+    async def use(starter: Starter) -> None:
+        await starter.close()
+        child, end = begun(starter)
+        end.close()
+        assert await child.ended() is None
+
+    with_starter(Template, use)
+
+
+@pytest.mark.parametrize("make", STARTERS)
+def test_a_process_that_is_not_needed_after_all_ends_without_a_word(make: Callable[[], Starter], capfd):
+    async def use(starter: Starter) -> int | None:
+        child, end = begun(starter)
+        end.close()
+        return await child.ended()
+
+    assert with_starter(make, use) == 0
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("make", STARTERS)

@@ -9,7 +9,6 @@ import copy
 import hashlib
 import json
 import os
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agentgym.caches import cache_folder
+from agentgym.caches import cache_folder, into_cache
 from agentgym.errors import MissingExtra, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.trainers import ranks
@@ -92,8 +91,7 @@ def _convert(file: Path, folder: Path) -> None:
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     _dense(AutoModelForCausalLM.from_pretrained(**where, **_unpacked())).save_pretrained(unfinished)
     AutoTokenizer.from_pretrained(**where).save_pretrained(unfinished)
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    into_cache(unfinished, folder)
 
 
 def _unpacked() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from py_compile import PycInvalidationMode
 
-from agentgym.caches import cache_folder
+from agentgym.caches import cache_folder, into_cache
 from agentgym.errors import InfrastructureError, require
 
 NAMES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -56,10 +56,9 @@ def _made(root: Path) -> Path:
         # A sandbox cannot write bytecode next to these files, and should not compile them in every run.
         compileall.compile_dir(made, quiet=2, stripdir=str(made), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
         made.chmod(0o755)
-        made.rename(folder)
+        into_cache(made, folder)
     except OSError as error:
-        if not folder.is_dir():  # another process may have been faster
-            raise InfrastructureError(f"cannot copy pytest to {str(folder)!r}: {error}") from error
+        raise InfrastructureError(f"cannot copy pytest to {str(folder)!r}: {error}") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return folder

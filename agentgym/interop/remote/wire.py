@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from math import isfinite
 from typing import Any
@@ -64,13 +64,8 @@ def encoded(data: Mapping[str, Any]) -> bytes:
     Raises:
         UsageError: Anything else is no JSON data.
     """
-    try:
-        text = to_json(data, inf_nan_mode="constants", fallback=repr)
-        if _TOO_MANY_DIGITS.search(text) is None:
-            return text
-    except Exception:  # lone surrogates, loops; reading what an author made may raise anything
-        pass
-    return _slowly_encoded(data)
+    text = _quickly_encoded(data, repr)
+    return _slowly_encoded(data) if text is None else text
 
 
 def _slowly_encoded(data: Mapping[str, Any]) -> bytes:
@@ -90,13 +85,18 @@ def encoded_reply(data: Mapping[str, Any]) -> bytes:
     Raises:
         InfrastructureError: Anything else is no JSON data.
     """
+    text = _quickly_encoded(data, plain_data)
+    doubtful = text is None or b"NaN" in text or b"Infinity" in text
+    return _slowly_encoded_reply(data) if doubtful else text
+
+
+def _quickly_encoded(data: Mapping[str, Any], fallback: Callable[[Any], Any]) -> bytes | None:
+    """Return data as JSON text if nothing about it needs care: lone surrogates, loops, numbers of many digits."""
     try:
-        text = to_json(data, inf_nan_mode="constants", fallback=plain_data)
-        if b"NaN" not in text and b"Infinity" not in text and _TOO_MANY_DIGITS.search(text) is None:
-            return text
-    except Exception:
-        pass
-    return _slowly_encoded_reply(data)
+        text = to_json(data, inf_nan_mode="constants", fallback=fallback)
+    except Exception:  # reading what an author made may raise anything
+        return None
+    return None if _TOO_MANY_DIGITS.search(text) else text
 
 
 def _slowly_encoded_reply(data: Mapping[str, Any]) -> bytes:

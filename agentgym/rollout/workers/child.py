@@ -29,9 +29,12 @@ async def _serve(descriptor: int) -> None:
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
     try:
         host = Host(await _factory(reader))
+    except EOFError:  # no longer needed
+        return
     except Exception as error:
         writer.write(packed(Reply(0, error=portable(error))))
-        await writer.drain()
+        with suppress(ConnectionError):
+            await writer.drain()
         return
     writer.write(packed(Reply(0)))
     outbox = Outbox(writer)

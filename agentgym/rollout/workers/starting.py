@@ -102,6 +102,8 @@ class Template:
     def __init__(self) -> None:
         self.works = True
         self._unborn: deque[_Forked] = deque()
+        self._unsent: deque[socket.socket] = deque()
+        """What the template has no room for yet: it reads nothing while it imports."""
         self._living: dict[int, _Forked] = {}
         self._loop = asyncio.get_running_loop()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -114,11 +116,14 @@ class Template:
     def start(self, descriptor: int) -> Child:
         """Fork a process, as soon as everything has been imported."""
         forked = _Forked(self._loop.create_future())
+        if not self.works:
+            forked.has_ended(None)
+            return forked
+        copy = socket.socket(fileno=os.dup(descriptor))
+        own_sockets.add(copy)
+        self._unsent.append(copy)
         self._unborn.append(forked)
-        try:
-            socket.send_fds(self._control, [b"f"], [descriptor])
-        except OSError:
-            self._lose()
+        self._send()
         return forked
 
     async def close(self) -> None:
@@ -129,6 +134,19 @@ class Template:
                 await _Spawned(self._process).ended()
         self._process.kill()
         await _Spawned(self._process).ended()
+
+    def _send(self) -> None:
+        """Send what the template has room for, and the rest when it has more."""
+        try:
+            while self._unsent:
+                socket.send_fds(self._control, [b"f"], [self._unsent[0].fileno()])
+                self._unsent.popleft().close()
+        except BlockingIOError:
+            self._loop.add_writer(self._control, self._send)
+        except OSError:
+            self._lose()
+        else:
+            self._loop.remove_writer(self._control)
 
     def _hear(self) -> None:
         try:
@@ -153,7 +171,10 @@ class Template:
             return
         self.works = False
         self._loop.remove_reader(self._control)
+        self._loop.remove_writer(self._control)
         self._control.close()
+        while self._unsent:
+            self._unsent.popleft().close()
         for forked in [*self._unborn, *self._living.values()]:
             forked.has_ended(None)
         self._unborn.clear()
