@@ -86,8 +86,9 @@ def encoded_reply(data: Mapping[str, Any]) -> bytes:
         InfrastructureError: Anything else is no JSON data.
     """
     text = _quickly_encoded(data, plain_data)
-    doubtful = text is None or b"NaN" in text or b"Infinity" in text
-    return _slowly_encoded_reply(data) if doubtful else text
+    if text is None or b"NaN" in text or b"Infinity" in text:
+        return _slowly_encoded_reply(data)
+    return text
 
 
 def _quickly_encoded(data: Mapping[str, Any], fallback: Callable[[Any], Any]) -> bytes | None:
