@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Unpack
 
@@ -14,6 +14,7 @@ from agentgym.engine.steps import Solution
 from agentgym.errors import BrokenTask, NoSolution, TaskError
 from agentgym.foreign.errors import as_usage_error, describe
 from agentgym.interop.caveats import Caveat
+from agentgym.interop.evaluated import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
 from agentgym.interop.randomness import Randomness
 from agentgym.interop.wrapped import Wrapped, package
 from agentgym.messages import ToolCall
@@ -33,6 +34,23 @@ _APART = 2**20
 _KEPT = 6
 """Data sets kept: some take seconds to make, and megabytes."""
 
+_MOST_CALLS = 2_000_000
+"""Calls of functions that scoring an answer may take, some seconds; right answers take some 30,000 at most."""
+_HARMLESS: Mapping[str, Callable[[str], bool]] = {
+    **dict.fromkeys(("binary_matrix", "n_queens", "spiral_matrix", "string_insertion"), is_harmless_value),
+    **dict.fromkeys(
+        (
+            "countdown",
+            "intermediate_integration",
+            "polynomial_multiplication",
+            "puzzle24",
+            "simple_integration",
+        ),
+        is_harmless_formula,
+    ),
+}
+"""Which answers may be scored by the generators whose scorers evaluate them as Python."""
+
 _ASKS = {"tool": "Call `answer` with your final answer alone.", "text": "Write your final answer alone, nothing else."}
 
 
@@ -51,10 +69,14 @@ class Generator:
         with self._randomness.swapped_in():
             return self._dataset(seed)[index]
 
+    def may_score(self, answer: str) -> bool:
+        """Whether nothing but scoring happens if an answer is scored: some scorers run it as Python."""
+        return _HARMLESS.get(self.name, lambda _: True)(answer)
+
     def score(self, answer: str, seed: int, index: int) -> float:
         """Return the generator's own score of an answer to an item."""
         item = self.item(seed, index)
-        with self._randomness.swapped_in():
+        with self._randomness.swapped_in(), bounded_work(_MOST_CALLS):
             return float(self._dataset(seed).score_answer(answer, entry=item))
 
     def _dataset(self, seed: int) -> Any:
@@ -144,8 +166,14 @@ class ReasoningGymEnv(Wrapped):
 
     def _score(self, answer: str) -> float:
         where = self.task.data["seed"], self.task.data["index"]
+        if answer != self.task.gold["answer"] and not self._source.may_score(answer):
+            self._problem = "the scorer would run the answer as Python, and it is more than a value or a short formula"
+            return 0.0
         try:
             return self._source.score(answer, *where)
+        except TooMuchWork:
+            self._problem = f"the scorer did not come to an end in {_MOST_CALLS:,} calls"
+            return 0.0
         except Exception as error:
             # A scorer that reads its own gold was given what cannot be read: the model's doing.
             self._problem = f"the scorer could not read the answer: {describe(error)}"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
@@ -17,6 +21,8 @@ imported("reasoning_gym")
 
 from agentgym.errors import NoSolution, UsageError  # noqa: E402
 from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
+from agentgym.interop.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
+from agentgym.messages import ToolCall  # noqa: E402
 from agentgym.script import steps  # noqa: E402
 
 TARGET = "agentgym.interop.reasoning_gym:ReasoningGymEnv"
@@ -76,6 +82,43 @@ def test_partial_scores_are_a_channel_and_no_success():
     result = env.step(f"It is {env.task.gold['answer']}.")
     assert 0.0 < result.info["rewards"]["score"] < 1.0
     assert not result.info["is_success"]
+
+
+@pytest.mark.parametrize("name", sorted(EVALUATED))
+def test_an_answer_is_data_and_never_run(name: str, tmp_path: Path):
+    mark = tmp_path / "ran"
+    env = ReasoningGymEnv(name)
+    for answer in (f"open({str(mark)!r}, 'w')", f"[open({str(mark)!r}, 'w')]"):
+        env.reset(seed=0, options={"task": env.tasks.get("train", 0)})
+        *_, last = steps(env, iter([ToolCall("answer", {"answer": answer})]))
+        assert last.info["rewards"] == {"outcome": 0.0, "score": 0.0}
+        assert "would run" in last.info["problem"]
+    assert not mark.exists()
+
+
+def test_every_scorer_that_evaluates_answers_is_known():
+    running = re.compile(r"(?<!\w)(?:eval|exec|parse_expr|sympify|simplify)\((?!entry)")
+    found = {
+        name
+        for name, (kind, _) in factory.DATASETS.items()
+        if running.search(inspect.getsource(kind.score_answer)) and name != "propositional_logic"  # a parser of its own
+    }
+    assert found == {*EVALUATED}
+
+
+@pytest.mark.parametrize("name", ["countdown", "simple_integration", "spiral_matrix"])
+def test_an_answer_that_would_be_computed_for_ever_is_worth_nothing(name: str):
+    env = ReasoningGymEnv(name, answer_by="text")
+    env.reset(seed=0)
+    assert env.step("9**9**9**9").info["rewards"] == {"outcome": 0.0, "score": 0.0}
+
+
+def test_a_scorer_that_does_not_come_to_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch):
+    env = ReasoningGymEnv("simple_integration", answer_by="text")
+    env.reset(seed=0)
+    monkeypatch.setattr("agentgym.interop.reasoning_gym._MOST_CALLS", 1_000)
+    result = env.step("+".join(f"sin(x)**{power}*cos({power}*x)" for power in range(1, 9)))
+    assert result.info["rewards"] == {"outcome": 0.0, "score": 0.0}
 
 
 def test_an_unknown_generator_is_refused_by_name():
