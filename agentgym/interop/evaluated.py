@@ -1,7 +1,7 @@
 """Text of a model that another package's grader evaluates as Python: what may be evaluated, and for how long.
 
-A grader that calls `eval`, or `parse_expr` of SymPy, which does the same, runs whatever the model wrote, in this process
-and with its rights. So only text of which every part is known to be harmless may reach it.
+A grader that calls `eval`, or `parse_expr` of SymPy, which does the same, runs whatever the model wrote, here and
+with the rights of this process. So only text of which every part is known to be harmless may reach it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,30 @@ _HIGHEST_POWER = 100
 _POWER_OF_FUNCTION = 5
 """What a function counts for as a power: towers such as `exp(exp(exp(9)))` grow as fast."""
 _FUNCTIONS = frozenset(
-    "Abs abs acos acot asin atan cos cosh cot csc exp ln log sec sin sinh sqrt tan tanh acosh asinh atanh".split()
+    [
+        "Abs",
+        "abs",
+        "acos",
+        "acot",
+        "asin",
+        "atan",
+        "cos",
+        "cosh",
+        "cot",
+        "csc",
+        "exp",
+        "ln",
+        "log",
+        "sec",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "acosh",
+        "asinh",
+        "atanh",
+    ]
 )
 _VALUES = (ast.Constant, ast.Name, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.expr_context)
 _SIGNS = (ast.UnaryOp, ast.UAdd, ast.USub)

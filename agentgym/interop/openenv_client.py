@@ -12,7 +12,7 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.seeds import seed_caveats, seed_tasks
+from agentgym.interop.seeds import chance_caveats, seed_caveats, seed_tasks
 from agentgym.interop.wrapped import Wrapped, package
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.schema_tool import SchemaTool
@@ -121,6 +121,8 @@ class OpenEnvEnv(Wrapped):
             ignored="the server ignores seeds: two resets with one seed begin differently",
             alike="all seeds begin alike: either what differs is hidden, or seeds are ignored",
         )
+        if not any(caveat.check for caveat in found):
+            found += chance_caveats(self)
         return (*found, Caveat("solution-solves", "an OpenEnv server has no solutions"))
 
     def _opening(self, seed: int) -> str:

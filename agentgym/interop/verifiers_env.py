@@ -17,7 +17,7 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.errors import as_usage_error, describe, place_of
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.wrapped import Wrapped, package
+from agentgym.interop.wrapped import Wrapped, name_of, package
 from agentgym.loading import load_named
 from agentgym.messages import Message
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -65,7 +65,8 @@ class VerifiersEnv(Wrapped):
         **kwargs: Unpack[EnvArguments],
     ):
         make = load_named(env, "a function that returns a verifiers environment") if isinstance(env, str) else env
-        self.name = make.__module__ if make.__name__ == "load_environment" else make.__name__
+        called = name_of(make)
+        self.name = getattr(make, "__module__", called) if called == "load_environment" else called
         with as_usage_error(f"the verifiers environment {self.name!r} cannot be made"):
             self._inner, rows = _made(make, settings or {})
         self._solved_at = self._inner.pass_threshold if solved_at is None else solved_at

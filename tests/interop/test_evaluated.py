@@ -52,12 +52,16 @@ def test_what_runs_code_or_grows_without_bound_is_no_harmless_formula(text: str)
     assert not is_harmless_formula(text)
 
 
-@pytest.mark.parametrize("text", ["[[0, 1], [1, 0]]", "['_', 'Q']", "(-1, +2)", "ABCD", "0 1\n1 0", "", "(" * 900, "\0"])
+@pytest.mark.parametrize(
+    "text", ["[[0, 1], [1, 0]]", "['_', 'Q']", "(-1, +2)", "ABCD", "0 1\n1 0", "", "(" * 900, "\0"]
+)
 def test_values_and_what_is_no_python_are_harmless(text: str):
     assert is_harmless_value(text)
 
 
-@pytest.mark.parametrize("text", ["open('x')", "'a'*10**9", "[x for x in y]", "x.y", "x[0]", "f'{x}'", "[*x]", "(y := 1)"])
+@pytest.mark.parametrize(
+    "text", ["open('x')", "'a'*10**9", "[x for x in y]", "x.y", "x[0]", "f'{x}'", "[*x]", "(y := 1)"]
+)
 def test_what_computes_is_no_harmless_value(text: str):
     assert not is_harmless_value(text)
 

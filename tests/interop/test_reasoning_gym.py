@@ -20,8 +20,8 @@ factory = imported("reasoning_gym.factory")
 imported("reasoning_gym")
 
 from agentgym.errors import NoSolution, UsageError  # noqa: E402
-from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
 from agentgym.interop.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
+from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
 from agentgym.messages import ToolCall  # noqa: E402
 from agentgym.script import steps  # noqa: E402
 
