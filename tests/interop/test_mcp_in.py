@@ -179,6 +179,8 @@ def test_other_contents_are_told_in_words():
     assert as_result(types.CallToolResult(content=[], structuredContent={"a": 1})) == '{"a": 1}'
     dot = types.ImageContent(type="image", data=base64.b64encode(PNG).decode(), mimeType="image/png")
     assert as_result(types.CallToolResult(content=[dot])) == Pictured("", (PNG,))
+    none = types.ImageContent(type="image", data=base64.b64encode(b"GIF89a").decode(), mimeType="image/png")
+    assert as_result(types.CallToolResult(content=[none])) == "(image/png: cannot be shown)"
 
 
 @pytest.mark.parametrize("wrong", [{}, {"command": ["a"], "url": "http://b"}, {"command": "a b"}])
