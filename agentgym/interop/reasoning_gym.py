@@ -50,6 +50,8 @@ _HARMLESS: Mapping[str, Callable[[str], bool]] = {
     ),
 }
 """Which answers may be scored by the generators whose scorers evaluate them as Python."""
+_BY_TEXT = frozenset({"game_of_life_halting"})
+"""Generators whose scorers take any text for the right one; here it must be the right one."""
 
 _ASKS = {"tool": "Call `answer` with your final answer alone.", "text": "Write your final answer alone, nothing else."}
 
@@ -70,7 +72,9 @@ class Generator:
             return self._dataset(seed)[index]
 
     def may_score(self, answer: str) -> bool:
-        """Whether nothing but scoring happens if an answer is scored: some scorers run it as Python."""
+        """Whether the scorer can be trusted with an answer: some run it as Python, one takes NaN for what is right."""
+        if self.name == "complex_arithmetic":
+            return "nan" not in answer.lower()
         return _HARMLESS.get(self.name, lambda _: True)(answer)
 
     def score(self, answer: str, seed: int, index: int) -> float:
@@ -159,15 +163,19 @@ class ReasoningGymEnv(Wrapped):
 
     def _answered(self, answer: str) -> str:
         score = self._score(answer)
-        self.reward("score", score)
-        self.reward(OUTCOME, float(score >= SOLVED_AT))
+        self.reward("score", min(score, SOLVED_AT))
+        # Shares of a wrong answer may add up to a little more than 1.
+        self.reward(OUTCOME, float(score == SOLVED_AT))
         self.finish(Reason.ANSWERED)
         return "Answered."
 
     def _score(self, answer: str) -> float:
         where = self.task.data["seed"], self.task.data["index"]
-        if answer != self.task.gold["answer"] and not self._source.may_score(answer):
-            self._problem = "the scorer would run the answer as Python, and it is more than a value or a short formula"
+        gold = self.task.gold["answer"]
+        if self._source.name in _BY_TEXT:
+            return float(answer.strip().casefold() == gold.casefold())
+        if answer != gold and not self._source.may_score(answer):
+            self._problem = "the scorer cannot be trusted with such an answer: it must be a value or a short formula"
             return 0.0
         try:
             return self._source.score(answer, *where)

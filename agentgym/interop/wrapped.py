@@ -21,11 +21,11 @@ def package(name: str, extra: str) -> Any:
     return import_module(name)
 
 
-def name_of(make: Callable[..., Any]) -> str:
-    """Return the name of a function or class, also of a `functools.partial` or an object that is called."""
+def unpacked(make: Callable[..., Any]) -> Any:
+    """Return the function or class in a `functools.partial`, or of an object that is called."""
     while isinstance(make, partial):
         make = make.func
-    return getattr(make, "__name__", type(make).__name__)
+    return make if hasattr(make, "__name__") else type(make)
 
 
 class Wrapped(Env):

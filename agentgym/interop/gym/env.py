@@ -23,7 +23,7 @@ from agentgym.interop.gym.describing import action_names, described
 from agentgym.interop.gym.planning import Plans, choices, find_plan
 from agentgym.interop.gym.showing import is_picture, plain_text, png_of, text_of_value
 from agentgym.interop.seeds import chance_caveats, seed_caveats, seed_tasks
-from agentgym.interop.wrapped import Wrapped, name_of
+from agentgym.interop.wrapped import Wrapped, unpacked
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.schema_tool import SchemaTool
@@ -75,7 +75,7 @@ class GymEnv(Wrapped):
         pictures: bool = False,
         **kwargs: Unpack[EnvArguments],
     ):
-        self.name = id if isinstance(id, str) else name_of(id)
+        self.name = id if isinstance(id, str) else unpacked(id).__name__
         self._inner = inner = _made(id, settings or {}, pictures)
         self._solved_at = _threshold(inner, solved_at)
         self._shows_picture = pictures or is_picture(inner.observation_space)
@@ -226,7 +226,7 @@ def _made(
     make: str | Callable[..., gymnasium.Env[Any, Any]], settings: Mapping[str, Any], pictures: bool
 ) -> gymnasium.Env[Any, Any]:
     """Make the wrapped environment, rendering pictures if asked to, else text if it can."""
-    name = make if isinstance(make, str) else name_of(make)
+    name = make if isinstance(make, str) else unpacked(make).__name__
     with as_usage_error(f"the Gymnasium environment {name!r} cannot be made"):
         modes: Sequence[str] = _entry_point(make).metadata.get("render_modes", ())
         mode = "rgb_array" if pictures else "ansi" if "ansi" in modes else None
