@@ -97,3 +97,8 @@ def test_arguments_of_tools_may_have_any_name():
     for name in env.tools.get("pass").parameters["properties"]:
         assert text_of(env.step(assistant("", [ToolCall("pass", {name: "x"})])).observation[-1]) == f'["{name}"]'
     assert text_of(env.step(assistant("", [ToolCall("run", {"function": "f", "args": "x"})])).observation[-1]) == "f(x)"
+
+
+def test_who_calls_a_tool_where_there_are_none_is_told_so():
+    with pytest.raises(ToolError, match="There are none; write text"):
+        Toolset(()).get("fly")
