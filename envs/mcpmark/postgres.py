@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
-from agentgym.env import Env
 from agentgym.envs.mcpmark.databases import accepts, from_backup, from_script
+from agentgym.envs.mcpmark.judged import JudgedEnv
 from agentgym.envs.mcpmark.looking import details, objects, schemas, shown
-from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.errors import InfrastructureError, NoSolution, UsageError, require
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
@@ -37,7 +35,7 @@ FILES = TaskFiles(
 )
 
 
-class MCPMarkPostgresEnv(Env):
+class MCPMarkPostgresEnv(JudgedEnv):
     """Work on a PostgreSQL database.
 
     Task: a Postgres task of MCPMark: reports, migrations, indexes, permissions, row security.
@@ -68,10 +66,9 @@ class MCPMarkPostgresEnv(Env):
         "You work on a PostgreSQL database with the tools, as its superuser. When you are done, answer in plain text "
         "without a call: that ends the episode, and a script checks the database."
     )
-    max_turns = 100
     max_concurrent = 16
 
-    harmless_arguments = Env.harmless_arguments | {"split_by", "strict", "statement_s"}
+    harmless_arguments = JudgedEnv.harmless_arguments | {"statement_s"}
 
     def __init__(
         self,
@@ -95,17 +92,10 @@ class MCPMarkPostgresEnv(Env):
         self._server: Server | None = None
         self._session: Session | None = None
         self._database = ""
-        self._verdict: bool | None = None
 
-    @classmethod
-    def default_tasks(cls) -> TaskSource:
-        """Raise `UsageError`: the tasks are folders."""
-        raise UsageError("this environment has no tasks of its own; pass folder=...")
-
-    def start(self, task: Task) -> str:
+    def prepare(self, task: Task) -> None:
         """Make the database of the episode."""
-        self.release()
-        self._verdict, self._database = None, ""
+        self._database = ""
         source, self._server = self._source, self._pool.lend()
         backup = source.backup(task)
         if backup is not None:
@@ -113,7 +103,16 @@ class MCPMarkPostgresEnv(Env):
         else:
             self._database = from_script(self._server, source.folder(task) / PREPARE)
         self._session = Session(self._server, self._database)
-        return task.prompt
+
+    def accepts(self) -> bool:
+        """Return whether the task's script accepts the database; it runs after the agent's connection is closed.
+
+        Raises:
+            InfrastructureError: The server or the script fails.
+        """
+        assert self._server is not None
+        self._opened.close()
+        return accepts(self._server, self._database, self._source.folder(self.task) / VERIFY)
 
     @tool
     def list_schemas(self) -> str:
@@ -160,21 +159,10 @@ class MCPMarkPostgresEnv(Env):
         """
         return shown(self._opened.run(sql, self._statement_s))
 
-    def respond(self, text: str) -> str:
-        """End the episode: the work is done."""
-        self.finish(Reason.SOLVED if self._accepted() else Reason.ANSWERED)
-        return "Thank you."
-
-    def grade(self) -> Mapping[str, float]:
-        """Return what the task's script says, and remove the database."""
-        accepted = self._accepted()
-        self.release()
-        return {OUTCOME: float(accepted)}
-
     def solution(self, task: Task) -> Solution:
-        """Run the task's `ground_truth.sql`, if it has one."""
+        """Run the task's `ground_truth.sql`. Raises `NoSolution` if it has none."""
         if "solution" not in task.gold:
-            raise UsageError(f"task {task.id!r} has no solution of its own (ground_truth.sql)")
+            raise NoSolution(f"task {task.id!r} has no solution of its own (ground_truth.sql)")
         yield ToolCall("execute_sql", {"sql": task.gold["solution"]})
         yield "Done."
 
@@ -198,7 +186,7 @@ class MCPMarkPostgresEnv(Env):
     @property
     def _source(self) -> MCPMarkPostgresTasks:
         if not isinstance(self.tasks, MCPMarkPostgresTasks):
-            raise UsageError("the scripts of the tasks are unknown; pass folder=...")
+            raise UsageError(f"the scripts of the tasks are unknown; pass {self.needs}")
         return self.tasks
 
     @property
@@ -209,15 +197,3 @@ class MCPMarkPostgresEnv(Env):
     def _opened(self) -> Session:
         assert self._session is not None
         return self._session
-
-    def _accepted(self) -> bool:
-        """Return whether the task's script accepts the database; it runs once, after the agent's connection is closed.
-
-        Raises:
-            InfrastructureError: The server or the script fails.
-        """
-        if self._verdict is None:
-            assert self._server is not None
-            self._opened.close()
-            self._verdict = accepts(self._server, self._database, self._source.folder(self.task) / VERIFY)
-        return self._verdict

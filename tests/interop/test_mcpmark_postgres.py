@@ -12,7 +12,7 @@ import pytest
 from agentgym.cli import app
 from agentgym.engine.steps import StepResult
 from agentgym.envs.mcpmark import MCPMarkPostgresEnv
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import InfrastructureError, NoSolution
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.script import steps
 from agentgym.tasks.mcpmark import MCPMarkPostgresTasks
@@ -73,7 +73,7 @@ def test_a_task_is_prepared_by_its_own_script_and_solved_by_its_own_solution(env
     for _ in range(2):
         env.reset(options={"task": task})
         assert list(steps(env, env.solution(task)))[-1].reward == 1.0
-    with pytest.raises(UsageError, match=r"ground_truth\.sql"):
+    with pytest.raises(NoSolution, match=r"ground_truth\.sql"):
         list(env.solution(env.tasks.find(LATE)))
 
 
