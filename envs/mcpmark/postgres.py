@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.engine.steps import Solution
-from agentgym.envs.mcpmark.databases import accepts, from_backup, from_script
+from agentgym.envs.mcpmark.databases import Database
 from agentgym.envs.mcpmark.judged import JudgedEnv
 from agentgym.envs.mcpmark.looking import details, objects, schemas, shown
+from agentgym.envs.mcpmark.scripts import accepts
 from agentgym.errors import InfrastructureError, NoSolution, UsageError, require
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.mcpmark import PREPARE, VERIFY, MCPMarkPostgresTasks
-from agentgym.tools.postgres import Server, ServerPool, Session, default_pool
+from agentgym.tools.postgres import ServerPool, Session, default_pool
 from agentgym.toolset import tool
 
 FILES = TaskFiles(
@@ -89,30 +90,28 @@ class MCPMarkPostgresEnv(JudgedEnv):
         if not statement_s > 0:
             raise UsageError(f"statement_s must be above 0, not {statement_s!r}")
         self._statement_s, self._allow_weak = statement_s, allow_weak
-        self._server: Server | None = None
+        self._database: Database | None = None
         self._session: Session | None = None
-        self._database = ""
 
     def prepare(self, task: Task) -> None:
         """Make the database of the episode."""
-        self._database = ""
-        source, self._server = self._source, self._pool.lend()
-        backup = source.backup(task)
-        if backup is not None:
-            self._database = from_backup(self._server, backup)
-        else:
-            self._database = from_script(self._server, source.folder(task) / PREPARE)
-        self._session = Session(self._server, self._database)
+        self._database = self._made(task)
+        self._session = Session(self._database.server, self._database.name)
 
     def accepts(self) -> bool:
         """Return whether the task's script accepts the database; it runs after the agent's connection is closed.
 
+        A script that gives a verdict on an untouched database, but none on the agent's, does not accept that.
+
         Raises:
-            InfrastructureError: The server or the script fails.
+            InfrastructureError: The server fails, or the script without the agent's doing.
         """
-        assert self._server is not None
         self._opened.close()
-        return accepts(self._server, self._database, self._source.folder(self.task) / VERIFY)
+        verdict = self._verdict_or_none()
+        if verdict is None:
+            self._check_untouched()
+            verdict = self._verdict_or_none()  # once more, since what broke it may be over
+        return verdict is True
 
     @tool
     def list_schemas(self) -> str:
@@ -168,20 +167,15 @@ class MCPMarkPostgresEnv(JudgedEnv):
 
     def release(self) -> None:
         """Remove the database, and give the server back."""
-        server, session = self._server, self._session
-        self._server = self._session = None
+        database, session = self._database, self._session
+        self._database = self._session = None
         if session is not None:
             session.close()
-        if server is not None:
-            try:
-                if self._database:
-                    server.drop_database(self._database)
-            except InfrastructureError:
-                server.close()
-            self._pool.give_back(server)
+        if database is not None:
+            database.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_server": None, "_session": None}
+        return self.__dict__ | {"_database": None, "_session": None}
 
     @property
     def _source(self) -> MCPMarkPostgresTasks:
@@ -197,3 +191,29 @@ class MCPMarkPostgresEnv(JudgedEnv):
     def _opened(self) -> Session:
         assert self._session is not None
         return self._session
+
+    def _made(self, task: Task) -> Database:
+        """Make a database as the task begins with it."""
+        source = self._source
+        return Database.make(self._pool, source.backup(task), source.folder(task) / PREPARE)
+
+    def _verdict_or_none(self) -> bool | None:
+        """Return what the script says of the database, if anything. Raises `InfrastructureError` without a server."""
+        assert self._database is not None
+        try:
+            return self._judged(self._database)
+        except InfrastructureError:
+            if not self._database.server.is_alive():
+                raise
+            return None
+
+    def _judged(self, database: Database) -> bool:
+        return accepts(database.server, database.name, self._source.folder(self.task) / VERIFY)
+
+    def _check_untouched(self) -> None:
+        """Raise `InfrastructureError` if the script gives no verdict on the initial database either."""
+        initial = self._made(self.task)
+        try:
+            self._judged(initial)
+        finally:
+            initial.close()
