@@ -50,10 +50,7 @@ def _has_tables(server: Server, database: str) -> bool:
 
     try:
         with server.connect(database) as connection:
-            found = connection.execute(
-                "SELECT 1 FROM information_schema.tables WHERE table_schema <> ALL (%s)", [_SYSTEM]
-            )
-            return found.fetchone() is not None
+            return connection.execute(_TABLES).fetchone() is not None
     except psycopg.Error as error:
         raise InfrastructureError(f"the PostgreSQL server fails: {error}") from error
 
