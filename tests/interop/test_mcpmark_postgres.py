@@ -251,6 +251,11 @@ def from_backup(root: Path, backup: Callable[[Path], object]) -> MCPMarkPostgres
     return MCPMarkPostgresEnv(folder=folder, backups=root / "backups", split_by="test")
 
 
+def test_the_planner_knows_the_tables_of_a_backup(env: MCPMarkPostgresEnv):
+    assert sql(env, "SELECT reltuples FROM pg_class WHERE relname = 'loans'") == "reltuples\n300"
+    assert sql(env, "SELECT n_distinct FROM pg_stats WHERE tablename = 'loans' AND attname = 'member'").endswith("\n3")
+
+
 def test_a_backup_may_name_roles_of_another_server(tmp_path: Path):
     rights = "CREATE ROLE other; ALTER TABLE loans OWNER TO other; GRANT SELECT ON members TO other;"
     env = from_backup(tmp_path, lambda path: write_backup(path, f"{DATABASE}{rights}"))
