@@ -60,7 +60,19 @@ def test_values_and_what_is_no_python_are_harmless(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["open('x')", "'a'*10**9", "[x for x in y]", "x.y", "x[0]", "f'{x}'", "[*x]", "(y := 1)"]
+    "text",
+    [
+        "open('x')",
+        "'a'*10**9",
+        "[x for x in y]",
+        "x.y",
+        "x[0]",
+        "f'{x}'",
+        "[*x]",
+        "(y := 1)",
+        "oracle_answer",
+        "[entry]",
+    ],
 )
 def test_what_computes_is_no_harmless_value(text: str):
     assert not is_harmless_value(text)
