@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from agentgym.trainers.packing import FULL, SLIDING, can_pack, kinds_of
+from agentgym.trainers.packing import FULL, SLIDING, can_pack
 
 _log = logging.getLogger(__name__)
 _KEYS_AND_VALUES = frozenset({FULL, SLIDING, "chunked_attention"})
@@ -32,8 +32,9 @@ class Way(Enum):
 def way_of(model: Any) -> Way:
     """Return how conversations are sampled from a model, of transformers, which may have adapters."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    kinds = kinds_of(inner.config)
-    if getattr(inner, "_is_stateful", False) or not kinds <= _KEYS_AND_VALUES:
+    told = getattr(inner.config.get_text_config(), "layer_types", None)  # a hybrid may have attention only
+    has_states = not set(told) <= _KEYS_AND_VALUES if told else getattr(inner, "_is_stateful", False)
+    if has_states:
         _tell(str(getattr(inner.config, "model_type", type(inner).__name__)))
         return Way.WHOLE
     return Way.PACKED if can_pack(model) else Way.ALONE
