@@ -206,8 +206,12 @@ def longest_conversation(config: Any, wanted: int | None) -> int:
         config: The model's configuration, of transformers.
         wanted: The most tokens, if anything was asked for.
     """
-    allowed = getattr(config, "max_position_embeddings", None) or LONGEST
-    return min(allowed, wanted or LONGEST)
+    return min(_positions(config) or LONGEST, wanted or LONGEST)
+
+
+def _positions(config: Any) -> int | None:
+    """Return how many positions a model has; those with pictures say it of their text model."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
 def codec_of(config: TrainConfig, model: Any, tokenizer: Any) -> ChatCodec:
@@ -225,7 +229,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
     settings = getattr(model, "generation_config", None)
     ends = getattr(settings, "eos_token_id", None)
     ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
-    return sorted({tokenizer.eos_token_id, *ends})
+    return sorted({tokenizer.eos_token_id, *ends} - {None})
 
 
 def load_model(config: TrainConfig, progress: Progress = untold) -> tuple[Any, Any]:
@@ -267,10 +271,25 @@ def load_checkpoint(
     with explained(name):
         source, options = _source_of(name)
         dtype = dtype or evaluation_dtype(source, device, **options)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
+        model, found = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+        _check_weights(name, found)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     progress("loading the model", 1, 1)
     return model, tokenizer
+
+
+def _check_weights(name: str, found: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if a checkpoint lacks weights of its model: they would be random, and it would play."""
+    wrong = {"are missing": found["missing_keys"], "have another shape": [key for key, *_ in found["mismatched_keys"]]}
+    for problem, keys in wrong.items():
+        if keys:
+            first = sorted(keys)[0]
+            raise UsageError(
+                f"cannot load model {name!r}: {len(keys)} of its weights {problem}, such as {first!r}. Save the whole "
+                "language model (AutoModelForCausalLM), with the configuration that belongs to it."
+            )
 
 
 def check_model(config: TrainConfig) -> None:
@@ -285,7 +304,13 @@ def _source_of(name: str) -> tuple[str, dict[str, Any]]:
     """Return what `from_pretrained` loads for a model, and its options."""
     transformers_logging.disable_progress_bar()
     source = checkpoint_of(name)
-    return source, options_for(source)
+    if (Path(source) / "adapter_config.json").is_file() and not (Path(source) / "config.json").is_file():
+        raise UsageError(
+            f"{name!r} holds adapters only; put them into their model (merge_and_unload of peft) and save that, "
+            "with its tokenizer, as a checkpoint"
+        )
+    # Otherwise a checkpoint with code of its own would ask at the terminal whether to run it.
+    return source, {**options_for(source), "trust_remote_code": False}
 
 
 @contextmanager
@@ -295,11 +320,11 @@ def explained(name: str) -> Iterator[None]:
         yield
     except UsageError:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of four libraries: broken files, and packages that a checkpoint needs
         reason = next(iter(str(error).strip().splitlines()), describe(error))
         raise UsageError(
-            f"cannot load model {name!r}: {reason} Give 'tiny', 'smollm2', a folder with a transformers checkpoint, a "
-            "GGUF file, or a model name that can be downloaded."
+            f"cannot load model {name!r}: {reason.rstrip('.')}. Give 'tiny', 'smollm2', a folder with a transformers "
+            "checkpoint, a GGUF file, or a model name that can be downloaded."
         ) from error
 
 
@@ -351,7 +376,7 @@ def _pretrained_of(config: TrainConfig) -> Pretrained:
     return Pretrained(
         name=source,
         state=state,
-        context=min(config.context, getattr(shape, "max_position_embeddings", None) or config.context),
+        context=min(config.context, _positions(shape) or config.context),
         lora_rank=config.lora_rank,
         lora_alpha=config.lora_alpha,
         bf16=config.bf16,

@@ -140,6 +140,7 @@ class TransformersPolicy:
         self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
     ) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
+        self._check_known(ids)
         loop = asyncio.get_running_loop()
         # Each turn has its own generator, so its tokens depend only on the conversation, not on the rest of the batch.
         draws = random.Random(f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}")
@@ -152,6 +153,15 @@ class TransformersPolicy:
         except asyncio.CancelledError:
             self._active.pop(session, None)
             raise
+
+    def _check_known(self, ids: Sequence[int]) -> None:
+        """Raise `UsageError` for a token that the model does not have."""
+        known = getattr(self._model.config.get_text_config(), "vocab_size", None)
+        if known is not None and max(ids, default=0) >= known:
+            raise UsageError(
+                f"the tokenizer writes token {max(ids)}, but the model has {known:,} tokens: they do not belong "
+                "together. Save the model with the tokenizer that it was trained with"
+            )
 
     def release(self, session: str) -> None:
         """Drop a conversation and free its slot. What the slot holds is of use to conversations that begin alike."""
@@ -354,6 +364,11 @@ class TransformersPolicy:
         else:
             chosen = logprobs.argmax(dim=-1, keepdim=True)
         picked = logprobs.gather(1, chosen)[:, 0].tolist()
+        if any(map(math.isnan, picked)):
+            raise UsageError(
+                f"the probabilities of {self.name!r} are not numbers: its weights are broken, or overflow in "
+                f"{self._model.dtype}. Use another checkpoint or precision"
+            )
         for request, token, logprob in zip(requests, chosen[:, 0].tolist(), picked, strict=True):
             request.sampled.append(token)
             request.logprobs.append(logprob)
