@@ -19,6 +19,7 @@ from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory
+from agentgym.trainers.adapters import base_of, merged
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
@@ -256,7 +257,7 @@ def load_checkpoint(
     device: str = "cpu",
     progress: Progress = untold,
 ) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of a checkpoint's folder or name, or of a GGUF file.
+    """Return `(model, tokenizer)` of a checkpoint's folder or name, of a folder with adapters, or of a GGUF file.
 
     Args:
         name: The model.
@@ -270,11 +271,12 @@ def load_checkpoint(
     progress("loading the model", 0, 1)
     with explained(name):
         source, options = _source_of(name)
-        dtype = dtype or evaluation_dtype(source, device, **options)
-        model, found = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
-        )
+        base, own = _base_of(source, options)
+        dtype = dtype or evaluation_dtype(base, device, **own)
+        load: Any = AutoModelForCausalLM.from_pretrained  # its types know nothing of the loading info
+        model, found = load(base, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **own)
         _check_weights(name, found)
+        model = model if base == source else merged(model, source)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     progress("loading the model", 1, 1)
     return model, tokenizer
@@ -296,7 +298,8 @@ def check_model(config: TrainConfig) -> None:
     """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
     with explained(config.model):
         source, options = _source_of(config.model)
-        AutoConfig.from_pretrained(source, **options)
+        base, own = _base_of(source, options)
+        AutoConfig.from_pretrained(base, **own)
         AutoTokenizer.from_pretrained(source, **options)
 
 
@@ -304,13 +307,14 @@ def _source_of(name: str) -> tuple[str, dict[str, Any]]:
     """Return what `from_pretrained` loads for a model, and its options."""
     transformers_logging.disable_progress_bar()
     source = checkpoint_of(name)
-    if (Path(source) / "adapter_config.json").is_file() and not (Path(source) / "config.json").is_file():
-        raise UsageError(
-            f"{name!r} holds adapters only; put them into their model (merge_and_unload of peft) and save that, "
-            "with its tokenizer, as a checkpoint"
-        )
     # Otherwise a checkpoint with code of its own would ask at the terminal whether to run it.
     return source, {**options_for(source), "trust_remote_code": False}
+
+
+def _base_of(source: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return what holds the configuration and the weights of a source: itself, or the model of its adapters."""
+    base = base_of(source)
+    return (source, options) if base is None else _source_of(base)
 
 
 @contextmanager
@@ -370,7 +374,8 @@ def _shape_of(config: TrainConfig) -> TinyShape:
 def _pretrained_of(config: TrainConfig) -> Pretrained:
     with explained(config.model):
         source, options = _source_of(config.model)
-        shape = AutoConfig.from_pretrained(source, **options)
+        base, own = _base_of(source, options)
+        shape = AutoConfig.from_pretrained(base, **own)
     folder = Path(source)
     state = repr([*state_of(folder)]) if folder.exists() else str(getattr(shape, "_commit_hash", None))
     return Pretrained(

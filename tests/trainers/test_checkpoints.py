@@ -16,7 +16,9 @@ from transformers import Gemma3Config, LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from agentgym.errors import UsageError
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.policies import end_tokens, load_checkpoint, longest_conversation, make_policy
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.lora import with_adapters
+from agentgym.trainers.policies import check_model, end_tokens, load_checkpoint, longest_conversation, make_policy
 from agentgym.trainers.template_dialect import load
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from tests.chat_templates import tokenizer_of
@@ -74,10 +76,29 @@ def test_a_checkpoint_that_needs_a_package_names_it(tmp_path: Path):
         load_checkpoint(str(reconfigured(saved(tmp_path), **packed)))
 
 
-def test_adapters_without_their_model_are_refused_with_advice(tmp_path: Path):
-    (saved(tmp_path) / "config.json").unlink()
-    (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(UsageError, match="holds adapters only; put them into their model"):
+def test_adapters_are_loaded_into_the_model_that_they_belong_to(tmp_path: Path):
+    """A run with LoRA leaves its adapters, their tokenizer and nothing else."""
+    base = saved(tmp_path / "base")
+    adapted = with_adapters(LlamaForCausalLM.from_pretrained(base), 2, 4, 0)
+    with torch.no_grad():
+        for key, weight in adapted.named_parameters():
+            if "lora_B" in key:
+                weight.fill_(0.5)
+    folder = tmp_path / "model"
+    adapted.save_pretrained(folder)
+    tokenizer_of("qwen3").save_pretrained(folder)
+    model, _ = load_checkpoint(str(folder))
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.inference_mode():
+        assert torch.allclose(model(ids).logits, adapted.eval()(ids).logits, atol=1e-4)
+        assert not torch.allclose(model(ids).logits, load_checkpoint(str(base))[0](ids).logits, atol=1e-2)
+    check_model(TrainConfig(env="guess", model=str(folder), warm_start_steps=0))
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])
+def test_adapters_that_belong_to_nothing_are_refused_with_advice(tmp_path: Path, content: str):
+    (tmp_path / "adapter_config.json").write_text(content)
+    with pytest.raises(UsageError, match="does not say which model its adapters belong to"):
         load_checkpoint(str(tmp_path))
 
 
