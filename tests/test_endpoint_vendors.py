@@ -135,7 +135,7 @@ def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: i
 
 def test_a_code_behind_a_long_message_is_read():
     long = Response(400, {}, b'{"error": {"message": "%s", "code": "context_length_exceeded"}}' % (b"word " * 1000))
-    assert type(refusal(long, "u", "K")).__name__ == "TooLong"
+    assert type(refusal(long, "u", "K", pictures=False)).__name__ == "TooLong"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Client:
 
     def _failure(self, response: Response, pace: Pace) -> Exception:
         if not may_pass(response):
-            error = refusal(response, self._url, self._settings.key)
+            error = refusal(response, self._url, self._settings.key, self._settings.pictures)
             return type(error)(self._secrets.hidden(str(error)))
         wait_s = max(retry_after_s(response.headers), asked_wait_s(response))
         problem = self._secrets.hidden(f"HTTP {response.status}: {reason_of(response)}")

@@ -31,6 +31,7 @@ _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _ASKED_WAIT = re.compile(
     r"(?:retry|try again) (?:in|after) ([0-9]{1,6}(?:\.[0-9]{1,9})?) ?s(?:ec(?:ond)?s?)?\b", re.IGNORECASE
 )
+_PICTURES = re.compile(r"image|multi-?modal", re.IGNORECASE)
 _MAX_CHARS = 300
 _MOST_TEXT = 20_000
 """Characters of a reason in which something is looked for."""
@@ -79,13 +80,14 @@ def _tells_when(response: Response) -> bool:
     return bool(response.headers.get("retry-after")) or asked_wait_s(response) > 0
 
 
-def refusal(response: Response, url: str, key: str) -> Exception:
+def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception:
     """Return the error for a response that no repetition will change.
 
     Args:
         response: The response.
         url: Where the request went.
         key: Name of the environment variable with the API key.
+        pictures: Whether pictures are sent.
     """
     reason, whole = reason_of(response), _whole_reason(response)
     if _is_too_long(response, whole):
@@ -99,6 +101,11 @@ def refusal(response: Response, url: str, key: str) -> Exception:
         404: "check the model's name, and the URL, which usually ends with /v1",
         429: "its quota is used up",
     }.get(response.status, "change the setting it names: --endpoint KEY=VALUE")
+    if pictures and response.status in (400, 415, 422) and _PICTURES.search(reason):
+        advice = (
+            "set --endpoint pictures=false if the model cannot see; if it can, have the server take as many pictures "
+            "in a request as an episode shows"
+        )
     if 300 <= response.status < 400:
         advice = f"it moved to {response.headers.get('location', 'another place')}; give that URL"
     return UsageError(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
