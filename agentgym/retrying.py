@@ -11,6 +11,8 @@ from email.utils import parsedate_to_datetime
 def retry_after_s(headers: Mapping[str, str]) -> float:
     """Return the seconds in `Retry-After`, given as a number or a date; 0 if it is missing or invalid.
 
+    A date is compared with that of the answer itself, if it has one: the clocks of two machines differ.
+
     Args:
         headers: The answer's headers, as an HTTP client returns them: their names are compared without case.
     """
@@ -18,13 +20,21 @@ def retry_after_s(headers: Mapping[str, str]) -> float:
     try:
         seconds = float(header)
     except ValueError:
-        seconds = _until(header)
+        seconds = _until(header, headers.get("date", ""))
     return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
 
 
-def _until(date: str) -> float:
-    try:
-        then = parsedate_to_datetime(date)
-    except ValueError:
+def _until(date: str, told: str) -> float:
+    then, now = _seconds_of(date), _seconds_of(told)
+    if then is None:
         return 0.0
-    return (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()
+    return then - (datetime.now(UTC).timestamp() if now is None else now)
+
+
+def _seconds_of(date: str) -> float | None:
+    """Return the seconds since 1970 of an HTTP date; `None` if it is none."""
+    try:
+        moment = parsedate_to_datetime(date)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -44,15 +44,23 @@ class ChatCodec:
     ):
         self._renderer = Renderer(tokenizer, template_kwargs=template_kwargs)
         self.tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
-        self.end_id: int = self.tokenizer.eos_token_id
         self.sees = sees
         self._place: str = (sees and getattr(tokenizer, "image_token", None)) or ""
         self._with_tools = with_tools and self._renderer.abilities.tools
         self._tools: list[Mapping[str, Any]] | None = None
         self._special = _special(self.tokenizer)
-        self.end_ids = frozenset({self.end_id, *end_ids})
+        own: int | None = self.tokenizer.eos_token_id
+        self.end_ids = frozenset({own, *end_ids} - {None})
         """Tokens that end a turn."""
-        self._before_end = self._learn_end()
+        self._before_end, written = self._learn_end()
+        end = next((token for token in (written, own, *sorted(self.end_ids)) if token is not None), None)
+        if end is None:
+            raise UsageError(
+                f"neither the tokenizer {self._renderer.name!r} nor its chat template has a token that ends a turn, so "
+                "the model would never stop; set tokenizer.eos_token and save it beside the model"
+            )
+        self.end_id: int = end
+        """The one that the template writes, if it writes one; else the tokenizer's."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of the opening messages, ready for the model's first turn."""
@@ -70,7 +78,7 @@ class ChatCodec:
 
     def say(self, text: str) -> list[int]:
         """Return the ids of a model turn, with the token that ends it: the inverse of `decode`."""
-        return [*self._encode(text), self.end_id]
+        return [*self._encode(text + self._before_end), self.end_id]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids without the token that ends a turn."""
@@ -100,15 +108,16 @@ class ChatCodec:
         is_text = isinstance(block, Mapping) and "text" in block
         return {**block, "text": self._without_places(block["text"])} if is_text else block
 
-    def _learn_end(self) -> str:
-        """Add the token with which the template ends a turn to those that do; return what it writes before it."""
+    def _learn_end(self) -> tuple[str, int | None]:
+        """Add the token with which the template ends a turn to those that do; return the text before it, and it."""
         closing, _ = self._after_turn([ASKED])
         alone = self._after_stand_in([], generate=False)
         written = closing if alone.startswith(closing) else alone
         if (end := self._last_special(written)) is None:
-            return ""
-        self.end_ids |= {self.tokenizer.convert_tokens_to_ids(end[1])}
-        return written[: end.start(1)].strip()
+            return "", None
+        token: int = self.tokenizer.convert_tokens_to_ids(end[1])
+        self.end_ids |= {token}
+        return written[: end.start(1)].strip(), token
 
     def _after_turn(self, observation: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
         """Return what ends a turn of the model, and what stands between that and its next turn."""

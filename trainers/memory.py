@@ -33,9 +33,17 @@ def give_back() -> None:
 def bytes_per_position(config: Any, dtype: torch.dtype) -> int:
     """Return the bytes that a model's cache takes for each position of each slot."""
     config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return 2 * config.num_hidden_layers * heads * size * dtype.itemsize
+    layers = getattr(config, "per_layer_config", None) or [config] * config.num_hidden_layers
+    return sum(map(_numbers_per_position, layers)) * dtype.itemsize
+
+
+def _numbers_per_position(layer: Any) -> int:
+    """Return how many numbers the keys and values of a position have in one layer, by its configuration."""
+    heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
+    size = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
+    rotated, plain = (getattr(layer, f"qk_{name}_head_dim", None) for name in ("rope", "nope"))  # of DeepSeek
+    key = rotated + plain if rotated and plain else size
+    return heads * (key + (getattr(layer, "v_head_dim", None) or size))
 
 
 def _free_on_gpu(device: torch.device) -> int:

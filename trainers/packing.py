@@ -18,6 +18,9 @@ from transformers import AttentionInterface
 ATTENTION = "agentgym_packed"
 """The name of `attend` in the configuration of a model."""
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+"""Kinds of layers that can be packed, as configurations call them."""
+
 _SHORT = 32
 """Up to this many new tokens of a conversation are worth padding."""
 
@@ -180,9 +183,17 @@ def attend(
 ) -> tuple[torch.Tensor, None]:
     """Attend as a `Plan` says: an attention function of transformers. `key` and `value` are the cache."""
     unknown = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
+    if sliding_window is None and _kind_of(module) == SLIDING:
+        unknown.append("a window that only its mask has")  # there is no mask
     if plan is None or unknown:
         raise CannotPack(f"attention with {', '.join(unknown) or 'no plan'}")
     return plan.attend(query[0], key, value, scaling, sliding_window)[None], None
+
+
+def _kind_of(module: torch.nn.Module) -> str:
+    kinds: Any = getattr(getattr(module, "config", None), "layer_types", None) or ()
+    layer: Any = getattr(module, "layer_idx", None)
+    return kinds[layer] if isinstance(layer, int) and layer < len(kinds) else FULL
 
 
 AttentionInterface.register(ATTENTION, attend)
@@ -201,6 +212,11 @@ def packed(model: Any) -> Iterator[None]:
 
 
 def can_pack(model: Any) -> bool:
-    """Whether a model lets others attend for it."""
+    """Whether a model lets others attend for it, to positions that a `Plan` can tell."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return bool(getattr(inner, "_supports_attention_backend", False))
+    return bool(getattr(inner, "_supports_attention_backend", False)) and kinds_of(inner.config) <= {FULL, SLIDING}
+
+
+def kinds_of(config: Any) -> set[str]:
+    """Return the kinds of a model's layers, by its configuration; `FULL` if that does not say."""
+    return set(getattr(config.get_text_config(), "layer_types", None) or [FULL])

@@ -19,6 +19,7 @@ from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory
+from agentgym.trainers.adapters import base_of, merged
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
@@ -206,8 +207,12 @@ def longest_conversation(config: Any, wanted: int | None) -> int:
         config: The model's configuration, of transformers.
         wanted: The most tokens, if anything was asked for.
     """
-    allowed = getattr(config, "max_position_embeddings", None) or LONGEST
-    return min(allowed, wanted or LONGEST)
+    return min(_positions(config) or LONGEST, wanted or LONGEST)
+
+
+def _positions(config: Any) -> int | None:
+    """Return how many positions a model has; those with pictures say it of their text model."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
 def codec_of(config: TrainConfig, model: Any, tokenizer: Any) -> ChatCodec:
@@ -225,7 +230,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
     settings = getattr(model, "generation_config", None)
     ends = getattr(settings, "eos_token_id", None)
     ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
-    return sorted({tokenizer.eos_token_id, *ends})
+    return sorted({tokenizer.eos_token_id, *ends} - {None})
 
 
 def load_model(config: TrainConfig, progress: Progress = untold) -> tuple[Any, Any]:
@@ -252,7 +257,7 @@ def load_checkpoint(
     device: str = "cpu",
     progress: Progress = untold,
 ) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of a checkpoint's folder or name, or of a GGUF file.
+    """Return `(model, tokenizer)` of a checkpoint's folder or name, of a folder with adapters, or of a GGUF file.
 
     Args:
         name: The model.
@@ -266,18 +271,35 @@ def load_checkpoint(
     progress("loading the model", 0, 1)
     with explained(name):
         source, options = _source_of(name)
-        dtype = dtype or evaluation_dtype(source, device, **options)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
+        base, own = _base_of(source, options)
+        dtype = dtype or evaluation_dtype(base, device, **own)
+        load: Any = AutoModelForCausalLM.from_pretrained  # its types know nothing of the loading info
+        model, found = load(base, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **own)
+        _check_weights(name, found)
+        model = model if base == source else merged(model, source)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     progress("loading the model", 1, 1)
     return model, tokenizer
+
+
+def _check_weights(name: str, found: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if a checkpoint lacks weights of its model: they would be random, and it would play."""
+    wrong = {"are missing": found["missing_keys"], "have another shape": [key for key, *_ in found["mismatched_keys"]]}
+    for problem, keys in wrong.items():
+        if keys:
+            first = sorted(keys)[0]
+            raise UsageError(
+                f"cannot load model {name!r}: {len(keys)} of its weights {problem}, such as {first!r}. Save the whole "
+                "language model (AutoModelForCausalLM), with the configuration that belongs to it."
+            )
 
 
 def check_model(config: TrainConfig) -> None:
     """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
     with explained(config.model):
         source, options = _source_of(config.model)
-        AutoConfig.from_pretrained(source, **options)
+        base, own = _base_of(source, options)
+        AutoConfig.from_pretrained(base, **own)
         AutoTokenizer.from_pretrained(source, **options)
 
 
@@ -285,7 +307,14 @@ def _source_of(name: str) -> tuple[str, dict[str, Any]]:
     """Return what `from_pretrained` loads for a model, and its options."""
     transformers_logging.disable_progress_bar()
     source = checkpoint_of(name)
-    return source, options_for(source)
+    # Otherwise a checkpoint with code of its own would ask at the terminal whether to run it.
+    return source, {**options_for(source), "trust_remote_code": False}
+
+
+def _base_of(source: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return what holds the configuration and the weights of a source: itself, or the model of its adapters."""
+    base = base_of(source)
+    return (source, options) if base is None else _source_of(base)
 
 
 @contextmanager
@@ -295,11 +324,11 @@ def explained(name: str) -> Iterator[None]:
         yield
     except UsageError:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of four libraries: broken files, and packages that a checkpoint needs
         reason = next(iter(str(error).strip().splitlines()), describe(error))
         raise UsageError(
-            f"cannot load model {name!r}: {reason} Give 'tiny', 'smollm2', a folder with a transformers checkpoint, a "
-            "GGUF file, or a model name that can be downloaded."
+            f"cannot load model {name!r}: {reason.rstrip('.')}. Give 'tiny', 'smollm2', a folder with a transformers "
+            "checkpoint, a GGUF file, or a model name that can be downloaded."
         ) from error
 
 
@@ -345,13 +374,14 @@ def _shape_of(config: TrainConfig) -> TinyShape:
 def _pretrained_of(config: TrainConfig) -> Pretrained:
     with explained(config.model):
         source, options = _source_of(config.model)
-        shape = AutoConfig.from_pretrained(source, **options)
+        base, own = _base_of(source, options)
+        shape = AutoConfig.from_pretrained(base, **own)
     folder = Path(source)
     state = repr([*state_of(folder)]) if folder.exists() else str(getattr(shape, "_commit_hash", None))
     return Pretrained(
         name=source,
         state=state,
-        context=min(config.context, getattr(shape, "max_position_embeddings", None) or config.context),
+        context=min(config.context, _positions(shape) or config.context),
         lora_rank=config.lora_rank,
         lora_alpha=config.lora_alpha,
         bf16=config.bf16,

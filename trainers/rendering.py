@@ -6,7 +6,9 @@ Each template is tried once with a mark for each role: what was said must be in 
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +33,7 @@ _TOOL = {
     },
 }
 _CALL = ToolCall("probe_of_calls", {"words": "a"}, "call00001").to_dict()
+_NO_SPACE = re.compile(r"\s+")
 _log = logging.getLogger(__name__)
 
 
@@ -94,8 +97,21 @@ class Renderer:
             tools: Schemas to pass to the template.
         """
         try:
-            return self._plain(self.adapted(messages), generate, tools)
+            shown = self._plain(self.adapted(messages), generate, tools)
         except Exception as error:  # jinja's errors, and anything else that a template raises
+            shown = self._by_users(messages, generate, tools, error)
+        if left_out := _left_out(messages, shown):
+            _tell(f"the chat template of {self.name!r} leaves out or changes what was said, first in: {left_out}")
+        return shown
+
+    def _by_users(self, messages: Sequence[Any], generate: bool, tools: Sequence[Any] | None, error: Exception) -> str:
+        """Render what a template refuses with results as user messages: some refuse a user's words beside results."""
+        adapted = [
+            _as_user(message) if message.get("role") == "tool" else message for message in self.adapted(messages)
+        ]
+        try:
+            return self._plain(_joined(adapted), generate, tools)
+        except Exception:
             raise UsageError(
                 f"the chat template of {self.name!r} cannot render this conversation: {describe(error)}"
             ) from error
@@ -159,6 +175,20 @@ class Renderer:
             return "probe_of_tools" in self._plain([ASKED], True, [_TOOL], name)
         except Exception:  # a template may raise anything for tools that it refuses
             return False
+
+
+def _left_out(messages: Sequence[Any], shown: str) -> str:
+    """Return the beginning of the first text that is not in what was rendered; empty if all are.
+
+    White space may differ, texts may be written as JSON, and of the model's own turns templates drop the thoughts.
+    """
+    whole = _NO_SPACE.sub("", shown)
+    for message in messages:
+        text = text_of(message) if message.get("role") != "assistant" else ""
+        forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
+        if not any(_NO_SPACE.sub("", form) in whole for form in forms):
+            return repr(text[:60])
+    return ""
 
 
 def _as_text(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from agentgym.trainers import ranks
-from agentgym.trainers.packing import can_pack
+from agentgym.trainers.packing import FULL, kinds_of
+from agentgym.trainers.ways import Way, way_of
 
 _WORTH_SHARING = 32
 """A common beginning of fewer tokens costs more than it saves."""
@@ -57,9 +58,8 @@ def _recomputes(backbone: Any) -> bool:
 
 def _attends_to_all(model: Any) -> bool:
     """Whether all layers are attention to everything before."""
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    return can_pack(model) and kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
+    windows = getattr(model.config.get_text_config(), "sliding_window", None)
+    return way_of(model) is Way.PACKED and kinds_of(model.config) == {FULL} and not windows
 
 
 def common_length(rows: list[torch.Tensor]) -> int:

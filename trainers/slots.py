@@ -63,8 +63,11 @@ class _Layer(CacheLayerMixin):
         return max(row.end for row in self.plan.rows), 0
 
     def get_seq_length(self) -> int:
-        """Return 0: every row has its own length, and callers always pass positions."""
-        return 0
+        """Return how long the row of a pass is that has it alone; else 0: every row has its own length."""
+        if not self.alone or self.plan is None:
+            return 0
+        [row] = self.plan.rows
+        return row.filled
 
     def get_max_length(self) -> int:
         """Return the largest length of a row."""

@@ -43,7 +43,7 @@ def load(name: str) -> TemplateDialect:
     try:
         template_kwargs = json.loads(options) if marked else {}
         source = checkpoint_of(model)
-        tokenizer = AutoTokenizer.from_pretrained(source, **options_for(source))
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options_for(source))
     except (OSError, ValueError) as error:
         reason = next(iter(str(error).strip().splitlines()), repr(error))
         raise UsageError(f"the dialect {name!r} cannot be made: {reason}") from error

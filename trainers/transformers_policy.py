@@ -12,6 +12,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +24,10 @@ from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.memory import bytes_per_position, cache_budget, give_back
 from agentgym.trainers.merging import Merged
 from agentgym.trainers.model_thread import own_thread
-from agentgym.trainers.packing import CannotPack, Plan, Row, can_pack, packed
+from agentgym.trainers.packing import CannotPack, Plan, Row, packed
 from agentgym.trainers.seating import Seat, Seating, common
 from agentgym.trainers.slots import SlotCache
+from agentgym.trainers.ways import Way, way_of
 
 _ROUND_TOKENS = 4096
 """New tokens of conversations between two tokens of those under way, which need not wait for long."""
@@ -122,7 +124,7 @@ class TransformersPolicy:
         self._cache: _GrowingCache | None = None
         self._seating = Seating(slots)
         self._merged: Merged | None = None
-        self._packs = can_pack(model)
+        self._way = way_of(model)
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -131,13 +133,14 @@ class TransformersPolicy:
     def use(self, model: Any) -> None:
         """Sample from `model` from now on."""
         self._model = model
-        self._packs = can_pack(model)
+        self._way = way_of(model)
         self.updated(self.version)
 
     async def generate(
         self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
     ) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
+        self._check_known(ids)
         loop = asyncio.get_running_loop()
         # Each turn has its own generator, so its tokens depend only on the conversation, not on the rest of the batch.
         draws = random.Random(f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}")
@@ -150,6 +153,15 @@ class TransformersPolicy:
         except asyncio.CancelledError:
             self._active.pop(session, None)
             raise
+
+    def _check_known(self, ids: Sequence[int]) -> None:
+        """Raise `UsageError` for a token that the model does not have."""
+        known = getattr(self._model.config.get_text_config(), "vocab_size", None)
+        if known is not None and max(ids, default=0) >= known:
+            raise UsageError(
+                f"the tokenizer writes token {max(ids)}, but the model has {known:,} tokens: they do not belong "
+                "together. Save the model with the tokenizer that it was trained with"
+            )
 
     def release(self, session: str) -> None:
         """Drop a conversation and free its slot. What the slot holds is of use to conversations that begin alike."""
@@ -218,7 +230,8 @@ class TransformersPolicy:
     def _make_room(self, request: _Request) -> bool:
         """Whether the cache can be as long as a request needs. Long conversations leave room for fewer of them."""
         if self._cache is None:
-            self._cache = _GrowingCache(self._model, self._cache_bytes, self.context)
+            keeps = self._way is not Way.WHOLE
+            self._cache = _GrowingCache(self._model, self._cache_bytes, self.context, keeps=keeps)
         slots = min(self._slots, self._cache.slots_for(request.room))
         if len(self._active) >= slots:
             return False
@@ -303,14 +316,16 @@ class TransformersPolicy:
             return
         of = {request.seat.slot: request for request in requests}
         rows = [request.row() for request in requests]
-        if self._packs:
+        if self._way is Way.PACKED:
             try:
                 order, logits = self._run(rows)
             except CannotPack:
-                self._packs = False
+                self._way = Way.ALONE
                 return self._sample(requests)
-        else:
+        elif self._way is Way.ALONE:
             order, logits = rows, torch.cat([self._run([row])[1] for row in rows])
+        else:
+            order, logits = rows, torch.cat([self._run_whole(of[row.slot].seat.tokens, row) for row in rows])
         for row in order:
             of[row.slot].seat.tokens.extend(row.pending)
         self._draw([of[row.slot] for row in order], logits.float())
@@ -318,8 +333,9 @@ class TransformersPolicy:
     def _run(self, rows: list[Row]) -> tuple[list[Row], torch.Tensor]:
         """Run one forward pass; return the rows in its order and their last logits, `(rows, vocabulary)`."""
         assert self._cache is not None
+        packs = self._way is Way.PACKED
         cache, plan = self._cache.slots, Plan(rows, self._model.device)
-        cache.aim(plan, alone=not self._packs)
+        cache.aim(plan, alone=not packs)
         arguments = {
             "input_ids": plan.ids[None],
             "position_ids": plan.positions[None],
@@ -327,13 +343,14 @@ class TransformersPolicy:
             "use_cache": True,
             "logits_to_keep": plan.last,
         }
-        if self._packs:
-            with packed(self._model):
-                return plan.rows, self._model(**arguments, plan=plan).logits[0]
-        mask = torch.arange(rows[0].end, device=plan.ids.device) <= plan.positions[:, None]
-        return plan.rows, self._model(
-            **arguments, attention_mask=_additive(mask, self._model.dtype)[None, None]
-        ).logits[0]
+        # Without a mask from here, a model makes its own: of windows, chunks or whatever else its layers see.
+        with packed(self._model) if packs else nullcontext():
+            return plan.rows, self._model(**arguments, **({"plan": plan} if packs else {})).logits[0]
+
+    def _run_whole(self, before: Sequence[int], row: Row) -> torch.Tensor:
+        """Run a pass over a whole conversation; return its last logits, `(1, vocabulary)`."""
+        ids = torch.tensor([[*before, *row.pending]], device=self._model.device)
+        return self._model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1:]
 
     def _draw(self, requests: Sequence[_Request], logits: torch.Tensor) -> None:
         """Draw a token for each row: invert its distribution at a number from the row's own generator."""
@@ -347,6 +364,11 @@ class TransformersPolicy:
         else:
             chosen = logprobs.argmax(dim=-1, keepdim=True)
         picked = logprobs.gather(1, chosen)[:, 0].tolist()
+        if any(map(math.isnan, picked)):
+            raise UsageError(
+                f"the probabilities of {self.name!r} are not numbers: its weights are broken, or overflow in "
+                f"{self._model.dtype}. Use another checkpoint or precision"
+            )
         for request, token, logprob in zip(requests, chosen[:, 0].tolist(), picked, strict=True):
             request.sampled.append(token)
             request.logprobs.append(logprob)
@@ -355,16 +377,16 @@ class TransformersPolicy:
 class _GrowingCache:
     """A cache within a budget of memory: as many slots and positions as its conversations need."""
 
-    def __init__(self, model: Any, budget: int | None, context: int):
-        self.slots = SlotCache(model.config.get_text_config().num_hidden_layers)
+    def __init__(self, model: Any, budget: int | None, context: int, *, keeps: bool = True):
+        self.slots = SlotCache(model.config.get_text_config().num_hidden_layers if keeps else 0)
         self._context = context
-        self._each = bytes_per_position(model.config, model.dtype)
+        self._each = bytes_per_position(model.config, model.dtype) if keeps else 0
         self._budget = cache_budget(model.device) if budget is None else budget
         self._positions = 0
 
     def slots_for(self, positions: int) -> int:
         """Return how many slots there may be if one of them has this many positions; at least one."""
-        return max(1, self._budget // (self._each * max(positions, self._positions)))
+        return max(1, self._budget // max(1, self._each * max(positions, self._positions)))
 
     def lengthen(self, positions: int) -> None:
         """Have at least this many positions from the next pass on, and some to spare, since growing copies."""
@@ -386,8 +408,3 @@ def _share(cache: SlotCache, donor: Seat, request: _Request, held: int) -> None:
     if donor is not own:
         cache.copy(donor.slot, own.slot, slice(len(own.tokens), held))
         own.tokens += request.ids[len(own.tokens) : held]
-
-
-def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Convert a boolean mask (True means visible) into the numbers that attention adds to its scores."""
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)

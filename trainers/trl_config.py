@@ -109,6 +109,7 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         seed=config.seed,
         use_cpu=use_cpu,
         bf16=config.bf16,
+        disable_dropout=True,  # tokens are sampled without: with it, the model learns from what it did not say
         **checkpointing(config.gradient_checkpointing),
         # One generation batch, divided into `updates_per_step` updates, and those into micro batches.
         per_device_train_batch_size=micro,

@@ -150,3 +150,55 @@ def test_a_conversation_that_a_template_refuses_is_named():
     renderer = Renderer(tokenizer_of("gemma3"))
     with pytest.raises(UsageError, match=r"'gemma3' cannot render this conversation: .*must alternate"):
         renderer.render([{"role": "assistant", "content": "First."}], generate=True)
+
+
+CHATML = "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+
+
+def with_template(turn: str) -> Any:
+    """A tokenizer whose template writes each message as `turn` does."""
+    tokenizer = tokenizer_of("qwen3")
+    prompt = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    tokenizer.chat_template = f"{{% for m in messages %}}{turn}{{% endfor %}}{prompt}"
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("user", "tool"), ("tool", "user")], ids=["results after words", "words after results"]
+)
+def test_what_a_template_refuses_beside_results_is_sent_with_them(first: str, second: str):
+    refusing = (
+        f"{{% if not loop.first and m.role == '{second}' and messages[loop.index0 - 1].role == '{first}' %}}"
+        "{{ raise_exception('refused') }}{% endif %}"
+    )
+    codec = ChatCodec(with_template(refusing + CHATML))
+    said = {"tool": tool_result(Call("find", {}, "c1"), "Nothing."), "user": user("Go on.")}
+    text = codec.tokenizer.decode(codec.extend([said[first], said[second]], codec.end_id))
+    assert "Nothing." in text
+    assert "Go on." in text
+
+
+@pytest.mark.parametrize(
+    ("turn", "first"),
+    [
+        (CHATML.replace("m.content", "m.content[:10]"), "'Line"),
+        ("{% if m.role != 'user' or loop.first or loop.last %}" + CHATML + "{% endif %}", "'Aside"),
+    ],
+    ids=["cuts", "drops"],
+)
+def test_what_a_template_leaves_out_is_told(turn: str, first: str, caplog: pytest.LogCaptureFixture):
+    _tell.cache_clear()
+    codec = ChatCodec(with_template(turn))
+    with caplog.at_level(logging.WARNING):
+        codec.extend([user("Aside"), user("Line 1 of some that are long")], codec.end_id)
+    [record] = [record for record in caplog.records if "leaves out or changes" in record.getMessage()]
+    assert first in record.getMessage()
+
+
+@pytest.mark.parametrize("change", ["m.content | trim", "m.content | tojson", "m.content.replace('\\n', ' ')"])
+def test_white_space_and_json_leave_nothing_out(change: str, caplog: pytest.LogCaptureFixture):
+    _tell.cache_clear()
+    codec = ChatCodec(with_template(CHATML.replace("m.content", f"({change})")))
+    with caplog.at_level(logging.WARNING):
+        codec.extend([user('  "Quoted"\n  and é\\n ')], codec.end_id)
+    assert not [record for record in caplog.records if "leaves out" in record.getMessage()]

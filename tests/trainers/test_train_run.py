@@ -24,6 +24,7 @@ from agentgym.results.annotations import Annotations
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
+from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
 
@@ -295,3 +296,18 @@ def test_the_lora_recipe_runs_with_a_small_checkpoint(tokenizer: Any, tmp_path: 
     assert all("kl_to_start" in line for line in lines(Path("run")))
     assert (Path("run") / "model" / "adapter_config.json").is_file()
     assert not (Path("run") / "model" / "model.safetensors").exists()
+    assert type(load_checkpoint("run/model")[0]) is type(load_checkpoint(str(folder))[0])  # it can be evaluated
+
+
+def test_a_model_with_dropout_learns_from_the_probabilities_that_it_sampled_with(tokenizer: Any, tmp_path: Path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id}
+    shape = GPT2Config(vocab_size=320, n_positions=2048, n_embd=16, n_layer=1, n_head=2, **ids)
+    GPT2LMHeadModel(shape).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    fewer = {"steps": 1, "groups": 1, "group_size": 2, "updates_per_step": 1, "max_new_tokens": 4, "eval_tasks": 1}
+    kind = {"env": "guess", "model": str(tmp_path / "base"), "lora_rank": 0, "bf16": False, "warm_start_steps": 0}
+    go(load_config(None, {**kind, **fewer, "eval_attempts": 1, "output_dir": "run", "report_to": []}))
+    [line] = lines(Path("run"))
+    assert line["sampler_gap_max"] < 1e-4

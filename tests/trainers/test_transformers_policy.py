@@ -17,6 +17,7 @@ from agentgym.policy import Generation
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.memory import bytes_per_position
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+from agentgym.trainers.ways import Way
 
 pytestmark = pytest.mark.train
 
@@ -253,7 +254,7 @@ def test_the_cache_has_the_precision_of_the_model(model: Any, tokenizer: Any):
 def test_a_model_that_attends_by_itself_samples_the_same(model: Any, tokenizer: Any):
     packed = talks(policy(model, tokenizer))
     alone = policy(model, tokenizer)
-    alone._packs = False
+    alone._way = Way.ALONE
     assert ids(talks(alone)) == ids(packed)
 
 

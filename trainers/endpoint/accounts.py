@@ -28,6 +28,8 @@ class Usage:
     completion_tokens: int = 0
     cut_off: int = 0
     """Turns that hit the limit of tokens."""
+    filtered: int = 0
+    """Turns that the endpoint's filter withheld, and conversations that it refused."""
     overflows: int = 0
     """Episodes that ended because their conversation no longer fitted the model's context."""
     cost: float = 0.0
@@ -77,9 +79,11 @@ class Account:
         usage, tokens = self.usage, answer.tokens
         usage.requests += 1
         usage.cut_off += answer.cut_off
+        usage.filtered += answer.filtered
+        has_budget = self._budget is not None or self._budget_tokens is not None
+        if has_budget and (tokens is None or not tokens.complete):
+            raise UsageError("the endpoint reports no usage, so a budget cannot be kept; leave the budget out")
         if tokens is None:
-            if self._budget is not None or self._budget_tokens is not None:
-                raise UsageError("the endpoint reports no usage, so a budget cannot be kept; leave the budget out")
             return None
         usage.prompt_tokens += tokens.prompt
         usage.cached_prompt_tokens += tokens.cached
@@ -95,6 +99,7 @@ class Account:
             ("retries", usage.retries),
             ("from the cache", usage.cached),
             ("cut off at max_tokens", usage.cut_off),
+            ("withheld by the endpoint's filter", usage.filtered),
         )
         more = [f"{count:,} {what}" for what, count in counts if count]
         if usage.overflows:

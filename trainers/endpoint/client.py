@@ -18,7 +18,7 @@ from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.accounts import Account
 from agentgym.trainers.endpoint.cache import AnswerCache
 from agentgym.trainers.endpoint.connection import Connection, Lost, Response
-from agentgym.trainers.endpoint.faults import may_pass, reason_of, refusal
+from agentgym.trainers.endpoint.faults import as_told, asked_wait_s, may_pass, reason_of, refusal
 from agentgym.trainers.endpoint.pacing import Pace, Rate
 from agentgym.trainers.endpoint.reading import Answer, Unreadable, read_answer
 from agentgym.trainers.endpoint.secrets import SECRET_NAME, Secrets
@@ -66,7 +66,7 @@ class Client:
 
         Raises:
             InfrastructureError: The endpoint gave no usable answer in all tries.
-            TooLong: The conversation does not fit the model's context.
+            Declined: The endpoint does not go on with this conversation.
             UsageError: The endpoint refuses such requests, or a budget is spent.
         """
         # Lone surrogates, which models do produce, cannot be sent.
@@ -74,8 +74,8 @@ class Client:
         if self._cache is None:
             return await self._ask(body)
         key = self._cache.key(self._url, body, seed)
-        if (kept := self._cache.get(key)) is not None:
-            return replace(read_answer(kept), cost=self.account.add_cached())
+        if (kept := self._kept(key)) is not None:
+            return replace(kept, cost=self.account.add_cached())
         return await self._ask(body, key)
 
     async def aclose(self) -> None:
@@ -83,6 +83,14 @@ class Client:
         if self._home is not None:
             await self._home[1].aclose()
             self._home = None
+
+    def _kept(self, key: str) -> Answer | None:
+        """Return the answer in the cache, if any. One that cannot be read, as after a full disk, is none."""
+        kept = None if self._cache is None else self._cache.get(key)
+        try:
+            return None if kept is None else read_answer(kept)
+        except Unreadable:
+            return None
 
     async def _ask(self, body: bytes, key: str | None = None) -> Answer:
         """Send a request until there is an answer or no repetition is left."""
@@ -112,7 +120,7 @@ class Client:
                 response = await connection.post(body)
             except Lost as error:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
-        if not 200 <= response.status < 300:
+        if not 200 <= (response := as_told(response)).status < 300:
             raise self._failure(response, pace)
         response = replace(response, body=self._secrets.hidden_in_answer(response.body))
         try:
@@ -128,7 +136,7 @@ class Client:
         if not may_pass(response):
             error = refusal(response, self._url, self._settings.key, self._settings.pictures)
             return type(error)(self._secrets.hidden(str(error)))
-        wait_s = retry_after_s(response.headers)
+        wait_s = max(retry_after_s(response.headers), asked_wait_s(response))
         problem = self._secrets.hidden(f"HTTP {response.status}: {reason_of(response)}")
         if wait_s > self._settings.longest_wait_s:
             return InfrastructureError(

@@ -64,7 +64,7 @@ class Connection:
         except TimeoutError as error:
             raise Lost(f"no answer in {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise Lost(str(error) or type(error).__name__) from error
+            raise Lost(" ".join(str(error).split()) or type(error).__name__) from error
 
     async def aclose(self) -> None:
         """Close all connections."""

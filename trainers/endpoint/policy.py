@@ -16,7 +16,7 @@ from agentgym.policy import EndEpisode, Past, Player
 from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
-from agentgym.trainers.endpoint.faults import TooLong
+from agentgym.trainers.endpoint.faults import Declined, Filtered
 from agentgym.trainers.endpoint.reading import Answer
 from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls
 from agentgym.trainers.endpoint.settings import EndpointSettings
@@ -98,8 +98,8 @@ class _EndpointPlayer:
         self._conversation += observation
         try:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
-        except TooLong as error:
-            raise self._outgrown(error) from error
+        except Declined as error:
+            raise self._declined(error) from error
         self._count(answer)
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
@@ -120,14 +120,18 @@ class _EndpointPlayer:
         if answer.cost is not None:
             self.usage["cost"] += answer.cost
 
-    def _outgrown(self, error: TooLong) -> Exception:
-        """Return what ends the episode, or the run if no conversation has fitted yet."""
-        usage = self._policy.usage
+    def _declined(self, error: Declined) -> Exception:
+        """Return what ends the episode, or the run if no conversation has been answered yet."""
+        usage, is_filtered = self._policy.usage, isinstance(error, Filtered)
         if not (usage.requests or usage.cached):
+            if is_filtered:
+                return UsageError(f"the endpoint's filter refuses the first prompt: {error}; use another endpoint")
             return UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
-        usage.overflows += 1
-        _log.warning("%s: the conversation no longer fits: %s", self._policy.name, error)
-        return EndEpisode(Reason.CONTEXT)
+        usage.filtered += is_filtered
+        usage.overflows += not is_filtered
+        problem = "the endpoint's filter refuses the conversation" if is_filtered else "the conversation no longer fits"
+        _log.warning("%s: %s: %s", self._policy.name, problem, error)
+        return EndEpisode(Reason.GAVE_UP if is_filtered else Reason.CONTEXT)
 
     def _sent(self) -> list[Wire]:
         policy, messages = self._policy, self._conversation

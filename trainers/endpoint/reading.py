@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.messages import text_of
-
 _MOST_TOKENS = 10**9
 """No request has more; a count above is as wrong as a negative one."""
+
+_THOUGHTS = ("thinking", "reasoning")
+"""Words in the types of those parts of a content that are reasoning."""
 
 
 class Unreadable(Exception):
@@ -25,6 +26,8 @@ class Tokens:
     completion: int = 0
     cached: int = 0
     """Tokens of the prompt that the endpoint had cached."""
+    complete: bool = True
+    """Whether the endpoint counted both; what it did not count is 0."""
 
     @property
     def total(self) -> int:
@@ -48,26 +51,76 @@ class Answer:
         """Whether the turn hit its limit of tokens."""
         return self.message["finish_reason"] == "length"
 
+    @property
+    def filtered(self) -> bool:
+        """Whether the endpoint's filter withheld the turn or the rest of it."""
+        return self.message["finish_reason"] == "content_filter"
+
 
 def read_answer(body: bytes) -> Answer:
     """Return the chat completion in a response's body. Raises `Unreadable`."""
     try:
         data = json.loads(body)
         choice = data["choices"][0]
-        reply = choice["message"]
-        message = _message(reply) | {"finish_reason": str(choice.get("finish_reason") or "stop")}
+        finish = str(choice.get("finish_reason") or "stop")
+        if choice.get("error") or finish == "error":
+            raise ValueError("the model's provider has failed")
+        message = _message(choice["message"]) | {"finish_reason": finish}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise Unreadable(f"not a chat completion: {body[:200]!r}") from error
     return Answer(message, _tokens(data.get("usage")))
 
 
 def _message(reply: Mapping[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text_of(reply) or str(reply.get("refusal") or "")}
+    text, thoughts = _content(reply.get("content"))
+    message: dict[str, Any] = {"role": "assistant", "content": text or str(reply.get("refusal") or "")}
     if calls := reply.get("tool_calls"):
         message["tool_calls"] = [_call(entry) for entry in calls]
-    if reasoning := reply.get("reasoning_content") or reply.get("reasoning"):
+    elif legacy := reply.get("function_call"):
+        message["tool_calls"] = [_call({"function": legacy})]
+    if reasoning := reply.get("reasoning_content") or reply.get("reasoning") or thoughts:
         message["reasoning_content"] = str(reasoning)
     return message
+
+
+def _content(content: Any) -> tuple[str, str]:
+    """Return the text and the reasoning in a message's content: a text, or a list of parts.
+
+    Raises `TypeError` for anything else: if it were left out, the model would seem to have said nothing.
+    """
+    if content is None or isinstance(content, str):
+        return content or "", ""
+    if not isinstance(content, list):
+        raise TypeError(f"content is {type(content).__name__}")
+    parts = [part if isinstance(part, Mapping) else {"type": "text", "text": part} for part in content]
+    said = (part for part in parts if not _is_thought(part))
+    return _joined(said), "".join(map(_thought, filter(_is_thought, parts)))
+
+
+def _joined(parts: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(map(_text, parts))
+
+
+def _is_thought(part: Mapping[str, Any]) -> bool:
+    return any(word in str(part.get("type")) for word in _THOUGHTS)
+
+
+def _thought(part: Mapping[str, Any]) -> str:
+    """Return the text of a part that is reasoning, which may be encrypted; then it has none."""
+    try:
+        return _text(part)
+    except TypeError:
+        return ""
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    """Return the text of a part, which stands under `text` or the name of its type. Raises `TypeError` if none does."""
+    found = part.get("text", part.get(str(part.get("type"))))
+    if isinstance(found, list):
+        return _joined(inner if isinstance(inner, Mapping) else {"text": inner} for inner in found)
+    if not isinstance(found, str):
+        raise TypeError(f"a part without text: {part.get('type')}")
+    return found
 
 
 def _call(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,10 +140,11 @@ def _tokens(usage: Any) -> Tokens | None:
         return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    prompt = _count(usage.get("prompt_tokens"))
-    return Tokens(prompt, _count(usage.get("completion_tokens")), min(prompt, _count(cached)))
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    complete = None not in (prompt, completion)
+    return Tokens(prompt or 0, completion or 0, min(prompt or 0, _count(cached) or 0), complete)
 
 
-def _count(value: Any) -> int:
-    """Return a number of tokens; 0 for what cannot be one."""
-    return int(value) if isinstance(value, int | float) and 0 <= value <= _MOST_TOKENS else 0
+def _count(value: Any) -> int | None:
+    """Return a number of tokens; `None` for what cannot be one."""
+    return int(value) if isinstance(value, int | float) and 0 <= value <= _MOST_TOKENS else None

@@ -17,8 +17,8 @@ from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.settings import name_of, parse_settings
 
-_NotNegative = Annotated[float, Field(ge=0)]
-_Positive = Annotated[float, Field(gt=0)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
 _CountFrom1 = Annotated[int, Field(ge=1)]
 _STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -135,6 +135,9 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
             "the endpoint setting key is the name of the environment variable that holds the API key, such as "
             "OPENAI_API_KEY, and never the key itself"
         )
+    extra = values.get("extra_body")
+    if isinstance(extra, Mapping) and extra.get("stream"):
+        raise UsageError("the endpoint setting extra_body cannot have stream: answers are read whole; leave it out")
     try:
         return _ADAPTER.validate_python(dict(values))
     except ValidationError as error:

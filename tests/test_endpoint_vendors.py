@@ -1,0 +1,253 @@
+"""Endpoints of many vendors: nothing that a model said is lost, and every refusal is taken for what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.errors import UsageError
+from agentgym.messages import calls_of
+from agentgym.retrying import retry_after_s
+
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from agentgym.trainers.endpoint.connection import Response
+from agentgym.trainers.endpoint.faults import asked_wait_s, may_pass, refusal
+from agentgym.trainers.endpoint.reading import read_answer
+from agentgym.trainers.endpoint.settings import checked
+from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
+from tests.test_endpoint_faults import play
+
+
+def answered(said: Said, **settings: Any) -> Any:
+    """The first turn of an episode, and its policy, at an endpoint that says this first and solves the task then."""
+    with Fake(lambda request, number: said if number == 0 else guessing_after(request)).serving() as url:
+        policy = policy_at(url, **settings)
+        [trajectory] = play(policy)
+    return trajectory, policy
+
+
+def guessing_after(request: Mapping[str, Any]) -> Said:
+    guesses = sum("tool_calls" in message for message in request["messages"])
+    return calling(call("guess", {"number": guesses + 1}, None))
+
+
+# What a model said.
+
+
+def test_a_call_in_the_old_form_is_played():
+    old = {"content": None, "function_call": {"name": "guess", "arguments": '{"number": 3}'}}
+    trajectory, _ = answered(completion(old, "function_call"))
+    [played] = calls_of(trajectory.turns[0].action)
+    assert (played.name, played.arguments, played.id) == ("guess", {"number": 3}, "call_1")
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", None),
+        ([{"type": "output_text", "text": "ab"}], "ab", None),
+        (["a", "b"], "ab", None),
+        ([{"type": "refusal", "refusal": "No."}], "No.", None),
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, "b"], "b", "Hm."),
+        ([{"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "b"}], "b", None),
+        ([], "", None),
+        (None, "", None),
+    ],
+)
+def test_content_in_parts_is_read(content: Any, text: str, reasoning: str | None):
+    message = read_answer(written({"content": content})).message
+    assert (message["content"], message.get("reasoning_content")) == (text, reasoning)
+
+
+@pytest.mark.parametrize("content", [5, {"text": "a"}, [{"type": "audio", "id": "x"}], [5]])
+def test_content_that_cannot_be_read_is_no_empty_turn(content: Any):
+    trajectory, _ = answered(completion({"content": content}), retries=0)
+    assert trajectory.reason is Reason.INFRASTRUCTURE
+
+
+def written(message: Any) -> bytes:
+    return json.dumps({"choices": [{"message": message}]}).encode()
+
+
+# What broke, although the status says success.
+
+FAILED = {"error": {"code": 502, "message": "The provider is overloaded"}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        FAILED,
+        {**FAILED, "choices": None},
+        [FAILED],
+        {"choices": [{**FAILED, "message": {"content": ""}}]},
+        {"choices": [{"message": {"content": ""}, "finish_reason": "error"}]},
+    ],
+)
+def test_a_failure_with_a_status_of_success_is_no_turn(body: Any):
+    trajectory, policy = answered(Said(body), retries=1)
+    assert trajectory.success
+    assert policy.usage.retries == 1
+
+
+def test_a_refusal_with_a_status_of_success_is_one():
+    with pytest.raises(UsageError, match="No credits; its account has no money left"):
+        answered(Said({"error": {"code": 402, "message": "No credits"}}))
+
+
+# Refusals.
+
+TOO_LONG = (
+    (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens"),
+    (400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096."),
+    (400, "The input (5000 tokens) is longer than the model's context length (4096 tokens)."),
+    (400, "the request exceeds the available context size. try increasing the context size"),
+    (500, "the request exceeds the available context size"),
+    (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    (400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+    (400, "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)."),
+    (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"),
+    (422, "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000"),
+    (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"),
+    (400, "This model's maximum prompt length is 131072 but the request contains 200000 tokens."),
+    (400, "Input is too long for requested model."),
+    (400, "Range of input length should be [1, 30720]"),
+    (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081"),
+    (413, "Request Entity Too Large"),
+)
+
+
+@pytest.mark.parametrize(("status", "message"), TOO_LONG)
+def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: int, message: str):
+    said = Said({"error": {"message": message}}, status)
+    with Fake(lambda request, number: said if number else calling(call("x", {}))).serving() as url:
+        [trajectory] = play(policy_at(url))
+    assert trajectory.reason is Reason.CONTEXT
+
+
+def test_a_code_behind_a_long_message_is_read():
+    long = Response(400, {}, b'{"error": {"message": "%s", "code": "context_length_exceeded"}}' % (b"word " * 1000))
+    assert type(refusal(long, "u", "K", pictures=False)).__name__ == "TooLong"
+
+
+@pytest.mark.parametrize(
+    "message", ["`temperature` is too large", "max_tokens is too large: 99999", "prompt is required", "Unknown field"]
+)
+def test_other_refusals_still_stop_the_run(message: str):
+    with pytest.raises(UsageError, match="refused the request"):
+        answered(Said({"error": {"message": message}}, 400))
+
+
+def test_a_request_that_is_too_large_for_a_rate_limit_is_no_long_conversation():
+    said = Said({"error": {"message": "Limit 6000, requested 7000", "code": "rate_limit_exceeded"}}, 413)
+    with pytest.raises(UsageError, match="Limit 6000"):
+        answered(said)
+
+
+def test_a_conversation_that_a_filter_refuses_ends_its_episode_and_is_counted():
+    said = Said({"error": {"message": "The prompt was filtered", "code": "content_filter"}}, 400)
+    with Fake(lambda request, number: said if number else calling(call("x", {}))).serving() as url:
+        policy = policy_at(url)
+        [trajectory] = play(policy)
+    assert trajectory.reason is Reason.GAVE_UP
+    assert "1 withheld by the endpoint's filter" in policy.account()
+
+
+def test_a_filter_that_refuses_the_first_prompt_stops_the_run():
+    with pytest.raises(UsageError, match="filter refuses the first prompt"):
+        answered(Said({"error": {"message": "no", "code": "content_filter"}}, 400))
+
+
+def test_turns_that_a_filter_withholds_are_counted():
+    _, policy = answered(completion("", "content_filter"))
+    assert policy.usage.filtered == 1
+
+
+# Waits.
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("You exceeded your current quota, please check your plan and billing details. Please retry in 23.5s.", 23.5),
+        ("Rate limit reached. Please try again in 7s.", 7),
+        ("Retry after 12 seconds", 12),
+        ("try again in 350ms", 0),
+        ("try again in 1h2m3s", 0),
+        ("", 0),
+    ],
+)
+def test_a_wait_that_stands_in_the_text_is_read(text: str, seconds: float):
+    assert asked_wait_s(Response(429, {}, text.encode())) == seconds
+
+
+def test_who_is_told_when_to_come_back_has_money_left():
+    text = "You exceeded your current quota, please check your plan and billing details."
+    assert not may_pass(Response(429, {}, text.encode()))
+    assert may_pass(Response(429, {"retry-after": "5"}, text.encode()))
+    assert may_pass(Response(429, {}, f"{text} Please retry in 3s.".encode()))
+
+
+def test_a_date_to_wait_for_is_compared_with_the_clock_of_the_server():
+    theirs = datetime.now(UTC) - timedelta(days=400)
+    date, until = (format_datetime(theirs + timedelta(seconds=s), usegmt=True) for s in (0, 30))
+    assert retry_after_s({"retry-after": until, "date": date}) == 30
+    assert retry_after_s({"retry-after": until, "date": "yesterday"}) == 0
+
+
+@pytest.mark.parametrize(
+    "said", ["9" * 400, "-5", "nan", "inf", "Fri, 31 Dec 99999 23:59:59 GMT", "Mon, 01 Jan 0001", ""]
+)
+def test_a_wait_that_cannot_be_is_none(said: str):
+    assert retry_after_s({"retry-after": said}) == 0
+
+
+# Money.
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 10}, {"prompt_tokens": 10, "completion_tokens": -5}, None])
+@pytest.mark.parametrize(
+    "budget", [{"budget": 1, "prices": {"fake": {"input": 1, "output": 1}}}, {"budget_tokens": 99}]
+)
+def test_a_budget_is_not_kept_by_counts_that_are_missing(usage: Any, budget: dict[str, Any]):
+    with pytest.raises(UsageError, match="reports no usage"):
+        answered(completion("Hm.", usage=usage), **budget)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_prices_budgets_and_limits_are_finite(value: float):
+    for name in ("budget", "timeout_s", "requests_per_minute", "temperature"):
+        with pytest.raises(UsageError, match=name):
+            checked({name: value})
+    with pytest.raises(UsageError, match=r"prices\.m\.input"):
+        checked({"prices": {"m": {"input": value, "output": 1}}})
+
+
+def test_answers_in_pieces_are_not_asked_for():
+    with pytest.raises(UsageError, match="cannot have stream"):
+        checked({"extra_body": {"stream": True}})
+
+
+# The cache.
+
+
+@pytest.mark.parametrize("broken", [b"", b"{", b"\xff\x00", b'{"choices": []}', b'{"error": {"message": "x"}}'])
+def test_a_damaged_answer_in_the_cache_is_asked_for_again(tmp_path: Path, broken: bytes):
+    fake = Fake(lambda request, number: guessing(request))
+    with fake.serving() as url:
+        play(policy_at(url, cache=str(tmp_path)))
+        asked = len(fake.requests)
+        kept = sorted(tmp_path.rglob("*.json"))
+        kept[0].write_bytes(broken)
+        [trajectory] = play(again := policy_at(url, cache=str(tmp_path)))
+    assert trajectory.success
+    assert (again.usage.requests, again.usage.cached) == (1, asked - 1)
+    assert b"choices" in kept[0].read_bytes()

@@ -1,0 +1,170 @@
+"""A checkpoint that is not what it seems is refused in one line: nothing plays with weights that nobody trained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+from transformers import Gemma3Config, LlamaConfig, LlamaForCausalLM, LlamaModel
+
+from agentgym.errors import UsageError
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.lora import with_adapters
+from agentgym.trainers.policies import check_model, end_tokens, load_checkpoint, longest_conversation, make_policy
+from agentgym.trainers.template_dialect import load
+from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+from tests.chat_templates import tokenizer_of
+
+pytestmark = pytest.mark.train
+
+
+def config(**settings: Any) -> LlamaConfig:
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return LlamaConfig(**{"vocab_size": len(tokenizer_of("qwen3")), **shape, **settings})
+
+
+def saved(folder: Path, model: Any = None) -> Path:
+    (model or LlamaForCausalLM(config())).save_pretrained(folder)
+    tokenizer_of("qwen3").save_pretrained(folder)
+    return folder
+
+
+def reconfigured(folder: Path, **settings: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return folder
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_whole_checkpoint_is_loaded(tmp_path: Path, tied: bool):
+    model, _ = load_checkpoint(str(saved(tmp_path, LlamaForCausalLM(config(tie_word_embeddings=tied)))))
+    assert isinstance(model, LlamaForCausalLM)
+
+
+def test_a_checkpoint_without_a_head_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"1 of its weights are missing, such as 'lm_head\.weight'"):
+        load_checkpoint(str(saved(tmp_path, LlamaModel(config()))))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [({"num_hidden_layers": 3}, "18 of its weights are missing"), ({"hidden_size": 32}, "have another shape")],
+)
+def test_a_configuration_of_another_model_is_refused(tmp_path: Path, settings: dict[str, Any], told: str):
+    with pytest.raises(UsageError, match=told):
+        load_checkpoint(str(reconfigured(saved(tmp_path), **settings)))
+
+
+def test_a_checkpoint_that_is_cut_off_is_refused(tmp_path: Path):
+    weights = saved(tmp_path) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(UsageError, match=r"cannot load model .*\. Give"):
+        load_checkpoint(str(tmp_path))
+
+
+def test_a_checkpoint_that_needs_a_package_names_it(tmp_path: Path):
+    packed = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}
+    with pytest.raises(UsageError, match="cannot load model"):
+        load_checkpoint(str(reconfigured(saved(tmp_path), **packed)))
+
+
+def test_adapters_are_loaded_into_the_model_that_they_belong_to(tmp_path: Path):
+    """A run with LoRA leaves its adapters, their tokenizer and nothing else."""
+    base = saved(tmp_path / "base")
+    adapted = with_adapters(LlamaForCausalLM.from_pretrained(base), 2, 4, 0)
+    with torch.no_grad():
+        for key, weight in adapted.named_parameters():
+            if "lora_B" in key:
+                weight.fill_(0.5)
+    folder = tmp_path / "model"
+    adapted.save_pretrained(folder)
+    tokenizer_of("qwen3").save_pretrained(folder)
+    model, _ = load_checkpoint(str(folder))
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.inference_mode():
+        assert torch.allclose(model(ids).logits, adapted.eval()(ids).logits, atol=1e-4)
+        assert not torch.allclose(model(ids).logits, load_checkpoint(str(base))[0](ids).logits, atol=1e-2)
+    check_model(TrainConfig(env="guess", model=str(folder), warm_start_steps=0))
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])
+def test_adapters_that_belong_to_nothing_are_refused_with_advice(tmp_path: Path, content: str):
+    (tmp_path / "adapter_config.json").write_text(content)
+    with pytest.raises(UsageError, match="does not say which model its adapters belong to"):
+        load_checkpoint(str(tmp_path))
+
+
+def test_code_in_a_checkpoint_is_neither_run_nor_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def asked(*args: Any) -> str:
+        raise AssertionError("asked at the terminal")
+
+    monkeypatch.setattr("builtins.input", asked)
+    code = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.C", "AutoModelForCausalLM": "mine.M"}}
+    folder = reconfigured(saved(tmp_path), **code)
+    with pytest.raises(UsageError, match="custom code"):
+        load_checkpoint(str(folder))
+    load(f"template:{folder}")
+
+
+# What shows only when it is sampled from.
+
+
+def asked(policy: TransformersPolicy) -> None:
+    asyncio.run(policy.generate([5, 6, 319], 3, "s"))
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused_where_one_is_written():
+    policy = make_policy(LlamaForCausalLM(config(vocab_size=200)), tokenizer_of("qwen3"), name="m")
+    with pytest.raises(UsageError, match="token 319, but the model has 200 tokens"):
+        asked(policy)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_probabilities_that_are_no_numbers_stop_the_run(value: float):
+    model = LlamaForCausalLM(config(vocab_size=400, tie_word_embeddings=False))
+    with torch.no_grad():
+        model.lm_head.weight[7].fill_(value)
+    for temperature in (0.0, 1.0):
+        policy = make_policy(model, tokenizer_of("qwen3"), name="m", sampling=Sampling(temperature))
+        with pytest.raises(UsageError, match=r"probabilities of 'm' are not numbers"):
+            asked(policy)
+
+
+def test_the_positions_of_a_model_with_pictures_are_those_of_its_text_model():
+    assert longest_conversation(Gemma3Config(text_config={"max_position_embeddings": 300}), None) == 300
+
+
+# The end of a turn.
+
+
+def without_end() -> Any:
+    tokenizer = tokenizer_of("qwen3")
+    tokenizer.eos_token = None
+    return tokenizer
+
+
+def test_without_an_end_token_of_the_tokenizer_that_of_the_template_ends_turns():
+    tokenizer = without_end()
+    codec = ChatCodec(tokenizer, end_ids=end_tokens(LlamaForCausalLM(config()), tokenizer))
+    assert codec.end_id == tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert None not in codec.end_ids
+
+
+@pytest.mark.parametrize("name", ["gemma3", "phi3", "llama3_1", "gptoss", "cohere2", "qwen3", "deepseekv3"])
+def test_what_is_said_ends_as_the_template_ends_it_and_reads_back(name: str):
+    """A warm start teaches the token with which the model's own template ends a turn, not that which ends a text."""
+    tokenizer = tokenizer_of(name)
+    codec = ChatCodec(tokenizer)
+    written = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Hello."}], tokenize=False
+    )
+    assert tokenizer.decode(codec.say("Hello.")) in written
+    assert codec.decode(codec.say("Hello.")) == "Hello."

@@ -1,0 +1,136 @@
+"""From any architecture, what is sampled has the probabilities that the model itself gives it, cached or not."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from agentgym.trainers.memory import bytes_per_position
+from agentgym.trainers.packing import can_pack
+from agentgym.trainers.shared_prefix import _attends_to_all
+from agentgym.trainers.transformers_policy import TransformersPolicy
+from agentgym.trainers.ways import Way, _tell, way_of
+from tests.trainers.test_transformers_policy import ANSWER, talks
+
+pytestmark = pytest.mark.train
+
+PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14] * 4, [20] * 9 + [21] * 5]
+"""Longer than the windows below, and then some."""
+WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
+EXPERTS = {"num_local_experts": 2, "num_experts_per_tok": 1}
+
+MODELS: dict[str, tuple[Way, dict[str, Any]]] = {
+    "qwen3": (Way.PACKED, {}),
+    "mistral": (Way.PACKED, {"sliding_window": 6}),
+    "gemma3_text": (Way.PACKED, WINDOWED),
+    "gemma4_text": (Way.PACKED, {**WINDOWED, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 48}),
+    "gpt2": (Way.PACKED, {}),
+    "gemma2": (Way.ALONE, WINDOWED),
+    "gpt_oss": (Way.ALONE, {**WINDOWED, **EXPERTS}),
+    "llama4_text": (Way.ALONE, {"attention_chunk_size": 6, **EXPERTS, "intermediate_size_mlp": 32}),
+    "bloom": (Way.ALONE, {}),
+    "lfm2": (Way.WHOLE, {"layer_types": ["conv", "full_attention"]}),
+    "mamba": (Way.WHOLE, {"state_size": 4}),
+    "qwen3_next": (
+        Way.WHOLE,
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "num_experts": 2,
+            "num_experts_per_tok": 1,
+            "moe_intermediate_size": 16,
+            "shared_expert_intermediate_size": 16,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 2,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+        },
+    ),
+}
+SMALL = {
+    "vocab_size": 48,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+def made(kind: str) -> Any:
+    """A model of a kind, with weights so large that what it sees matters."""
+    config = AutoConfig.for_model(kind, **SMALL, **MODELS[kind][1])
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config).float().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() >= 2:
+                weight.normal_(std=0.2)
+    return model
+
+
+def sampled(model: Any) -> TransformersPolicy:
+    return TransformersPolicy(model, None, end_ids=[], context=128, slots=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind: str):
+    model = made(kind)
+    policy = sampled(model)
+    for prompt, conversation in zip(PROMPTS, talks(policy, PROMPTS), strict=True):
+        known = list(prompt)
+        for turn in conversation:
+            with torch.inference_mode():
+                logits = model(input_ids=torch.tensor([known + turn.ids]), use_cache=False).logits[0]
+            plain = torch.log_softmax(logits.float(), dim=-1)[len(known) - 1 : -1]
+            expected = plain.gather(1, torch.tensor(turn.ids)[:, None])[:, 0].tolist()
+            assert turn.logprobs == pytest.approx(expected, abs=1e-3)
+            known += turn.ids + ANSWER
+    assert policy._way is MODELS[kind][0]
+
+
+@pytest.mark.parametrize("kind", ["lfm2", "qwen3_next", "llama4_text"])
+def test_a_common_beginning_is_not_shared_where_layers_see_something_else(kind: str):
+    assert not _attends_to_all(made(kind))
+
+
+def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog: pytest.LogCaptureFixture):
+    _tell.cache_clear()
+    model = made("mamba")
+    with caplog.at_level(logging.WARNING):
+        assert [way_of(model), way_of(model)] == [Way.WHOLE, Way.WHOLE]
+    [record] = caplog.records
+    assert "'mamba' keeps more" in record.getMessage()
+
+
+def test_a_hybrid_whose_layers_are_all_attention_keeps_keys_and_values():
+    model = made("qwen3_next")
+    model.config.layer_types = ["full_attention"] * 2
+    assert way_of(model) is not Way.WHOLE
+
+
+def test_chunks_cannot_be_packed():
+    assert not can_pack(made("llama4_text"))
+
+
+def test_the_cache_of_a_model_with_heads_of_several_sizes_is_counted_layer_by_layer():
+    config = made("gemma4_text").config
+    heads = [(layer.num_key_value_heads or 2, layer.head_dim) for layer in config.per_layer_config]
+    assert len({size for _, size in heads}) == 2
+    assert bytes_per_position(config, torch.float32) == sum(2 * 4 * count * size for count, size in heads)
+
+
+def test_the_cache_of_a_deepseek_model_is_counted_by_its_own_sizes():
+    config = AutoConfig.for_model("deepseek_v3", num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4)
+    assert bytes_per_position(config, torch.bfloat16) == 3 * 4 * (128 + 64 + 128) * 2
