@@ -237,7 +237,7 @@ class _Run:
 
     def go(self, checkpoint: Path | None) -> None:
         """Train, starting from the checkpoint if there is one, and save the trained model."""
-        done = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(self._config)
+        done = steps_in(checkpoint, self._config)
         if PartialState().is_main_process:
             self._log.open(resume_at=done if checkpoint else None)
             keep = self._config.record_groups
@@ -295,6 +295,25 @@ def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -
         return check_syncs(trainer, trainer.vllm_generation.llm.llm_engine, before=policy.abandon)
     policy.use(trainer.accelerator.unwrap_model(trainer.model))
     return None
+
+
+def steps_in(checkpoint: Path | None, config: TrainConfig) -> int:
+    """Return how many training steps a checkpoint has behind it; 0 without one."""
+    return 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(config)
+
+
+def how_to_go_on(config: TrainConfig) -> str | None:
+    """Return what to tell whoever interrupted a run; `None` if it has left nothing."""
+    if not (config.folder / "config.yaml").is_file():
+        return None
+    checkpoint = last_checkpoint(config.folder)
+    if checkpoint is None:
+        return (
+            f"The run in {config.folder} has no checkpoint yet; the same command with --resume starts its training "
+            "again and keeps what is evaluated."
+        )
+    done = f"step {steps_in(checkpoint, config)} of {config.steps}"
+    return f"The run in {config.folder} has a checkpoint of {done}; the same command with --resume goes on from there."
 
 
 def _checkpoint(config: TrainConfig) -> Path | None:
