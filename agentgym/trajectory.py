@@ -210,6 +210,8 @@ class Trajectory:
             UsageError: The schema version is not supported, or a field is missing, unknown or wrong.
         """
         if type(data) is dict and (version := data.get("schema")) != SCHEMA_VERSION:
+            if version is None:
+                raise UsageError("it has no schema version, which every trajectory has")
             raise UsageError(
                 f"this trajectory has schema version {shown(version)}; this release reads {SCHEMA_VERSION}"
             )
