@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from agentgym.commands.common_options import Port, Seed, Settings, TrustFile
 from agentgym.commands.eval_command import eval_
 from agentgym.commands.rooms import command_of
+from agentgym.commands.signals import exit_status, interruptible
 from agentgym.commands.tasks import tasks_app
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.loading import load_named
@@ -37,7 +38,7 @@ class _Commands(TyperGroup):
             raise SystemExit(2) from None
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
-            raise SystemExit(130) from None
+            raise SystemExit(exit_status()) from None
 
 
 app = typer.Typer(
@@ -56,7 +57,8 @@ JsonLines = Annotated[
 
 def main() -> None:
     """Run the command line; the console entry point."""
-    app()
+    with interruptible():
+        app()
 
 
 def _print_version(wanted: bool) -> None:

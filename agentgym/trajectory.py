@@ -122,7 +122,9 @@ class Trajectory:
     attempt: int = 0
     """Index among the trajectories of the same task, from 0."""
     training_step: int | None = None
-    """The trainer's step in which it was sampled; `None` outside of training."""
+    """Steps that the training had done when it was sampled, which the environment was told; `None` outside of training.
+    Logs, tables and the viewer count steps from 1 (`logged_step`).
+    """
     turns: list[Turn] = field(default_factory=list)
     tools: list[dict[str, Any]] = field(default_factory=list)
     """Schemas of the tools that the policy could call."""
@@ -208,6 +210,8 @@ class Trajectory:
             UsageError: The schema version is not supported, or a field is missing, unknown or wrong.
         """
         if type(data) is dict and (version := data.get("schema")) != SCHEMA_VERSION:
+            if version is None:
+                raise UsageError("it has no schema version, which every trajectory has")
             raise UsageError(
                 f"this trajectory has schema version {shown(version)}; this release reads {SCHEMA_VERSION}"
             )
@@ -220,6 +224,11 @@ class Trajectory:
         values["tags"] = tuple(values.get("tags", ()))
         _check_spans(values["turns"], values["tokens"])
         return cls(**values)
+
+
+def logged_step(training_step: int | None) -> int | None:
+    """Return the number from 1 that logs, tables and the viewer give to a training step."""
+    return None if training_step is None else training_step + 1
 
 
 def _turn_data(turn: Turn) -> dict[str, Any]:

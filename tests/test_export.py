@@ -58,6 +58,12 @@ def rows(table: Path, columns: str = "*") -> list[Any]:
         return database.execute(f"SELECT {columns} FROM '{table}'").fetchall()
 
 
+def test_steps_are_those_of_the_log_of_the_training(tmp_path: Path):
+    write_jsonl(tmp_path / "trajectories.jsonl", [trajectory(0, training_step=0), trajectory(1, training_step=1)])
+    export(tmp_path / "trajectories.jsonl", out=tmp_path / "all.parquet")
+    assert rows(tmp_path / "all.parquet", "step") == [(1,), (2,)]
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     write_jsonl(tmp_path / "eval.jsonl", [trajectory(1), broken(2), broken(3, Reason.BROKEN_TASK)])
@@ -68,7 +74,7 @@ def table(tmp_path: Path) -> Path:
 def test_a_row_says_what_happened_in_the_episode(table: Path):
     told = dict(zip((c.name for c in COLUMNS), rows(table)[0], strict=True))
     assert told | {"messages": None} == {
-        **dict.fromkeys(("suite", "suite_version", "entry", "training_step", "error", "component", "exact")),
+        **dict.fromkeys(("suite", "suite_version", "entry", "step", "error", "component", "exact")),
         **{"id": "guess/test/1#0", "env": "agentgym/guess-v0", "env_arguments": "{}", "policy": "fake"},
         **{"task": "guess/test/1", "task_hash": "abc", "split": "", "difficulty": 1, "tags": ["easy", "small"]},
         **{"attempt": 0, "seed": 1, "failed": False, "broken": False, "success": True, "ending": "terminated"},

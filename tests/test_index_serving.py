@@ -215,7 +215,8 @@ _STUCK = """
 import sys, time
 from agentgym.tools.index.memory import MemoryIndex
 from agentgym.tools.index.serve import make_app
-from agentgym.tools.listening import end_process, listen, run_server, url_of
+from agentgym.commands.signals import end_process
+from agentgym.tools.listening import listen, run_server, url_of
 
 class Stuck(MemoryIndex):
     def search_many(self, queries, k=5, filters=None):

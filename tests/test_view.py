@@ -100,7 +100,7 @@ def test_a_folder_holds_its_trajectory_files_and_its_metrics(tmp_path: Path):
     (tmp_path / "tasks.jsonl").write_text('{"id": "x"}\n', encoding="utf-8")
     collection = Collection([tmp_path])
     assert collection.files == [{"name": "run/trajectories.jsonl", "count": 16}]
-    assert collection.metrics["run"]["success"] == [(0, 0.0), (1, 0.25), (2, 0.5), (3, 0.75)]
+    assert collection.metrics["run"]["success"] == [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75)]
 
 
 def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
@@ -261,6 +261,18 @@ def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):
     [series] = found.values()
     assert series["success"][-1] == (4, 0.5)
     json.dumps(found, allow_nan=False)
+
+
+def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path: Path):
+    write_run(tmp_path)
+    collection = Collection([tmp_path])
+    [series] = collection.metrics.values()
+    assert {row["step"] for row in collection.rows} == {step for step, _ in series["success"]} == {1, 2, 3, 4}
+    assert [one["name"] for one in collection.files] == ["trajectories.jsonl"]
+    assert all("credit" in collection.notes(row["key"]) for row in collection.rows)
+    console = screen()
+    Browser(collection, console, Schemes()).run("step=4")
+    assert "of 4, 75.0% solved" in shown(console)
 
 
 def test_the_page_is_small_and_its_modules_are_whole():

@@ -167,7 +167,7 @@ def write_run(folder: Path) -> Path:
     ]
     write_jsonl(file, played)
     ends = [{"success/low": step / 8, "success/high": (step + 4) / 8} for step in range(4)]
-    lines = [{"step": step, "success": step / 4, "entropy": 1.0 - step / 4, **ends[step]} for step in range(4)]
+    lines = [{"step": step + 1, "success": step / 4, "entropy": 1.0 - step / 4, **ends[step]} for step in range(4)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     Annotations(file).add(
         note

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import ctypes
 import os
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -131,17 +130,6 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def end_process() -> NoReturn:
-    """Exit a server process: run its exit handlers, but wait for nothing else.
-
-    A normal interpreter exit would join library threads, some of which sleep for a long time.
-    """
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def _end_soon() -> None:

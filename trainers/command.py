@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agentgym.errors import UsageError, require
 from agentgym.settings import name_of, parse_settings, read_value
-from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, load_config
+from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
 
 USAGE = """\
 Usage: agentgym train [--recipe NAME|FILE.yaml] [--SETTING VALUE ...] [--set ENV_ARGUMENT=VALUE ...]
@@ -42,19 +42,14 @@ def main(words: Sequence[str]) -> None:
         print_plain(describe(config))
         return
     require("torch", "train")
-    from agentgym.trainers.train import train
+    from agentgym.trainers.train import how_to_go_on, train
 
     try:
         train(config)
     except KeyboardInterrupt:
-        _say_how_to_go_on(config)
+        if (text := how_to_go_on(config)) is not None:
+            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
         raise
-
-
-def _say_how_to_go_on(config: TrainConfig) -> None:
-    if (config.folder / "config.yaml").exists():
-        text = f"The run is in {config.folder}; the same command with --resume goes on from its last checkpoint."
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
 
 
 def print_plain(text: str) -> None:

@@ -24,6 +24,7 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
+from agentgym.trainers.logbook.records import last_checkpoint
 from agentgym.trainers.precision import evaluation_dtype, training_dtype
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
@@ -326,10 +327,20 @@ def explained(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # of four libraries: broken files, and packages that a checkpoint needs
         reason = next(iter(str(error).strip().splitlines()), describe(error))
+        if (inside := _model_inside(Path(name))) is not None:
+            raise UsageError(f"{name!r} is the folder of a training; its model is in {str(inside)!r}") from error
         raise UsageError(
             f"cannot load model {name!r}: {reason.rstrip('.')}. Give 'tiny', 'smollm2', a folder with a transformers "
             "checkpoint, a GGUF file, or a model name that can be downloaded."
         ) from error
+
+
+def _model_inside(folder: Path) -> Path | None:
+    """Return the model in the folder of a training: the trained one, else that of the last checkpoint, if any."""
+    if not (folder / "config.yaml").is_file():
+        return None
+    trained = folder / "model"
+    return trained if (trained / "config.json").is_file() else last_checkpoint(folder)
 
 
 def warm_start_of(config: TrainConfig) -> WarmStart:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,14 @@ import torch
 from accelerate import PartialState
 from datasets.utils import logging as datasets_logging
 from rich.console import Console
+from rich.markup import escape
 from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 from agentgym import yaml12
 from agentgym.commands.outputs import check_folder, held
 from agentgym.commands.show import print_trajectory
-from agentgym.errors import UsageError, require
+from agentgym.errors import AgentGymError, UsageError, require
 from agentgym.evaluation import Summary, evaluate
 from agentgym.fitness import check_prompt_fits, why_barren
 from agentgym.foreign.errors import describe
@@ -64,6 +67,10 @@ _BARREN_TURNS = 100
 """So many turns in a row of which none could be read end a run: a policy that writes one call in twenty would go on."""
 
 
+_FIXED = ("env", "env_kwargs", "model", "dialect", "lora_rank", "updates_per_step", "epochs_per_step")
+"""Settings that a checkpoint depends on: what the model is, what it was evaluated on, how its updates are counted."""
+
+
 @dataclass(frozen=True)
 class TrainResult:
     """The results of a run on held-out tasks."""
@@ -89,12 +96,12 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     factory = env_factory(config)
     source, scheme = probe(factory)
     eval_split_of(config, source)  # raises before anything is written
-    _checkpoint(config)  # so does this
+    _check_resumed(config, _checkpoint(config))  # so does this
     if config.model != TINY:
         check_model(config)  # and this
     if place.is_main_process:
         check_folder(config.folder)
-    with held(config.folder) if place.is_main_process else nullcontext():
+    with held(config.folder) if place.is_main_process else nullcontext(), _full_disk_told(config):
         return _train(config, console, factory, source, scheme, watch)
 
 
@@ -105,12 +112,15 @@ def _train(
     place, folder = PartialState(), config.folder
     checkpoint = _checkpoint(config)
     begun = checkpoint is not None or (config.resume and _same_config(config))
+    changed = _changed(config) if checkpoint is not None else {}
     place.wait_for_everyone()
     if place.is_main_process:
         (folder / "config.yaml").write_text(yaml12.dump(to_dict(config)), encoding="utf-8")
     with RunProgress(console) as progress:
         spread = f" in {place.num_processes} processes" if place.num_processes > 1 else ""
         progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value}{spread} → {folder}")
+        if changed:
+            progress.say(f"[yellow]The run goes on with other settings than before:[/] {escape(_shown(changed))}")
         model, tokenizer = load_model(config, progress)
         if checkpoint is None:
             _check_prompt(config, factory, source, model, tokenizer)
@@ -219,7 +229,7 @@ class _Run:
                 credit=credit,
                 on_batch=self._on_batch,
                 on_scores=self._on_scores if config.record_logprobs else None,
-                callbacks=[MarkComplete()],
+                callbacks=[MarkComplete(self._describe)],
             )
         # Runs before the callbacks that log elsewhere, so that they see what it adds.
         self._trainer.callback_handler.callbacks.insert(0, self._log)
@@ -237,7 +247,7 @@ class _Run:
 
     def go(self, checkpoint: Path | None) -> None:
         """Train, starting from the checkpoint if there is one, and save the trained model."""
-        done = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(self._config)
+        done = steps_in(checkpoint, self._config)
         if PartialState().is_main_process:
             self._log.open(resume_at=done if checkpoint else None)
             keep = self._config.record_groups
@@ -255,7 +265,11 @@ class _Run:
         final = self._config.folder / "model"
         self._trainer.save_model(str(final))
         if self._trainer.is_world_process_zero():
-            describe_training(final, self._factory.env_id, self._factory.kwargs)
+            self._describe(final)
+
+    def _describe(self, folder: Path) -> None:
+        """Write down what the model in a folder is trained in, so that it is evaluated in the same."""
+        describe_training(folder, self._factory.env_id, self._factory.kwargs)
 
     def _on_batch(self, sampled: list[Trajectory], updates: int) -> None:
         """Log the metrics of a batch as it was sampled, before any group was replaced."""
@@ -297,6 +311,45 @@ def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -
     return None
 
 
+@contextmanager
+def _full_disk_told(config: TrainConfig) -> Iterator[None]:
+    """Raise `UsageError` if a disk is full, whichever library finds that out, and say how to go on."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, AgentGymError) or not is_full_disk(error):
+            raise
+        raise UsageError(
+            f"cannot write to {str(config.folder)!r}: no space left on the device. Make room. {how_to_go_on(config)}"
+        ) from error
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether an error is that of a full disk. Rust's and torch's writers say so by their texts only."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return any(words in str(error) for words in ("No space left on device", "PytorchStreamWriter failed writing"))
+
+
+def steps_in(checkpoint: Path | None, config: TrainConfig) -> int:
+    """Return how many training steps a checkpoint has behind it; 0 without one."""
+    return 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(config)
+
+
+def how_to_go_on(config: TrainConfig) -> str | None:
+    """Return what to tell whoever interrupted a run; `None` if it has left nothing."""
+    if not (config.folder / "config.yaml").is_file():
+        return None
+    checkpoint = last_checkpoint(config.folder)
+    if checkpoint is None:
+        return (
+            f"The run in {config.folder} has no checkpoint yet; the same command with --resume starts its training "
+            "again and keeps what is evaluated."
+        )
+    done = f"step {steps_in(checkpoint, config)} of {config.steps}"
+    return f"The run in {config.folder} has a checkpoint of {done}; the same command with --resume goes on from there."
+
+
 def _checkpoint(config: TrainConfig) -> Path | None:
     """Return the checkpoint to continue from. Raises `UsageError` if it is missing or a run would be overwritten."""
     found = last_checkpoint(config.folder)
@@ -311,6 +364,35 @@ def _checkpoint(config: TrainConfig) -> Path | None:
             f"{str(config.folder)!r} already holds a run; continue it with --resume, or choose another --output-dir"
         )
     return None
+
+
+def _check_resumed(config: TrainConfig, checkpoint: Path | None) -> None:
+    """Raise `UsageError` if a checkpoint cannot be continued with these settings."""
+    if checkpoint is None:
+        return
+    if fixed := {name: values for name, values in _changed(config).items() if name in _FIXED}:
+        raise UsageError(
+            f"{str(config.folder)!r} was trained with other settings, with which its checkpoint cannot go on: "
+            f"{_shown(fixed)}; give those of {str(config.folder / 'config.yaml')!r}, or choose another --output-dir"
+        )
+    if (done := steps_in(checkpoint, config)) > config.steps:
+        raise UsageError(f"{str(config.folder)!r} has a checkpoint of step {done}, beyond --steps {config.steps}")
+
+
+def _changed(config: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ from those that a run began with: before and now."""
+    path = config.folder / "config.yaml"
+    try:
+        before = to_dict(load_config(str(path))) if path.is_file() else {}
+    except UsageError:  # of another version
+        return {}
+    now = to_dict(config)
+    names = [name for name in now if name in before and name not in ("resume", "output_dir")]
+    return {name: (before[name], now[name]) for name in names if before[name] != now[name]}
+
+
+def _shown(changed: dict[str, tuple[Any, Any]]) -> str:
+    return ", ".join(f"{name} {before!r} is now {now!r}" for name, (before, now) in changed.items())
 
 
 def _same_config(config: TrainConfig) -> bool:

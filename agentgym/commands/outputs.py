@@ -37,6 +37,8 @@ def check_file(path: Path, *, apart_from: Path | None = None) -> None:
 
 def check_folder(path: Path) -> None:
     """Create a folder if needed. Raise `UsageError` unless files can be written in it."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"cannot write to the folder {str(path)!r}: it is a file; name a folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
         _try_folder(path)

@@ -15,9 +15,9 @@ from typing import Any
 from agentgym.endings import Reason
 from agentgym.mistakes import Mistake, count_of
 from agentgym.results.entry import channel_totals, observed_tokens, sampled_tokens
-from agentgym.trajectory import Trajectory
+from agentgym.trajectory import Trajectory, logged_step
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a column is renamed, removed or changes its meaning; new columns come at the end."""
 
 EXACT = "exact"
@@ -94,7 +94,12 @@ COLUMNS = (
     Column("tags", Kind.TEXTS, "tags of the task", lambda t, _: list(t.tags)),
     Column("attempt", Kind.WHOLE, "number among the attempts at the task, from 0", lambda t, _: t.attempt),
     Column("seed", Kind.WHOLE, "random seed of the episode", lambda t, _: t.seed),
-    Column("training_step", Kind.WHOLE, "step of the training; null outside of one", lambda t, _: t.training_step),
+    Column(
+        "step",
+        Kind.WHOLE,
+        "step of the training, from 1 as in metrics.jsonl; null outside of one",
+        lambda t, _: logged_step(t.training_step),
+    ),
     Column("failed", Kind.YES_NO, "whether the task or something around the model broke", lambda t, _: t.failed),
     Column("broken", Kind.YES_NO, "whether it was the task", lambda t, _: t.reason == Reason.BROKEN_TASK),
     Column(

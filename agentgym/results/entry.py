@@ -13,7 +13,7 @@ from typing import Any
 from agentgym.endings import Ending
 from agentgym.errors import UsageError
 from agentgym.timing import total_times
-from agentgym.trajectory import Trajectory
+from agentgym.trajectory import Trajectory, logged_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class Entry:
     def key(self) -> tuple[str, int | None]:
         """What tells this trajectory from others in its file, except from earlier tries of itself."""
         return self.id, self.training_step
+
+    @property
+    def step(self) -> int | None:
+        """The training step as people count, from 1 (`logged_step`)."""
+        return logged_step(self.training_step)
 
     def to_list(self) -> list[Any]:
         """Return the fields as JSON data, in order."""

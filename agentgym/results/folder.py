@@ -137,6 +137,8 @@ def read_results(path: Path) -> dict[str, Any]:
     """
     found = _read(path / RESULTS)
     if found is None:
+        if found := sorted(file.name for file in path.glob("eval-*.jsonl")):
+            raise UsageError(f"{str(path)!r} is the folder of a training; name its files: {', '.join(found)}")
         raise UsageError(f"{str(path)!r} holds no {RESULTS}; agentgym eval --suite ... --out {path} writes one")
     check_fields(found, _RESULTS_FIELDS, frozenset(_RESULTS_FIELDS), str(path / RESULTS))
     for row in found["results"]:

@@ -160,9 +160,9 @@ class Collection:
 
     def notes(self, key: str) -> dict[str, dict[str, Any]]:
         """Return what is known about a trajectory besides, by kind."""
-        row = self.row(key)
         with self._lock:
-            return self._locate(key)[0].notes.of(row["id"], row["step"])
+            file, position = self._locate(key)
+            return file.notes.of(*file.index.entries[position].key)
 
     def _locate(self, key: str) -> tuple[_File, int]:
         self.row(key)

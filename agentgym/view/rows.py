@@ -57,7 +57,7 @@ def row_of(entry: Entry, key: str, file: str) -> Row:
         "task": entry.task_id,
         "hash": entry.task_hash,
         "attempt": entry.attempt,
-        "step": entry.training_step,
+        "step": entry.step,
         "split": entry.split,
         "difficulty": entry.difficulty,
         "tags": list(entry.tags),

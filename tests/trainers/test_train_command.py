@@ -137,16 +137,29 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     assert run(*words, "--resume").exit_code == 0
 
 
-def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("has_checkpoint", "said"),
+    [
+        (True, "has a checkpoint of step 3 of 9; the same command with --resume goes on from there"),
+        (False, "has no checkpoint yet; the same command with --resume starts its training again"),
+    ],
+)
+def test_an_interrupted_run_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool, said: str
+):
     def stopped(config: Any) -> None:
         config.folder.mkdir()
         (config.folder / "config.yaml").touch()
+        if has_checkpoint:
+            (config.folder / "checkpoint-6").mkdir()
+            (config.folder / "checkpoint-6" / "complete").touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr("agentgym.trainers.train.train", stopped)
-    result = run("--env", "guess", "--output-dir", str(tmp_path / "run"))
+    words = ["--env", "guess", "--steps", "9", "--updates-per-step", "2"]
+    result = run(*words, "--output-dir", str(tmp_path / "run"))
     assert result.exit_code == 130
-    assert f"{tmp_path / 'run'}; the same command with --resume goes on" in result.stderr
+    assert f"The run in {tmp_path / 'run'} {said}" in result.stderr
 
 
 def test_a_training_is_of_a_named_environment_or_recipe():

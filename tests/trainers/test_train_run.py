@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -25,7 +26,7 @@ from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.policies import load_checkpoint
-from agentgym.trainers.train import train
+from agentgym.trainers.train import is_full_disk, train
 from agentgym.trajectory import read_jsonl
 
 pytestmark = pytest.mark.train
@@ -164,6 +165,25 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(small: Any, lette
     assert [line["step"] for line in lines(Path("cut"))] == [1, 2, 3, 4]
     assert_alike(Path("whole"), Path("cut"))
     assert same_weights(Path("whole"), Path("cut"))
+
+
+def test_a_run_goes_on_with_other_settings_only_where_its_checkpoint_can(small: Any):
+    go(small(output_dir="run", steps=2))
+    kept = Path("run/config.yaml").read_text()
+    with pytest.raises(UsageError, match=r"other settings.*: updates_per_step 2 is now 1; give those of"):
+        go(small(output_dir="run", steps=2, updates_per_step=1, resume=True))
+    with pytest.raises(UsageError, match="a checkpoint of step 2, beyond --steps 1"):
+        go(small(output_dir="run", steps=1, resume=True))
+    assert Path("run/config.yaml").read_text() == kept
+    said = go(small(output_dir="run", steps=3, resume=True))
+    assert "goes on with other settings than before: steps 2 is now 3" in said
+    assert (Path("run") / "checkpoint-6" / "agentgym.json").is_file()
+
+
+def test_a_full_disk_is_told_whoever_writes():
+    for error in (OSError(errno.ENOSPC, "full"), RuntimeError("I/O error: No space left on device (os error 28)")):
+        assert is_full_disk(error)
+    assert not is_full_disk(OSError(errno.EIO, "broken"))
 
 
 def test_a_checkpoint_that_was_not_finished_is_passed_over(small: Any):

@@ -40,8 +40,9 @@ def sandbox(
     """Let clients with the token run programs in sandboxes on this machine. Stops on Ctrl-C and SIGTERM."""
     require("starlette", "serve")
     require("uvicorn", "serve")
+    from agentgym.commands.signals import end_process
     from agentgym.settings import parse_settings
-    from agentgym.tools.listening import end_process, listen, run_server, url_of
+    from agentgym.tools.listening import listen, run_server, url_of
     from agentgym.tools.sandbox.offering import offer_of
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
     from agentgym.tools.serving.limits import ConnectionLimits
@@ -104,8 +105,9 @@ def env(
 
 
 def _serve_envs(offer: Offer, serving: EnvServing, host: str, port: int, *, shows_token: bool) -> None:
+    from agentgym.commands.signals import end_process
     from agentgym.tools.env_server.server import serve_envs
-    from agentgym.tools.listening import end_process, listen, url_of
+    from agentgym.tools.listening import listen, url_of
 
     listening = listen(host, port)
     _warn_beyond_this_machine(host, "The token and all episodes")
@@ -137,10 +139,11 @@ def index(
     """Serve an index with the interface of Search-R1's retriever: POST /retrieve. Stops on Ctrl-C and SIGTERM."""
     require("starlette", "serve")
     require("uvicorn", "serve")
+    from agentgym.commands.signals import end_process
     from agentgym.tools.index import open_index
     from agentgym.tools.index.asking import IndexServing
     from agentgym.tools.index.workers import serve_index
-    from agentgym.tools.listening import end_process, listen, url_of
+    from agentgym.tools.listening import listen, url_of
 
     serving = IndexServing(k=k, token=read_token(token_file) if token_file else None)
     opened = open_index(folder)

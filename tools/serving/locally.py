@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from agentgym.tools.listening import end_process, listen, run_server, url_of
+from agentgym.commands.signals import end_process
+from agentgym.tools.listening import listen, run_server, url_of
 from agentgym.tools.serving.limits import ConnectionLimits
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +59,22 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class MarkComplete(TrainerCallback):
-    """Marks each checkpoint once it is complete."""
+    """Marks each checkpoint once it is complete.
+
+    Args:
+        describe: Writes what else belongs into a checkpoint's folder.
+    """
+
+    def __init__(self, describe: Callable[[Path], None] | None = None):
+        self._describe = describe
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Mark the newest checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         PartialState().wait_for_everyone()  # each process writes its part
         if state.is_world_process_zero and folder.is_dir():
+            if self._describe is not None:
+                self._describe(folder)
             (folder / COMPLETE).touch()
             os.sync()
 

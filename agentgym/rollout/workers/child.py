@@ -78,7 +78,9 @@ async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:
 
 def prepare() -> None:
     """Prepare a process for environments."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    # Ctrl-C is for the process that started this one. It is not ignored, since programs that an environment runs would
+    # inherit that, and outlive the command.
+    signal.signal(signal.SIGINT, lambda *_: None)
     os.dup2(2, 1)  # what environments print must not mix with the output of the rollout
 
 

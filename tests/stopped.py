@@ -1,0 +1,119 @@
+"""Commands in processes of their own that are sent a signal, and environments that hold them up until then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from agentgym.toolset import tool
+from tests.counter_env import Counter
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parent.parent
+HANG_S = 60.0
+
+
+class Waiting(Counter):
+    """Its tool runs a program that does not end before the environment is closed; a file says that it has begun."""
+
+    def __init__(self, folder: str, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._folder = Path(folder)
+        self._program: subprocess.Popen[bytes] | None = None
+
+    @tool
+    def done(self) -> str:
+        """Say that the goal is reached."""
+        self._program = subprocess.Popen(["sleep", "3600"])
+        (self._folder / f"begun-{os.getpid()}-{id(self)}").touch()
+        self._program.wait()
+        return super().done()
+
+    def release(self) -> None:
+        if self._program is not None:
+            self._program.kill()
+            self._program.wait()
+
+
+class NeverClosed(Counter):
+    """Cannot be closed; a file says that it is tried."""
+
+    def __init__(self, folder: str, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._folder = Path(folder)
+
+    def release(self) -> None:
+        (self._folder / f"begun-{id(self)}").touch()
+        time.sleep(3600)
+
+
+@dataclass
+class Command:
+    """A command that runs, in a session of its own as in a terminal."""
+
+    process: subprocess.Popen[str]
+    temporary: Path
+
+    def press(self, number: int) -> None:
+        """Send a signal as a terminal does (SIGINT: to all processes), or as a supervisor does (to this one)."""
+        (os.killpg if number == signal.SIGINT else os.kill)(self.process.pid, number)
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for the end; return exit status and output."""
+        said, _ = self.process.communicate(timeout=HANG_S)
+        return self.process.returncode, said
+
+    def left(self) -> list[str]:
+        """Return what is left of it: processes, once they had time to notice, and temporary files."""
+        eventually(lambda: not self._alive())
+        return [*map(str, self._alive()), *map(str, self.temporary.iterdir())]
+
+    def _alive(self) -> list[psutil.Process]:
+        return [one for one in psutil.process_iter() if _session(one) == self.process.pid]
+
+
+def _session(process: psutil.Process) -> int | None:
+    try:
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return None if is_dead else os.getsid(process.pid)
+    except (psutil.Error, OSError):
+        return None
+
+
+@contextmanager
+def command(
+    words: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None, **options: Any
+) -> Iterator[Command]:
+    """Run `agentgym` with its temporary files in a folder of their own; nothing of it survives the block."""
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    # What runs the tests may have SIGINT ignored, which processes inherit.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from agentgym.cli import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(temporary), **(variables or {})},
+        **{"cwd": ROOT, **options},
+    )
+    try:
+        yield Command(process, temporary)
+    finally:
+        for one in psutil.process_iter():
+            if _session(one) == process.pid:
+                one.kill()
+        process.communicate(timeout=HANG_S)
