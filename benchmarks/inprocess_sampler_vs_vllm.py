@@ -2,11 +2,12 @@
 
 The model, the conversations and the cores are the same. Each run samples, with the time to read prompts:
 
-- "sql": a turn of 64 tokens in 48 conversations, which begin with the instructions and tools of SQL tasks (not by
-  continuous batching, which takes minutes);
-- "apart": a turn of 64 tokens after each of 48 prompts of 400 tokens that share nothing, so that nothing is reused;
+- "alone": a turn of 64 tokens in one conversation, after 400 tokens;
 - "turns": 4 turns of 32 tokens in 16 conversations of SQL tasks, each answered with 48 tokens;
-- "alone": a turn of 64 tokens in one conversation, after 400 tokens.
+- "half": a turn of 64 tokens after each of 24 prompts of 400 tokens that share nothing, so that nothing is reused;
+- "apart": the same after 48;
+- "sql": a turn of 64 tokens in 48 conversations, which begin with the instructions and tools of SQL tasks (not by
+  continuous batching, which takes minutes).
 
 All compute in bfloat16 and give log-probabilities. Then it measures what a trainer needs of a sampler besides speed.
 
@@ -17,13 +18,15 @@ vLLM needs a separate environment:
         python -m benchmarks.inprocess_sampler_vs_vllm --peer-python peer/bin/python
 
 A thread that waits passively leaves its core to others, and is not counted in `tokens_per_cpu_s`, which says more than
-seconds do on a machine that does other things too.
+seconds do on a machine that does other things too. `--more` adds runs to those in the result file, also of some
+`--only`, and without a peer of the two samplers that need none.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import json
 import os
 import random
@@ -45,7 +48,7 @@ from agentgym.trainers.memory import give_back
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from benchmarks._continuous_batching import continuous_batching
-from benchmarks._report import Claim, write
+from benchmarks._report import RESULTS, Claim, write
 from benchmarks._sampler_needs import needs
 
 CONVERSATIONS, TOKENS, CONTEXT, APART = 48, 64, 1024, 400
@@ -53,11 +56,12 @@ LONG, TURNS, SAID, ANSWER = 16, 4, 32, 48
 PEER = Path(__file__).with_name("_vllm_peer.py")
 
 CLAIMS = (
-    ("inprocess_sampler_vs_vllm", "sql", "vLLM", 0.5),
-    ("inprocess_sampler_vs_vllm_apart", "apart", "vLLM", 0.5),
-    ("inprocess_sampler_vs_transformers_cb", "apart", "transformers", 1.0),
-    ("inprocess_sampler_vs_transformers_cb_turns", "turns", "transformers", 1.0),
-    ("inprocess_sampler_vs_transformers_cb_alone", "alone", "transformers", 1.0),
+    ("inprocess_sampler_vs_vllm", "sql", "vLLM", "tokens_per_s", 0.5),
+    ("inprocess_sampler_vs_vllm_apart", "apart", "vLLM", "tokens_per_s", 0.5),
+    ("inprocess_sampler_vs_transformers_cb", "apart", "transformers", "tokens_per_cpu_s", 1.0),
+    ("inprocess_sampler_vs_transformers_cb_half", "half", "transformers", "tokens_per_cpu_s", 1.0),
+    ("inprocess_sampler_vs_transformers_cb_turns", "turns", "transformers", "tokens_per_cpu_s", 1.0),
+    ("inprocess_sampler_vs_transformers_cb_alone", "alone", "transformers", "tokens_per_cpu_s", 1.0),
 )
 
 Prompts = Sequence[Sequence[int]]
@@ -200,6 +204,7 @@ def workloads(policy: TransformersPolicy) -> dict[str, Work]:
     return {
         "alone": Work(apart[:1]),
         "turns": Work(opened[:LONG], SAID, answers),
+        "half": Work(apart[: CONVERSATIONS // 2]),
         "apart": Work(apart),
         "sql": Work(opened),
     }
@@ -223,41 +228,53 @@ def run(number: int, kind: str, work: Work, contenders: Mapping[str, Callable[[W
     return rows
 
 
-def ratio(rows: Sequence[Mapping[str, Any]], kind: str, peer: str) -> float:
-    """Return the median over runs of our rate divided by a peer's in the same run."""
-    rates = {(row["run"], row["name"]): row["tokens_per_s"] for row in rows if row["conversations"] == kind}
-    numbers = {number for number, _ in rates}
-    return round(statistics.median(rates[n, "in process"] / rates[n, peer] for n in numbers), 3)
+def ratio(rows: Sequence[Mapping[str, Any]], kind: str, peer: str, rate: str) -> float | None:
+    """Return the median of our rate divided by a peer's, over runs that have both; `None` if there are none."""
+    rates = {(row["run"], row["name"]): row[rate] for row in rows if row["conversations"] == kind and rate in row}
+    numbers = [number for number, name in rates if name == peer and (number, "in process") in rates]
+    return round(statistics.median(rates[n, "in process"] / rates[n, peer] for n in numbers), 3) if numbers else None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer-python", required=True, help="a Python that has vLLM for CPUs")
+    parser.add_argument("--peer-python", help="a Python that has vLLM for CPUs; needed unless --more is given")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", nargs="+", metavar="CONVERSATIONS", help="by default all")
+    parser.add_argument("--more", action="store_true", help="add to the runs in the result file")
     options = parser.parse_args()
+    if not (options.peer_python or options.more):
+        parser.error("give --peer-python, or add to earlier runs with --more")
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     model, tokenizer = load_checkpoint(options.model, torch.bfloat16)
     codec = ChatCodec(tokenizer)
     policy = TransformersPolicy(model.eval(), codec, end_ids=[], context=CONTEXT, slots=CONVERSATIONS)
-    peer = Peer(options.peer_python, checkpoint_of(options.model))
-    contenders = {
-        "vLLM": peer.play,
+    contenders: dict[str, Callable[[Work], Taken]] = {
         "in process": lambda work: ours(policy, work),
         "transformers": lambda work: theirs(model, work),
     }
-    works, rows = workloads(policy), needs()
-    for number in range(options.runs):
-        for kind, work in works.items():
-            rows += run(number, kind, work, contenders)
-            save(rows, peer.version)  # each time, so that a run that is cut off takes nothing with it
-    peer.close()
+    earlier = earlier_runs() if options.more else {"rows": [], "versions": {}}
+    vllm = earlier["versions"].get("vllm", "")
+    if options.peer_python:
+        peer = Peer(options.peer_python, checkpoint_of(options.model))
+        atexit.register(peer.close)
+        vllm, contenders = peer.version, {"vLLM": peer.play, **contenders}
+    works, rows = workloads(policy), [*needs(), *(row for row in earlier["rows"] if "run" in row)]
+    first = 1 + max((row["run"] for row in rows if "run" in row), default=-1)
+    for number in range(first, first + options.runs):
+        for kind in options.only or works:
+            rows += run(number, kind, works[kind], contenders)
+            save(rows, vllm)  # each time, so that a run that is cut off takes nothing with it
+
+
+def earlier_runs() -> Any:
+    return json.loads((RESULTS / "inprocess_sampler_vs_vllm.json").read_text(encoding="utf-8"))
 
 
 def save(rows: Sequence[Mapping[str, Any]], vllm: str) -> None:
     played = [row for row in rows if "run" in row]
-    kinds = {row["conversations"] for row in played}
-    claims = [Claim(name, ratio(played, kind, peer), ">=", goal) for name, kind, peer, goal in CLAIMS if kind in kinds]
+    ratios = [(name, ratio(played, kind, peer, rate), goal) for name, kind, peer, rate, goal in CLAIMS]
+    claims = [Claim(name, value, ">=", goal) for name, value, goal in ratios if value is not None]
     versions = {"vllm": vllm}
     write("inprocess_sampler_vs_vllm", rows, claims, packages=("torch", "transformers"), more_versions=versions)
 
