@@ -261,7 +261,7 @@ class TransformersPolicy:
         if self._merged is None:
             self._merged = Merged(self._model)
         was_training = self._model.training
-        if was_training:  # visits every module, which takes a tenth of a pass over one conversation
+        if was_training:  # visits every module, which takes milliseconds
             self._model.eval()
         try:
             with self._merged.swapped(), torch.inference_mode():
