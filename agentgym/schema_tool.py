@@ -1,6 +1,7 @@
 """Tools described by JSON schemas, as in MCP servers, OpenAPI documents and function-calling data sets.
 
-Arguments are validated by `jsonschema` and passed on unchanged; nothing is coerced or filled in.
+Arguments are validated by `jsonschema` and passed on unchanged; nothing is coerced or filled in. Schemas of older
+drafts are read too (`schema_drafts`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from referencing.exceptions import Unresolvable
 
 from agentgym.errors import ToolError, UsageError
 from agentgym.mistakes import Mistake
+from agentgym.schema_drafts import modern
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, ToolOptions
 
 Handler = Callable[[dict[str, Any]], Any]
@@ -114,7 +116,7 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         raise UsageError(f"the schema of tool {name!r} needs a 'description': the model reads it")
     found = next((function[key] for key in _SCHEMA_KEYS if function.get(key) is not None), {})
     try:
-        parameters = json.loads(json.dumps(found))
+        parameters = modern(json.loads(json.dumps(found)))
         Draft202012Validator.check_schema(parameters)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"the parameters of tool {name!r} are not JSON: {error}") from error

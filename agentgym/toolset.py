@@ -221,7 +221,8 @@ class Toolset:
         if found is None:
             close = get_close_matches(str(name)[:100], self._tools, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            problem = f"There is no tool {str(name)[:100]!r}.{hint} Tools: {', '.join(self._tools)}."
+            known = f"Tools: {', '.join(self._tools)}." if self._tools else "There are none; write text."
+            problem = f"There is no tool {str(name)[:100]!r}.{hint} {known}"
             raise ToolError(problem, mistake=Mistake.UNKNOWN_TOOL)
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from io import BytesIO
 
@@ -267,6 +268,22 @@ def test_page_time_passes_without_waiting(world):
         assert session.view().find("paragraph").value == "0"
         session.wait(40)
         assert session.view().find("paragraph").value == "30"
+
+
+@pytest.mark.parametrize("act", ["scroll", "hover", "drag"])
+def test_a_policy_may_think_longer_than_page_time_passes(world, act):
+    html = "<style>button:hover { background: red }</style><button>B</button><div style='height:4000px'>long</div>"
+    with open_page(world, html, tick=0.01, deadline=5.0) as session:
+        button = ref(session, "button")
+        before = session.screenshot()
+        time.sleep(0.5)
+        do = {
+            "scroll": lambda: session.scroll("down"),
+            "hover": lambda: session.hover(button),
+            "drag": lambda: session.drag(300, 5, 20, 20),
+        }[act]
+        do()
+        assert session.screenshot() != before
 
 
 def test_waiting_for_text(world):

@@ -222,6 +222,16 @@ def test_what_no_repetition_helps_stops_the_run_in_one_line(said: Said, told: st
     assert len(fake.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("pictures", "told"),
+    [(True, "At most 0 image\\(s\\) may be provided; set --endpoint pictures=false"), (False, "change the setting")],
+)
+def test_a_server_that_refuses_pictures_is_told_from_other_refusals(pictures: bool, told: str):
+    said = Said({"error": {"message": "At most 0 image(s) may be provided."}}, 400)
+    with Fake(lambda request, number: said).serving() as url, pytest.raises(UsageError, match=told):
+        play(policy_at(url, pictures=pictures))
+
+
 def test_the_key_comes_from_the_environment_and_is_named_nowhere(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MY_KEY", "s3cret")
     fake = Fake(lambda request, number: guessing(request))

@@ -342,7 +342,7 @@ class Engine(Authoring):
         if "format" in self._zeros:
             self._channels["format"] = 1.0
 
-    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call an author's function. The result may still need to be awaited."""
         try:
             return function(*args, **kwargs)

@@ -100,7 +100,7 @@ def openenv_app(env: str, *, sessions: int = SESSIONS, **arguments: Any) -> Fast
     )
 
 
-def call(name: str, text: str = "", **arguments: Any) -> CallToolAction:
+def call(name: str, text: str = "", /, **arguments: Any) -> CallToolAction:
     """Return the action that calls a tool.
 
     Args:

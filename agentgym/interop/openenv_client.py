@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import urllib.request
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
@@ -12,7 +13,7 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.seeds import seed_caveats, seed_tasks
+from agentgym.interop.seeds import chance_caveats, seed_caveats, seed_tasks
 from agentgym.interop.wrapped import Wrapped, package
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.schema_tool import SchemaTool
@@ -20,8 +21,10 @@ from agentgym.task import Task
 from agentgym.toolset import Toolset
 
 _client = package("openenv.core.generic_client", "openenv")
+_log = logging.getLogger(__name__)
 _UNLIMITED = float("inf")
 _ASK_S = 30.0
+_STEP = "step"
 _INVALID = "code: VALIDATION_ERROR"
 _OWN = frozenset({"done", "reward", "metadata"})
 
@@ -62,6 +65,7 @@ class OpenEnvEnv(Wrapped):
     ):
         self._url, self._solved_at, self._answer_s = url.rstrip("/"), solved_at, answer_s
         self._session: Any = None
+        self._connection: Any = None
         schema = {"name": "act", "description": "Take one action.", "parameters": self._action_schema()}
         self.tools = Toolset([SchemaTool(schema, self._act)])
         prompt = prompt or "Reach the goal of the environment."
@@ -85,7 +89,7 @@ class OpenEnvEnv(Wrapped):
         return f"{task.prompt}\n\n{_text(result.observation)}"
 
     def _act(self, arguments: dict[str, Any]) -> str:
-        result = self._asked(lambda session: session.step(arguments), "step")
+        result = self._asked(lambda session: session.step(arguments), _STEP)
         reward = float(result.reward or 0.0)
         self._total += reward
         self.reward("reward", reward)
@@ -101,18 +105,25 @@ class OpenEnvEnv(Wrapped):
             if self._session is None:
                 self._session = _client.GenericEnvClient(self._url, message_timeout_s=self._answer_s).sync()
                 self._session.connect()
-            return ask(self._session)
+            result = ask(self._session)
+            if what == _STEP and _connection_of(self._session) is not self._connection:
+                raise ConnectionError("the connection broke, and the client played the step in a new session")
+            self._connection = _connection_of(self._session)
+            return result
         except Exception as error:
-            if _INVALID in str(error):
+            if what == _STEP and _INVALID in str(error):
                 raise ToolError("The server refuses this action: it is not of the form that it declares.") from error
             self.release()  # the next episode begins in a new session
             raise InfrastructureError(f"{self._url}: {what}: {describe(error)}") from error
 
     def release(self) -> None:
-        """End the session."""
+        """End the session. A server that is gone has ended it already."""
         session, self._session = self._session, None
         if session is not None:
-            session.close()
+            try:
+                session.close()
+            except Exception as error:
+                _log.debug("%s: close: %s", self._url, describe(error))
 
     def caveats(self) -> tuple[Caveat, ...]:
         """Try whether the server honours seeds: two resets with one seed must begin alike, and play alike."""
@@ -121,10 +132,17 @@ class OpenEnvEnv(Wrapped):
             ignored="the server ignores seeds: two resets with one seed begin differently",
             alike="all seeds begin alike: either what differs is hidden, or seeds are ignored",
         )
+        if not any(caveat.check for caveat in found):
+            found += chance_caveats(self)
         return (*found, Caveat("solution-solves", "an OpenEnv server has no solutions"))
 
     def _opening(self, seed: int) -> str:
         return _text(self._asked(lambda session: session.reset(seed=seed), "reset").observation)
+
+
+def _connection_of(session: Any) -> Any:
+    """Return the connection that a session has now: for any request, the client may open another one by itself."""
+    return getattr(getattr(session, "_async", session), "_ws", None)
 
 
 def _text(observation: Mapping[str, Any]) -> str:

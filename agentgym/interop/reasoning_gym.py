@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Unpack
 
@@ -14,6 +14,7 @@ from agentgym.engine.steps import Solution
 from agentgym.errors import BrokenTask, NoSolution, TaskError
 from agentgym.foreign.errors import as_usage_error, describe
 from agentgym.interop.caveats import Caveat
+from agentgym.interop.evaluated import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
 from agentgym.interop.randomness import Randomness
 from agentgym.interop.wrapped import Wrapped, package
 from agentgym.messages import ToolCall
@@ -33,6 +34,25 @@ _APART = 2**20
 _KEPT = 6
 """Data sets kept: some take seconds to make, and megabytes."""
 
+_MOST_CALLS = 2_000_000
+"""Calls of functions that scoring an answer may take, some seconds; right answers take some 30,000 at most."""
+_HARMLESS: Mapping[str, Callable[[str], bool]] = {
+    **dict.fromkeys(("binary_matrix", "n_queens", "spiral_matrix", "string_insertion"), is_harmless_value),
+    **dict.fromkeys(
+        (
+            "countdown",
+            "intermediate_integration",
+            "polynomial_multiplication",
+            "puzzle24",
+            "simple_integration",
+        ),
+        is_harmless_formula,
+    ),
+}
+"""Which answers may be scored by the generators whose scorers evaluate them as Python."""
+_BY_TEXT = frozenset({"game_of_life_halting"})
+"""Generators whose scorers take any text for the right one; here it must be the right one."""
+
 _ASKS = {"tool": "Call `answer` with your final answer alone.", "text": "Write your final answer alone, nothing else."}
 
 
@@ -51,10 +71,16 @@ class Generator:
         with self._randomness.swapped_in():
             return self._dataset(seed)[index]
 
+    def may_score(self, answer: str) -> bool:
+        """Whether the scorer can be trusted with an answer: some run it as Python, one takes NaN for what is right."""
+        if self.name == "complex_arithmetic":
+            return "nan" not in answer.lower()
+        return _HARMLESS.get(self.name, lambda _: True)(answer)
+
     def score(self, answer: str, seed: int, index: int) -> float:
         """Return the generator's own score of an answer to an item."""
         item = self.item(seed, index)
-        with self._randomness.swapped_in():
+        with self._randomness.swapped_in(), bounded_work(_MOST_CALLS):
             return float(self._dataset(seed).score_answer(answer, entry=item))
 
     def _dataset(self, seed: int) -> Any:
@@ -137,15 +163,25 @@ class ReasoningGymEnv(Wrapped):
 
     def _answered(self, answer: str) -> str:
         score = self._score(answer)
-        self.reward("score", score)
-        self.reward(OUTCOME, float(score >= SOLVED_AT))
+        self.reward("score", min(score, SOLVED_AT))
+        # Shares of a wrong answer may add up to a little more than 1.
+        self.reward(OUTCOME, float(score == SOLVED_AT))
         self.finish(Reason.ANSWERED)
         return "Answered."
 
     def _score(self, answer: str) -> float:
         where = self.task.data["seed"], self.task.data["index"]
+        gold = self.task.gold["answer"]
+        if self._source.name in _BY_TEXT:
+            return float(answer.strip().casefold() == gold.casefold())
+        if answer != gold and not self._source.may_score(answer):
+            self._problem = "the scorer cannot be trusted with such an answer: it must be a value or a short formula"
+            return 0.0
         try:
             return self._source.score(answer, *where)
+        except TooMuchWork:
+            self._problem = f"the scorer did not come to an end in {_MOST_CALLS:,} calls"
+            return 0.0
         except Exception as error:
             # A scorer that reads its own gold was given what cannot be read: the model's doing.
             self._problem = f"the scorer could not read the answer: {describe(error)}"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
+from agentgym.env import Env
+from agentgym.errors import InfrastructureError
+from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
 from agentgym.task import TEST, TRAIN, VALIDATION, GeneratedTasks, Task
 
 FIRST_SEED = {TRAIN: 0, VALIDATION: 2**30, TEST: 2**31}
 """The first seed of each split. All are far apart, and far below 2**32, where NumPy's seeds end."""
+_TURNS = 8
+"""Turns that are tried to find out whether chance follows from the seed."""
 _TRIED = 4
 """Seeds that are tried to find out what they decide."""
 
@@ -41,3 +48,31 @@ def seed_caveats(opening: Callable[[int], str], *, ignored: str, alike: str) -> 
     if list(map(opening, seeds)) != openings:
         return [Caveat("seed-honoured", ignored)]
     return [Caveat(None, alike)] if len({*openings}) == 1 else []
+
+
+def chance_caveats(env: Env) -> list[Caveat]:
+    """Play the same random calls twice in fresh copies of an environment, and say so if they are answered otherwise.
+
+    Args:
+        env: An environment with `seed_tasks`.
+    """
+    if any(_played(env, index) != _played(env, index) for index in range(_TRIED)):
+        return [Caveat("deterministic", "what happens after the beginning does not follow from the seed")]
+    return []
+
+
+def _played(env: Env, index: int) -> list[object]:
+    """Return what is shown and paid in the first turns of an episode with random calls."""
+    with closing(copy.copy(env)) as fresh:
+        shown: list[object] = []
+        try:
+            shown.append(fresh.reset(seed=0, options={"split": TRAIN, "index": index})[0])
+            fresh.action_space.seed(index)
+            for _ in range(_TURNS):
+                result = fresh.step(fresh.action_space.sample())
+                shown.append((result.observation, result.reward))
+                if result.terminated or result.truncated:
+                    break
+        except InfrastructureError as error:
+            shown.append(describe(error))
+        return shown

@@ -42,6 +42,11 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
+_HEADINGS = {"Args": "Arguments", "Returns": "Result", "Raises": "Errors"}
+_HEADING = re.compile(r"^([ \t]*)(Args|Returns|Raises):", re.MULTILINE)
+"""What TRL would take for a section of ours; servers of MCP often describe a tool by a whole docstring."""
+
+
 @dataclass
 class _Plan:
     """What all instances of a class share."""
@@ -161,7 +166,7 @@ def environment_class(
         arguments: The environment's arguments.
 
     Raises:
-        UsageError: TRL cannot offer one of the tools, because of its name.
+        UsageError: TRL cannot offer one of the tools, because of its name, or there are none.
     """
     plan = _Plan(env, arguments, attempts, stop_after, pictures)
     made = plan.make()
@@ -169,6 +174,10 @@ def environment_class(
         tools = {tool.name: _method(tool) for tool in made.tools}
     finally:
         made.close()
+    if not tools:
+        raise UsageError(
+            f"{env} has no tools, and TRL passes on calls of tools alone: nothing that a model says arrives"
+        )
     name = re.sub(r"\W", "_", env.rpartition(":")[2].rpartition("/")[2])
     return _Generated(name, (Environment,), {"plan": plan, "__doc__": f"{env} for TRL.", **tools})
 
@@ -235,7 +244,9 @@ def _method(tool: Tool) -> Callable[..., Any]:
         return self._called(name, arguments)
 
     properties = tool.parameters.get("properties", {})
-    annotations = {argument: _annotation(schema) for argument, schema in properties.items()}
+    named = {f"#/{word}/{name}": schema for word in ("$defs", "definitions")
+             for name, schema in tool.parameters.get(word, {}).items()}  # fmt: skip
+    annotations = {argument: _annotation(schema, named) for argument, schema in properties.items()}
     call.__name__ = call.__qualname__ = name
     call.__doc__ = _docstring(tool.description, properties)
     call.__annotations__ = annotations
@@ -246,37 +257,47 @@ def _method(tool: Tool) -> Callable[..., Any]:
 def _signature(tool: Tool, annotations: Mapping[str, Any]) -> inspect.Signature:
     required = set(tool.parameters.get("required", ()))
     properties = tool.parameters.get("properties", {})
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
-    for name, annotation in annotations.items():
-        default = inspect.Parameter.empty if name in required else properties[name].get("default")
-        try:
-            parameters.append(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    kinds = inspect.Parameter
+    try:
+        parameters = [
+            kinds(
+                name,
+                kinds.KEYWORD_ONLY,
+                default=kinds.empty if name in required else properties[name].get("default"),
+                annotation=annotation,
             )
-        except ValueError as error:
-            raise UsageError(f"TRL cannot offer the tool {tool.name!r}: {error}") from None
-    return inspect.Signature(parameters)
+            for name, annotation in annotations.items()
+        ]
+        return inspect.Signature([kinds("self", kinds.POSITIONAL_ONLY), *parameters])
+    except ValueError as error:
+        raise UsageError(f"TRL cannot offer the tool {tool.name!r}: {error}") from None
 
 
 def _docstring(description: str, properties: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a docstring in Google's form; each argument stays on one line."""
-    lines = [description]
+    lines = [_HEADING.sub(lambda found: f"{found[1]}{_HEADINGS[found[2]]}:", description)]
     if properties:
-        described = {name: " ".join(schema.get("description", name).split()) for name, schema in properties.items()}
+        described = {
+            name: " ".join(str(schema.get("description") or name).split()) for name, schema in properties.items()
+        }
         lines += ["", "Args:", *(f"    {name}: {text}" for name, text in described.items())]
     return "\n".join(lines)
 
 
-def _annotation(schema: Mapping[str, Any]) -> Any:
-    """Return the type whose schema is nearest to `schema`."""
-    if "enum" in schema:
-        return Literal[tuple(schema["enum"])]
+def _annotation(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    """Return the type whose schema is nearest to `schema`, which may refer to those that are `named`."""
+    if "$ref" in schema:
+        # A schema may contain itself, so what is referred to may refer to nothing further.
+        found = named.get(schema["$ref"], {})
+        return dict if found.get("type") == "object" else _annotation(found, {})
+    if (listed := schema.get("enum")) and all(isinstance(one, str | int | float | None) for one in listed):
+        return Literal[tuple(listed)]
     kind = schema.get("type")
     options = schema.get("anyOf") or ([{**schema, "type": one} for one in kind] if isinstance(kind, list) else None)
     if options:
-        return reduce(or_, map(_annotation, options))
+        return reduce(or_, (_annotation(one, named) for one in options))
     if kind == "array" and "items" in schema:
-        return list[_annotation(schema["items"])]
+        return list[_annotation(schema["items"], named)]
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
-        return dict[str, _annotation(schema["additionalProperties"])]
+        return dict[str, _annotation(schema["additionalProperties"], named)]
     return _TYPES.get(str(kind), Any)

@@ -17,7 +17,7 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.errors import as_usage_error, describe, place_of
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.wrapped import Wrapped, package
+from agentgym.interop.wrapped import Wrapped, package, unpacked
 from agentgym.loading import load_named
 from agentgym.messages import Message
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -65,7 +65,8 @@ class VerifiersEnv(Wrapped):
         **kwargs: Unpack[EnvArguments],
     ):
         make = load_named(env, "a function that returns a verifiers environment") if isinstance(env, str) else env
-        self.name = make.__module__ if make.__name__ == "load_environment" else make.__name__
+        maker = unpacked(make)
+        self.name = maker.__module__ if maker.__name__ == "load_environment" else maker.__name__
         with as_usage_error(f"the verifiers environment {self.name!r} cannot be made"):
             self._inner, rows = _made(make, settings or {})
         self._solved_at = self._inner.pass_threshold if solved_at is None else solved_at
@@ -137,7 +138,10 @@ class VerifiersEnv(Wrapped):
     def _over(self, shown: str) -> str:
         if self._state.get("error") is not None:
             raise self._state["error"]
-        self.finish("cut_off" if self._state.get("stop_condition") in _CUT_OFF else "over")
+        # Each rollout of an environment of one turn reaches that limit, and is whole.
+        is_whole = isinstance(self._inner, _legacy.SingleTurnEnv)
+        is_cut_off = self._state.get("stop_condition") in _CUT_OFF and not is_whole
+        self.finish("cut_off" if is_cut_off else "over")
         return shown or "."
 
     async def grade(self) -> dict[str, float]:
@@ -186,6 +190,8 @@ def _made(make: Callable[..., Any], settings: Mapping[str, Any]) -> tuple[Any, d
         env = make(**settings)
         if not isinstance(env, _legacy.MultiTurnEnv):
             raise UsageError(f"a {type(env).__name__} is no MultiTurnEnv of verifiers.legacy, played turn by turn")
+        if env.rubric.has_group_rewards or not all(one.funcs for one in _rubrics(env.rubric)):
+            raise UsageError("a rubric of it scores groups of rollouts, or nothing; here each rollout is scored alone")
         rows = {TRAIN: env.get_dataset().to_list()}
         if (held_out := env.build_eval_dataset()) is not None:
             rows[TEST] = held_out.to_list()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +19,13 @@ def package(name: str, extra: str) -> Any:
     """Return a module of another package. Raises `MissingExtra` with the install command if that is not installed."""
     require(name.partition(".")[0], extra)
     return import_module(name)
+
+
+def unpacked(make: Callable[..., Any]) -> Any:
+    """Return the function or class in a `functools.partial`, or of an object that is called."""
+    while isinstance(make, partial):
+        make = make.func
+    return make if hasattr(make, "__name__") else type(make)
 
 
 class Wrapped(Env):

@@ -29,6 +29,7 @@ class Hidden(Environment):
     def __init__(self) -> None:
         super().__init__()
         self._state = State()
+        self.first, self.number = 0, 20
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Told:
         dice = random.Random(seed if self.honours_seeds else None)

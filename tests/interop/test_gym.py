@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -230,3 +231,103 @@ def test_an_unknown_environment_is_the_callers_mistake_in_one_line():
 def test_a_pickled_copy_plays_the_same():
     env = GymEnv(Dice)
     assert played(pickle.loads(pickle.dumps(env))) == played(env)
+
+
+class Odd(gymnasium.Env[Any, Any]):
+    """Return what a test wants."""
+
+    observation_space = spaces.Discrete(9)
+
+    def __init__(self, begins: Any = (0, {}), goes_on: Any = (1, 1.0, True, False, {}), action_space: Any = None):
+        self.begins, self.goes_on = begins, goes_on
+        self.action_space = action_space or spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.begins
+
+    def step(self, action: Any) -> Any:
+        self.taken = action
+        return self.goes_on
+
+    def close(self) -> None:
+        raise OSError("the window is gone")
+
+
+class HiddenChance(Odd):
+    """Begin alike, and go on by chance that no seed decides."""
+
+    def step(self, action: Any) -> Any:
+        return random.SystemRandom().randrange(10**6), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)], ids=repr)
+def test_a_reset_of_another_form_is_no_observation(begins: Any):
+    with pytest.raises(InfrastructureError, match="must return an observation and a dict"):
+        GymEnv(partial(Odd, begins)).reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        (1, 1.0, True, {}),
+        (1, 1.0, True, False, None),
+        (1, 1.0, "False", False, {}),
+        (1, 1.0, None, None, {}),
+        (1, None, True, False, {}),
+        (1, float("nan"), True, False, {}),
+        (1, 1.0, np.array([True, False]), False, {}),
+    ],
+    ids=repr,
+)
+def test_a_step_of_another_form_is_no_reward(goes_on: Any):
+    env = GymEnv(partial(Odd, goes_on=goes_on))
+    env.reset(seed=0)
+    with pytest.raises(InfrastructureError):
+        env.step(act(0))
+
+
+@pytest.mark.parametrize(
+    ("space", "given"),
+    [
+        (spaces.Box(-np.inf, np.inf, (), np.float32), 1e300),
+        (spaces.Box(-np.inf, np.inf, (), np.float64), 10**400),
+        (spaces.Box(-np.inf, np.inf, (2,), np.float32), [0, -(10**60)]),
+        (spaces.Box(-(2**63), 2**63 - 1, (), np.int64), 2**63),
+        (spaces.Box(0, 255, (), np.uint8), -1),
+        (spaces.Text(3, charset="ab"), "abc"),
+    ],
+    ids=str,
+)
+def test_what_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], given: Any):
+    env = GymEnv(partial(Odd, action_space=space), dialect="native")
+    env.reset(seed=0)
+    assert text_of(env.step(act(given)).observation[-1]).startswith("Error: ")
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_the_bounds_of_whole_numbers_are_exact(dtype: Any):
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    form = form_of(spaces.Box(least, most, (), dtype), "action")
+    assert (form.schema["minimum"], form.schema["maximum"]) == (least, most)
+    assert form.read(most) == most
+
+
+def test_the_characters_of_a_text_are_told():
+    assert "of these: ab" in form_of(spaces.Text(3, charset="ab"), "action").schema["description"]
+
+
+def test_a_large_opening_is_cut_as_results_are():
+    env = GymEnv(partial(Odd, (np.zeros((84, 84, 4)), {})))
+    assert len(text_of(env.reset(seed=0)[0][-1])) < 10_000
+
+
+def test_an_environment_that_raises_when_it_is_closed_keeps_its_results():
+    env = GymEnv(Odd, dialect="native")
+    env.reset(seed=0)
+    assert env.step(act(0)).info["is_success"]
+    env.close()
+    assert env.caveats()
+
+
+def test_chance_that_no_seed_decides_is_named():
+    assert [caveat.check for caveat in GymEnv(HiddenChance).caveats()] == [None, "deterministic", "solution-solves"]

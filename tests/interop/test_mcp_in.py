@@ -179,6 +179,8 @@ def test_other_contents_are_told_in_words():
     assert as_result(types.CallToolResult(content=[], structuredContent={"a": 1})) == '{"a": 1}'
     dot = types.ImageContent(type="image", data=base64.b64encode(PNG).decode(), mimeType="image/png")
     assert as_result(types.CallToolResult(content=[dot])) == Pictured("", (PNG,))
+    none = types.ImageContent(type="image", data=base64.b64encode(b"GIF89a").decode(), mimeType="image/png")
+    assert as_result(types.CallToolResult(content=[none])) == "(image/png: cannot be shown)"
 
 
 @pytest.mark.parametrize("wrong", [{}, {"command": ["a"], "url": "http://b"}, {"command": "a b"}])
@@ -203,3 +205,15 @@ def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.M
                 exec(compile(block.text, "mcp.md", "exec"), names)
             told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
             assert [line for line in told if line not in printed.getvalue().splitlines()] == []
+
+
+def test_a_grader_passes_arguments_of_any_name_to_a_server():
+    class Recorder(McpConnection):
+        def call(self, name: str, arguments: Any) -> str:
+            return f"{name}: {dict(arguments)}"
+
+    env = NotesEnv()
+    env._connections.append(Recorder())
+    assert (
+        env.call_server("find", 0, name="a", server="b", self="c") == "find: {'name': 'a', 'server': 'b', 'self': 'c'}"
+    )

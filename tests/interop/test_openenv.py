@@ -230,3 +230,11 @@ def test_the_example_of_the_page_runs():
     exec(compile(app.text, "openenv.md", "exec"), names)
     with running(names["app"]) as url:
         exec(compile(client.text.replace("http://localhost:8000", url), "openenv.md", "exec"), {})
+
+
+def test_tools_may_have_arguments_of_any_name():
+    from agentgym.interop.openenv import call
+
+    action = call("note", "I write it down.", name="a", text="b", self="c")
+    assert action.arguments == {"name": "a", "text": "b", "self": "c"}
+    assert (action.tool_name, action.metadata) == ("note", {"text": "I write it down."})

@@ -84,3 +84,32 @@ def test_what_fails_the_checks_is_named_beforehand(url: str):
     env = OpenEnvEnv(url)
     assert failed_checks(TARGET, {"url": url}) == named_checks(env) == {"solution-solves"}
     env.close()
+
+
+def test_a_step_is_never_played_in_another_session_than_its_episode(url: str):
+    env = OpenEnvEnv(url)
+    env.reset(seed=0)
+    env._session.disconnect()  # as when a server is started again, or a proxy closes what is idle
+    with pytest.raises(InfrastructureError, match="in a new session"):
+        env.step(guess(3))
+    env.reset(seed=0)
+    assert env.step(guess(3)).observation
+    env.close()
+
+
+class Refusing:
+    """A session that refuses whatever is asked."""
+
+    def reset(self, **_: Any) -> Any:
+        raise RuntimeError("Server error: refused (code: VALIDATION_ERROR)")
+
+    def close(self) -> None:
+        raise OSError("there is no line")
+
+
+def test_a_reset_that_the_server_refuses_is_no_mistake_of_the_models(url: str):
+    env = OpenEnvEnv(url)
+    env._session = Refusing()
+    with pytest.raises(InfrastructureError, match="VALIDATION_ERROR"):
+        env.reset(seed=0)
+    env.close()

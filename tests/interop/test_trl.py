@@ -21,11 +21,12 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.interop.trl import BROKEN, Outage, environment_class, episode_of, rows, unless_failed
+from agentgym.interop.trl import BROKEN, Outage, _method, environment_class, episode_of, rows, unless_failed
 from agentgym.messages import Pictured, ToolCall, text_of
 from agentgym.registry import load_class, make
+from agentgym.schema_tool import SchemaTool
 from agentgym.task import Task, TaskList
-from agentgym.toolset import tool
+from agentgym.toolset import Toolset, tool
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
@@ -345,6 +346,51 @@ class OddlyNamedEnv(ShakyEnv):
 def test_tools_that_trl_would_take_for_something_else_are_refused():
     with pytest.raises(UsageError, match="'get_reward'"):
         environment_class("tests.interop.test_trl:OddlyNamedEnv")
+
+
+def test_an_environment_without_tools_is_refused_for_nothing_that_a_model_says_would_reach_it():
+    with pytest.raises(UsageError, match="has no tools"):
+        environment_class("tests.interop.test_trl:WordsEnv")
+
+
+class WordsEnv(Env):
+    """Answers text."""
+
+    tools = Toolset(())
+
+    @classmethod
+    def default_tasks(cls) -> TaskList:
+        return TaskList([Task("words/0", "train", "Say a word.")])
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [
+        ({"$ref": "#/$defs/point"}, {"type": "object"}),
+        ({"type": "array", "items": {"$ref": "#/$defs/side"}}, {"type": "array", "items": {"type": "string"}}),
+        ({"enum": [[1], {"b": 2}]}, {}),
+        ({"enum": []}, {}),
+        (True, {}),
+    ],
+    ids=str,
+)
+def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str, Any]):
+    named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
+    parameters = {"type": "object", "properties": {"a": part}, "$defs": named}
+    whole = "Do it.\n\nArgs:\n    a: How.\n    b: Nothing.\n\nReturns:\n    What was done."
+    made = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
+    transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
+    function = transformers.utils.get_json_schema(_method(made))["function"]
+    assert function["parameters"]["properties"] == {"a": {**kind, "description": "a"}}
+    assert function["description"].startswith("Do it.")
+    assert "What was done." in function["description"]
+
+
+def test_an_argument_called_self_is_refused_by_the_name_of_its_tool():
+    parameters = {"properties": {"self": {"type": "string"}}}
+    with pytest.raises(UsageError, match="'act'"):
+        _method(SchemaTool({"name": "act", "description": "Act.", "parameters": parameters}, str))
 
 
 class Driver:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
+from typing import Any
 
 import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-imported("verifiers.legacy")
+vf = imported("verifiers.legacy")
 
-from agentgym.errors import InfrastructureError  # noqa: E402
+from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
-from tests.interop.calculator import load_environment  # noqa: E402
+from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
 
 TARGET = "agentgym.interop.verifiers_env:VerifiersEnv"
 
@@ -50,6 +52,31 @@ def test_the_limit_of_the_environment_truncates():
     env.reset(seed=0)
     *_, last = (env.step(assistant("", [ToolCall("add", {"a": 1, "b": 1})])) for _ in range(5))
     assert (last.truncated, last.info["ending"]) == (True, "cut_off")
+
+
+def of_one_turn(*functions: Any) -> Any:
+    return lambda: vf.SingleTurnEnv(dataset=rows(0, 3), rubric=vf.Rubric(funcs=[*functions]))
+
+
+def test_an_environment_of_one_turn_ends_without_being_cut_off():
+    env = VerifiersEnv(of_one_turn(exact))
+    for said, ending in (("7", "solved"), ("8", "over")):
+        env.reset(seed=0, options={"split": "train", "index": 2})
+        last = env.step(said)
+        assert (last.terminated, last.truncated, last.info["ending"]) == (True, False, ending)
+
+
+def test_a_rubric_for_groups_or_without_functions_is_refused_before_anything_is_played():
+    def ranked(completions) -> list[float]:
+        return [0.0 for _ in completions]
+
+    for functions in ([exact, ranked], [ranked], []):
+        with pytest.raises(UsageError, match="groups of rollouts, or nothing"):
+            VerifiersEnv(of_one_turn(*functions))
+
+
+def test_an_environment_may_be_made_by_anything_that_can_be_called():
+    assert VerifiersEnv(partial(load_environment, held_out=False)).name == "tests.interop.calculator"
 
 
 def test_rows_for_evaluation_are_a_split_and_are_never_those_for_training():

@@ -1,7 +1,7 @@
 """Screenshots of a real page reach a real engine, and nothing is lost between the browser and the recorded tokens.
 
 A model scores its own recorded turns on the recorded pictures with transformers: that agrees with what vLLM recorded
-only if every picture, and no other, was in its place.
+only if every picture, and no other, was in its place. A server is asked the same of what it is sent.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ import torch
 import transformers
 from PIL import Image
 
-from agentgym.messages import shown_pictures
+from agentgym.engine.actions import text_in
+from agentgym.errors import UsageError
+from agentgym.messages import Message, as_template_content, assistant, shown_pictures, text_of, without_pictures
 from agentgym.policy import Policy
 from agentgym.policy_loader import load_policy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trajectory import Trajectory
 from tests.browsers import need_browser
 from tests.seeing_models import save_seeing_model
 from tests.trainers.gazing_env import SETTINGS, GazingEnv
+from tests.vllm_servers import served
 
 pytestmark = [
     pytest.mark.vllm,
@@ -45,6 +49,8 @@ need_browser()
 FACTORY = EnvFactory("tests.trainers.gazing_env:GazingEnv", SETTINGS)
 TURNS = SETTINGS["max_turns"]
 SAID_TOKENS = 6
+HALF_A_LETTER = "\N{REPLACEMENT CHARACTER}"
+UNSEEN = "(A picture was shown here, which you cannot see.)"
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +97,17 @@ class Eyes:
         found = torch.log_softmax(logits.float(), dim=-1).gather(1, read[0, 1:, None])[:, 0].tolist()
         return [score for score, (_, was) in zip(found, whole[1:], strict=True) if was]
 
+    def says(self, messages: list[Message], most: int) -> tuple[str, int]:
+        """Return the likeliest answer to messages, and how many tokens these take."""
+        shown = [{**one, "content": _blocks(as_template_content(one.get("content")))} for one in messages]
+        text = self.processor.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+        images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in shown_pictures(messages)]
+        read = self.processor(text=[text], images=[images], return_tensors="pt")
+        start = read["input_ids"].shape[1]
+        with torch.inference_mode():
+            said = self.model.generate(**read, max_new_tokens=most, do_sample=False)[0, start:]
+        return self.processor.tokenizer.decode(said, skip_special_tokens=True), start
+
     def _widened(self, id: int, sampled: bool, shown: list[int]) -> list[tuple[int, bool]]:
         return [(one, False) for one in shown] if id == self.place else [(id, sampled)]
 
@@ -100,6 +117,26 @@ def black() -> bytes:
     written = io.BytesIO()
     Image.new("RGB", SETTINGS["viewport"]).save(written, "PNG")
     return written.getvalue()
+
+
+def _blocks(content: Any) -> list[Any]:
+    """Return content in the form that the template of this model takes."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def save_reading_model(folder: Path) -> Any:
+    """Save a tiny model that sees nothing; return its tokenizer."""
+    tokenizer = tiny_tokenizer(["Scroll down to see more of the page."], 320)
+    shape = TinyShape(vocabulary=320, hidden=64, layers=2, heads=2, feed_forward=64, context=8_192)
+    tiny_model(tokenizer, shape, seed=0).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def behind(url: str, name: str, *settings: str) -> Policy:
+    """The policy of a model behind a server, which says what is likeliest."""
+    chosen: dict[str, Any] = {"endpoint": settings, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
+    return load_policy(f"openai:{name}@{url}/v1", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **chosen)
 
 
 def in_process(folder: Path) -> list[Trajectory]:
@@ -130,3 +167,41 @@ def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_brows
         dark = eyes.scores(ids, sampled, [black()] * TURNS)
         changes += [abs(one - other) for one, other in zip(dark, recorded, strict=True)]
     assert max(changes) > 2e-3
+
+
+def test_a_server_is_sent_the_screenshots_of_the_browser_and_answers_as_the_model_does(folder: Path, tmp_path: Path):
+    with served(folder, tmp_path / "log", "eyes") as url:
+        (found,) = play(behind(url, "eyes", "pictures=true"), 1)
+    assert found.error is None
+    assert len(found.turns) == TURNS
+    eyes, told, read = Eyes(folder), list(found.opening), 0
+    for turn in found.turns:
+        said, prompt = eyes.says(told, SAID_TOKENS)
+        assert turn.action is not None
+        # vLLM leaves out the beginning of a letter that is not complete.
+        assert text_in(turn.action) == said.rstrip(HALF_A_LETTER)
+        read += prompt
+        told += [assistant(text_in(turn.action)), *turn.observation]
+    assert found.usage["prompt_tokens"] == read
+
+
+def test_a_model_that_reads_only_is_told_of_pictures_in_a_line_and_a_server_that_refuses_them_stops_the_run(
+    tmp_path: Path,
+):
+    tokenizer = save_reading_model(tmp_path / "model")
+    with served(tmp_path / "model", tmp_path / "log", "reader") as url:
+        (found,) = play(behind(url, "reader"), 1)
+        with pytest.raises(
+            UsageError, match=r"HTTP 400.*set --endpoint pictures=false if the model cannot see"
+        ) as stop:
+            play(behind(url, "reader", "pictures=true"), 1)
+    assert "\n" not in str(stop.value)
+    assert found.error is None
+    assert len(found.turns) == TURNS
+    told, read = [without_pictures(message) for message in found.opening], 0
+    assert text_of(told[-1]).endswith(UNSEEN)
+    for turn in found.turns:
+        read += len(tokenizer.apply_chat_template(told, add_generation_prompt=True, return_dict=True)["input_ids"])
+        assert turn.action is not None
+        told += [assistant(text_in(turn.action)), *map(without_pictures, turn.observation)]
+    assert found.usage["prompt_tokens"] == read

@@ -28,6 +28,10 @@ ARGUMENTS = (
     "--font-render-hinting=none",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--no-pings",
+    # Chromium schedules frames by page time, which stands still between actions: where the policy or the machine is
+    # slow, real time overtakes it, and a frame that is to be drawn at a point in real time never is. With this flag,
+    # frames are drawn as soon as they are complete.
+    "--run-all-compositor-stages-before-draw",
 )
 
 

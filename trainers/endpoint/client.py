@@ -126,7 +126,7 @@ class Client:
 
     def _failure(self, response: Response, pace: Pace) -> Exception:
         if not may_pass(response):
-            error = refusal(response, self._url, self._settings.key)
+            error = refusal(response, self._url, self._settings.key, self._settings.pictures)
             return type(error)(self._secrets.hidden(str(error)))
         wait_s = retry_after_s(response.headers)
         problem = self._secrets.hidden(f"HTTP {response.status}: {reason_of(response)}")

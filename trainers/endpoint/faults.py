@@ -12,6 +12,7 @@ from agentgym.trainers.endpoint.connection import Response
 _MAY_PASS = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(r"context_length_exceeded|context (?:length|window)|too many (?:input )?tokens", re.IGNORECASE)
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
+_PICTURES = re.compile(r"image|multi-?modal", re.IGNORECASE)
 _MAX_CHARS = 300
 
 
@@ -26,13 +27,14 @@ def may_pass(response: Response) -> bool:
     return response.status in _MAY_PASS or response.status >= 500
 
 
-def refusal(response: Response, url: str, key: str) -> Exception:
+def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception:
     """Return the error for a response that no repetition will change.
 
     Args:
         response: The response.
         url: Where the request went.
         key: Name of the environment variable with the API key.
+        pictures: Whether pictures are sent.
     """
     reason = reason_of(response)
     if response.status in (400, 413, 422) and _TOO_LONG.search(reason):
@@ -43,6 +45,11 @@ def refusal(response: Response, url: str, key: str) -> Exception:
         404: "check the model's name, and the URL, which usually ends with /v1",
         429: "its quota is used up",
     }.get(response.status, "change the setting it names: --endpoint KEY=VALUE")
+    if pictures and response.status in (400, 415, 422) and _PICTURES.search(reason):
+        advice = (
+            "set --endpoint pictures=false if the model cannot see; if it can, have the server take as many pictures "
+            "in a request as an episode shows"
+        )
     if 300 <= response.status < 400:
         advice = f"it moved to {response.headers.get('location', 'another place')}; give that URL"
     return UsageError(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")

@@ -13,6 +13,8 @@ from agentgym.errors import UsageError
 
 _LISTED = 64
 """Numbers of at most so many are listed one by one."""
+_MOST_CHARACTERS = 100
+"""Alphabets of at most so many characters are told."""
 _MOST_NUMBERS = 64
 """Entries of the largest Box that a model could write."""
 
@@ -43,7 +45,11 @@ class Arguments:
         return {"type": "object", "properties": parts, "required": list(parts), "additionalProperties": False}
 
     def read(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the action that the arguments stand for. It may lie outside of the space."""
+        """Return the action that the arguments stand for. It may lie outside of the space.
+
+        Raises:
+            OverflowError: A number is too large for the type of the space.
+        """
         values = {name: form.read(arguments[name]) for name, form in self._forms.items()}
         if isinstance(self.space, spaces.Dict):
             return values
@@ -109,18 +115,31 @@ def _multi_binary(space: spaces.MultiBinary, where: str) -> Form:
 def _box(space: spaces.Box, where: str) -> Form:
     if (size := int(np.prod(space.shape))) > _MOST_NUMBERS:
         raise UsageError(f"{where}: a model cannot write values of {space}: {size} numbers, at most {_MOST_NUMBERS}")
-    low, high = float(space.low.min(initial=np.inf)), float(space.high.max(initial=-np.inf))
+    # Python's own numbers, since a float cannot hold the bounds of 64-bit integers.
+    low, high = (space.low.min().item(), space.high.max().item()) if size else (0, 0)
     schema: Schema = {"type": "integer" if np.issubdtype(space.dtype, np.integer) else "number"}
     schema |= {key: bound for key, bound in (("minimum", low), ("maximum", high)) if np.isfinite(bound)}
     for count in reversed(space.shape):
         schema = _list_of(schema, count, "")
-    text = f"{'A number' if not space.shape else f'Numbers of shape {list(space.shape)}'} from {low:g} to {high:g}."
-    return Form({**schema, "description": text}, lambda value: np.asarray(value, dtype=space.dtype))
+    shown = " to ".join(f"{bound:g}" if isinstance(bound, float) else str(bound) for bound in (low, high))
+    text = f"{'A number' if not space.shape else f'Numbers of shape {list(space.shape)}'} from {shown}."
+    return Form({**schema, "description": text}, lambda value: _finite(value, space.dtype))
+
+
+def _finite(value: Any, dtype: Any) -> Any:
+    """Return numbers as an array. Raises `OverflowError` if one is too large for its type."""
+    with np.errstate(over="ignore"):
+        array = np.asarray(value, dtype=dtype)
+    if not np.isfinite(array).all():
+        raise OverflowError("a number is too large")
+    return array
 
 
 def _text(space: spaces.Text, where: str) -> Form:
     schema = {"type": "string", "minLength": space.min_length, "maxLength": space.max_length}
-    return Form({**schema, "description": f"A text of {space.min_length} to {space.max_length} characters."}, str)
+    allowed = f" of these: {''.join(space.character_list)}" if len(space.character_list) <= _MOST_CHARACTERS else ""
+    text = f"A text of {space.min_length} to {space.max_length} characters{allowed}"
+    return Form({**schema, "description": f"{text}."}, str)
 
 
 def _dict(space: spaces.Dict, where: str) -> Form:

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 
 from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
 from agentgym.engine.steps import Solution
-from agentgym.errors import NoSolution, ToolError, UsageError
+from agentgym.errors import InfrastructureError, NoSolution, ToolError, UsageError
 from agentgym.foreign.errors import as_usage_error
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.gym.actions import Arguments
 from agentgym.interop.gym.describing import action_names, described
 from agentgym.interop.gym.planning import Plans, choices, find_plan
 from agentgym.interop.gym.showing import is_picture, plain_text, png_of, text_of_value
-from agentgym.interop.seeds import seed_caveats, seed_tasks
-from agentgym.interop.wrapped import Wrapped
+from agentgym.interop.seeds import chance_caveats, seed_caveats, seed_tasks
+from agentgym.interop.wrapped import Wrapped, unpacked
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.schema_tool import SchemaTool
 from agentgym.task import Task
-from agentgym.toolset import Toolset
+from agentgym.toolset import MAX_RESULT_CHARS, Toolset, bounded
 
+_log = logging.getLogger(__name__)
 _TURNS = 100
 _UNLIMITED = float("inf")
 
@@ -72,7 +75,7 @@ class GymEnv(Wrapped):
         pictures: bool = False,
         **kwargs: Unpack[EnvArguments],
     ):
-        self.name = id if isinstance(id, str) else id.__name__
+        self.name = id if isinstance(id, str) else unpacked(id).__name__
         self._inner = inner = _made(id, settings or {}, pictures)
         self._solved_at = _threshold(inner, solved_at)
         self._shows_picture = pictures or is_picture(inner.observation_space)
@@ -97,19 +100,25 @@ class GymEnv(Wrapped):
         self._randomness.seed(seed)
         self._total = 0.0
         with self._foreign(f"{self.name}: reset"):
-            return self._inner.reset(seed=seed)[0]
+            match self._inner.reset(seed=seed):
+                case (observation, Mapping()):
+                    return observation
+                case other:
+                    raise TypeError(f"it must return an observation and a dict, not {other!r:.100}")
 
     def advance(self, action: Any) -> tuple[Any, float, bool, bool, bool]:
         """Step the wrapped environment; return observation, reward, terminated, truncated, and whether it is solved."""
         with self._foreign(f"{self.name}: step"):
-            observation, reward, terminated, truncated, info = self._inner.step(action)
-        self._total += float(reward)
-        over = bool(terminated or truncated)
-        return observation, float(reward), bool(terminated), bool(truncated), over and self._is_solved(terminated, info)
+            observation, paid, *ended, info = self._inner.step(action)
+            reward = float(paid)
+            terminated, truncated = map(_is_true, ended)
+            self._total += reward
+            solved = (terminated or truncated) and self._is_solved(terminated, info)
+        return observation, reward, terminated, truncated, solved
 
     def _is_solved(self, terminated: bool, info: Mapping[str, Any]) -> bool:
         if self._solved_at == "terminated":
-            return bool(terminated)
+            return terminated
         if isinstance(self._solved_at, float):
             return self._total >= self._solved_at
         said = info.get("is_success", info.get("success"))
@@ -129,7 +138,11 @@ class GymEnv(Wrapped):
         return self._shown(observation)
 
     def _action(self, arguments: Mapping[str, Any]) -> Any:
-        action, space = self._arguments.read(arguments), self._inner.action_space
+        space = self._inner.action_space
+        try:
+            action = self._arguments.read(arguments)
+        except OverflowError as error:
+            raise ToolError(f"A number is too large for the actions: {space}.") from error
         if not space.contains(action):
             raise ToolError(f"{text_of_value(action)} is not one of the actions: {space}.")
         return action
@@ -137,7 +150,7 @@ class GymEnv(Wrapped):
     def _shown(self, observation: Any) -> Any:
         """Return an observation as text or `Pictured`."""
         space, mode = self._inner.observation_space, self._inner.render_mode
-        text = "" if is_picture(space) else text_of_value(observation)
+        text = "" if is_picture(space) else bounded(text_of_value(observation), MAX_RESULT_CHARS)
         if mode == "ansi" and not isinstance(space, spaces.Text):
             text = f"{plain_text(str(self._rendered()))}\nObservation: {text}"
         if not self._shows_picture:
@@ -178,6 +191,8 @@ class GymEnv(Wrapped):
             ignored="seeds are ignored: two resets with one seed begin differently",
             alike="all seeds begin alike, so splits differ by chance during the episode at most",
         )
+        if not any(caveat.check for caveat in found):
+            found += chance_caveats(self)
         try:
             next(self.solution(self.tasks.get(self.tasks.splits[0], 0)))
         except NoSolution as error:
@@ -192,16 +207,26 @@ class GymEnv(Wrapped):
             fresh.close()
 
     def release(self) -> None:
-        """Close the wrapped environment."""
-        with self._foreign(f"{self.name}: close"):
-            self._inner.close()
+        """Close the wrapped environment. What it raises is logged: the episodes are over, and their results stand."""
+        try:
+            with self._foreign(f"{self.name}: close"):
+                self._inner.close()
+        except InfrastructureError as error:
+            _log.warning("%s", error)
+
+
+def _is_true(flag: Any) -> bool:
+    """Return a flag of `step`. Raises `TypeError` if it is none, such as the text "False"."""
+    if not isinstance(flag, bool | np.bool_):
+        raise TypeError(f"terminated and truncated must be True or False, not {flag!r:.100}")
+    return bool(flag)
 
 
 def _made(
     make: str | Callable[..., gymnasium.Env[Any, Any]], settings: Mapping[str, Any], pictures: bool
 ) -> gymnasium.Env[Any, Any]:
     """Make the wrapped environment, rendering pictures if asked to, else text if it can."""
-    name = make if isinstance(make, str) else make.__name__
+    name = make if isinstance(make, str) else unpacked(make).__name__
     with as_usage_error(f"the Gymnasium environment {name!r} cannot be made"):
         modes: Sequence[str] = _entry_point(make).metadata.get("render_modes", ())
         mode = "rgb_array" if pictures else "ansi" if "ansi" in modes else None

@@ -45,7 +45,7 @@ class McpEnv(Env):
             self._known = tools
         self.tools = self._known
 
-    def call_server(self, name: str, server: int = 0, **arguments: Any) -> str | Pictured:
+    def call_server(self, name: str, server: int = 0, /, **arguments: Any) -> str | Pictured:
         """Run a tool of a server, e.g. from `grade`. It is no call of the policy's.
 
         Args:

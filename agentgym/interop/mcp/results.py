@@ -11,6 +11,7 @@ from agentgym.errors import ToolError
 from agentgym.messages import Pictured
 
 _PNG = "image/png"
+_PNG_BEGINS = b"\x89PNG\r\n\x1a\n"
 
 
 def as_result(result: types.CallToolResult) -> str | Pictured:
@@ -24,9 +25,16 @@ def as_result(result: types.CallToolResult) -> str | Pictured:
         text = json.dumps(result.structuredContent, ensure_ascii=False)
     if result.isError:
         raise ToolError(text or "The tool failed without saying why.")
-    shown = [block for block in result.content if isinstance(block, types.ImageContent) and block.mimeType == _PNG]
-    pictures = tuple(base64.b64decode(block.data) for block in shown)
+    pictures = tuple(filter(None, map(_picture_of, result.content)))
     return Pictured(text, pictures) if pictures else text
+
+
+def _picture_of(block: types.ContentBlock) -> bytes | None:
+    """Return the PNG file in a content, if it is one: what only says so would break whoever shows it."""
+    if not isinstance(block, types.ImageContent) or block.mimeType != _PNG:
+        return None
+    file = base64.b64decode(block.data)
+    return file if file.startswith(_PNG_BEGINS) else None
 
 
 def _text_of(block: types.ContentBlock) -> str:
@@ -37,4 +45,4 @@ def _text_of(block: types.ContentBlock) -> str:
     if isinstance(block, types.EmbeddedResource):
         inner = block.resource
         return inner.text if isinstance(inner, types.TextResourceContents) else f"({inner.uri}: no text)"
-    return "" if block.mimeType == _PNG else f"({block.mimeType}: cannot be shown)"
+    return "" if _picture_of(block) else f"({block.mimeType}: cannot be shown)"

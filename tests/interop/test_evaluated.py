@@ -1,0 +1,88 @@
+"""What of a model's text may reach a grader that evaluates it as Python."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from agentgym.interop.evaluated import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "6*(98 - 54) - 34 - 66",
+        "-5*X**9 - 2*X**6/3 + 4*X**3 + C",
+        "2*(3*x - 1)**(3/2)/9 + C",
+        "x**(-1/2)",
+        "exp(2*x)*sin(x) - log(x**2 + 1)",
+        "x**n + 2**x",
+    ],
+)
+def test_formulas_as_they_are_written_in_answers_are_harmless(text: str):
+    assert is_harmless_formula(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').getpid()",
+        "x.diff(x)",
+        "open(x)",
+        "exp(open('x'))",
+        "lambda: 1",
+        "[x for x in y]",
+        "'a'*9",
+        "x__y",
+        "9**9**9",
+        "((x + 1)**99)**99",
+        "exp(exp(exp(9)))",
+        "9!",
+        "0.2[1]",
+        "9" * 40,
+        "1e400",
+        "1+" * 4_000 + "1",
+        "(" * 900,
+        "x**(9*9*9)",
+        "1 if x else 2",
+    ],
+)
+def test_what_runs_code_or_grows_without_bound_is_no_harmless_formula(text: str):
+    assert not is_harmless_formula(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[[0, 1], [1, 0]]", "['_', 'Q']", "(-1, +2)", "ABCD", "0 1\n1 0", "", "(" * 900, "\0"]
+)
+def test_values_and_what_is_no_python_are_harmless(text: str):
+    assert is_harmless_value(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["open('x')", "'a'*10**9", "[x for x in y]", "x.y", "x[0]", "f'{x}'", "[*x]", "(y := 1)"]
+)
+def test_what_computes_is_no_harmless_value(text: str):
+    assert not is_harmless_value(text)
+
+
+def test_work_without_an_end_is_stopped_although_what_it_runs_catches_every_error():
+    def step() -> None:
+        pass
+
+    def work() -> None:
+        while True:
+            try:
+                step()
+            except Exception:
+                continue
+
+    before = sys.gettrace()
+    with pytest.raises(TooMuchWork), bounded_work(1_000):
+        work()
+    assert sys.gettrace() is before
+
+
+def test_work_within_its_bound_is_left_alone():
+    with bounded_work(1_000):
+        assert sorted(map(abs, [-3, 1])) == [1, 3]
