@@ -34,11 +34,15 @@ def main() -> None:
         params = SamplingParams(
             temperature=1.0, max_tokens=request["tokens"], ignore_eos=True, detokenize=False, logprobs=0
         )
-        started = time.perf_counter()
-        found = llm.generate([{"prompt_token_ids": ids} for ids in request["prompts"]], params, use_tqdm=False)
-        seconds = time.perf_counter() - started
-        sampled = sum(len(one.outputs[0].token_ids) for one in found)
-        print(json.dumps({"sampled": sampled, "seconds": seconds}), file=answers, flush=True)
+        prompts: list[list[int]] = request["prompts"]
+        sampled, started, cpu = 0, time.perf_counter(), time.process_time()
+        for turn in (*request["answers"], [[]] * len(prompts)):
+            found = llm.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
+            said = [list(one.outputs[0].token_ids) for one in found]
+            sampled += sum(map(len, said))
+            prompts = [[*ids, *new, *answer] for ids, new, answer in zip(prompts, said, turn, strict=True)]
+        taken = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+        print(json.dumps({"sampled": sampled, **taken}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

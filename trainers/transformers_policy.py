@@ -1,7 +1,8 @@
 """`TransformersPolicy`: samples many conversations at once from any transformers causal LM, in this process.
 
 Requests join the batch at any step and leave it when they are done. The cache keeps what a conversation has computed
-for its next turn. As in a serving engine, no turn waits for the slowest row.
+for its next turn. As in a serving engine, no turn waits for the slowest row. `docs/vllm.md` compares it with vLLM and
+with transformers' own continuous batching.
 """
 
 from __future__ import annotations
@@ -273,7 +274,8 @@ class TransformersPolicy:
         if self._merged is None:
             self._merged = Merged(self._model)
         was_training = self._model.training
-        self._model.eval()
+        if was_training:  # visits every module, which takes milliseconds
+            self._model.eval()
         try:
             with self._merged.swapped(), torch.inference_mode():
                 self._cache.widen(len(self._seating))
@@ -281,7 +283,8 @@ class TransformersPolicy:
                 self._sample(known)
                 self._sample_first(self._cache.slots, [request for request in requests if request not in known])
         finally:
-            self._model.train(was_training)
+            if was_training:
+                self._model.train()
 
     def _sample_first(self, cache: SlotCache, requests: list[_Request]) -> None:
         """Sample the first token of turns. What several begin with is computed by one of them and copied."""
