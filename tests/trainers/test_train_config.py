@@ -93,14 +93,15 @@ def test_the_search_recipe_for_a_small_pretrained_model_leaves_out_of_two_levels
     assert not {"wording", "backend", "relations", "scheme", "solved"} & chosen.keys()
 
 
-def test_the_recipe_of_code_for_it_covers_half_of_the_families_with_all_kinds_and_levels_worded_as_for_any_model():
+def test_the_recipe_of_code_for_it_asks_for_values_of_all_levels_and_short_functions_worded_as_for_any_model():
     from agentgym.tasks.code import FAMILIES, Kind
 
     chosen = load_config("code-smollm2").env_kwargs
     families = {FAMILIES[name] for name in chosen["families"]}
-    assert 2 * len(families) >= len(FAMILIES)
     assert not any(family.held_out for family in families)
-    assert ({family.kind for family in families}, {family.level for family in families}) == (set(Kind), {1, 2, 3, 4, 5})
+    values = {family.level for family in families if family.kind is Kind.VALUE}
+    others = {(family.kind, family.level) for family in families if family.kind is not Kind.VALUE}
+    assert (values, others) == ({1, 2, 3, 4, 5}, {(Kind.FUNCTION, 1)})
     assert chosen.keys() == {"families", "max_turns"}
 
 
