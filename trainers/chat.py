@@ -52,7 +52,8 @@ class ChatCodec:
         self._special = _special(self.tokenizer)
         self.end_ids = frozenset({self.end_id, *end_ids})
         """Tokens that end a turn."""
-        self._before_end = self._learn_end()
+        self.before_end = self._learn_end()
+        """What the template writes before that token. It is no part of a turn's text."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of the opening messages, ready for the model's first turn."""
@@ -76,7 +77,7 @@ class ChatCodec:
         """Return the text of sampled ids without the token that ends a turn."""
         said = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return text.removesuffix(self._before_end) if self._before_end else text
+        return text.removesuffix(self.before_end) if self.before_end else text
 
     def _readable(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
         """Return messages with pictures as templates take them, or as words for a model that only reads."""

@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,9 @@ class _Request:
     draws: random.Random
     done: asyncio.Future[Generation]
     timeout_s: float | None
+    on_tokens: Callable[[Sequence[int]], None] | None = None
+    told: int = 0
+    """How many of the sampled tokens it has been told."""
     seat: Seat = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
@@ -73,6 +76,12 @@ class _Request:
         if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
 
+    def tell(self) -> None:
+        """Pass on what has been sampled since the last time."""
+        if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.told :]):
+            self.told += len(new)
+            self.on_tokens(new)
+
     def row(self) -> Row:
         """Return what the cache does not hold yet."""
         filled, known = len(self.seat.tokens), len(self.ids)
@@ -86,7 +95,7 @@ class _Request:
 
 
 class TransformersPolicy:
-    """A token policy over a transformers model.
+    """A token policy over a transformers model. It tells what it samples (`StreamingPolicy`).
 
     Args:
         model: A causal LM. It may be in training; each step uses its current weights.
@@ -113,6 +122,7 @@ class TransformersPolicy:
         cache_bytes: int | None = None,
     ):
         self.name, self.codec, self.context = name, codec, context
+        self.streams = True
         self.version = 0
         self.sampling = sampling or Sampling()
         self._model = model
@@ -135,20 +145,27 @@ class TransformersPolicy:
         self.updated(self.version)
 
     async def generate(
-        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+        self,
+        ids: Sequence[int],
+        max_new_tokens: int,
+        session: str,
+        *,
+        timeout_s: float | None = None,
+        on_tokens: Callable[[Sequence[int]], None] | None = None,
     ) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
         loop = asyncio.get_running_loop()
         # Each turn has its own generator, so its tokens depend only on the conversation, not on the rest of the batch.
         draws = random.Random(f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}")
-        request = _Request(session, list(ids), max_new_tokens, draws, loop.create_future(), timeout_s)
+        request = _Request(session, list(ids), max_new_tokens, draws, loop.create_future(), timeout_s, on_tokens)
         self._waiting.append(request)
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
         try:
             return await request.done
         except asyncio.CancelledError:
-            self._active.pop(session, None)
+            if self._active.get(session) is request:
+                del self._active[session]
             raise
 
     def release(self, session: str) -> None:
@@ -181,6 +198,7 @@ class TransformersPolicy:
                     self._fail(failure)
                     return
                 for request in requests:
+                    request.tell()
                     if self._is_done(request):
                         self._finish(request)
                 # Let conversations that have just finished a turn run before the next pass is assembled.

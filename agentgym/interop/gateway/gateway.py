@@ -32,6 +32,7 @@ class GatewaySettings:
         token: The key of the gateway's owner, who opens and rewards sessions.
         sessions: Most sessions at a time.
         idle_s: Seconds without a call after which a session may be ended to make room, as failed.
+        silent_s: Seconds after which a stream without news says that the model is at work: clients lose patience.
     """
 
     dialect: str | Dialect = "hermes"
@@ -41,6 +42,7 @@ class GatewaySettings:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     sessions: int = 1024
     idle_s: float = 3600.0
+    silent_s: float = 10.0
 
 
 class Gateway:

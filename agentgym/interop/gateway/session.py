@@ -12,6 +12,7 @@ from typing import Any
 from agentgym.endings import AnyReason, Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.errors import describe
+from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.requests import ChatRequest
 from agentgym.interop.gateway.rows import Reply, Row, RowSettings, RowTurn
@@ -85,13 +86,14 @@ class GatewaySession:
         """Whether the model has said something in it."""
         return any(row.turns for row in self._rows)
 
-    async def reply(self, request: ChatRequest, *, is_retry: bool = False) -> Reply:
+    async def reply(self, request: ChatRequest, *, is_retry: bool = False, draft: Draft | None = None) -> Reply:
         """Answer a call. One that fails or is cancelled leaves the conversation as it was, so it may be made again.
 
         Args:
             request: The call.
             is_retry: Whether the client has made the same call before and may not have received its answer. If there
                 was one, it is given again.
+            draft: Is told what the model says while it says it.
 
         Raises:
             Refused: The session has ended, or the conversation cannot be continued.
@@ -103,7 +105,7 @@ class GatewaySession:
             return known
         row = self._row_for(request)
         try:
-            drawn = await row.sample(request)
+            drawn = await row.sample(request, draft)
             with self._lock:
                 self._check_open()
                 reply = row.keep(drawn)
