@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import example, given
 
-from agentgym.dialects import Dialect, get_dialect
+from agentgym.dialects import get_dialect
 from agentgym.dialects.text import TextDialect, begun
 from tests.test_dialects import EXAMPLES, NAMES, TOOLS, WILD
 
@@ -26,7 +26,7 @@ def dialect_of(name: str) -> TextDialect:
     return found
 
 
-def said(dialect: Dialect, text: str) -> str:
+def said(dialect: TextDialect, text: str) -> str:
     """What a turn says besides its calls. One that cannot be read is all text."""
     parsed = dialect.parse(text, TOOLS)
     return text if parsed.error is not None else parsed.text

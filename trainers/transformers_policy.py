@@ -63,6 +63,8 @@ class _Request:
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
     """When to cut the turn off (`time.monotonic`); set when sampling begins."""
+    is_released: bool = False
+    """Whether its conversation has been released meanwhile."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     asked: float = field(default_factory=time.monotonic)
@@ -164,15 +166,27 @@ class TransformersPolicy:
         try:
             return await request.done
         except asyncio.CancelledError:
-            if self._active.get(session) is request:
-                del self._active[session]
+            self._leave(request)
             raise
 
     def release(self, session: str) -> None:
-        """Drop a conversation and free its slot. What the slot holds is of use to conversations that begin alike."""
-        self._seating.release(session)
+        """Drop a conversation and free its slot, in the middle of a turn when that has ended.
+
+        What the slot holds is of use to conversations that begin alike.
+        """
+        for request in (*self._waiting, *self._active.values()):
+            request.is_released = request.is_released or request.session == session
+        if session not in self._active:
+            self._seating.release(session)
         if self._worker is None or self._worker.done():
             self._rest()
+
+    def _leave(self, request: _Request) -> None:
+        """Let a turn take part in no more passes."""
+        if self._active.get(request.session) is request:
+            del self._active[request.session]
+        if request.is_released:
+            self._seating.release(request.session)
 
     def _rest(self) -> None:
         """Give the memory back if nothing is played: a model in training needs it to learn from what was sampled."""
@@ -252,7 +266,7 @@ class TransformersPolicy:
         ) or time.monotonic() >= request.deadline
 
     def _finish(self, request: _Request) -> None:
-        self._active.pop(request.session, None)
+        self._leave(request)
         if not request.done.done():
             request.done.set_result(
                 Generation(request.sampled, request.logprobs, self._finish_of(request), self.version, request.queued_s)
@@ -265,6 +279,7 @@ class TransformersPolicy:
 
     def _fail(self, error: Exception) -> None:
         for request in [*self._active.values(), *self._waiting]:
+            self._leave(request)
             if not request.done.done():
                 request.done.set_exception(error)
         self._active.clear()

@@ -135,8 +135,8 @@ class _Answers:
         """Return the session of an agent: the one in the path, or the one that its key names."""
         key = _key(request)
         name = request.path_params.get("session")
-        if self._gateway.is_owner(key.partition(":")[0]):
-            return self._gateway.find_or_open(name or key.partition(":")[2] or "default")
+        if (named := self._gateway.session_in(key)) is not None:
+            return self._gateway.find_or_open(name or named or "default")
         if name is not None and key and _same(key, self._gateway.find(name).api_key):
             return self._gateway.find(name)
         raise Refused("the API key is missing or wrong", 401, "invalid_api_key")

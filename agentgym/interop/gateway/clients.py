@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from agentgym.errors import AgentGymError
+from agentgym.interop.bodies import TooLarge, bounded_body
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.problems import Problem, problem_of
 
@@ -27,15 +28,10 @@ async def read_request(request: Request, at_most: int) -> Mapping[str, Any]:
         Refused: It is larger than allowed, or no JSON object.
         ClientDisconnect: The client has left.
     """
-    announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdecimal() and int(announced) > at_most:
-        raise _too_large(at_most)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > at_most:
-            raise _too_large(at_most)
-    return _parsed(bytes(body))
+    try:
+        return _parsed(await bounded_body(request, at_most))
+    except TooLarge as error:
+        raise Refused(str(error), 413, "request_too_large") from None
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
@@ -51,10 +47,6 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
-
-
-def _too_large(at_most: int) -> Refused:
-    return Refused(f"the request is larger than {at_most} bytes", 413, "request_too_large")
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
