@@ -14,6 +14,7 @@ import torch
 
 from agentgym.errors import UsageError
 from agentgym.policy import Generation, StreamingPolicy
+from agentgym.rollout.limits import Limits
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.memory import bytes_per_position
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
@@ -448,6 +449,13 @@ def test_tokens_are_told_as_they_are_sampled(model: Any, tokenizer: Any):
     assert isinstance(sampler, StreamingPolicy)
     assert told == [[one] for one in said.ids]
     assert len(told) > 1
+
+
+def test_a_stream_of_the_gateway_says_what_was_sampled_while_it_is_sampled(model: Any, tokenizer: Any):
+    pytest.importorskip("uvicorn", reason="needs the [serve] extra")
+    from tests.gateway_talks import streamed_like_answered
+
+    assert len(streamed_like_answered(policy(model, tokenizer, seed=3), Limits(max_new_tokens=60))) > 3
 
 
 class Breaking(torch.nn.Module):
