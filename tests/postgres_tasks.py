@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentgym.errors import UsageError
+from agentgym.tools.postgres import PORT, USER, Server
 from agentgym.tools.postgres.confining import confinement
 from agentgym.tools.postgres.programs import find_programs
 
@@ -22,7 +24,7 @@ CREATE VIEW late AS SELECT * FROM loans WHERE days > 28;
 INSERT INTO members (name) VALUES ('Ada'), ('Ben'), ('Cyd');
 INSERT INTO loans (member, days) SELECT 1 + n % 3, n FROM generate_series(1, 300) AS n;
 """
-_CONNECT = """
+CONNECT = """
 import os, sys
 import psycopg2
 
@@ -39,7 +41,7 @@ cur = conn.cursor()
 _LATE = "SELECT name, count(*) AS late FROM late JOIN members m ON m.id = member GROUP BY name"
 SUMMARY = f"CREATE TABLE summary AS {_LATE}"
 VERIFY_SUMMARY = (
-    _CONNECT
+    CONNECT
     + """
 try:
     cur.execute("SELECT name, late FROM summary ORDER BY name")
@@ -49,10 +51,10 @@ except psycopg2.Error as error:
     sys.exit(1)
 """
 )
-PREPARE = _CONNECT + 'cur.execute("CREATE TABLE secrets (id int, word text)")\n'
+PREPARE = CONNECT + 'cur.execute("CREATE TABLE secrets (id int, word text)")\n'
 READER = "CREATE ROLE reader LOGIN; GRANT SELECT ON secrets TO reader;"
 VERIFY_READER = (
-    _CONNECT
+    CONNECT
     + """
 cur.execute("SELECT 1 FROM information_schema.table_privileges WHERE grantee = 'reader' AND table_name = 'secrets'")
 sys.exit(0 if cur.fetchall() else 1)
@@ -100,3 +102,16 @@ def write_tasks(root: Path) -> tuple[Path, Path]:
     write_task(root, "late_summary", verify=VERIFY_SUMMARY)
     prepared = {"prepare_environment_py": PREPARE, "ground_truth_sql": READER}
     return write_task(root, "reader", category="security", verify=VERIFY_READER, **prepared), backups
+
+
+def write_backup(path: Path, sql: str) -> None:
+    """Write a backup of a database that SQL makes, as `pg_dump` does in its own format."""
+    server = Server.start()
+    try:
+        server.create_database("dumped")
+        with server.connect("dumped") as connection:
+            connection.execute(sql.encode())
+        reached = ["-h", str(server.folder), "-p", str(PORT), "-U", USER]
+        subprocess.run([server.programs / "pg_dump", *reached, "-Fc", "-f", path, "dumped"], check=True)
+    finally:
+        server.close()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.env import Env
 from agentgym.envs.mcpmark.files import Folder
+from agentgym.envs.mcpmark.judged import JudgedEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
@@ -39,7 +37,7 @@ FILES = TaskFiles(
 )
 
 
-class MCPMarkEnv(Env):
+class MCPMarkEnv(JudgedEnv):
     """Work on the files of a folder.
 
     Task: a filesystem task of MCPMark: split, sort, summarise or extract from the files of a folder.
@@ -68,9 +66,7 @@ class MCPMarkEnv(Env):
         "You work on the files of a folder with the tools; paths are relative to it. When you are done, answer in "
         "plain text without a call: that ends the episode, and a script checks the folder."
     )
-    max_turns = 100
-
-    harmless_arguments = Env.harmless_arguments | {"split_by", "strict"}
+    needs = "folder=... and environments=..."
 
     def __init__(
         self,
@@ -90,22 +86,25 @@ class MCPMarkEnv(Env):
         super().__init__(tasks=FILES.source(tasks, choices), **kwargs)
         self._backend, self._allow_weak = backend, allow_weak
         self._temporary: Path | None = None
-        self._verdict: bool | None = None
 
-    @classmethod
-    def default_tasks(cls) -> TaskSource:
-        """Raise `UsageError`: the tasks are folders."""
-        raise UsageError("this environment has no tasks of its own; pass folder=... and environments=...")
-
-    def start(self, task: Task) -> str:
+    def prepare(self, task: Task) -> None:
         """Copy the initial files."""
-        self.release()
-        self._verdict = None
         initial = self._initial
         self._temporary = Path(tempfile.mkdtemp(prefix="agentgym-mcpmark-"))
         # Times are kept: some tasks ask for them.
         shutil.copytree(initial, self._root, symlinks=True)
-        return task.prompt
+
+    def accepts(self) -> bool:
+        """Return whether the task's script accepts the folder.
+
+        Raises:
+            InfrastructureError: It did not come to an end.
+        """
+        ended = self._verified(self._root)
+        if ended.ended is not Ended.EXITED:
+            self._check_untouched(ended.message)
+            ended = self._verified(self._root)  # once more, since what broke it may be over
+        return ended.ended is Ended.EXITED and ended.exit_code == 0
 
     @tool
     def list_directory(self, path: str = ".") -> str:
@@ -195,17 +194,6 @@ class MCPMarkEnv(Env):
         """
         return self._folder.move(source, destination)
 
-    def respond(self, text: str) -> str:
-        """End the episode: the work is done."""
-        self.finish(Reason.SOLVED if self._accepted() else Reason.ANSWERED)
-        return "Thank you."
-
-    def grade(self) -> Mapping[str, float]:
-        """Return what the task's script says, and remove the files."""
-        accepted = self._accepted()
-        self.release()
-        return {OUTCOME: float(accepted)}
-
     def release(self) -> None:
         """Remove the files of the episode."""
         temporary, self._temporary = self._temporary, None
@@ -223,26 +211,12 @@ class MCPMarkEnv(Env):
     @property
     def _initial(self) -> Path:
         if not isinstance(self.tasks, MCPMarkTasks):
-            raise UsageError(f"the files of task {self.task.id!r} are unknown; pass folder=... and environments=...")
+            raise UsageError(f"the files of task {self.task.id!r} are unknown; pass {self.needs}")
         return self.tasks.initial(self.task)
 
     @property
     def _folder(self) -> Folder:
         return Folder(self._root)
-
-    def _accepted(self) -> bool:
-        """Return whether the task's script accepts the folder; it runs once.
-
-        Raises:
-            InfrastructureError: It did not come to an end.
-        """
-        if self._verdict is None:
-            ended = self._verified(self._root)
-            if ended.ended is not Ended.EXITED:
-                self._check_untouched(ended.message)
-                ended = self._verified(self._root)  # once more, since what broke it may be over
-            self._verdict = ended.ended is Ended.EXITED and ended.exit_code == 0
-        return self._verdict
 
     def _check_untouched(self, message: str) -> None:
         """Raise `InfrastructureError` if the script does not end on the initial files either."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.envs.mcpmark.databases import accepts, from_backup, from_script
+from agentgym.envs.mcpmark.databases import Database
+from agentgym.envs.mcpmark.judged import JudgedEnv
 from agentgym.envs.mcpmark.looking import details, objects, schemas, shown
-from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.envs.mcpmark.scripts import accepts
+from agentgym.errors import InfrastructureError, NoSolution, UsageError, require
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.mcpmark import PREPARE, VERIFY, MCPMarkPostgresTasks
-from agentgym.tools.postgres import Server, ServerPool, Session, default_pool
+from agentgym.tools.postgres import ServerPool, Session, default_pool
 from agentgym.toolset import tool
 
 FILES = TaskFiles(
@@ -37,7 +36,7 @@ FILES = TaskFiles(
 )
 
 
-class MCPMarkPostgresEnv(Env):
+class MCPMarkPostgresEnv(JudgedEnv):
     """Work on a PostgreSQL database.
 
     Task: a Postgres task of MCPMark: reports, migrations, indexes, permissions, row security.
@@ -68,10 +67,9 @@ class MCPMarkPostgresEnv(Env):
         "You work on a PostgreSQL database with the tools, as its superuser. When you are done, answer in plain text "
         "without a call: that ends the episode, and a script checks the database."
     )
-    max_turns = 100
     max_concurrent = 16
 
-    harmless_arguments = Env.harmless_arguments | {"split_by", "strict", "statement_s"}
+    harmless_arguments = JudgedEnv.harmless_arguments | {"statement_s"}
 
     def __init__(
         self,
@@ -92,28 +90,28 @@ class MCPMarkPostgresEnv(Env):
         if not statement_s > 0:
             raise UsageError(f"statement_s must be above 0, not {statement_s!r}")
         self._statement_s, self._allow_weak = statement_s, allow_weak
-        self._server: Server | None = None
+        self._database: Database | None = None
         self._session: Session | None = None
-        self._database = ""
-        self._verdict: bool | None = None
 
-    @classmethod
-    def default_tasks(cls) -> TaskSource:
-        """Raise `UsageError`: the tasks are folders."""
-        raise UsageError("this environment has no tasks of its own; pass folder=...")
-
-    def start(self, task: Task) -> str:
+    def prepare(self, task: Task) -> None:
         """Make the database of the episode."""
-        self.release()
-        self._verdict, self._database = None, ""
-        source, self._server = self._source, self._pool.lend()
-        backup = source.backup(task)
-        if backup is not None:
-            self._database = from_backup(self._server, backup)
-        else:
-            self._database = from_script(self._server, source.folder(task) / PREPARE)
-        self._session = Session(self._server, self._database)
-        return task.prompt
+        self._database = self._made(task)
+        self._session = Session(self._database.server, self._database.name)
+
+    def accepts(self) -> bool:
+        """Return whether the task's script accepts the database; it runs after the agent's connection is closed.
+
+        A script that gives a verdict on an untouched database, but none on the agent's, does not accept that.
+
+        Raises:
+            InfrastructureError: The server fails, or the script without the agent's doing.
+        """
+        self._opened.close()
+        verdict = self._verdict_or_none()
+        if verdict is None:
+            self._check_untouched()
+            verdict = self._verdict_or_none()  # once more, since what broke it may be over
+        return verdict is True
 
     @tool
     def list_schemas(self) -> str:
@@ -160,45 +158,29 @@ class MCPMarkPostgresEnv(Env):
         """
         return shown(self._opened.run(sql, self._statement_s))
 
-    def respond(self, text: str) -> str:
-        """End the episode: the work is done."""
-        self.finish(Reason.SOLVED if self._accepted() else Reason.ANSWERED)
-        return "Thank you."
-
-    def grade(self) -> Mapping[str, float]:
-        """Return what the task's script says, and remove the database."""
-        accepted = self._accepted()
-        self.release()
-        return {OUTCOME: float(accepted)}
-
     def solution(self, task: Task) -> Solution:
-        """Run the task's `ground_truth.sql`, if it has one."""
+        """Run the task's `ground_truth.sql`. Raises `NoSolution` if it has none."""
         if "solution" not in task.gold:
-            raise UsageError(f"task {task.id!r} has no solution of its own (ground_truth.sql)")
+            raise NoSolution(f"task {task.id!r} has no solution of its own (ground_truth.sql)")
         yield ToolCall("execute_sql", {"sql": task.gold["solution"]})
         yield "Done."
 
     def release(self) -> None:
         """Remove the database, and give the server back."""
-        server, session = self._server, self._session
-        self._server = self._session = None
+        database, session = self._database, self._session
+        self._database = self._session = None
         if session is not None:
             session.close()
-        if server is not None:
-            try:
-                if self._database:
-                    server.drop_database(self._database)
-            except InfrastructureError:
-                server.close()
-            self._pool.give_back(server)
+        if database is not None:
+            database.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_server": None, "_session": None}
+        return self.__dict__ | {"_database": None, "_session": None}
 
     @property
     def _source(self) -> MCPMarkPostgresTasks:
         if not isinstance(self.tasks, MCPMarkPostgresTasks):
-            raise UsageError("the scripts of the tasks are unknown; pass folder=...")
+            raise UsageError(f"the scripts of the tasks are unknown; pass {self.needs}")
         return self.tasks
 
     @property
@@ -210,14 +192,28 @@ class MCPMarkPostgresEnv(Env):
         assert self._session is not None
         return self._session
 
-    def _accepted(self) -> bool:
-        """Return whether the task's script accepts the database; it runs once, after the agent's connection is closed.
+    def _made(self, task: Task) -> Database:
+        """Make a database as the task begins with it."""
+        source = self._source
+        return Database.make(self._pool, source.backup(task), source.folder(task) / PREPARE)
 
-        Raises:
-            InfrastructureError: The server or the script fails.
-        """
-        if self._verdict is None:
-            assert self._server is not None
-            self._opened.close()
-            self._verdict = accepts(self._server, self._database, self._source.folder(self.task) / VERIFY)
-        return self._verdict
+    def _verdict_or_none(self) -> bool | None:
+        """Return what the script says of the database, if anything. Raises `InfrastructureError` without a server."""
+        assert self._database is not None
+        try:
+            return self._judged(self._database)
+        except InfrastructureError:
+            if not self._database.server.is_alive():
+                raise
+            return None
+
+    def _judged(self, database: Database) -> bool:
+        return accepts(database.server, database.name, self._source.folder(self.task) / VERIFY)
+
+    def _check_untouched(self) -> None:
+        """Raise `InfrastructureError` if the script gives no verdict on the initial database either."""
+        initial = self._made(self.task)
+        try:
+            self._judged(initial)
+        finally:
+            initial.close()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,22 @@ import pytest
 
 from agentgym.cli import app
 from agentgym.engine.steps import StepResult
-from agentgym.envs.mcpmark import MCPMarkPostgresEnv
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.envs.mcpmark import MCPMarkPostgresEnv, scripts
+from agentgym.errors import InfrastructureError, NoSolution, UsageError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.script import steps
 from agentgym.tasks.mcpmark import MCPMarkPostgresTasks
-from tests.postgres_tasks import SUMMARY, VERIFY_SUMMARY, need_postgres, write_task, write_tasks
+from agentgym.tools.postgres import Server
+from tests.postgres_tasks import (
+    CONNECT,
+    DATABASE,
+    SUMMARY,
+    VERIFY_SUMMARY,
+    need_postgres,
+    write_backup,
+    write_task,
+    write_tasks,
+)
 
 pytestmark = pytest.mark.postgres
 need_postgres()
@@ -73,7 +82,7 @@ def test_a_task_is_prepared_by_its_own_script_and_solved_by_its_own_solution(env
     for _ in range(2):
         env.reset(options={"task": task})
         assert list(steps(env, env.solution(task)))[-1].reward == 1.0
-    with pytest.raises(UsageError, match=r"ground_truth\.sql"):
+    with pytest.raises(NoSolution, match=r"ground_truth\.sql"):
         list(env.solution(env.tasks.find(LATE)))
 
 
@@ -163,8 +172,10 @@ def test_episodes_share_neither_tables_nor_roles_nor_settings(folders: tuple[Pat
         two.close()
 
 
-def server_of(env: MCPMarkPostgresEnv) -> Any:
-    return env._server  # pyright: ignore[reportPrivateUsage]
+def server_of(env: MCPMarkPostgresEnv) -> Server:
+    database = env._database  # pyright: ignore[reportPrivateUsage]
+    assert database is not None
+    return database.server
 
 
 def test_a_server_that_ends_is_an_infrastructure_error_and_no_reward(env: MCPMarkPostgresEnv):
@@ -198,6 +209,100 @@ def test_scripts_that_cannot_run_are_infrastructure_errors(tmp_path: Path):
     env.close()
 
 
+BREAKS = """
+try:
+    cur.execute("SELECT how FROM poison")
+except psycopg2.Error:
+    sys.exit(1)
+if cur.fetchall() == [("dies",)]:
+    os.kill(os.getpid(), 9)
+raise RuntimeError("ModuleNotFoundError")
+"""
+
+
+@pytest.mark.parametrize("how", ["dies", "cannot be told from a script that lacks a module"])
+def test_work_that_keeps_the_script_from_a_verdict_is_worth_0(tmp_path: Path, how: str):
+    folder = write_task(tmp_path, "t", verify=f"{CONNECT}{BREAKS}", prepare_environment_py="pass")
+    env = MCPMarkPostgresEnv(folder=folder, split_by="test")
+    env.reset(options={"index": 0})
+    assert sql(env, f"CREATE TABLE poison AS SELECT '{how}' AS how") == "SELECT 1"
+    ended = done(env)
+    assert (ended.reward, ended.info["ending"]) == (0.0, "answered")
+    env.close()
+
+
+def test_a_script_without_an_end_is_stopped_and_so_is_what_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scripts, "_SCRIPT_S", 3.0)
+    (tmp_path / "verify.py").write_text(f"{CONNECT}cur.execute('SELECT pg_sleep(600)')\n")
+    server = Server.start()
+    server.create_database("judged")
+    with pytest.raises(InfrastructureError, match="does not end"):
+        scripts.run_script(server, "judged", tmp_path / "verify.py")
+    server.run("DROP DATABASE judged")  # which fails while anybody is connected
+    server.close()
+
+
+def from_backup(root: Path, backup: Callable[[Path], object]) -> MCPMarkPostgresEnv:
+    """Return the environment of a task on `library.backup`, which `backup` writes."""
+    (root / "backups").mkdir()
+    backup(root / "backups/library.backup")
+    folder = write_task(root, "t", verify=VERIFY_SUMMARY)
+    return MCPMarkPostgresEnv(folder=folder, backups=root / "backups", split_by="test")
+
+
+def test_the_planner_knows_the_tables_of_a_backup(env: MCPMarkPostgresEnv):
+    assert sql(env, "SELECT reltuples FROM pg_class WHERE relname = 'loans'") == "reltuples\n300"
+    assert sql(env, "SELECT n_distinct FROM pg_stats WHERE tablename = 'loans' AND attname = 'member'").endswith("\n3")
+
+
+def test_a_backup_may_name_roles_of_another_server(tmp_path: Path):
+    rights = "CREATE ROLE other; ALTER TABLE loans OWNER TO other; GRANT SELECT ON members TO other;"
+    env = from_backup(tmp_path, lambda path: write_backup(path, f"{DATABASE}{rights}"))
+    env.reset(options={"index": 0})
+    sql(env, SUMMARY)
+    assert done(env).reward == 1.0
+    env.close()
+
+
+NEEDS_ORDER = """
+CREATE TABLE b_limits (most int);
+CREATE FUNCTION allowed(n int) RETURNS boolean LANGUAGE sql AS 'SELECT n <= (SELECT max(most) FROM public.b_limits)';
+INSERT INTO b_limits VALUES (9);
+CREATE TABLE a_amounts (n int CHECK (coalesce(allowed(n), false)));
+INSERT INTO a_amounts VALUES (5);
+"""
+"""A database whose rows cannot be restored in the order of the tables."""
+
+
+def test_a_backup_of_which_rows_are_missing_is_an_infrastructure_error(tmp_path: Path):
+    env = from_backup(tmp_path, lambda path: write_backup(path, NEEDS_ORDER))
+    with pytest.raises(InfrastructureError, match="a_amounts"):
+        env.reset(options={"index": 0})
+    env.close()
+
+
+def test_a_backup_of_a_newer_postgresql_says_what_to_install(tmp_path: Path):
+    def newer(path: Path) -> None:
+        write_backup(path, "SELECT 1")
+        head = bytearray(path.read_bytes())
+        head[6] = 99  # the second part of the version of the format
+        path.write_bytes(head)
+
+    env = from_backup(tmp_path, newer)
+    with pytest.raises(UsageError, match=r"newer PostgreSQL .* AGENTGYM_POSTGRES"):
+        env.reset(options={"index": 0})
+    env.close()
+
+
+def test_a_script_that_fills_another_database_is_an_infrastructure_error(tmp_path: Path):
+    (tmp_path / "library.sql").write_text(f"CREATE DATABASE library;\n\\connect library\n{DATABASE}")
+    folder = write_task(tmp_path, "t", verify=VERIFY_SUMMARY)
+    env = MCPMarkPostgresEnv(folder=folder, backups=tmp_path, split_by="test")
+    with pytest.raises(InfrastructureError, match="leaves its database empty"):
+        env.reset(options={"index": 0})
+    env.close()
+
+
 def test_a_backup_that_cannot_be_restored_is_an_infrastructure_error(tmp_path: Path):
     for ending in ("sql", "backup"):
         backups = tmp_path / ending
@@ -226,19 +331,3 @@ def test_it_is_listed_with_what_it_plays():
 
     shown = CliRunner().invoke(app, ["tasks", "sources", "mcpmark-postgres"])
     assert "backups=postgres_state" in shown.output.replace("\n", "")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    "AGENTGYM_TEST_MCPMARK" not in os.environ,
-    reason="AGENTGYM_TEST_MCPMARK names no clone of MCPMark's repository",
-)
-def test_tasks_of_the_real_repository_are_solved_by_their_own_solutions():
-    env = MCPMarkPostgresEnv(folder=Path(os.environ["AGENTGYM_TEST_MCPMARK"]) / "tasks/postgres", split_by="test")
-    for name in ("rls_business_access", "user_permission_audit"):
-        task = env.tasks.find(f"mcpmark/standard/security/{name}")
-        env.reset(options={"task": task})
-        assert done(env).reward == 0.0
-        env.reset(options={"task": task})
-        assert list(steps(env, env.solution(task)))[-1].reward == 1.0
-    env.close()

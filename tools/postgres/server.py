@@ -138,6 +138,10 @@ class Server:
         """Remove a database, with all connections to it."""
         self.run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
+    def end_connections(self, name: str) -> None:
+        """End all connections to a database: what a client began that is gone would go on."""
+        self.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
     def close(self) -> None:
         """Stop the server and remove its files."""
         self._ended()
