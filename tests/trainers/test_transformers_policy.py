@@ -431,7 +431,7 @@ def test_a_conversation_that_is_released_in_the_middle_of_a_turn_keeps_its_slot_
         first = asyncio.create_task(released())
         while "s0" not in sampler._active:
             await asyncio.sleep(0)
-        return await asyncio.gather(first, talk(sampler, "s1", PROMPTS[1]), talk(sampler, "s2", PROMPTS[2]))
+        return [*await asyncio.gather(first, talk(sampler, "s1", PROMPTS[1]), talk(sampler, "s2", PROMPTS[2]))]
 
     _, *stayed = asyncio.run(asyncio.wait_for(together(), 60))
     assert ids(stayed) == ids(talks(policy(model, tokenizer)))[1:3]
