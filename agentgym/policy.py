@@ -177,6 +177,35 @@ class SeeingPolicy(TokenPolicy, Protocol):
         ...
 
 
+@runtime_checkable
+class StreamingPolicy(TokenPolicy, Protocol):
+    """A token policy that tells which tokens it samples while it samples a turn."""
+
+    streams: bool
+    """Whether it does."""
+
+    async def generate(
+        self,
+        ids: Sequence[int],
+        max_new_tokens: int,
+        session: str,
+        *,
+        timeout_s: float | None = None,
+        on_tokens: Callable[[Sequence[int]], None] | None = None,
+    ) -> Generation:
+        """Sample one turn after `ids`, as a `TokenPolicy` does.
+
+        Args:
+            ids: The conversation so far.
+            max_new_tokens: The most tokens to sample.
+            session: Names the conversation.
+            timeout_s: Seconds after which to cut the turn off.
+            on_tokens: Called with the tokens sampled since its last call, in the thread that awaits the turn. It must
+                be quick, and must not raise: other turns wait for it.
+        """
+        ...
+
+
 class ScriptedPolicy:
     """Plays a script with access to the environment and the task's gold. Its results do not compare with a model's.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -69,6 +70,20 @@ def conversation(policy: Any) -> Tokens:
     assert (len(row.turns), row.failed) == (TURNS, False)
     assert row.tokens is not None
     return row.tokens
+
+
+def streamed_like_answered(policy: Any, limits: Limits = LIMITS) -> list[str]:
+    """The pieces in which a turn is streamed; together they are the message of the same turn that is not."""
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello."}]}
+    with talking(policy, limits) as (_, client):
+        whole = client.post("/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+    with talking(policy, limits) as (_, client):
+        text = client.post("/chat/completions", json={**body, "stream": True}).text
+    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line.startswith("data: {")]
+    deltas = [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
+    pieces = [delta["content"] for delta in deltas if delta.get("content")]
+    assert "".join(pieces) == whole
+    return pieces
 
 
 def turns_of(tokens: Tokens) -> Turns:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the [train] extra")
@@ -144,6 +144,38 @@ def test_no_text_breaks_a_reader(dialects: Any, name: str, text: str):
     for whole in (text, one + text, text + one, one[: len(one) // 2] + text):
         parsed = dialect.parse(whole, TOOLS)
         assert parsed.error is None or not parsed.calls
+
+
+@EXAMPLES
+@given(text=st.lists(st.sampled_from([*WORDS, " ", "<think>\n", "\n</think>\n\n", "<|im_end|>", "stop"])).map("".join))
+@example(text="<think>\nA.\n</think>\n\nB. {")
+@example(text="<think>A.</think>B.")
+@example(text=" A.")
+@pytest.mark.parametrize("name", ["qwen3", "llama3_1", "deepseekv3", "qwen3_5_think"])
+def test_what_is_settled_stays_text_whatever_follows(dialects: Any, name: str, text: str):
+    dialect = dialects[name]
+    call = bare(dialect, ToolCall("find", {"words": "a"}))
+    for whole in (text, text + call):
+        parsed = dialect.parse(whole, TOOLS)
+        said = whole if parsed.error is not None else parsed.text
+        for end in range(len(whole) + 1):
+            before = whole[:end]
+            assert said.startswith(before[: dialect.settled(before, TOOLS)])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *((name, "<think>\nWhich?\n</think>\n\nThis one.") for name in ("qwen3", "llama3_1", "deepseekv3")),
+        *((name, "If a < b, then so.") for name in ("qwen3", "llama3_1")),
+    ],
+)
+def test_text_is_settled_at_once_and_a_call_is_not(dialects: Any, name: str, text: str):
+    dialect = dialects[name]
+    call = bare(dialect, ToolCall("find", {"words": "a"}))
+    settled = [dialect.settled(f"{text}\n{call}"[:end], TOOLS) for end in range(len(text) + len(call) + 2)]
+    assert settled[len(text) :] == [len(text)] * (len(call) + 2)
+    assert settled[len(text) // 2] > 0
 
 
 @pytest.mark.parametrize("name", [*SEVERAL, *LLAMA])

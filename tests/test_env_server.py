@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -25,8 +26,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from agentgym import UsageError
 from agentgym.cli import app
 from agentgym.interop.remote.wire import PROTOCOL, encoded
+from agentgym.tools.env_server.app import _answered
 from agentgym.tools.env_server.offer import EnvServing, Offer
 from agentgym.tools.env_server.server import make_server
+from agentgym.tools.env_server.session import Session
+from agentgym.tools.env_server.sessions import Sessions
 from agentgym.tools.serving.answers import has_token
 from benchmarks._load_players import Order
 from benchmarks._load_trouble import MESSAGE_BYTES, Trouble, frame
@@ -475,3 +479,29 @@ def test_what_cannot_be_served_is_one_line(words: list[str]):
 def test_help_names_what_can_be_served():
     result = CliRunner().invoke(app, ["serve", "--help"])
     assert [name for name in ("env", "index", "sandbox") if name not in result.output] == []
+
+
+def test_a_request_that_no_thread_can_answer_fails_and_does_not_hang():
+    class Broken(Sessions):
+        def answer(self, content: Any, deliver: Any) -> bool:
+            raise RuntimeError("can't start new thread")
+
+    sessions = Broken(Offer(("guess",)), EnvServing(token="x" * 16))
+    with pytest.raises(RuntimeError, match="thread"):
+        asyncio.run(asyncio.wait_for(_answered(sessions, {"op": "reset"}), 60))
+
+
+def test_a_session_is_closed_even_if_there_is_no_thread_for_it(monkeypatch: pytest.MonkeyPatch):
+    def fail(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    sessions = Sessions(Offer(("guess",)), EnvServing(token="x" * 16))
+    replies: list[Any] = []
+    sessions.answer({"op": "open", "protocol": PROTOCOL}, lambda reply, _: replies.append(reply))
+    name = replies[0]["result"]["session"]
+    closed: list[str] = []
+    monkeypatch.setattr(Session, "close", lambda self, wait_s: closed.append(self.name))
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    sessions.answer({"op": "close", "session": name}, lambda reply, _: replies.append(reply))
+    sessions.close()
+    assert (closed, replies[1], len(sessions)) == ([name], {"result": {}}, 0)

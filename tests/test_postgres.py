@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,7 +17,9 @@ import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.postgres import Server, ServerPool, confining
+from agentgym.tools.postgres import server as server_module
 from agentgym.tools.postgres.programs import FOLDER, find_programs
+from agentgym.tools.postgres.session import Session
 from tests.postgres_tasks import need_postgres
 from tests.waiting import eventually, is_running
 
@@ -105,6 +109,32 @@ def test_a_server_ends_with_the_process_that_started_it():
     child.stdout.close()
     assert eventually(lambda: not is_running(folder))
     shutil.rmtree(place)
+
+
+def test_a_forked_child_leaves_the_servers_of_its_parent_alone(tmp_path: Path):
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    server_module._end(process, tmp_path, os.getpid() + 1)  # as in a child
+    assert tmp_path.is_dir()
+    process.wait()
+    server_module._end(process, tmp_path, os.getpid())
+    assert not tmp_path.exists()
+
+
+def test_a_process_may_have_many_files(pool: ServerPool):
+    """`select` takes no descriptor above 1023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    try:
+        with contextlib.ExitStack() as files:
+            while files.enter_context(open(os.devnull)).fileno() < 1024:
+                pass
+            server = pool.lend()
+            session = Session(server, "postgres")
+            assert session.run("SELECT pg_sleep(0.01), 1", 30.0).row_count == 1
+            session.close()
+            pool.give_back(server)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_unconfined_server_is_only_started_on_request(monkeypatch: pytest.MonkeyPatch):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +179,26 @@ def test_threads_end_when_nobody_needs_them_and_start_again(monkeypatch):
         while threading.active_count() > before:
             assert time.monotonic() < until, threading.enumerate()
             time.sleep(0.05)
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="needs epoll")
+def test_a_connection_that_cannot_be_waited_for_is_refused_and_forgotten(tmp_path: Path):
+    """Otherwise the threads would never end: there would always be a connection."""
+
+    class Unwaitable(Counting):
+        def fileno(self) -> int:
+            return file.fileno()
+
+    pool = Leaders()
+    with (tmp_path / "file").open("wb") as file:
+        connection = Unwaitable(lambda _: None)
+        with pytest.raises(OSError):  # noqa: PT011
+            pool.add(connection)
+    assert not pool._connections
+    sound = Counting(lambda _: None)
+    pool.add(sound)
+    sound.ask()
+    for one in (connection, sound):
+        one.client.close()
+    connection.end()
+    assert sound.has_ended.wait(PATIENCE_S)

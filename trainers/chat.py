@@ -52,7 +52,8 @@ class ChatCodec:
         own: int | None = self.tokenizer.eos_token_id
         self.end_ids = frozenset({own, *end_ids} - {None})
         """Tokens that end a turn."""
-        self._before_end, written = self._learn_end()
+        self.before_end, written = self._learn_end()
+        """What the template writes before the token that ends a turn. It is no part of a turn's text."""
         end = next((token for token in (written, own, *sorted(self.end_ids)) if token is not None), None)
         if end is None:
             raise UsageError(
@@ -78,13 +79,13 @@ class ChatCodec:
 
     def say(self, text: str) -> list[int]:
         """Return the ids of a model turn, with the token that ends it: the inverse of `decode`."""
-        return [*self._encode(text + self._before_end), self.end_id]
+        return [*self._encode(text + self.before_end), self.end_id]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids without the token that ends a turn."""
         said = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return text.removesuffix(self._before_end) if self._before_end else text
+        return text.removesuffix(self.before_end) if self.before_end else text
 
     def _readable(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
         """Return messages with pictures as templates take them, or as words for a model that only reads."""

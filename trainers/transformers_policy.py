@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,10 +59,15 @@ class _Request:
     draws: random.Random
     done: asyncio.Future[Generation]
     timeout_s: float | None
+    on_tokens: Callable[[Sequence[int]], None] | None = None
+    told: int = 0
+    """How many of the sampled tokens it has been told."""
     seat: Seat = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
     """When to cut the turn off (`time.monotonic`); set when sampling begins."""
+    is_released: bool = False
+    """Whether its conversation has been released meanwhile."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     asked: float = field(default_factory=time.monotonic)
@@ -75,6 +80,12 @@ class _Request:
             self.queued_s = time.monotonic() - self.asked
         if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
+
+    def tell(self) -> None:
+        """Pass on what has been sampled since the last time."""
+        if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.told :]):
+            self.told += len(new)
+            self.on_tokens(new)
 
     def row(self) -> Row:
         """Return what the cache does not hold yet."""
@@ -89,7 +100,7 @@ class _Request:
 
 
 class TransformersPolicy:
-    """A token policy over a transformers model.
+    """A token policy over a transformers model. It tells what it samples (`StreamingPolicy`).
 
     Args:
         model: A causal LM. It may be in training; each step uses its current weights.
@@ -116,6 +127,7 @@ class TransformersPolicy:
         cache_bytes: int | None = None,
     ):
         self.name, self.codec, self.context = name, codec, context
+        self.streams = True
         self.version = 0
         self.sampling = sampling or Sampling()
         self._model = model
@@ -138,21 +150,27 @@ class TransformersPolicy:
         self.updated(self.version)
 
     async def generate(
-        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+        self,
+        ids: Sequence[int],
+        max_new_tokens: int,
+        session: str,
+        *,
+        timeout_s: float | None = None,
+        on_tokens: Callable[[Sequence[int]], None] | None = None,
     ) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
         self._check_known(ids)
         loop = asyncio.get_running_loop()
         # Each turn has its own generator, so its tokens depend only on the conversation, not on the rest of the batch.
         draws = random.Random(f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}")
-        request = _Request(session, list(ids), max_new_tokens, draws, loop.create_future(), timeout_s)
+        request = _Request(session, list(ids), max_new_tokens, draws, loop.create_future(), timeout_s, on_tokens)
         self._waiting.append(request)
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
         try:
             return await request.done
         except asyncio.CancelledError:
-            self._active.pop(session, None)
+            self._leave(request)
             raise
 
     def _check_known(self, ids: Sequence[int]) -> None:
@@ -165,10 +183,23 @@ class TransformersPolicy:
             )
 
     def release(self, session: str) -> None:
-        """Drop a conversation and free its slot. What the slot holds is of use to conversations that begin alike."""
-        self._seating.release(session)
+        """Drop a conversation and free its slot, in the middle of a turn when that has ended.
+
+        What the slot holds is of use to conversations that begin alike.
+        """
+        for request in (*self._waiting, *self._active.values()):
+            request.is_released = request.is_released or request.session == session
+        if session not in self._active:
+            self._seating.release(session)
         if self._worker is None or self._worker.done():
             self._rest()
+
+    def _leave(self, request: _Request) -> None:
+        """Let a turn take part in no more passes."""
+        if self._active.get(request.session) is request:
+            del self._active[request.session]
+        if request.is_released:
+            self._seating.release(request.session)
 
     def _rest(self) -> None:
         """Give the memory back if nothing is played: a model in training needs it to learn from what was sampled."""
@@ -194,6 +225,7 @@ class TransformersPolicy:
                     self._fail(failure)
                     return
                 for request in requests:
+                    request.tell()
                     if self._is_done(request):
                         self._finish(request)
                 # Let conversations that have just finished a turn run before the next pass is assembled.
@@ -248,7 +280,7 @@ class TransformersPolicy:
         ) or time.monotonic() >= request.deadline
 
     def _finish(self, request: _Request) -> None:
-        self._active.pop(request.session, None)
+        self._leave(request)
         if not request.done.done():
             request.done.set_result(
                 Generation(request.sampled, request.logprobs, self._finish_of(request), self.version, request.queued_s)
@@ -261,6 +293,7 @@ class TransformersPolicy:
 
     def _fail(self, error: Exception) -> None:
         for request in [*self._active.values(), *self._waiting]:
+            self._leave(request)
             if not request.done.done():
                 request.done.set_exception(error)
         self._active.clear()

@@ -25,6 +25,7 @@ from agentgym.toolset import Tool, Toolset
 from agentgym.toolset import kind_of as schema_kind
 
 _CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
+_BEGINNING = re.compile(rf"^@\Z|{_CALL.pattern}", re.MULTILINE)
 _END_THINK = re.compile(r"<(\\*+/think>)")
 _ESCAPED_END_THINK = re.compile(r"<\\(\\*+/think>)")
 _MARKS = re.compile(rf"<think>|{_CALL.pattern}", re.MULTILINE)
@@ -63,6 +64,9 @@ class Compact(TextDialect):
             calls.append(ToolCall(name, _arguments(name, rest, strings, names, tools)))
             opening = None if following is None else _CALL.match(text, following.start())
         return Parsed(before_call(text, first.start()), tuple(calls))
+
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str]:
+        return _BEGINNING
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         names, strings = _names(tools.names), text_parameters(tools)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.hermes import Hermes
-from agentgym.dialects.text import Unreadable, before_call, first_outside_reasoning
+from agentgym.dialects.hermes import BEGINNING, Hermes
+from agentgym.dialects.text import Unreadable, before_call, begun, first_outside_reasoning
 from agentgym.messages import ToolCall
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, skip_space
@@ -79,6 +79,14 @@ def deepseek_blocks(text: str, tools: Toolset) -> Parsed:
 
 FAMILIES: tuple[Reader, ...] = (json_in_tags, xml_in_tags, deepseek_blocks, json_with_parameters)
 """All readers. `TemplateDialect` uses the first that reads what a chat template writes."""
+
+BEGINNINGS: Mapping[Reader, re.Pattern[str]] = {
+    json_in_tags: BEGINNING,
+    xml_in_tags: re.compile(f"{begun('<tool_call>')}|{begun('<function=')}"),
+    deepseek_blocks: re.compile(f"{begun('<｜tool▁calls▁begin｜>')}|{begun('<｜tool▁call▁begin｜>')}"),
+    json_with_parameters: re.compile(rf'{begun("<|python_tag|>")}|\{{\s*(?:\Z|")'),
+}
+"""Where the calls of each begin or, at the end of an unfinished text, may be about to."""
 
 
 def _read(text: str, marks: re.Pattern[str], read_call: Callable[[int], _Call]) -> Parsed:

@@ -24,6 +24,7 @@ from agentgym.records.strict_json import excerpt, skip_space
 from agentgym.toolset import Toolset
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}+)([^`\n]*+)$", re.MULTILINE)
+_BEGINNING = re.compile(rf"^ {{0,3}}`{{0,2}}\Z|{_FENCE.pattern}", re.MULTILINE)
 _MARKS = re.compile(rf"<think>|{_FENCE.pattern}", re.MULTILINE)
 
 _INSTRUCTIONS = """# Tools
@@ -72,6 +73,9 @@ class Fenced(TextDialect):
             calls.append(_call(opening[2].split()[:1], body, strings, tools))
             at = _next_line(text, end)
         return Parsed(before_call(text, first.start()), tuple(calls))
+
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str]:
+        return _BEGINNING
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         strings = text_parameters(tools)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.text import TextDialect, Unreadable, before_call, first_outside_reasoning, set_apart
+from agentgym.dialects.text import TextDialect, Unreadable, before_call, begun, first_outside_reasoning, set_apart
 from agentgym.messages import ToolCall
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, kind_of, skip_space
@@ -16,6 +16,9 @@ from agentgym.toolset import Toolset
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _SHAPE = '{"name": ..., "arguments": {...}}'
 _MARKS = re.compile(r"<think>|</?tool_call>")
+BEGINNING = re.compile(f"{begun(_OPEN)}|{begun(_CLOSE)}")
+"""Where a call begins or, at the end of an unfinished text, may be about to."""
+
 _IN_JSON = re.compile(r"<(?=/?(?:tool_call|think)>)")
 
 _INSTRUCTIONS = """# Tools
@@ -68,6 +71,9 @@ class Hermes(TextDialect):
             calls += some
             at = skip_space(text, at)
         return Parsed(before_call(text, first.start()), tuple(calls))
+
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str]:
+        return BEGINNING
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         written = "\n".join(f"{_OPEN}\n{_write_call(call)}\n{_CLOSE}" for call in calls)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.text import TextDialect, Unreadable, before_call, first_outside_reasoning, set_apart
+from agentgym.dialects.text import TextDialect, Unreadable, before_call, begun, first_outside_reasoning, set_apart
 from agentgym.messages import ToolCall, calls_of
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, skip_space
 from agentgym.toolset import Toolset
 
 _MARKS = re.compile(r'<think>|^\{"tool_calls":', re.MULTILINE)
+_BEGINNING = re.compile("^" + begun('{"tool_calls":'), re.MULTILINE)
 _IN_JSON = re.compile(r"<(?=/?think>)")
 
 
@@ -42,6 +43,9 @@ class Native(TextDialect):
         if not (calls := calls_of(value)):
             raise Unreadable('The list of "tool_calls" is empty. Write a call, or text only.')
         return Parsed(before_call(text, first.start()), calls)
+
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str]:
+        return _BEGINNING
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         entries = [{"function": {"name": call.name, "arguments": dict(call.arguments)}} for call in calls]

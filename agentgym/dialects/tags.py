@@ -13,6 +13,7 @@ from agentgym.dialects.text import (
     Unreadable,
     allowed,
     before_call,
+    begun,
     first_outside_reasoning,
     listing,
     read_body,
@@ -76,6 +77,9 @@ class Tags(TextDialect):
             at = skip_space(text, at)
         return Parsed(before_call(text, first.start()), tuple(calls))
 
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str]:
+        return _tags(tools.names).beginning
+
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         tags, strings = _tags(tools.names), text_parameters(tools)
         written = "\n".join(_write_call(call, strings, tags) for call in calls)
@@ -89,6 +93,8 @@ class _Tags:
         either = "|".join(map(re.escape, names)) or "(?!)"
         self.only = re.compile(rf"<(/?)({either})(/?)>")
         self.with_think = re.compile(rf"<think>|<(/?)({either})(/?)>")
+        marks = (form.format(name) for name in names for form in ("<{}>", "</{}>", "<{}/>"))
+        self.beginning = re.compile("|".join(map(begun, marks)) or "(?!)")
         self.in_json = re.compile(rf"<(?=/?(?:think|{either})/?>)")
         self.in_string = re.compile(rf"{_IS_ENTITY}|{self.in_json.pattern}")
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.families import FAMILIES, Reader, json_in_tags
+from agentgym.dialects.families import BEGINNINGS, FAMILIES, Reader, json_in_tags
 from agentgym.dialects.hermes import Hermes
 from agentgym.dialects.text import END_THINK, THINK, TextDialect, Unreadable
 from agentgym.errors import ToolError, UsageError
@@ -29,6 +29,7 @@ _MARK = "\ue000"
 """Appended to the text: a region that absorbs the mark was still open at the end."""
 _SAID = "\u2042"
 _REASONING = re.compile(rf"\s*{THINK}(.*?){END_THINK}\s*", re.DOTALL)
+_TIDY_THOUGHT = re.compile(rf"{THINK}\n\S")
 
 _PROBE_CALL = ToolCall("probe_of_tools", {"words": 'é "quoted" {x}', "limits": {"at_most": [1, 2.5]}}, "call_1")
 _PROBE_TOOLS = Toolset(
@@ -120,6 +121,25 @@ class TemplateDialect(TextDialect):
             whole = f"{THINK}\n{whole}"
         parsed = self._reader(whole, tools)
         return Parsed(_tidy(parsed.text), parsed.calls)
+
+    def settled(self, text: str, tools: Toolset) -> int:
+        """Return how many characters at the beginning of an unfinished turn are text, however it goes on.
+
+        Where `parse` writes them in another way, such as without white space at the beginning, they are not settled;
+        nor are any if a `response_template` reads the turn.
+        """
+        raw = text[: super().settled(text, tools)].rstrip()
+        cut = next((size for size in range(len(self._end), 0, -1) if raw.endswith(self._end[:size])), 0)
+        raw = raw[: len(raw) - cut].rstrip()
+        is_thought = raw.startswith(THINK)
+        if (self._opens_reasoning and not is_thought) or (is_thought and not _TIDY_THOUGHT.match(raw)):
+            return 0
+        tidy = _tidy(raw)
+        same = (at for at, (one, other) in enumerate(zip(raw, tidy, strict=False)) if one != other)
+        return next(same, min(len(raw), len(tidy)))
+
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str] | None:
+        return None if self._reader is None else BEGINNINGS[self._reader]
 
     def _read_regions(self, text: str, tools: Toolset) -> Parsed:
         if self._opens_reasoning and text.startswith(THINK):

@@ -55,6 +55,27 @@ class TextDialect(ABC):
         except ToolError as problem:
             return Parsed(error=_sentence(str(problem)))
 
+    def settled(self, text: str, tools: Toolset) -> int:
+        """Return how many characters at the beginning of an unfinished turn are text, however it goes on.
+
+        What follows may be a call, or become one.
+        """
+        call = self._beginning_of_call(tools)
+        if call is None:
+            return 0
+        try:
+            found = first_outside_reasoning(text, re.compile(f"{THINK}|{call.pattern}", call.flags))
+        except Unreadable:  # what is in the reasoning is text, whether it will be closed or not
+            return len(text)
+        return len(before_call(text, len(text) if found is None else found.start()))
+
+    def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str] | None:
+        """Return a pattern of where a call begins or, at the end of an unfinished text, may be about to.
+
+        By default `None`: such a place cannot be told.
+        """
+        return None
+
     def render(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         """Write an assistant turn. Raises `ValueError` if `parse` would not return it unchanged."""
         for call in calls:
@@ -103,6 +124,14 @@ def before_call(text: str, start: int) -> str:
 def set_apart(text: str, call: str) -> str:
     """Write text and then a call on a line of its own: the inverse of `before_call`."""
     return f"{text}\n{call}" if text else call
+
+
+def begun(mark: str) -> str:
+    r"""Return a pattern of a mark or, at the end of a text, of its beginning: `ab` is written `a(?:\Z|b)`."""
+    *earlier, pattern = map(re.escape, mark)
+    for character in reversed(earlier):
+        pattern = rf"{character}(?:\Z|{pattern})"
+    return pattern
 
 
 def first_outside_reasoning(text: str, marks: re.Pattern[str]) -> re.Match[str] | None:

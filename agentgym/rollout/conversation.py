@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -11,7 +11,7 @@ from agentgym.dialects.text import THINK
 from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError
 from agentgym.messages import Message, shown_pictures
-from agentgym.policy import Codec, Generation, SeeingPolicy, TokenPolicy
+from agentgym.policy import Codec, Generation, SeeingPolicy, StreamingPolicy, TokenPolicy
 from agentgym.rollout.asking import PATIENCE, asked
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.limits import Limits
@@ -54,16 +54,30 @@ class Conversation:
             room = min(room, limits.max_tokens - tokens.sampled)
         return room if room > 0 else Reason.TOKEN_BUDGET
 
-    async def sample(self, room: int, session: str, limit_s: float | None) -> Generation:
+    async def sample(
+        self,
+        room: int,
+        session: str,
+        limit_s: float | None,
+        on_tokens: Callable[[Sequence[int]], None] | None = None,
+    ) -> Generation:
         """Return the next turn, cut off at its time limit. It is not part of the conversation until `say`.
+
+        Args:
+            room: The most tokens to sample.
+            session: Names the conversation to the policy.
+            limit_s: Seconds after which the turn is cut off.
+            on_tokens: Called with the tokens as they are sampled, if the policy streams (`StreamingPolicy`).
 
         Raises:
             InfrastructureError: The policy broke, took far too long or returned nothing.
         """
         tokens, policy = self.tokens, self._policy
-        seen: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
+        more: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
+        if on_tokens is not None and isinstance(policy, StreamingPolicy) and policy.streams:
+            more["on_tokens"] = on_tokens
         history = tokens.prompt_ids + tokens.completion_ids
-        turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **seen), policy.name)
+        turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **more), policy.name)
         patience_s = None if limit_s is None else limit_s * PATIENCE
         said = await within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
         if not said.ids and said.finish != "time":
@@ -72,8 +86,16 @@ class Conversation:
 
     def say(self, said: Generation) -> tuple[str, tuple[int, int]]:
         """Add a turn; return its text and its place in the tokens."""
-        text = _text_of(self._codec, self.tokens, said.ids)
+        text = self.turn_prefix() + self._codec.decode(said.ids)
         return text, self.tokens.append_sampled(said.ids, said.logprobs, said.version)
+
+    def turn_prefix(self) -> str:
+        """Return what the text of the next turn begins with besides its tokens.
+
+        If the prompt has opened the reasoning, so does the text: calls in it are no calls.
+        """
+        last = (self.tokens.completion_ids or self.tokens.prompt_ids)[-_TOKENS_OF_THINK:]
+        return f"{THINK}\n" if self._codec.decode(last).rstrip().endswith(THINK) else ""
 
     def hear(self, observation: list[Message]) -> None:
         """Add what follows the last turn."""
@@ -93,10 +115,3 @@ class Conversation:
         if self._eyes is not None and (shown := shown_pictures(messages)):
             self._pictures += shown
             self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
-
-
-def _text_of(codec: Codec, before: Tokens, ids: list[int]) -> str:
-    """Return the text of a turn. If the prompt opened the reasoning, so does the text: calls in it are no calls."""
-    text = codec.decode(ids)
-    last = (before.completion_ids or before.prompt_ids)[-_TOKENS_OF_THINK:]
-    return f"{THINK}\n{text}" if codec.decode(last).rstrip().endswith(THINK) else text

@@ -101,7 +101,7 @@ def _write(place: Path, content: str | bytes) -> None:
 
 
 def here_document(path: str, text: str) -> str:
-    """Return the shell command that writes a text to a file, byte for byte but for a newline at its end."""
+    """Return the shell command that writes a text to a file, byte for byte but for line breaks at its end."""
     end = "END_OF_FILE"
     while end in text.splitlines():
         end += "_"

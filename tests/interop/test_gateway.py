@@ -330,6 +330,44 @@ def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
     assert (row.failed, row.error) == (True, "the gateway was stopped before the session had a reward")
 
 
+def test_what_has_ended_stays_as_it_is_and_is_written_once(out: Path):
+    gateway = gateway_of(Speaker(lambda _: "Yes."), out)
+    session = gateway.session("one")
+    Client(gateway, path="/s/one").said([USER])
+    [row] = session.reward(1.0)
+    assert session.fail("too late") == [row]
+    assert gateway.close_session(session) == gateway.close_session(session) == [row]
+    gateway.session("one")
+    gateway.close_session(session)
+    assert not gateway.find("one").is_over, "it is another session of the same name"
+    left = gateway.session("left")
+    Client(gateway, path="/s/left").said([USER])
+    left.reward(0.5)
+    gateway.close()
+    assert [(row.id, row.reward, row.failed) for row in read_jsonl(out)] == [
+        ("one", 1.0, False), ("one", 0.0, True), ("left", 0.5, False)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("token", ["with:colons:in:it", "without-any"])
+def test_any_token_may_be_the_owners(token: str):
+    gateway = Gateway(Speaker(lambda _: "Yes."), GatewaySettings(token=token))
+    assert Client(gateway, token).chat([USER]).status_code == 200
+    assert Client(gateway, f"{token}:mine").chat([USER]).status_code == 200
+    assert gateway.find("default").has_calls
+    assert gateway.find("mine").has_calls
+    for wrong in (token[:-1], f"{token}x", f"{token}x:mine", f"{token[:-1]}:"):
+        assert Client(gateway, wrong).chat([USER]).status_code == 401
+
+
+def test_a_gateway_that_cannot_write_its_sessions_is_served_no_longer(tmp_path: Path):
+    gateway = gateway_of(Speaker(lambda _: "Yes."), tmp_path)  # a folder
+    with pytest.raises(UsageError, match="cannot write"), serving(gateway) as url:
+        gateway.session("one")
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, trust_env=False)
+
+
 def test_a_full_gateway_takes_no_session_until_one_is_idle():
     gateway = gateway_of(Speaker(lambda _: "Yes."), sessions=1, idle_s=1000.0)
     first = gateway.session("a")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -17,7 +18,7 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.gateway import GatewaySession, serving
 from agentgym.interop.gateway.app import make_app
 from agentgym.policy import Generation
@@ -27,6 +28,7 @@ from tests.serving_cases import raw, running, until
 
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+BODY = {"messages": [USER]}
 BOTH = ("/v1/chat/completions", "/v1/responses")
 
 
@@ -288,6 +290,24 @@ def test_an_answer_that_comes_after_the_end_of_its_session_is_no_part_of_it():
 
         answer = asyncio.run(late())
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "session_ended")
+
+
+def test_a_session_whose_model_is_at_work_is_not_idle():
+    policy = Slow()
+    gateway = gateway_of(policy, sessions=1, idle_s=0.0)
+    with serving(gateway) as url:
+        session = gateway.session("one")
+        headers = {"Authorization": f"Bearer {session.api_key}"}
+        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as client:
+            asking = threading.Thread(target=client.post, args=("/s/one/v1/chat/completions",), kwargs={"json": BODY})
+            asking.start()
+            until(lambda: policy.asking == 1)
+            with pytest.raises(InfrastructureError, match="all 1 sessions"):
+                gateway.session("two")
+            policy.is_allowed = True
+            asking.join()
+        gateway.session("two")
+    assert (session.is_over, session.trajectories[0].failed) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.interop.speaking import Speaker, halving
 from tests.interop.test_gateway import SEED
 from tests.interop.test_gateway_peers import compared
 from tests.interop.test_gateway_responses import CHAT_TOOLS, SEEN, SYSTEM, TASK, TOOLS, looking, recorded
+from tests.interop.test_gateway_streams import Reader
 from tests.interop.test_mcp_out import COMMAND
 
 pytestmark = needs("mcp", "openai", "agents", "langchain_openai", "litellm")
@@ -207,6 +208,34 @@ def test_the_client_of_openai_raises_the_errors_it_has_for_them(api: str):
         session.fail("over")
         with pytest.raises(openai.ConflictError, match="has ended"):
             ask(session.api_key)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_the_client_of_openai_raises_what_breaks_in_the_middle_of_a_stream(api: str):
+    import openai  # pyright: ignore[reportMissingImports]
+
+    policy = Reader("A tree and a lake.")
+    policy.allowed = 8
+    gateway = Gateway(policy)
+    with serving(gateway):
+        session = gateway.session("one")
+        with openai.OpenAI(base_url=session.base_url, api_key=session.api_key, max_retries=0) as client:
+            if api == "chat":
+                messages: Any = [{"role": "user", "content": "a"}]
+                stream: Any = client.chat.completions.create(model="p", messages=messages, stream=True)
+            else:
+                stream = client.responses.create(model="p", input="a", stream=True)
+
+            def listen() -> None:
+                said = ""
+                for event in stream:
+                    said += event.choices[0].delta.content if api == "chat" else getattr(event, "delta", "")
+                    if "tree" in said:
+                        policy.error = OSError("no power")
+
+            with pytest.raises(openai.APIError, match="no power"):
+                listen()
+        assert not session.has_calls
 
 
 def test_a_call_that_the_client_of_openai_makes_again_is_one_turn(looked: GatewaySession):

@@ -13,7 +13,8 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.errors import UsageError
-from agentgym.policy import Generation
+from agentgym.policy import Generation, StreamingPolicy
+from agentgym.rollout.limits import Limits
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.memory import bytes_per_position
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
@@ -412,6 +413,50 @@ def test_giving_up_a_turn_during_a_pass_does_not_disturb_the_others(model: Any, 
     left, stayed = asyncio.run(asyncio.wait_for(together(), 60))
     assert isinstance(left, asyncio.CancelledError)
     assert [turn.ids for turn in stayed] == ids(talks(policy(model, tokenizer)))[1]
+
+
+def test_a_conversation_that_is_released_in_the_middle_of_a_turn_keeps_its_slot_until_the_turn_ends(
+    model: Any, tokenizer: Any
+):
+    """Whoever ends a session need not know that its agent is still asking."""
+    sampler = policy(model, tokenizer, slots=8)
+
+    async def released() -> Generation:
+        turn = asyncio.create_task(sampler.generate(PROMPTS[0], 30, "s0"))
+        while "s0" not in sampler._active:
+            await asyncio.sleep(0)
+        sampler.release("s0")
+        return await turn
+
+    async def together() -> list[Any]:
+        first = asyncio.create_task(released())
+        while "s0" not in sampler._active:
+            await asyncio.sleep(0)
+        return [*await asyncio.gather(first, talk(sampler, "s1", PROMPTS[1]), talk(sampler, "s2", PROMPTS[2]))]
+
+    _, *stayed = asyncio.run(asyncio.wait_for(together(), 60))
+    assert ids(stayed) == ids(talks(policy(model, tokenizer)))[1:3]
+    assert sampler._seating.taken == 0
+
+
+def test_tokens_are_told_as_they_are_sampled(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer)
+    told: list[list[int]] = []
+
+    async def turn() -> Generation:
+        return await sampler.generate(PROMPTS[0], 6, "s0", on_tokens=lambda new: told.append(list(new)))
+
+    said = asyncio.run(turn())
+    assert isinstance(sampler, StreamingPolicy)
+    assert told == [[one] for one in said.ids]
+    assert len(told) > 1
+
+
+def test_a_stream_of_the_gateway_says_what_was_sampled_while_it_is_sampled(model: Any, tokenizer: Any):
+    pytest.importorskip("uvicorn", reason="needs the [serve] extra")
+    from tests.gateway_talks import streamed_like_answered
+
+    assert len(streamed_like_answered(policy(model, tokenizer, seed=3), Limits(max_new_tokens=60))) > 3
 
 
 class Breaking(torch.nn.Module):

@@ -21,7 +21,7 @@ import torch
 from rich.console import Console
 
 from agentgym.errors import InfrastructureError, MissingExtra, UsageError
-from agentgym.policy import Generation, TokenPolicy
+from agentgym.policy import Generation, StreamingPolicy, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train
@@ -108,6 +108,13 @@ def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy: VLLMP
     [cut, ended] = together(ask(policy, 10), ask(policy, 28, session="t"))
     assert cut == Generation([10, 11, 12, 13, 14], [-1.0, -1.1, -1.2, -1.3, -1.4], "length", 4)
     assert (ended.ids, ended.finish) == ([28, 29, 30], "stop")
+
+
+def test_tokens_are_told_as_they_are_sampled(policy: VLLMPolicy):
+    told: list[list[int]] = []
+    [said] = together(policy.generate([7, 28], 5, "s", on_tokens=lambda new: told.append(list(new))))
+    assert isinstance(policy, StreamingPolicy)
+    assert (told, said.ids) == ([[28], [29], [30]], [28, 29, 30])
 
 
 def test_nobody_waits_for_the_longest_turn(policy: VLLMPolicy, engine: Engine):

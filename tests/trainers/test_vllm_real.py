@@ -32,7 +32,7 @@ from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import engine_scores
-from tests.gateway_talks import Watched, conversation, talking, turns_of
+from tests.gateway_talks import Watched, conversation, streamed_like_answered, talking, turns_of
 from tests.serving_cases import raw, until
 from tests.vllm_servers import RUN, served
 
@@ -175,6 +175,10 @@ def test_the_gateway_records_of_a_server_what_the_model_says(folder: Path, url: 
         assert logprobs == pytest.approx(model_logprobs(folder, history, said, 0.7).tolist(), abs=1e-4)
     found, expected = (turns_of(conversation(policy_at(name, 0.0))) for name in (f"vllm:{folder}@{url}", str(folder)))
     assert [turn[:2] for turn in found] == [turn[:2] for turn in expected]
+
+
+def test_a_stream_of_the_gateway_says_what_the_engine_sampled_while_it_samples_it(in_process: Any):
+    assert len(streamed_like_answered(in_process[0.7], Limits(max_new_tokens=60))) > 3
 
 
 def test_a_client_of_the_gateway_that_leaves_frees_its_place_in_the_engine(in_process: Any):

@@ -171,4 +171,6 @@ async def _answered(sessions: Sessions, content: Mapping[str, Any]) -> Reply:
         loop.call_soon_threadsafe(lambda: came.done() or came.set_result(reply))
 
     await asyncio.wait((came, work), return_when=asyncio.FIRST_COMPLETED)
+    if not came.done():
+        await work  # which has failed: every reply is delivered before its work is done
     return await came

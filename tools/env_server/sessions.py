@@ -169,7 +169,12 @@ class Sessions:
                 del self._ended[next(iter(self._ended))]
             closing = threading.Thread(target=partial(self._close, session, is_lost), daemon=True)
             self._closing.add(closing)
-        closing.start()
+        try:
+            closing.start()
+        except RuntimeError:  # the machine has no more threads
+            with self._lock:
+                self._closing.discard(closing)
+            self._close(session, is_lost=True)
 
     def _close(self, session: Session, is_lost: bool) -> None:
         try:

@@ -23,6 +23,10 @@ _PROGRAMS = ("/usr/bin", "/usr/sbin", "/usr/local")
 _LINKS = ("lib", "lib32", "lib64", "libx32")
 _PROGRAM_LINKS = ("bin", "sbin")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "nsswitch.conf", "alternatives")
+_ALONE = (
+    *("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--clearenv"),
+    *("--cap-drop", "ALL", "--hostname", "postgres", "--setenv", "LC_ALL", "C.UTF-8"),
+)
 _UNPRIVILEGED = ("postgres", "nobody")
 _PASSWD = "passwd"
 _TRY_S = 20.0
@@ -53,25 +57,14 @@ class Confinement:
         """
         if not self.holds:
             return list(argv)
-        links = (*_LINKS, *(_PROGRAM_LINKS if shell else ()))
+        etc = (word for name in _ETC for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}"))
         return [
             str(shutil.which("bwrap")),
-            *("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--clearenv"),
-            *(
-                "--cap-drop",
-                "ALL",
-                "--hostname",
-                "postgres",
-                "--setenv",
-                "LC_ALL",
-                "C.UTF-8",
-                "--setenv",
-                "PATH",
-                f"{programs}:/usr/bin",
-            ),
+            *_ALONE,
+            *("--setenv", "PATH", f"{programs}:/usr/bin"),
             *_shown([*_LIBRARIES, *(_PROGRAMS if shell else ())]),
-            *_linked(links),
-            *(word for name in _ETC for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),
+            *_linked((*_LINKS, *(_PROGRAM_LINKS if shell else ()))),
+            *etc,
             *_shown([] if programs.is_relative_to("/usr") else [str(programs.parent)]),
             *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(own), str(own)),
             *("--ro-bind", str(own / _PASSWD), "/etc/passwd", "--remount-ro", "/", "--chdir", str(own), "--"),

@@ -57,7 +57,7 @@ class Server:
     def __init__(self, folder: Path, process: subprocess.Popen[Any], programs: Path, *, confined: bool):
         self.folder, self.programs, self.confined = folder, programs, confined
         self._process = process
-        self._ended = weakref.finalize(self, _end, process, folder)
+        self._ended = weakref.finalize(self, _end, process, folder, os.getpid())
 
     @classmethod
     def start(cls, *, allow_weak: bool = False) -> Self:
@@ -207,9 +207,12 @@ def _launch(folder: Path, programs: Path, confined: Confinement) -> subprocess.P
             raise InfrastructureError(f"postgres does not run: {error}") from error
 
 
-def _end(process: subprocess.Popen[Any], folder: Path) -> None:
+def _end(process: subprocess.Popen[Any], folder: Path, pid: int) -> None:
+    """End a server. In a child that was forked, let go of it alone: it is its parent's."""
     assert process.stdin is not None
     process.stdin.close()
+    if os.getpid() != pid:
+        return
     try:
         process.wait(_STOP_S)
     except subprocess.TimeoutExpired:

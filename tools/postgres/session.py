@@ -134,8 +134,7 @@ class Session:
             outcome = Outcome(columns=tuple(name.decode("utf-8", "replace") for name in names))
         for number in range(result.ntuples):
             outcome.row_count += 1
-            kept = sum(len(cell or "") for row in outcome.rows for cell in row)
-            if len(outcome.rows) < self._max_rows and kept < self._max_chars:
+            if len(outcome.rows) < self._max_rows and _chars(outcome.rows) < self._max_chars:
                 outcome.rows.append(tuple(self._cell(result, number, column) for column in range(result.nfields)))
         outcome.status = "" if result.ntuples else _status(result)
         return outcome
@@ -165,13 +164,24 @@ def _results(pgconn: PGconn, deadline: float) -> Iterator[PGresult]:
     while True:
         while pgconn.is_busy():
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([pgconn.socket], [], [], left)[0]:
+            if left <= 0 or not _comes(pgconn.socket, left):
                 raise TimeoutError
             pgconn.consume_input()
         result = pgconn.get_result()
         if result is None:
             return
         yield result
+
+
+def _comes(fileno: int, seconds: float) -> bool:
+    """Whether data comes in time. Unlike `select`, `poll` also takes the descriptors of a process with many files."""
+    waiting = select.poll()
+    waiting.register(fileno, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
+def _chars(rows: Sequence[tuple[str | None, ...]]) -> int:
+    return sum(len(cell or "") for row in rows for cell in row)
 
 
 def _status(result: PGresult) -> str:

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentgym.choices import limits_from
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.bodies import length_of
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import LeaseBusy, LeasedSandbox, Leases, NoSuchLease, TooManyForClient
 from agentgym.tools.sandbox.limits import SandboxLimits
@@ -32,7 +33,7 @@ from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.wanted import parse_spec
 from agentgym.tools.serving.answers import HANDLERS, BytesInPieces, TokenRequired, answer
-from agentgym.tools.serving.bodies import length_of, read_body, read_object
+from agentgym.tools.serving.bodies import read_body, read_object
 from agentgym.tools.serving.presence import presence_of
 from agentgym.tools.serving.turns import Turns
 

@@ -8,6 +8,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from agentgym.interop.bodies import TooLarge, bounded_body
+
 
 async def read_body(request: Request, at_most: int) -> bytes:
     """Return the body.
@@ -16,20 +18,10 @@ async def read_body(request: Request, at_most: int) -> bytes:
         HTTPException: 413, before reading anything if the client announces the size.
         ClientDisconnect: The client has left.
     """
-    if length_of(request) > at_most:
-        raise _too_large(at_most)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > at_most:
-            raise _too_large(at_most)
-    return bytes(body)
-
-
-def length_of(request: Request) -> int:
-    """Return the body's announced length; 0 if it is not announced."""
-    declared = request.headers.get("content-length", "")
-    return int(declared) if declared.isascii() and declared.isdecimal() else 0
+    try:
+        return await bounded_body(request, at_most)
+    except TooLarge as error:
+        raise HTTPException(413, str(error)) from None
 
 
 async def read_object(request: Request, at_most: int) -> dict[str, Any]:
@@ -65,7 +57,3 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         raise ValueError("an object contains a name twice")
     return content
-
-
-def _too_large(at_most: int) -> HTTPException:
-    return HTTPException(413, f"the request is larger than {at_most} bytes")

@@ -59,6 +59,7 @@ class Leaders:
 
         Raises:
             RuntimeError: The machine has no more threads.
+            OSError: It cannot wait for more connections.
         """
         fileno = connection.fileno()
         with self._counting:
@@ -68,7 +69,12 @@ class Leaders:
             if not self._threads:
                 self._start()
             self._connections[fileno] = connection
-        self._poll.register(fileno, select.EPOLLIN)
+        try:
+            self._poll.register(fileno, select.EPOLLIN)
+        except OSError:
+            with self._counting:
+                del self._connections[fileno]
+            raise
 
     def step_aside(self) -> None:
         """Let another thread lead while the calling one, which is serving, waits for something."""

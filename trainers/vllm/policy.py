@@ -37,10 +37,21 @@ class _Request:
     timeout_s: float | None
     pictures: tuple[bytes, ...] = ()
     """PNG files, one for each place in `ids`."""
+    on_tokens: Callable[[Sequence[int]], None] | None = None
+    told: int = 0
+    """How many of the sampled tokens it has been told."""
     deadline: float = math.inf
     """When to cut the turn off (`time.monotonic`); set when the engine gets it."""
     so_far: Any = None
     """The engine's latest output for it."""
+
+    def tell(self) -> None:
+        """Pass on what has been sampled since the last time."""
+        if self.on_tokens is None or self.done.done():
+            return
+        if new := self.so_far.outputs[0].token_ids[self.told :]:
+            self.told += len(new)
+            self.on_tokens(new)
 
     def begin(self) -> None:
         """Start the clock."""
@@ -83,6 +94,7 @@ class VLLMPolicy:
         picture_tokens: Callable[[bytes], int] | None = None,
     ):
         self.name, self.codec, self.context = name, codec, context
+        self.streams = True
         self.sees, self._picture_tokens = picture_tokens is not None, picture_tokens
         self.version = 0
         self.sampling = sampling or Sampling()
@@ -108,12 +120,13 @@ class VLLMPolicy:
         *,
         timeout_s: float | None = None,
         pictures: Sequence[bytes] = (),
+        on_tokens: Callable[[Sequence[int]], None] | None = None,
     ) -> Generation:
         """Sample one turn after `ids`. vLLM's prefix cache finds what `session` has computed before."""
         loop = asyncio.get_running_loop()
         params = self._params(ids, max_new_tokens, session)
         name, done = f"{session}/{next(self._numbers)}", loop.create_future()
-        request = _Request(name, list(ids), params, done, timeout_s, tuple(pictures))
+        request = _Request(name, list(ids), params, done, timeout_s, tuple(pictures), on_tokens)
         self._new.append(request)
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
@@ -188,6 +201,7 @@ class VLLMPolicy:
             if (request := self._running.get(output.request_id)) is None:
                 continue
             request.so_far = output
+            request.tell()
             if output.finished:
                 del self._running[request.id]
                 _settle(request, _finish_of(output), self.version)

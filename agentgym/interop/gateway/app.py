@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agentgym.interop.gateway.chat_answers import head_of, stream, whole
+from agentgym.interop.gateway.chat_answers import ChatStream, head_of, whole
 from agentgym.interop.gateway.clients import HANDLERS, read_request, while_there
+from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.gateway import Gateway
+from agentgym.interop.gateway.live import Writer, streamed
 from agentgym.interop.gateway.owner import end, played
 from agentgym.interop.gateway.requests import ChatRequest
-from agentgym.interop.gateway.response_answers import events, response_of
+from agentgym.interop.gateway.response_answers import Answering
+from agentgym.interop.gateway.response_events import ResponseStream
 from agentgym.interop.gateway.responses import chat_body, is_stored
 from agentgym.interop.gateway.rows import Reply
 from agentgym.interop.gateway.session import GatewaySession
@@ -66,11 +69,10 @@ class _Answers:
         """Answer an agent's call of the chat completions API."""
         session = self._session(request)
         wanted = ChatRequest.of(await read_request(request, self._body_bytes))
-        reply = await self._reply(request, session, wanted)
         head = head_of(session.name, wanted.model or self._gateway.policy.name)
         if wanted.stream:
-            return _streamed(stream(head, reply, wanted), wanted)
-        return _answered(whole(head, reply, wanted), wanted)
+            return await self._streamed(request, session, wanted, ChatStream(head, wanted))
+        return _answered(whole(head, await self._reply(request, session, wanted), wanted), wanted)
 
     async def responses(self, request: Request) -> Response:
         """Answer an agent's call of the Responses API."""
@@ -78,18 +80,31 @@ class _Answers:
         body = await read_request(request, self._body_bytes)
         given = chat_body(body, session.stored)
         is_kept, wanted = is_stored(body), ChatRequest.of({"model": self._gateway.policy.name, **given})
-        reply = await self._reply(request, session, wanted)
-        response = response_of(body, wanted, reply, _temperature(self._gateway))
-        if is_kept:
-            said = given["messages"][1:] if body.get("instructions") else given["messages"]
-            session.stored.keep(response, body.get("input"), [*said, reply.message])
+        answering = Answering(body, wanted, _temperature(self._gateway))
+
+        def keep(answer: Mapping[str, Any], reply: Reply) -> None:
+            if is_kept:
+                said = given["messages"][1:] if body.get("instructions") else given["messages"]
+                session.stored.keep(answer, body.get("input"), [*said, reply.message])
+
         if wanted.stream:
-            return _streamed(events(response), wanted)
-        return _answered(response, wanted)
+            writer = ResponseStream(answering, is_live=not wanted.wants_logprobs, on_end=keep)
+            return await self._streamed(request, session, wanted, writer)
+        reply = await self._reply(request, session, wanted)
+        answer = answering.whole(reply)
+        keep(answer, reply)
+        return _answered(answer, wanted)
 
     async def _reply(self, request: Request, session: GatewaySession, wanted: ChatRequest) -> Reply:
-        is_retry = request.headers.get(_RETRY, "0") != "0"
-        return await while_there(request, session.reply(wanted, is_retry=is_retry))
+        return await while_there(request, session.reply(wanted, is_retry=_is_retry(request)))
+
+    async def _streamed(
+        self, request: Request, session: GatewaySession, wanted: ChatRequest, writer: Writer
+    ) -> Response:
+        async def reply(draft: Draft) -> Reply:
+            return await session.reply(wanted, is_retry=_is_retry(request), draft=draft)
+
+        return await streamed(request, reply, writer, _told(wanted), self._gateway.settings.silent_s)
 
     async def models(self, request: Request) -> Response:
         """List the one model that there is."""
@@ -120,8 +135,8 @@ class _Answers:
         """Return the session of an agent: the one in the path, or the one that its key names."""
         key = _key(request)
         name = request.path_params.get("session")
-        if self._gateway.is_owner(key.partition(":")[0]):
-            return self._gateway.find_or_open(name or key.partition(":")[2] or "default")
+        if (named := self._gateway.session_in(key)) is not None:
+            return self._gateway.find_or_open(name or named or "default")
         if name is not None and key and _same(key, self._gateway.find(name).api_key):
             return self._gateway.find(name)
         raise Refused("the API key is missing or wrong", 401, "invalid_api_key")
@@ -129,6 +144,10 @@ class _Answers:
     def _check_owner(self, request: Request) -> None:
         if not self._gateway.is_owner(_key(request)):
             raise Refused("only the owner of the gateway may do this", 401, "invalid_api_key")
+
+
+def _is_retry(request: Request) -> bool:
+    return request.headers.get(_RETRY, "0") != "0"
 
 
 def _same(given: str, key: str) -> bool:
@@ -150,10 +169,6 @@ def _model(name: str) -> dict[str, Any]:
 
 def _answered(answer: Mapping[str, Any], request: ChatRequest) -> Response:
     return JSONResponse(answer, headers=_told(request))
-
-
-def _streamed(pieces: Iterator[str], request: ChatRequest) -> Response:
-    return StreamingResponse(pieces, headers=_told(request), media_type="text/event-stream")
 
 
 def _told(request: ChatRequest) -> dict[str, str]:

@@ -12,9 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from agentgym.errors import AgentGymError, UsageError
-from agentgym.foreign.errors import describe
+from agentgym.errors import AgentGymError
+from agentgym.interop.bodies import TooLarge, bounded_body
 from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.problems import Problem, problem_of
 
 _T = TypeVar("_T")
 _GONE = 499
@@ -27,15 +28,10 @@ async def read_request(request: Request, at_most: int) -> Mapping[str, Any]:
         Refused: It is larger than allowed, or no JSON object.
         ClientDisconnect: The client has left.
     """
-    announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdecimal() and int(announced) > at_most:
-        raise _too_large(at_most)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > at_most:
-            raise _too_large(at_most)
-    return _parsed(bytes(body))
+    try:
+        return _parsed(await bounded_body(request, at_most))
+    except TooLarge as error:
+        raise Refused(str(error), 413, "request_too_large") from None
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
@@ -51,10 +47,6 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
-
-
-def _too_large(at_most: int) -> Refused:
-    return Refused(f"the request is larger than {at_most} bytes", 413, "request_too_large")
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
@@ -83,36 +75,28 @@ async def _left(request: Request) -> None:
         pass
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    if isinstance(error, Refused):
-        return _problem(str(error), error.status, error.code, error.param)
-    if isinstance(error, UsageError):
-        return _problem(str(error), 422, "usage")
-    return _problem(str(error), 502, "infrastructure")
+async def _failed(_: Request, error: Exception) -> Response:
+    return _answer(problem_of(error))
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _problem(f"{request.method} {request.url.path}: {error.detail}", error.status_code, "not_found")
-
-
-async def _failed(_: Request, error: Exception) -> Response:
-    return _problem(describe(error), 500, "server_error")
+    said = f"{request.method} {request.url.path}: {error.detail}"
+    return _answer(Problem(said, error.status_code, "not_found"))
 
 
 async def _nobody(_: Request, __: Exception) -> Response:
     return Response(status_code=_GONE)
 
 
-def _problem(message: str, status: int, code: str, param: str | None = None) -> Response:
+def _answer(problem: Problem) -> Response:
     """Return an error. Clients of OpenAI make a call again after some statuses unless they are told not to."""
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    headers = {"x-should-retry": "false"} if status < 500 else {}
-    return JSONResponse({"error": {"message": message, "type": kind, "code": code, "param": param}}, status, headers)
+    headers = {"x-should-retry": "false"} if problem.status < 500 else {}
+    return JSONResponse({"error": problem.body}, problem.status, headers)
 
 
 HANDLERS: dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
-    AgentGymError: _refused,
+    AgentGymError: _failed,
     HTTPException: _not_found,
     ClientDisconnect: _nobody,
     Exception: _failed,

@@ -32,6 +32,7 @@ class GatewaySettings:
         token: The key of the gateway's owner, who opens and rewards sessions.
         sessions: Most sessions at a time.
         idle_s: Seconds without a call after which a session may be ended to make room, as failed.
+        silent_s: Seconds after which a stream without news says that the model is at work: clients lose patience.
     """
 
     dialect: str | Dialect = "hermes"
@@ -41,6 +42,7 @@ class GatewaySettings:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     sessions: int = 1024
     idle_s: float = 3600.0
+    silent_s: float = 10.0
 
 
 class Gateway:
@@ -110,12 +112,23 @@ class Gateway:
         """Whether a key is that of the gateway's owner."""
         return hmac.compare_digest(key.encode(), self.settings.token.encode())
 
+    def session_in(self, key: str) -> str | None:
+        """Return the name in a key of the form `TOKEN:NAME`, empty for `TOKEN`; `None` if the token is wrong."""
+        size = len(self.settings.token)
+        token, colon, name = key[:size], key[size : size + 1], key[size + 1 :]
+        return name if self.is_owner(token) and colon in ("", ":") else None
+
     def close_session(self, session: GatewaySession) -> list[Trajectory]:
-        """Forget a session that has ended, and append its trajectories to the file, if there is one."""
+        """Append the trajectories of a session that has ended to the file, if there is one, and forget the session.
+
+        Raises:
+            UsageError: The file cannot be written. The session is not forgotten.
+        """
         with self._lock:
-            self._sessions.pop(session.name, None)
-            if self.settings.out is not None:
-                write_jsonl(self.settings.out, session.trajectories, append=True)
+            if self._sessions.get(session.name) is session:
+                if self.settings.out is not None:
+                    write_jsonl(self.settings.out, session.trajectories, append=True)
+                del self._sessions[session.name]
         return session.trajectories
 
     def updated(self, version: int) -> None:
@@ -132,14 +145,17 @@ class Gateway:
 
     def _release(self, conversation: str) -> None:
         """Let the policy drop a conversation, in the thread in which it samples: sessions may be ended in another."""
-        if self.loop is None or self.loop.is_closed():
-            self.policy.release(conversation)
-        else:
-            self.loop.call_soon_threadsafe(self.policy.release, conversation)
+        try:
+            if (loop := self.loop) is not None:
+                loop.call_soon_threadsafe(self.policy.release, conversation)
+                return
+        except RuntimeError:  # it is closed: nothing is sampled any more
+            pass
+        self.policy.release(conversation)
 
     def _made_room(self) -> bool:
         before = time.monotonic() - self.settings.idle_s
-        idle = [session for session in self._sessions.values() if session.used_at < before]
+        idle = [session for session in self._sessions.values() if session.is_idle_since(before)]
         for session in idle:
             session.fail(f"the session had no call for {self.settings.idle_s:g} s")
             self.close_session(session)

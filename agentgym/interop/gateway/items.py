@@ -40,6 +40,14 @@ def reasoned(text: str) -> tuple[str, str]:
     return (found[1].strip(), found[2].strip()) if found else ("", text)
 
 
+def reasoned_so_far(text: str) -> tuple[str, str]:
+    """Return what `reasoned` returns of any text that begins with this one, as far as it is certain."""
+    if (found := _REASONED.fullmatch(text)) is not None:
+        return found[1].strip(), found[2].strip()
+    begun = text.lstrip()[: len(THINK)]
+    return "", "" if THINK.startswith(begun) else text
+
+
 class _Joined:
     """Messages made of items.
 

@@ -1,10 +1,10 @@
-"""Writes replies as answers of the Responses API: whole, and as a stream of typed events."""
+"""Writes replies as answers of the Responses API."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -17,103 +17,87 @@ _Item = dict[str, Any]
 _ECHOED = ("instructions", "max_output_tokens", "previous_response_id", "reasoning", "user")
 
 
-def response_of(body: Mapping[str, Any], request: ChatRequest, reply: Reply, temperature: float | None) -> _Item:
-    """Return a reply as an answer.
+@dataclass(frozen=True)
+class Named:
+    """The ids in an answer, which a stream tells before the answer is complete."""
+
+    response: str = field(default_factory=lambda: f"resp_{uuid4().hex}")
+    reasoning: str = field(default_factory=lambda: f"rs_{uuid4().hex}")
+    message: str = field(default_factory=lambda: f"msg_{uuid4().hex}")
+    created_at: int = field(default_factory=lambda: int(time.time()))
+
+
+class Answering:
+    """Writes the reply to a request as an answer.
 
     Args:
         body: The request.
         request: The same as a chat request.
-        reply: What the model said.
-        temperature: With which it was sampled, whatever the request asked for.
+        temperature: With which is sampled, whatever the request asks for.
     """
-    is_cut = reply.finish == "length"
-    return {
-        "id": f"resp_{uuid4().hex}",
-        "object": "response",
-        "created_at": int(time.time()),
-        "status": "incomplete" if is_cut else "completed",
-        "error": None,
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-        "model": request.model,
-        "output": _items(reply, request, "incomplete" if is_cut else "completed"),
-        **{name: body.get(name) for name in _ECHOED},
-        "metadata": body.get("metadata") or {},
-        "parallel_tool_calls": not request.one_call,
-        "temperature": temperature,
-        "top_p": 1.0,
-        "tool_choice": body.get("tool_choice") or "auto",
-        "tools": body.get("tools") or [],
-        "text": {"format": {"type": "text"}},
-        "truncation": "disabled",
-        "usage": _usage(reply),
-    }
+
+    def __init__(self, body: Mapping[str, Any], request: ChatRequest, temperature: float | None):
+        self.named = Named()
+        self._body, self._request, self._temperature = body, request, temperature
+
+    def whole(self, reply: Reply) -> _Item:
+        """Return a reply as an answer."""
+        is_cut = reply.finish == "length"
+        status = "incomplete" if is_cut else "completed"
+        return {
+            **self.begun(),
+            "status": status,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            "output": _items(reply, self._request, self.named, status),
+            "usage": _usage(reply),
+        }
+
+    def begun(self) -> _Item:
+        """Return the answer before the model has said anything."""
+        body, request = self._body, self._request
+        return {
+            "id": self.named.response,
+            "object": "response",
+            "created_at": self.named.created_at,
+            "status": "in_progress",
+            "error": None,
+            "incomplete_details": None,
+            "model": request.model,
+            "output": [],
+            **{name: body.get(name) for name in _ECHOED},
+            "metadata": body.get("metadata") or {},
+            "parallel_tool_calls": not request.one_call,
+            "temperature": self._temperature,
+            "top_p": 1.0,
+            "tool_choice": body.get("tool_choice") or "auto",
+            "tools": body.get("tools") or [],
+            "text": {"format": {"type": "text"}},
+            "truncation": "disabled",
+            "usage": None,
+        }
 
 
-def events(response: _Item) -> Iterator[str]:
-    """Yield an answer as a stream of events."""
-    for number, event in enumerate(_events(response)):
-        yield f"event: {event['type']}\ndata: {json.dumps({**event, 'sequence_number': number})}\n\n"
-
-
-def _events(response: _Item) -> Iterator[_Item]:
-    begun = {**response, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
-    yield {"type": "response.created", "response": begun}
-    yield {"type": "response.in_progress", "response": begun}
-    for index, item in enumerate(response["output"]):
-        place = {"output_index": index}
-        yield {"type": "response.output_item.added", **place, "item": _begun(item)}
-        for event in _PIECES[item["type"]](item):
-            yield {**event, **place, "item_id": item["id"]}
-        yield {"type": "response.output_item.done", **place, "item": item}
-    yield {"type": f"response.{response['status']}", "response": response}
-
-
-def _begun(item: _Item) -> _Item:
-    empty: _Item = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
-    return {**item, **empty, "status": "in_progress"}
-
-
-def _pieces_of_message(item: _Item) -> Iterator[_Item]:
-    [part] = item["content"]
-    place, said = {"content_index": 0}, {"logprobs": part.get("logprobs", [])}
-    yield {"type": "response.content_part.added", **place, "part": {**part, "text": "", "logprobs": []}}
-    yield {"type": "response.output_text.delta", **place, "delta": part["text"], **said}
-    yield {"type": "response.output_text.done", **place, "text": part["text"], **said}
-    yield {"type": "response.content_part.done", **place, "part": part}
-
-
-def _pieces_of_reasoning(item: _Item) -> Iterator[_Item]:
-    [part] = item["content"]
-    place = {"content_index": 0}
-    yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
-    yield {"type": "response.reasoning_text.delta", **place, "delta": part["text"]}
-    yield {"type": "response.reasoning_text.done", **place, "text": part["text"]}
-    yield {"type": "response.content_part.done", **place, "part": part}
-
-
-def _pieces_of_call(item: _Item) -> Iterator[_Item]:
-    arguments = item["arguments"]
-    yield {"type": "response.function_call_arguments.delta", "delta": arguments}
-    yield {"type": "response.function_call_arguments.done", "name": item["name"], "arguments": arguments}
-
-
-_PIECES = {"message": _pieces_of_message, "reasoning": _pieces_of_reasoning, "function_call": _pieces_of_call}
-
-
-def _items(reply: Reply, request: ChatRequest, status: str) -> list[_Item]:
+def _items(reply: Reply, request: ChatRequest, named: Named, status: str) -> list[_Item]:
     """Return what the model said as items: reasoning, text and calls."""
     calls: Sequence[Mapping[str, Any]] = reply.message.get("tool_calls", ())
     thought, text = reasoned(reply.message["content"] or "")
-    items: list[_Item] = []
-    if thought:
-        parts = [{"type": "reasoning_text", "text": thought}]
-        items.append({"id": f"rs_{uuid4().hex}", "type": "reasoning", "summary": [], "content": parts})
+    items: list[_Item] = [reasoning_item(named, thought)] if thought else []
     if text or not calls:
-        logprobs = {"logprobs": logprobs_of(reply)} if request.wants_logprobs else {}
-        part = {"type": "output_text", "text": text, "annotations": [], **logprobs}
-        message = {"id": f"msg_{uuid4().hex}", "type": "message", "role": "assistant", "content": [part]}
-        items.append({**message, "status": status})
+        items.append(message_item(named, text, status, logprobs_of(reply) if request.wants_logprobs else None))
     return items + [_call(call, status) for call in calls]
+
+
+def reasoning_item(named: Named, thought: str) -> _Item:
+    """Return the item with the model's reasoning."""
+    parts = [{"type": "reasoning_text", "text": thought}]
+    return {"id": named.reasoning, "type": "reasoning", "summary": [], "content": parts}
+
+
+def message_item(named: Named, text: str, status: str, logprobs: list[dict[str, Any]] | None = None) -> _Item:
+    """Return the item with the model's text, and the log-probabilities of its tokens if they are wanted."""
+    told = {} if logprobs is None else {"logprobs": logprobs}
+    part = {"type": "output_text", "text": text, "annotations": [], **told}
+    return {"id": named.message, "type": "message", "role": "assistant", "content": [part], "status": status}
 
 
 def _call(call: Mapping[str, Any], status: str) -> _Item:

@@ -12,6 +12,7 @@ from agentgym.dialects import Dialect
 from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError
 from agentgym.interop.gateway.cutting import after_first_call, before_stop, stopped
+from agentgym.interop.gateway.draft import Draft, certain, certain_of_calls
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.prompting import Prompting
 from agentgym.interop.gateway.requests import ChatRequest, Key, key_of, reply_message
@@ -137,8 +138,12 @@ class Row:
             await self._idle.wait()
         return self._last if asked == self._known[:-1] else None
 
-    async def sample(self, request: ChatRequest) -> Drawn:
+    async def sample(self, request: ChatRequest, draft: Draft | None = None) -> Drawn:
         """Sample the next message. The conversation stays as it is until `keep`, whatever happens meanwhile.
+
+        Args:
+            request: What it answers.
+            draft: Is told what has been sampled so far.
 
         Raises:
             Refused: The conversation is as long as it may be.
@@ -152,8 +157,10 @@ class Row:
         room = min(room, request.max_new_tokens or room)
         self._asked = request
         self._idle.clear()
+        if draft is not None:
+            draft.begin(lambda ids: self._certain(talk, request, ids))
         try:
-            said = await talk.sample(room, self.name, limits.generation_timeout_s)
+            said = await talk.sample(room, self.name, limits.generation_timeout_s, draft and draft.add)
         finally:
             self._asked = None
             self._idle.set()
@@ -164,9 +171,10 @@ class Row:
     def keep(self, drawn: Drawn) -> Reply:
         """Add a sampled message and what it answers to the conversation."""
         request, talk, said = drawn.request, drawn.talk, drawn.said
-        before = len(talk.tokens)
+        before, prefix = len(talk.tokens), talk.turn_prefix()
         text, span = talk.say(said)
-        message, is_readable = self._read(before_stop(text, request.stop), request.one_call)
+        heard = prefix + before_stop(text.removeprefix(prefix), request.stop)
+        message, is_readable = self._read(heard, request.one_call)
         if self.turns:
             self.observations.append(drawn.heard)
         self._talk = talk
@@ -177,6 +185,13 @@ class Row:
         logprobs = self._logprobs(said) if request.wants_logprobs else []
         self._last = Reply(message, finish, before, len(said.ids), logprobs)
         return self._last
+
+    def _certain(self, talk: Conversation, request: ChatRequest, ids: Sequence[int]) -> str:
+        """Return the text of the first tokens of a turn, as far as the message is sure to begin with it."""
+        unsaid = getattr(self._codec, "before_end", "")
+        text = talk.turn_prefix() + certain(self._codec.decode(ids), request.stop, unsaid)
+        tools = self._prompting.tools
+        return certain_of_calls(self._settings.dialect, text, tools) if len(tools) else text
 
     def _heard(self, request: ChatRequest) -> tuple[Conversation, list[Message]]:
         """Return the conversation with what is new in a request, and that as the dialect writes it."""

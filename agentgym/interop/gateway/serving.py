@@ -41,11 +41,13 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[str]:
     try:
         yield gateway.base_url
     finally:
-        gateway.close()
-        gateway.base_url = ""
-        server.should_exit = True
-        thread.join(_END_S)
-        listening.close()
+        try:
+            gateway.close()
+        finally:
+            gateway.base_url = ""
+            server.should_exit = True
+            thread.join(_END_S)
+            listening.close()
         if thread.is_alive():
             raise InfrastructureError(f"the gateway has not ended within {_END_S:g} s")
 

@@ -12,6 +12,7 @@ from typing import Any
 from agentgym.endings import AnyReason, Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.errors import describe
+from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.requests import ChatRequest
 from agentgym.interop.gateway.rows import Reply, Row, RowSettings, RowTurn
@@ -66,7 +67,7 @@ class GatewaySession:
         self._rows: list[Row] = []
         self._numbers = count()
         self._lock = threading.Lock()
-        """Held while a reply is added or the session ends, which its owner may do in another thread."""
+        """Held while rows or replies are added or the session ends, which its owner may do in another thread."""
 
         self.stored = StoredResponses()
         """What calls may refer to by the id of an earlier response."""
@@ -85,13 +86,18 @@ class GatewaySession:
         """Whether the model has said something in it."""
         return any(row.turns for row in self._rows)
 
-    async def reply(self, request: ChatRequest, *, is_retry: bool = False) -> Reply:
+    def is_idle_since(self, moment: float) -> bool:
+        """Whether there has been no call after a moment (`time.monotonic`)."""
+        return self.used_at < moment and not any(row.is_busy for row in self._rows)
+
+    async def reply(self, request: ChatRequest, *, is_retry: bool = False, draft: Draft | None = None) -> Reply:
         """Answer a call. One that fails or is cancelled leaves the conversation as it was, so it may be made again.
 
         Args:
             request: The call.
             is_retry: Whether the client has made the same call before and may not have received its answer. If there
                 was one, it is given again.
+            draft: Is told what the model says while it says it.
 
         Raises:
             Refused: The session has ended, or the conversation cannot be continued.
@@ -103,7 +109,7 @@ class GatewaySession:
             return known
         row = self._row_for(request)
         try:
-            drawn = await row.sample(request)
+            drawn = await row.sample(request, draft)
             with self._lock:
                 self._check_open()
                 reply = row.keep(drawn)
@@ -112,7 +118,8 @@ class GatewaySession:
             raise
         finally:
             if not row.turns:
-                self._rows.remove(row)
+                with self._lock:
+                    self._rows.remove(row)
                 row.release()
         self._error, self.used_at = None, time.monotonic()
         return reply
@@ -123,7 +130,7 @@ class GatewaySession:
 
     async def _answered(self, request: ChatRequest) -> Reply | None:
         """Return the reply to a call that has been made before, if it was the last of its conversation."""
-        for row in reversed(self._rows):
+        for row in self._rows[::-1]:
             if (reply := await row.answered(request)) is not None:
                 return reply
         return None
@@ -134,8 +141,10 @@ class GatewaySession:
                 return row
         if len(self._rows) >= MAX_ROWS:
             raise Refused(f"the session has begun {MAX_ROWS} conversations, which is the limit", 429, "too_many_rows")
-        self._rows.append(Row(self.settings, request, f"{self.name}/{next(self._numbers)}"))
-        return self._rows[-1]
+        row = Row(self.settings, request, f"{self.name}/{next(self._numbers)}")
+        with self._lock:
+            self._rows.append(row)
+        return row
 
     def reward(
         self,
@@ -187,10 +196,14 @@ class GatewaySession:
     def fail(self, error: str) -> list[Trajectory]:
         """End the session because something around the agent broke. It has no reward and teaches nothing.
 
+        A session that has ended already stays as it is.
+
         Returns:
             The trajectories, one without turns if the agent has made no calls.
         """
         with self._lock:
+            if self.is_over:
+                return self.trajectories
             rows = [self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
             return self._ended(rows or [self._blank()], error)
 

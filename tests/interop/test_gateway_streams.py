@@ -1,0 +1,348 @@
+"""The gateway's streams: text goes out while it is sampled, and together it is what an answer says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the [serve] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+import httpx
+
+from agentgym.interop.gateway import GatewaySession, serving
+from agentgym.interop.gateway.app import make_app
+from agentgym.messages import Message
+from agentgym.policy import Generation, StreamingPolicy
+from agentgym.trajectory import Tokens
+from tests.interop.speaking import END, START, Letters
+from tests.interop.test_gateway import TOKEN, USER, Client, gateway_of
+from tests.serving_cases import raw, until
+
+BOTH = ("/v1/chat/completions", "/v1/responses")
+LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
+CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+
+
+class Bytes(Letters):
+    """A codec whose tokens are bytes: most characters of other languages take several."""
+
+    before_end = "<over>"
+    """What its turns end with besides the token; no part of their text."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text = bytes(i - 2 for i in ids if i > 1).decode(errors="replace")
+        return text.removesuffix(self.before_end) if ids and ids[-1] == END else text
+
+    def _written(self, messages: Sequence[Message]) -> list[int]:
+        return [i for m in messages for i in (START, *(b + 2 for b in str(m.get("content")).encode()), END)]
+
+
+class Reader:
+    """A token policy that reads a turn out, some bytes at a time, as far as it is allowed to.
+
+    Args:
+        turn: What it says.
+        step: How many tokens it samples at a time.
+        thinks: Whether its prompts open the reasoning.
+    """
+
+    name, context = "reader", 100_000
+
+    def __init__(self, turn: str, step: int = 1, *, thinks: bool = False):
+        self.codec: Any = Thinking() if thinks else Bytes()
+        self.streams = True
+        self.turn, self.step = turn, step
+        self.allowed = 1 << 30
+        self.error: Exception | None = None
+        self.asked = self.cancelled = 0
+        self.released: list[str] = []
+
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, on_tokens: Any = None, **_: Any
+    ) -> Generation:
+        self.asked += 1
+        said = [*(b + 2 for b in (self.turn + self.codec.before_end).encode()), END][:max_new_tokens]
+        try:
+            for at in range(0, len(said), self.step):
+                while at >= self.allowed:
+                    if self.error is not None:
+                        raise self.error
+                    await asyncio.sleep(0.002)
+                if on_tokens is not None:
+                    on_tokens(said[at : at + self.step])
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return Generation(said, [-0.5] * len(said), "stop" if said[-1] == END else "length")
+
+    def release(self, session: str) -> None:
+        self.released.append(session)
+
+
+class Thinking(Bytes):
+    """Its prompts open the reasoning."""
+
+    def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        return [*super().open(messages, tools), *(b + 2 for b in b"<think>\n")]
+
+
+def body_of(path: str, *, tools: bool = True, **more: Any) -> dict[str, Any]:
+    if path.endswith("completions"):
+        tool = {"tools": [{"type": "function", "function": LOOK}]} if tools else {}
+        stop = more.pop("stop", None)
+        limit = more.pop("limit", None)
+        return {"messages": [USER], "max_tokens": limit, "stop": stop, **tool, **more}
+    more.pop("stop", None)
+    tool = {"tools": [{"type": "function", **LOOK}]} if tools else {}
+    return {"input": [USER], "max_output_tokens": more.pop("limit", None), **tool, **more}
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    """The events of a stream, without comments and the last mark."""
+    lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def pieces_of(path: str, text: str) -> list[str]:
+    """The pieces in which the text of a stream came."""
+    events = events_of(text)
+    if path.endswith("responses"):
+        return [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
+    deltas = [choice["delta"] for event in events for choice in event["choices"]]
+    return [delta["content"] for delta in deltas if delta.get("content") is not None]
+
+
+def joined(path: str, text: str) -> dict[str, Any]:
+    """What a stream says: everything but what differs from call to call."""
+    events = events_of(text)
+    if path.endswith("responses"):
+        items: dict[int, Any] = {}
+        for event in events:
+            if event["type"] == "response.output_item.added":
+                items[event["output_index"]] = {"type": event["item"]["type"], "said": ""}
+            elif event["type"].endswith(".delta"):
+                items[event["output_index"]]["said"] += event["delta"]
+        assert [event["sequence_number"] for event in events] == [*range(len(events))]
+        final = events[-1]["response"]
+        assert [event["item"] for event in events if event["type"].endswith("item.done")] == final["output"]
+        return {"items": [*items.values()], "status": final["status"], "usage": final["usage"]}
+    [finish] = [c["finish_reason"] for event in events for c in event["choices"] if c["finish_reason"]]
+    calls = [call for event in events for choice in event["choices"] for call in choice["delta"].get("tool_calls", [])]
+    assert events[0]["choices"][0]["delta"]["role"] == "assistant"
+    return {
+        "content": "".join(pieces_of(path, text)),
+        "calls": [{**call, "index": None} for call in calls],
+        "finish": finish,
+        "usage": events[-1]["usage"],
+    }
+
+
+def answered(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The same of an answer."""
+    if path.endswith("responses"):
+        items = [{"type": item["type"], "said": said_of(item)} for item in body["output"]]
+        return {"items": items, "status": body["status"], "usage": body["usage"]}
+    [choice] = body["choices"]
+    message = choice["message"]
+    calls = [{**call, "index": None} for call in message.get("tool_calls", [])]
+    finish, usage = choice["finish_reason"], body["usage"]
+    return {"content": message["content"] or "", "calls": calls, "finish": finish, "usage": usage}
+
+
+def said_of(item: dict[str, Any]) -> str:
+    return item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
+
+
+TURNS = {
+    "plain": "A tree and a lake.",
+    "many bytes": "Ein Bäumchen, 日本の木, \U0001f333\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301 \ufffd.",
+    "a call": f"Well, I look.\n{CALL}",
+    "only a call": CALL,
+    "two calls": f"I look <twice>.\n\n{CALL}\n{CALL}",
+    "half a call": f"I look.\n{CALL[:30]}",
+    "no call": "Write <tool_cal> or </tool> or <tool_call and say 日本.",
+    "text after a call": f"I look.\n{CALL}\nDone.",
+    "reasoning": f"<think>\nMaybe {CALL}?\n</think>\n\n  I know: 日本. \n",
+    "reasoning and a call": f" <think>Hm.</think>\n{CALL}",
+    "open reasoning": "<think>\nI never ",
+    "nearly reasoning": "  <thin ice",
+    "blank": " \n ",
+    "a stop": "I think.\nObserv: none.\nObservation: none. End.",
+    "a long one": "word " * 300 + "日本" * 50,
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"limit": 17, "parallel_tool_calls": False}, {"tools": False}], ids=repr)
+@pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
+@pytest.mark.parametrize("path", BOTH)
+def test_a_stream_together_says_what_an_answer_says(path: str, turn: str, options: dict[str, Any]):
+    body = body_of(path, **options, stop="Observation:")
+    gateway = gateway_of(Reader(turn))
+    whole = Client(gateway).post(f"/s/one{path}", body)
+    assert whole.status_code == 200, whole.text
+    wanted = answered(path, whole.json()), tokens_of(gateway)
+    for step in (1, 7):
+        gateway = gateway_of(Reader(turn, step))
+        more = {"stream_options": {"include_usage": True}} if path.endswith("completions") else {}
+        stream = Client(gateway).post(f"/s/one{path}", {**body, **more, "stream": True})
+        assert (joined(path, stream.text), tokens_of(gateway)) == wanted
+
+
+def tokens_of(gateway: Any) -> Tokens:
+    [row] = gateway.find("one").reward(1.0)
+    assert row.tokens is not None
+    return row.tokens
+
+
+@pytest.mark.parametrize("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
+@pytest.mark.parametrize("path", BOTH)
+def test_reasoning_that_the_prompt_opens_is_streamed_like_any_other(path: str, turn: str):
+    body = body_of(path, stop="\nI look")
+    whole = Client(gateway_of(Reader(turn, thinks=True))).post(path, body).json()
+    more = {"stream_options": {"include_usage": True}} if path.endswith("completions") else {}
+    stream = Client(gateway_of(Reader(turn, thinks=True))).post(path, {**body, **more, "stream": True})
+    assert joined(path, stream.text) == answered(path, whole)
+
+
+def test_a_text_that_ends_a_turn_is_looked_for_in_what_was_sampled_alone():
+    """The line break that follows the tag in the prompt is none of the model's."""
+    client = Client(gateway_of(Reader("Hm, so.\nMore.", thinks=True)))
+    assert client.said([USER], stop="\n")["content"] == "<think>\nHm, so."
+
+
+@contextmanager
+def listening(
+    policy: Any, path: str, silent_s: float = 60.0, **options: Any
+) -> Iterator[tuple[GatewaySession, Callable[[Callable[[str], bool]], str]]]:
+    """A session, and a function that reads a stream until a condition on its text is met."""
+    gateway = gateway_of(policy, silent_s=silent_s)
+    with serving(gateway):
+        session = gateway.session("one")
+        headers = {"Authorization": f"Bearer {session.api_key}"}
+        url = session.base_url.removesuffix("/v1") + path
+        body = body_of(path, stream=True, **options)
+        with httpx.stream("POST", url, json=body, headers=headers, trust_env=False, timeout=60) as answer:
+            assert answer.status_code == 200
+            came, pieces = "", answer.iter_text()
+
+            def read(condition: Callable[[str], bool]) -> str:
+                nonlocal came
+                while not condition(came):
+                    came += next(pieces)
+                return came
+
+            yield session, read
+            for piece in pieces:
+                came += piece
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_text_goes_out_before_the_turn_is_complete(path: str):
+    policy = Reader(f"A tree and <b>a lake</b>.\n{CALL}")
+    policy.allowed = 20
+    said = "A tree and <b>a lake"
+    with listening(policy, path) as (session, read):
+        read(lambda text: "".join(pieces_of(path, text)) == said)
+        assert not session.has_calls, "the turn is no part of the conversation until it is complete"
+        policy.allowed = 1 << 30
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_long_silence_is_broken_by_comments(path: str):
+    policy = Reader(CALL)
+    policy.allowed = 5
+    with listening(policy, path, silent_s=0.02) as (_, read):
+        assert events_of(read(lambda text: text.count(": ") >= 3)) == []
+        policy.allowed = 1 << 30
+        assert "look" in read(lambda text: "completed" in text or "[DONE]" in text)
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_policy_that_breaks_in_the_middle_ends_the_stream_with_an_error_and_leaves_the_conversation(path: str):
+    policy = Reader("A tree and a lake.")
+    policy.allowed = 8
+    with listening(policy, path) as (session, read):
+        read(lambda text: "A tree" in "".join(pieces_of(path, text)))
+        policy.error = OSError("no power")
+        text = read(lambda text: "no power" in text and text.endswith("\n\n"))
+        error = events_of(text)[-1]["error"]
+        assert (error["code"], error["type"]) == ("infrastructure", "server_error")
+        assert not session.has_calls
+        assert policy.released == ["one/0"]
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_an_error_before_the_first_word_has_its_status(path: str):
+    policy = Reader("Yes.")
+    policy.allowed, policy.error = 0, OSError("no power")
+    answer = Client(gateway_of(policy)).post(path, body_of(path, stream=True))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
+    answer = Client(gateway_of(Reader("Yes."))).post(path, {**body_of(path, stream=True), "tool_choice": "required"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tool_choice")
+
+
+@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(path: str, has_begun: bool):
+    policy = Reader("A tree and a lake.")
+    policy.allowed = 8 if has_begun else 0
+    gateway = gateway_of(policy)
+    with serving(gateway) as url:
+        session = gateway.session("one")
+        body = json.dumps(body_of(path, stream=True)).encode()
+        head = f"POST /s/one{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        key = f"Authorization: Bearer {session.api_key}\r\n\r\n"
+        with raw(int(url.rpartition(":")[2]), head.encode() + key.encode() + body) as connection:
+            if has_begun:
+                came = b""
+                while came.count(b"delta") < 5:
+                    came += connection.recv(1 << 16)
+            until(lambda: policy.asked == 1)
+        until(lambda: policy.cancelled == 1)
+        until(lambda: policy.released == ["one/0"])
+        assert not session.has_calls
+        policy.allowed = 1 << 30
+        headers = {"Authorization": f"Bearer {session.api_key}"}
+        again = httpx.post(f"{url}/s/one{path}", json=body_of(path), headers=headers, trust_env=False)
+        assert again.status_code == 200
+        [row] = session.reward(1.0)
+    assert (len(row.turns), row.failed) == (1, False)
+    assert row.tokens is not None
+    assert row.tokens.sampled == len("A tree and a lake.<over>") + 1
+
+
+def test_log_probabilities_come_with_the_whole_text():
+    client = Client(gateway_of(Reader("A tree.")))
+    events = events_of(client.chat([USER], stream=True, logprobs=True).text)
+    told = [choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice]
+    assert [[one["token"] for one in tokens] for tokens in told] == [[*"A tree.<over>"]]
+    assert pieces_of(BOTH[0], client.chat([USER], stream=True, logprobs=True).text) == ["A tree."]
+
+
+def test_a_policy_that_does_not_stream_is_answered_by_a_stream_too():
+    policy = Reader("A tree.")
+    policy.streams = False
+    assert isinstance(policy, StreamingPolicy)
+    text = Client(gateway_of(policy)).chat([USER], stream=True).text
+    assert pieces_of(BOTH[0], text) == ["A tree."]
+
+
+def test_a_lost_stream_is_given_again_in_one_piece():
+    gateway = gateway_of(Reader("A tree."))
+
+    async def asked(retries: str) -> str:
+        headers = {"Authorization": f"Bearer {TOKEN}", "x-stainless-retry-count": retries}
+        transport = httpx.ASGITransport(make_app(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers) as client:
+            return (await client.post(f"/s/one{BOTH[0]}", json=body_of(BOTH[0], stream=True))).text
+
+    assert [*map("".join, (pieces_of(BOTH[0], asyncio.run(asked(retries))) for retries in "01"))] == ["A tree."] * 2
+    [row] = gateway.find("one").reward(1.0)
+    assert len(row.turns) == 1
