@@ -61,8 +61,8 @@ def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySes
 
     async def play() -> str:
         params: Any = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
-        async with MCPServerStdio(params, client_session_timeout_seconds=60) as server:
-            client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
+        client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
+        async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
             model = OpenAIChatCompletionsModel("policy", client)
             opening: Any = (await server.get_prompt("opening")).messages
             task = opening[0].content.text
@@ -80,8 +80,13 @@ def test_an_agent_of_langgraph_plays_through_mcp(session: GatewaySession, tmp_pa
 
     server = Served("guess", tmp_path, "--seed", str(SEED))
     job = {"id": "x", "model_url": session.base_url, "api_key": session.api_key, "mcp_url": server.url}
+
+    async def play() -> None:
+        async with _langgraph_agent.HTTP:  # closed here, or the garbage collector would complain in another test
+            await _langgraph_agent.work({**job, "mcp_token": TOKEN})
+
     try:
-        asyncio.run(_langgraph_agent.work({**job, "mcp_token": TOKEN}))
+        asyncio.run(play())
         assert eventually(lambda: bool(server.records()))
     finally:
         server.stop()
