@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(file: Path):
 def test_a_line_that_is_no_trajectory_is_named_with_its_place(file: Path):
     with file.open("a") as growing:
         growing.write('{"id": 3}\n')
-    with pytest.raises(UsageError, match=r"eval\.jsonl:6: not a trajectory: this trajectory has schema"):
+    with pytest.raises(UsageError, match=r"eval\.jsonl:6: not a trajectory: it has no schema version"):
         opened(file)
 
 
