@@ -16,10 +16,14 @@ import time
 from contextlib import suppress
 from typing import Protocol
 
+from agentgym.eagerness import Eagerness
+
 _PATIENCE_S = 0.005
 """Seconds after which a request is no short one."""
 _IDLE_S = 10.0
 """Seconds without work after which a thread ends."""
+_MOMENT_S = 0.0001
+"""Seconds to look for the next request of a quick client."""
 _CALM_S = 1.0
 """Seconds without work after which nobody looks for long requests."""
 
@@ -45,6 +49,7 @@ class Leaders:
 
     def __init__(self) -> None:
         self._poll = select.epoll()
+        self._eagerness = Eagerness(_MOMENT_S)
         self._connections: dict[int, Served] = {}
         self._leadership = threading.Lock()
         self._counting = threading.Lock()
@@ -104,7 +109,7 @@ class Leaders:
 
     def _serve_next(self, term: _Term) -> bool:
         """Serve a request, and return whether this thread still leads."""
-        ready = self._poll.poll(_IDLE_S, 1)
+        ready = self._eagerness.wait(lambda: self._poll.poll(0, 1) or None, lambda: self._poll.poll(_IDLE_S, 1))
         if not ready:
             return not self._is_last(term)
         term.fileno = fileno = ready[0][0]

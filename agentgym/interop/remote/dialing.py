@@ -12,9 +12,12 @@ from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.uri import parse_uri
 
+from agentgym.eagerness import Eagerness
 from agentgym.interop.remote.channel import Channel, timeval
 
 _PIECE_BYTES = 1 << 16
+_MOMENT_S = 0.0002
+"""Seconds to look for a quick reply."""
 _MOST_BYTES = 1 << 28
 """Largest reply that is taken."""
 
@@ -43,6 +46,8 @@ class Dialled:
     def __init__(self, url: str, headers: Iterable[tuple[str, str]], timeout_s: float):
         self._socket = _connected(url, timeout_s)
         self._timeout_s: float | None = None
+        # TLS reads whole records, for which it cannot look.
+        self._eagerness = Eagerness(0.0 if isinstance(self._socket, ssl.SSLSocket) else _MOMENT_S)
         try:
             protocol = self._shake_hands(url, headers)
         except BaseException:
@@ -75,9 +80,15 @@ class Dialled:
 
     def _read(self, _: int) -> bytes:
         try:
-            return self._socket.recv(_PIECE_BYTES)
+            return self._eagerness.wait(self._look, lambda: self._socket.recv(_PIECE_BYTES))
         except BlockingIOError:
             raise TimeoutError(f"no reply within {self._timeout_s:g} s") from None
+
+    def _look(self) -> bytes | None:
+        try:
+            return self._socket.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
 
     def _be_patient(self, timeout_s: float) -> None:
         """Set the time for each part of a message.

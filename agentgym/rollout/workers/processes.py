@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
+from agentgym.cores import cores
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import UsageError
@@ -29,11 +30,6 @@ from agentgym.rollout.workers.wire import Outbox, packed, received
 
 ASKED = 3
 """How many processes are asked how many environments they can hold, if they end before they answer."""
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class ProcessWorkers(Fleet["_Process"]):
@@ -64,7 +60,7 @@ class ProcessWorkers(Fleet["_Process"]):
         check_portable("the environment factory", factory)
         super().__init__(episodes, memory_mb)
         self._factory = factory
-        self._wanted = min(processes or _cores(), max_in_flight)
+        self._wanted = min(processes or cores(), max_in_flight)
         self._running: list[_Process] = []
         """Those that get episodes."""
         self._alive: set[_Process] = set()
