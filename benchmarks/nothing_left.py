@@ -3,7 +3,7 @@
 Each environment is played by rollout engines in threads and in worker processes: those that are cheap 10,000 times.
 Results of environments that are not played again are kept.
 
-    python -m benchmarks.nothing_left [--only guess,sql] [--workers threads] [--guess 10000 … --code 1000 --swe 100]
+    python -m benchmarks.nothing_left [--only guess,sql] [--workers threads] [--guess 10000 … --code 2000 --swe 100]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from agentgym import make
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
+from agentgym.tools.database.pool import default_pool as default_databases
 from agentgym.tools.sandbox.pool import default_pool
 from agentgym.tools.sandbox.registry import close_backends
 from benchmarks._left import COUNTED, difference, settled, state
@@ -30,7 +31,7 @@ from benchmarks._report import RESULTS, Claim, write
 AT_ONCE = 8
 SETTLE_S = 20.0
 """Time for closed sandboxes and idle threads to disappear, and for new sandboxes to be prepared."""
-EPISODES = {"guess": 10_000, "errand": 10_000, "sql": 10_000, "search": 10_000, "code": 1_000, "swe": 100, "web": 40}
+EPISODES = {"guess": 10_000, "errand": 10_000, "sql": 10_000, "search": 10_000, "code": 2_000, "swe": 100, "web": 40}
 WORKERS = ("threads", "processes")
 
 
@@ -107,6 +108,7 @@ def main() -> None:
             for env in options.only.split(",")
             for workers in options.workers.split(",")
         ]
+        default_databases().close()
         default_pool().close()
         close_backends()
         rows = [*kept(rows), *rows]
