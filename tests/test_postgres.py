@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.postgres import Server, ServerPool, confining
 from agentgym.tools.postgres import server as server_module
 from agentgym.tools.postgres.programs import FOLDER, find_programs
@@ -135,6 +135,32 @@ def test_a_process_may_have_many_files(pool: ServerPool):
             pool.give_back(server)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_session_takes_bounded_room(pool: ServerPool):
+    server = pool.lend()
+    session = Session(server, "postgres", max_growth=256 << 20)
+    grow = "CREATE TABLE large AS SELECT repeat(md5(n::text), 50) FROM generate_series(1, 100000000) AS n"
+    with pytest.raises(ToolError, match=r"grew by more than 0\.25 GiB.*Drop what you do not need"):
+        session.run(grow, 120.0)
+    assert session.run("SELECT 1", 30.0).rows == [("1",)]
+    # Of one row, too: it would be held whole in this process.
+    for large in ("repeat('x', 1000000000)", "array_agg(repeat(n::text, 1000)) FROM generate_series(1, 9999999) AS n"):
+        with pytest.raises(ToolError, match=r"out of memory|invalid memory alloc"):
+            session.run(f"SELECT {large}", 120.0)
+    assert session.run("SELECT 1", 30.0).rows == [("1",)]
+    session.close()
+    pool.give_back(server)
+
+
+@pytest.mark.parametrize("place", ["/tmp/large", "/dev/shm/large"])
+def test_a_confined_server_does_not_fill_the_memory_with_files(pool: ServerPool, place: str):
+    server = pool.lend()
+    session = Session(server, "postgres")
+    with pytest.raises(ToolError, match=r"No space left|Read-only|Permission denied"):
+        session.run(f"COPY (SELECT repeat('x', 1000) FROM generate_series(1, 200000)) TO '{place}'", 60.0)
+    session.close()
+    pool.give_back(server)
 
 
 def test_an_unconfined_server_is_only_started_on_request(monkeypatch: pytest.MonkeyPatch):

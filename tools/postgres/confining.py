@@ -29,6 +29,8 @@ _ALONE = (
 )
 _UNPRIVILEGED = ("postgres", "nobody")
 _PASSWD = "passwd"
+_TMP_BYTES = 64 << 20
+"""Of `/tmp`, which is memory."""
 _TRY_S = 20.0
 
 
@@ -66,7 +68,8 @@ class Confinement:
             *_linked((*_LINKS, *(_PROGRAM_LINKS if shell else ()))),
             *etc,
             *_shown([] if programs.is_relative_to("/usr") else [str(programs.parent)]),
-            *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(own), str(own)),
+            *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--size", str(_TMP_BYTES), "--tmpfs", "/tmp"),
+            *("--bind", str(own), str(own)),
             *("--ro-bind", str(own / _PASSWD), "/etc/passwd", "--remount-ro", "/", "--chdir", str(own), "--"),
             *argv,
         ]

@@ -31,13 +31,17 @@ _SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
+    "max_wal_size": "64MB",
     "unix_socket_permissions": "0777",
     "dynamic_shared_memory_type": "mmap",
 }
 _CLUSTER = ("--auth=trust", "--no-sync", "--wal-segsize=1", "-E", "UTF8", "--locale=C.UTF-8")
 _MAKE_S, _START_S, _STOP_S, _PING_S = 120.0, 60.0, 10.0, 30.0
 _BETWEEN_S = 0.05
+_MEMORY_KIB = 1 << 20
+"""Address space of each of its processes: a query that needs more fails, also one whose row would be as large here."""
 _WATCHED = """
+ulimit -v MEMORY
 exec 3<&0
 "$@" 3<&- </dev/null & server=$!
 (cat <&3 >/dev/null; kill -SIGNAL $server) & watch=$!
@@ -191,7 +195,7 @@ def _launch(folder: Path, programs: Path, confined: Confinement) -> subprocess.P
     argv = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *settings]
     command = confined.command(argv, folder, programs, shell=False)
     # bubblewrap takes what it confines with it; PostgreSQL itself ends its sessions on INT.
-    watched = _WATCHED.replace("SIGNAL", "TERM" if confined.holds else "INT")
+    watched = _WATCHED.replace("SIGNAL", "TERM" if confined.holds else "INT").replace("MEMORY", str(_MEMORY_KIB))
     with (folder / "log").open("wb") as log:
         try:
             return subprocess.Popen(

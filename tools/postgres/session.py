@@ -1,15 +1,16 @@
-"""`Session`: one connection on which a model runs SQL, with bounds on time and on what is kept of results."""
+"""`Session`: one connection on which a model runs SQL, with bounds on time, disk and what is kept of results."""
 
 from __future__ import annotations
 
 import contextlib
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, ToolError
+from agentgym.tools.postgres.growth import Growth, TooMuch
 from agentgym.tools.postgres.server import Server
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 _DRAIN_S = 10.0
+_LOOK_S = 0.25
+_GIB = 1 << 30
 _LOST = "The connection was lost and with it the transaction that was open; the next call opens another one."
 
 
@@ -40,18 +43,28 @@ class Session:
         database: The database.
         max_rows: Rows kept of a result.
         max_chars: Characters kept of all cells of a result.
+        max_growth: Bytes by which statements may make the server's files grow, those for temporary results included.
     """
 
-    def __init__(self, server: Server, database: str, *, max_rows: int = 200, max_chars: int = 40_000):
+    def __init__(
+        self,
+        server: Server,
+        database: str,
+        *,
+        max_rows: int = 200,
+        max_chars: int = 40_000,
+        max_growth: int = 2 * _GIB,
+    ):
         self._server, self._database = server, database
-        self._max_rows, self._max_chars = max_rows, max_chars
+        self._max_rows, self._max_chars, self._max_growth = max_rows, max_chars, max_growth
+        self._growth = Growth(server.folder, max_growth)
         self._connection: psycopg.Connection[Any] | None = None
 
     def run(self, sql: str, timeout_s: float) -> Outcome:
         """Run one or several statements.
 
         Raises:
-            ToolError: One fails, takes too long, or ends the connection.
+            ToolError: One fails, takes too long or too much room, or ends the connection.
             InfrastructureError: The server is gone.
         """
         import psycopg
@@ -69,6 +82,12 @@ class Session:
         except TimeoutError:
             self._cancel(connection)
             raise ToolError(f"The statement took more than {timeout_s:g} s and was stopped.") from None
+        except TooMuch:
+            self._cancel(connection)
+            most = f"{self._max_growth / _GIB:.3g} GiB"
+            raise ToolError(
+                f"The database grew by more than {most}, so the statement was stopped. Drop what you do not need."
+            ) from None
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a query of ours on the same connection. Raises as `run` does."""
@@ -108,7 +127,7 @@ class Session:
         from psycopg.pq import ConnStatus, ExecStatus
 
         outcome, error = Outcome(), ""
-        for result in _results(pgconn, deadline):
+        for result in _results(pgconn, deadline, self._growth.check):
             match result.status:
                 case ExecStatus.SINGLE_TUPLE | ExecStatus.TUPLES_OK:
                     outcome = self._with(outcome, result)
@@ -153,20 +172,22 @@ class Session:
         with contextlib.suppress(psycopg.Error):
             connection.pgconn.get_cancel().cancel()
         try:
-            for _ in _results(connection.pgconn, time.monotonic() + _DRAIN_S):
+            for _ in _results(connection.pgconn, time.monotonic() + _DRAIN_S, lambda: None):
                 pass
         except (TimeoutError, psycopg.Error):
             self.close()
 
 
-def _results(pgconn: PGconn, deadline: float) -> Iterator[PGresult]:
-    """Yield the pieces of the results. Raises `TimeoutError` at the deadline."""
+def _results(pgconn: PGconn, deadline: float, check: Callable[[], None]) -> Iterator[PGresult]:
+    """Yield the pieces of the results, and call `check` on the way. Raises `TimeoutError` at the deadline."""
     while True:
         while pgconn.is_busy():
+            check()
             left = deadline - time.monotonic()
-            if left <= 0 or not _comes(pgconn.socket, left):
+            if left <= 0:
                 raise TimeoutError
-            pgconn.consume_input()
+            if _comes(pgconn.socket, min(left, _LOOK_S)):
+                pgconn.consume_input()
         result = pgconn.get_result()
         if result is None:
             return
