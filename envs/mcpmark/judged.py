@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
 
 
-class JudgedEnv(Env):
+class JudgedEnv(Env, ABC):
     """Base class of environments whose tasks are folders with a script that judges the final state, once.
 
     A subclass makes the state of an episode in `prepare`, frees it in `release`, and judges it in `accepts`.
@@ -31,13 +32,13 @@ class JudgedEnv(Env):
         """Raise `UsageError`: the tasks are folders."""
         raise UsageError(f"this environment has no tasks of its own; pass {cls.needs}")
 
+    @abstractmethod
     def prepare(self, task: Task) -> None:
         """Make the state that a task begins with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accepts(self) -> bool:
         """Return whether the task's script accepts the final state. Raises `InfrastructureError` if it cannot tell."""
-        raise NotImplementedError
 
     def start(self, task: Task) -> str:
         """Make the state of the episode."""

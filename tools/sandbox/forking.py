@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from agentgym.tools.sandbox.zygote import Zygote
 _MAX_ZYGOTES = 8
 
 
-class ForkingBackend:
+class ForkingBackend(ABC):
     """Keeps zygotes, keyed by the settings their sandboxes share; evicts the least recently used idle one."""
 
     tier: SandboxTier
@@ -80,9 +81,9 @@ class ForkingBackend:
         """Return the path of a new sandbox's workspace."""
         return spec.workdir
 
+    @abstractmethod
     def environment(self) -> Mapping[str, str]:
         """Return the part of the runs' environment that all sandboxes share."""
-        raise NotImplementedError
 
     def program(self) -> str:
         """Return the interpreter for zygotes."""
