@@ -208,10 +208,10 @@ def longest_conversation(config: Any, wanted: int | None) -> int:
         config: The model's configuration, of transformers.
         wanted: The most tokens, if anything was asked for.
     """
-    return min(_positions(config) or LONGEST, wanted or LONGEST)
+    return min(positions_of(config) or LONGEST, wanted or LONGEST)
 
 
-def _positions(config: Any) -> int | None:
+def positions_of(config: Any) -> int | None:
     """Return how many positions a model has; those with pictures say it of their text model."""
     return getattr(config.get_text_config(), "max_position_embeddings", None)
 
@@ -392,7 +392,7 @@ def _pretrained_of(config: TrainConfig) -> Pretrained:
     return Pretrained(
         name=source,
         state=state,
-        context=min(config.context, _positions(shape) or config.context),
+        context=min(config.context, positions_of(shape) or config.context),
         lora_rank=config.lora_rank,
         lora_alpha=config.lora_alpha,
         bf16=config.bf16,

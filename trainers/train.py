@@ -43,7 +43,14 @@ from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint, rea
 from agentgym.trainers.logbook.report import draw_curve
 from agentgym.trainers.logbook.run_log import RunLog
 from agentgym.trainers.logbook.trajectory_log import TrajectoryLog, kept_places
-from agentgym.trainers.policies import check_model, codec_of, describe_training, load_model, policy_of
+from agentgym.trainers.policies import (
+    check_model,
+    codec_of,
+    describe_training,
+    load_model,
+    policy_of,
+    positions_of,
+)
 from agentgym.trainers.scores import Scored
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
@@ -139,7 +146,7 @@ def _train(
 
 def _check_prompt(config: TrainConfig, factory: EnvFactory, source: TaskSource, model: Any, tokenizer: Any) -> None:
     """Raise `UsageError` if the first training task's prompt does not fit into the context."""
-    allowed = getattr(model.config, "max_position_embeddings", None) or config.context
+    allowed = positions_of(model.config) or config.context
     codec = codec_of(config, model, tokenizer)
     advice = f"Raise --context (the model allows {allowed}), or give the environment arguments with a shorter prompt."
     check_prompt_fits(codec, min(config.context, allowed), factory, source.get("train", 0), advice)

@@ -130,14 +130,13 @@ class TransformersPolicy:
         self.streams = True
         self.version = 0
         self.sampling = sampling or Sampling()
-        self._model = model
+        self._model, self._way = _playable(model)
         self._end_ids = frozenset(end_ids)
         self._slots = slots
         self._cache_bytes = cache_bytes
         self._cache: _GrowingCache | None = None
         self._seating = Seating(slots)
         self._merged: Merged | None = None
-        self._way = way_of(model)
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -145,8 +144,7 @@ class TransformersPolicy:
 
     def use(self, model: Any) -> None:
         """Sample from `model` from now on."""
-        self._model = model
-        self._way = way_of(model)
+        self._model, self._way = _playable(model)
         self.updated(self.version)
 
     async def generate(
@@ -408,6 +406,14 @@ class TransformersPolicy:
         for request, token, logprob in zip(requests, chosen[:, 0].tolist(), picked, strict=True):
             request.sampled.append(token)
             request.logprobs.append(logprob)
+
+
+def _playable(model: Any) -> tuple[Any, Way]:
+    """Return a model, and how to sample from it. One that is not in training is so in none of its parts.
+
+    Adapters that were added to an evaluated model are in training, with their dropout, until they are told.
+    """
+    return model if model.training else model.eval(), way_of(model)
 
 
 class _GrowingCache:

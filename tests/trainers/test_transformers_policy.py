@@ -157,6 +157,16 @@ def test_sampling_leaves_a_model_in_training_mode_as_it_was(model: Any, tokenize
     assert model.training
 
 
+def test_parts_that_were_added_to_an_evaluated_model_are_evaluated_too(model: Any, tokenizer: Any):
+    expected = ids(talks(policy(model.eval(), tokenizer, temperature=0.0)))
+    model.model.norm = torch.nn.Sequential(model.model.norm, torch.nn.Dropout(0.9))  # which is in training
+    assert ids(talks(policy(model, tokenizer, temperature=0.0))) == expected
+    sampler = policy(model, tokenizer, temperature=0.0)
+    model.model.norm.train()
+    sampler.use(model)
+    assert ids(talks(sampler)) == expected
+
+
 # What is computed once.
 
 
