@@ -11,6 +11,7 @@ from agentgym.errors import UsageError
 from agentgym.trainers.endpoint.connection import Response
 
 _MAY_PASS = frozenset({408, 409, 425, 429})
+_ABOUT_CONTENT = frozenset({400, 422})
 _TOO_LONG = re.compile(
     r"""
       context_length_exceeded | exceed_context_size | model_max_prompt_tokens_exceeded
@@ -47,6 +48,10 @@ class TooLong(Declined):
 
 class Filtered(Declined):
     """The endpoint's filter refuses the conversation."""
+
+
+class Refused(Declined):
+    """The endpoint refuses the request for another reason: what all requests have in common, or this conversation."""
 
 
 def as_told(response: Response) -> Response:
@@ -108,7 +113,8 @@ def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception
         )
     if 300 <= response.status < 400:
         advice = f"it moved to {response.headers.get('location', 'another place')}; give that URL"
-    return UsageError(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
+    kind = Refused if response.status in _ABOUT_CONTENT else UsageError
+    return kind(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
 
 
 def _is_too_long(response: Response, reason: str) -> bool:

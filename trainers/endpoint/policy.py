@@ -10,13 +10,13 @@ from typing import Any
 
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
-from agentgym.errors import UsageError, require
+from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.messages import Message, assistant, with_call_ids
 from agentgym.policy import EndEpisode, Past, Player
 from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
-from agentgym.trainers.endpoint.faults import Declined, Filtered
+from agentgym.trainers.endpoint.faults import Declined, Filtered, Refused
 from agentgym.trainers.endpoint.reading import Answer
 from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls
 from agentgym.trainers.endpoint.settings import EndpointSettings
@@ -54,6 +54,8 @@ class EndpointPolicy:
         self.name = _name(model, self.settings)
         self.model, self.history = model, history
         self.client = Client(model, url, self.settings)
+        self.answered: set[bool] = set()
+        """Whether a first turn has been answered (`False`), and whether a later one (`True`)."""
 
     @property
     def usage(self) -> Usage:
@@ -100,6 +102,7 @@ class _EndpointPlayer:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except Declined as error:
             raise self._declined(error) from error
+        self._policy.answered.add(self._turns > 1)
         self._count(answer)
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
@@ -122,6 +125,10 @@ class _EndpointPlayer:
 
     def _declined(self, error: Declined) -> Exception:
         """Return what ends the episode, or the run if no conversation has been answered yet."""
+        if isinstance(error, Refused):
+            # Where the endpoint has answered a turn like this one, the settings are not what it refuses.
+            kind = InfrastructureError if (self._turns > 1) in self._policy.answered else UsageError
+            return kind(str(error))
         usage, is_filtered = self._policy.usage, isinstance(error, Filtered)
         if not (usage.requests or usage.cached):
             if is_filtered:
