@@ -29,6 +29,8 @@ from benchmarks._processes import living_below
 from benchmarks._report import RESULTS, Claim, write
 
 AT_ONCE = 8
+WARM_UP = 1_000
+"""The most episodes before counting begins."""
 SETTLE_S = 20.0
 """Time for closed sandboxes and idle threads to disappear, and for new sandboxes to be prepared."""
 EPISODES = {"guess": 10_000, "errand": 10_000, "sql": 10_000, "search": 10_000, "code": 2_000, "swe": 100, "web": 40}
@@ -54,7 +56,7 @@ def play(env: str, workers: str, episodes: int) -> dict[str, float]:
 def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
     # Create everything that is made once and kept (imports, prepared sandboxes, what caches of tasks hold when they are
     # full) before counting begins.
-    warm_up = max(4 * AT_ONCE, episodes // 4)
+    warm_up = min(max(4 * AT_ONCE, episodes // 4), WARM_UP)
     play(env, workers, warm_up)
     time.sleep(SETTLE_S)
     before = state()
