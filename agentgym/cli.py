@@ -332,7 +332,7 @@ def gateway(
     dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,
     max_calls: Annotated[int, typer.Option(min=1, help="Calls that the model is told it may make in a turn.")] = 1,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Of sampling; agents cannot change it.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; agents cannot change it.")] = 1.0,
     context: Annotated[int | None, typer.Option(min=1, help="Longest conversation, in tokens.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Conversations to sample at the same time.")] = 64,
     seed: Seed = 0,

@@ -118,7 +118,14 @@ def read(path: Path, what: str) -> Any:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not valid YAML: not UTF-8 text (byte {error.start + 1})") from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from error
+        raise UsageError(f"{path}: not valid YAML: {_in_one_line(error)}") from error
+
+
+def _in_one_line(error: yaml.YAMLError) -> str:
+    """Return what is wrong and where, without the excerpts that PyYAML shows."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem and (mark := error.problem_mark):
+        return f"{error.problem}, at line {mark.line + 1}, column {mark.column + 1}"
+    return " ".join(str(error).split())
 
 
 def dump(value: Any) -> str:

@@ -476,6 +476,14 @@ def test_what_cannot_be_served_is_one_line(words: list[str]):
     assert result.exit_code != 0
 
 
+@pytest.mark.parametrize(
+    "words", [["--stdio"], ["--out", "played.jsonl"], ["--task", "guess/test/0"], ["--index", "0"], ["--seed", "1"]]
+)
+def test_an_option_of_mcp_is_refused_without_it(words: list[str]):
+    result = CliRunner().invoke(app, ["serve", "env", "guess", *words])
+    assert (result.exit_code, result.stderr.strip()) == (2, f"Error: {words[0]} works only with --mcp")
+
+
 def test_help_names_what_can_be_served():
     result = CliRunner().invoke(app, ["serve", "--help"])
     assert [name for name in ("env", "index", "sandbox") if name not in result.output] == []

@@ -67,6 +67,13 @@ def test_a_name_that_both_have_means_the_environment_unless_the_suite_is_asked_f
     assert "there is no suite 'guess'" in run("show", "guess", "--suite", code=2).stderr
 
 
+@pytest.mark.parametrize("command", ["show", "stats", "validate", "pin"])
+def test_a_name_that_neither_has_is_refused_with_the_nearest_of_both(command: str):
+    told = run(command, "smok", code=2).stderr
+    assert "unknown environment 'smok'" in told
+    assert "Nor is there a suite 'smok'; did you mean 'smoke'?" in told
+
+
 def test_a_suite_is_shown_with_what_its_entries_are_played_with(mine: str):
     shown = run("show", mine).stdout
     assert f"mine version 1  {load_suite(mine).content_hash[:12]}" in shown

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from agentgym.cli import app
 from agentgym.envs.swe.building import runner as build_runner
 from agentgym.envs.swe.building import validation
 from agentgym.envs.swe.building.build import BuildOptions, build
@@ -161,6 +163,13 @@ def test_build_all_writes_instances_archives_and_report(tmp_path: Path) -> None:
     assert report["verdicts"]["valid"] == 3
     assert [each["package"] for each in report["packages"]] == ["nothing", "sums"]
     assert any("valid" in line for line in lines)
+
+
+def test_a_folder_without_a_package_is_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    words = ["tasks", "build", "swe", "--from", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, "empty': found no package or module" in result.stderr) == (1, True)
 
 
 def test_hidden_tests_leave_a_module_that_parses() -> None:

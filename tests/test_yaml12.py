@@ -72,6 +72,13 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(content: bytes, tol
         yaml12.read(path, "the settings")
 
 
+def test_a_fault_in_a_file_is_one_line_with_its_place(tmp_path: Path):
+    (tmp_path / "some.yaml").write_text("env: sql\n  steps: 3\n")
+    with pytest.raises(UsageError, match=r"some\.yaml: not valid YAML: .*, at line 2, column 8$") as error:
+        yaml12.read(tmp_path / "some.yaml", "the settings")
+    assert "\n" not in str(error.value)
+
+
 def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path: Path):
     path = tmp_path / "some.yaml"
     path.write_bytes(b"\xef\xbb\xbfa: 1\r\nb: no\r\n")

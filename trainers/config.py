@@ -54,7 +54,29 @@ PRETRAINED: dict[str, Any] = {
 """Defaults for all models but the tiny one, for which those of the fields are."""
 
 
-@validated(config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
+_FROM_0 = (
+    *("turn_weight", "negative_weight", "refill_rounds", "learning_rate", "warmup_steps", "clip_low", "clip_high"),
+    *("kl_weight", "max_grad_norm", "weight_decay", "lora_rank", "warm_start_steps", "warm_start_learning_rate"),
+    *("warm_start_own", "record_groups"),
+)
+_FROM_1 = (
+    *("steps", "groups", "max_new_tokens", "max_tokens", "max_in_flight", "at_least", "updates_per_step"),
+    *("epochs_per_step", "micro_batch", "lora_alpha", "warm_start_tests", "warm_start_tasks", "warm_start_batch"),
+    *("warm_start_own_tasks", "warm_start_own_samples", "tiny_vocabulary", "tiny_hidden", "tiny_layers", "tiny_heads"),
+    *("context", "eval_tasks", "eval_attempts", "save_every", "plateau_warning"),
+)
+# The smallest value of each setting that has one; `None`, where a setting may be that, has no bound.
+_AT_LEAST = {**dict.fromkeys(_FROM_0, 0), **dict.fromkeys(_FROM_1, 1), "group_size": 2, "keep_checkpoints": 2}
+# Above 0 and at most 1.
+_SHARES = ("outage", "vllm_memory", "warm_start_until")
+_WHY = {
+    "group_size": "an advantage compares trajectories within a group",
+    "keep_checkpoints": "a crash may cut off the last one",
+    "temperature": "a group without differences teaches nothing",
+}
+
+
+@validated(config=ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False))
 @dataclass(kw_only=True)
 class TrainConfig:
     """A training run."""
@@ -252,9 +274,8 @@ class TrainConfig:
 
     def check(self) -> TrainConfig:
         """Return this configuration if its values are consistent. Raises `UsageError` that names those that are not."""
-        _ = self.placed  # raises if there is an address for workers that have none
-        if self.group_size < 2:
-            raise UsageError("group_size must be at least 2: an advantage compares trajectories within a group")
+        self._check_bounds()
+        _ = self.placed  # raises if there are no such workers, or an address for workers that have none
         if self.batch % self.updates_per_step:
             raise UsageError(
                 f"groups × group_size ({self.batch}) must be a multiple of updates_per_step ({self.updates_per_step})"
@@ -264,27 +285,23 @@ class TrainConfig:
                 f"the share of an update ({self.batch // self.updates_per_step}) must be a multiple of micro_batch "
                 f"({self.micro_batch})"
             )
-        for name in ("steps", "groups", "max_new_tokens", "updates_per_step", "epochs_per_step", "save_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.record_groups is not None and self.record_groups < 0:
-            raise UsageError(f"record_groups must be at least 0, or null for all, not {self.record_groups}")
-        if not 0 < self.warm_start_until <= 1:
-            raise UsageError(f"warm_start_until must be above 0 and at most 1, not {self.warm_start_until}")
-        for name in ("tests", "tasks", "batch", "own_tasks", "own_samples"):
-            if getattr(self, f"warm_start_{name}") < 1:
-                raise UsageError(f"warm_start_{name} must be at least 1, not {getattr(self, f'warm_start_{name}')}")
-        if self.warm_start_steps < 0 or self.warm_start_own < 0:
-            raise UsageError("warm_start_steps and warm_start_own must not be negative; 0 skips them")
         if self.warm_start_from is not None and not self.warm_start_steps:
             raise UsageError("warm_start_from names what to imitate, but warm_start_steps is 0; set it, e.g. to 100")
-        if self.temperature <= 0:
-            raise UsageError("temperature must be above 0: a group without differences teaches nothing")
-        if self.keep_checkpoints < 2:
-            raise UsageError("keep_checkpoints must be at least 2: a crash may cut off the last one")
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         return self
+
+    def _check_bounds(self) -> None:
+        """Raise `UsageError` for the first number that is out of its bounds."""
+        given = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
+        for name, value in given.items():
+            why = f": {_WHY[name]}" if name in _WHY else ""
+            if name in _AT_LEAST and value < _AT_LEAST[name]:
+                raise UsageError(f"{name} must be at least {_AT_LEAST[name]}, not {value}{why}")
+            if name in _SHARES and not 0 < value <= 1:
+                raise UsageError(f"{name} must be above 0 and at most 1, not {value}")
+            if (name == "temperature" or name.endswith("_timeout_s")) and value <= 0:
+                raise UsageError(f"{name} must be above 0, not {value}{why}")
 
 
 FIELDS = {f.name: f for f in dataclasses.fields(TrainConfig)}
@@ -310,6 +327,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     if recipe is None and is_tiny and (RECIPES / f"{env}.yaml").is_file():
         recipe = env
     values = read_recipe(recipe) if recipe else {} if is_tiny else dict(PRETRAINED)
+    places = dict.fromkeys(values.keys() - overrides.keys(), f"{recipe}: ") if recipe else {}
     values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
     if values.get("model", TINY) != TINY:
         values = {name: value for name, value in PRETRAINED.items() if name.startswith("warm_start_")} | values
@@ -319,7 +337,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
         values["env_kwargs"] = with_defaults(files, defaults, overrides["env_kwargs"], f"recipe {recipe}")
     if "micro_batch" not in overrides and values.get("micro_batch") is not None:
         values["micro_batch"] = _fitting_micro_batch(values)
-    return build(values)
+    return build(values, places)
 
 
 def _fitting_micro_batch(values: Mapping[str, Any]) -> Any:
@@ -339,19 +357,26 @@ def short_name(env_id: str) -> str:
     return re.sub(r"-v\d+$", "", env_id.removeprefix("agentgym/"))
 
 
-def build(values: Mapping[str, Any]) -> TrainConfig:
-    """Return a checked configuration from field values."""
+def build(values: Mapping[str, Any], places: Mapping[str, str]) -> TrainConfig:
+    """Return a checked configuration from field values.
+
+    Args:
+        values: The values.
+        places: Where some of them stand, as messages about them begin.
+    """
     for name in values:
         if name not in FIELDS:
             raise UsageError(
-                f"unknown setting {name!r}{nearest(name, FIELDS)} `agentgym train --show-config` lists all settings"
+                f"{places.get(name, '')}unknown setting {name!r}{nearest(name, FIELDS)} "
+                "`agentgym train --show-config` lists all settings"
             )
     try:
         return TypeAdapter(TrainConfig).validate_python(dict(values)).check()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"setting {where!r}: {first['msg']}, got {first['input']!r}") from None
+        place = places.get(str(first["loc"][0]), "")
+        raise UsageError(f"{place}setting {where!r}: {first['msg']}, got {first['input']!r}") from None
 
 
 def bundled_recipes() -> list[str]:
@@ -363,8 +388,11 @@ def read_recipe(name: str) -> dict[str, Any]:
     """Return the settings in a recipe, given its path or the name of a bundled one."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
     if not path.is_file():
-        raise UsageError(f"there is no recipe {name!r}; give a YAML file or one of: {', '.join(bundled_recipes())}")
-    values = yaml12.read(path, "the recipe") or {}
+        known = bundled_recipes()
+        raise UsageError(
+            f"there is no recipe {name!r}{nearest(name, known)} Give a YAML file or one of: {', '.join(known)}"
+        )
+    values = yaml12.read(path, "the recipe")
     if not isinstance(values, dict):
         raise UsageError(f"{path}: a recipe must be a map of settings to values")
     return values

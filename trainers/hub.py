@@ -28,7 +28,7 @@ _TIMEOUT_S = 10.0
 
 _INSTEAD = (
     "Give 'tiny', 'smollm2', a folder with a transformers checkpoint, a GGUF file, the name of a model on the hub "
-    "(org/name), or, to evaluate a model behind an API, --policy module:factory"
+    "(org/name), or, to evaluate a model behind an endpoint, --policy openai:MODEL@URL"
 )
 
 

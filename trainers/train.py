@@ -54,6 +54,7 @@ from agentgym.trainers.policies import (
 from agentgym.trainers.scores import Scored
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
+    check_reports,
     credit_of,
     env_factory,
     eval_split_of,
@@ -103,7 +104,8 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     factory = env_factory(config)
     source, scheme = probe(factory)
     eval_split_of(config, source)  # raises before anything is written
-    _check_resumed(config, _checkpoint(config))  # so does this
+    check_reports(config)  # so does this
+    _check_resumed(config, _checkpoint(config))  # and this
     if config.model != TINY:
         check_model(config)  # and this
     if place.is_main_process:

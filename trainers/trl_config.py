@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accelerate import DistributedType
+from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 
 from agentgym.commands.options import make_env, with_strict
 from agentgym.errors import UsageError
@@ -155,6 +156,16 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         dataloader_pin_memory=not use_cpu,
         shuffle_dataset=False,
     )
+
+
+def check_reports(config: TrainConfig) -> None:
+    """Raise `UsageError` if TRL cannot log to a place that `report_to` names, or its package is not installed."""
+    places = [place for place in config.report_to if place not in ("all", "none")]  # all that are installed; no place
+    try:
+        for callback in get_reporting_integration_callbacks(places):
+            callback()
+    except (ValueError, RuntimeError, ImportError) as error:
+        raise UsageError(f"report_to: {error}") from error
 
 
 def refuse_sharded(config: TrainConfig, accelerator: Any) -> None:

@@ -31,9 +31,9 @@ Strict = Annotated[bool, typer.Option("--strict", help="Stop at a broken task or
 Policies = Annotated[
     list[str] | None,
     typer.Option(
-        help="scripted, random, silent, human (you), tiny, a checkpoint's folder or name, vllm:MODEL (sampled with "
-        "vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory; "
-        "may be repeated, to compare several; by default scripted.",
+        help="scripted, random, silent, human (you), tiny, smollm2, a checkpoint's folder or name, a GGUF file, "
+        "vllm:MODEL (sampled with vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), "
+        "or module:factory; may be repeated, to compare several; by default scripted.",
     ),
 ]
 Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]

@@ -38,18 +38,23 @@ Near = Annotated[
 
 
 def names_suite(name: str, as_suite: bool) -> bool:
-    """Whether a name means a suite. Where an environment has the same name, it means the environment."""
-    from agentgym.registry import is_class_path, resolve
-    from agentgym.suites.loading import is_suite
+    """Whether a name means a suite. Where an environment has the same name, it means the environment.
 
-    if as_suite or not is_suite(name):
+    Raises:
+        UsageError: It means neither.
+    """
+    from agentgym.choices import nearest
+    from agentgym.registry import is_class_path, resolve
+    from agentgym.suites.loading import bundled_suites, is_suite
+
+    if as_suite or is_class_path(name):
         return as_suite
-    if is_class_path(name):
-        return False
     try:
         resolve(name)
-    except UsageError:
-        return True
+    except UsageError as error:
+        if is_suite(name):
+            return True
+        raise UsageError(f"{error}. Nor is there a suite {name!r}{nearest(name, bundled_suites())}") from error
     return False
 
 

@@ -42,7 +42,10 @@ def test_the_configuration_is_shown_in_full():
     [
         (["--env", "sqll"], "unknown environment 'sqll'; did you mean 'sql'?"),
         (["--env", "guess", "--model", "/nope"], "cannot load model '/nope'"),
-        (["--group-size", "1"], "group_size must be at least 2: an advantage compares trajectories within a group"),
+        (
+            ["--group-size", "1"],
+            "group_size must be at least 2, not 1: an advantage compares trajectories",
+        ),
         (["--unknown", "3"], "unknown setting 'unknown'"),
         (["--stepps", "3"], "did you mean 'steps'?"),
         (["--steps"], "--steps needs a value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -208,9 +209,18 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
         ("warm_start_tests", 0, "warm_start_tests must be at least 1, not 0"),
         ("warm_start_own_samples", 0, "warm_start_own_samples must be at least 1, not 0"),
-        ("warm_start_own", -1, "warm_start_steps and warm_start_own must not be negative"),
+        ("warm_start_own", -1, "warm_start_own must be at least 0, not -1"),
         ("keep_checkpoints", 1, "at least 2"),
         ("loss", "ppo", "loss must be one of dapo"),
+        ("learning_rate", -1, "learning_rate must be at least 0, not -1"),
+        ("learning_rate", float("nan"), "setting 'learning_rate': .*finite"),
+        ("lora_rank", -4, "lora_rank must be at least 0, not -4"),
+        ("updates_per_step", 0, "updates_per_step must be at least 1, not 0"),
+        ("micro_batch", 0, "micro_batch must be at least 1, not 0"),
+        ("eval_tasks", 0, "eval_tasks must be at least 1, not 0"),
+        ("tool_timeout_s", -3, "tool_timeout_s must be above 0, not -3"),
+        ("outage", 3, "outage must be above 0 and at most 1, not 3"),
+        ("workers", "threds", "there are no workers 'threds'; did you mean 'threads'"),
     ],
 )
 def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: Any, message: str):
@@ -218,12 +228,45 @@ def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: A
         load_config(None, {"env": "guess", name: value})
 
 
+def test_every_setting_that_is_a_number_has_bounds_or_is_known_to_have_none():
+    unbounded = {"seed", "entropy_weight"}
+    for name, kind in ((name, str(field.type)) for name, field in FIELDS.items()):
+        if kind.startswith(("int", "float")) and name not in unbounded:
+            with pytest.raises(UsageError, match=f"{name} must be "):
+                load_config(None, {"env": "guess", name: -1})
+
+
+@pytest.mark.parametrize(
+    ("place", "message"), [("nowhere", "nowhere is not supported"), ("codecarbon", "requires `?codecarbon")]
+)
+def test_a_place_that_nothing_can_be_logged_to_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, message: str
+):
+    from agentgym.trainers.train import train
+
+    monkeypatch.chdir(tmp_path)
+    if find_spec(place):
+        pytest.skip(f"{place} is installed")
+    with pytest.raises(UsageError, match=f"report_to: .*{message}"):
+        train(load_config(None, {"env": "guess", "report_to": [place]}))
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unknown_recipe_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"there is no recipe 'sqll'.*one of: .*sql-qwen3-full"):
+    with pytest.raises(UsageError, match=r"there is no recipe 'sqll'; did you mean 'sql'\?.*one of: .*sql-qwen3-full"):
         load_config("sqll")
 
 
-@pytest.mark.parametrize("text", ["- a\n- b\n", "steps: [1\n"])
+@pytest.mark.parametrize("text", ["step: 3\n", "steps: many\n"])
+def test_a_wrong_setting_of_a_recipe_is_told_with_its_file_and_one_of_a_flag_without(tmp_path: Path, text: str):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UsageError, match=r"mine\.yaml: (unknown )?setting 'steps?'"):
+        load_config(str(tmp_path / "mine.yaml"))
+    with pytest.raises(UsageError, match=r"^setting 'groups'"):
+        load_config("sql", {"groups": "many"})
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "steps: [1\n", ""])
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str):
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(UsageError, match=r"bad\.yaml"):

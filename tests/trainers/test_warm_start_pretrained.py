@@ -226,6 +226,7 @@ def test_recordings_that_cannot_be_imitated_are_refused(run: Any, tmp_path: Path
         failed_attempts(solved())
     )
     assert "none of the 0 trajectories" in refused([])
+    assert "record some with `agentgym eval --tasks train --out FILE`" in refused([])
 
 
 def test_a_file_of_recordings_that_is_not_there_is_named(run: Any, tmp_path: Path):

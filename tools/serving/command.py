@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentgym.commands.common_options import Port, Settings
-from agentgym.errors import require
+from agentgym.errors import UsageError, require
 from agentgym.tools.serving import options
 from agentgym.tools.serving.token_file import read_token
 
@@ -91,6 +91,9 @@ def env(
         chosen = McpRequest(envs, settings or (), stdio, task, split, index, seed, out, sessions, request_s, idle_s)
         serve_mcp(chosen, host, port, read_token(token_file), shows_token=token_file is None)
         return
+    of_mcp = {"stdio": stdio or None, "task": task, "split": split, "index": index, "seed": seed or None, "out": out}
+    if wrong := [name for name, value in of_mcp.items() if value is not None]:
+        raise UsageError(f"--{wrong[0]} works only with --mcp")
     for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
         require(module, "serve")
     from agentgym.commands.options import make_env
@@ -120,9 +123,7 @@ def _serve_envs(offer: Offer, serving: EnvServing, host: str, port: int, *, show
 
 @serve_app.command("index")
 def index(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of an index that agentgym.tools.index.build_index made.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an index (agentgym index build).")],
     host: options.Host = options.LOCAL,
     port: Port = 0,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of worker processes; they share the files.")] = 1,

@@ -40,7 +40,7 @@ Reveal = Annotated[bool, typer.Option("--reveal", help="Let clients see gold and
 Mcp = Annotated[
     bool, typer.Option("--mcp", help="Serve its tools as an MCP server: a session of a client is an episode.")
 ]
-McpStdio = Annotated[bool, typer.Option("--stdio", help="With --mcp: by the standard streams, without a token.")]
+McpStdio = Annotated[bool, typer.Option("--stdio", help="With --mcp: over standard input and output, without a token.")]
 McpTask = Annotated[str | None, typer.Option(help="With --mcp: the id of the task that every session plays.")]
 McpSplit = Annotated[str | None, typer.Option(help="With --mcp: the split of the tasks.")]
 McpIndex = Annotated[

@@ -75,7 +75,7 @@ def recorded(settings: WarmStart) -> list[Trajectory]:
         kind = "a trajectory" if settings.unsolved else "a success"
         raise UsageError(
             f"{path}: none of the {len(found)} trajectories is {kind} on a task of the split {TRAIN!r}; record some "
-            f"with `agentgym eval --split {TRAIN} --out FILE`"
+            f"with `agentgym eval --tasks {TRAIN} --out FILE`"
         )
     return usable
 

@@ -38,17 +38,23 @@ def make_workers(workers: str | Workers, factory: EnvFactory, limits: Limits) ->
         from agentgym.rollout.workers.ray_actors import RayWorkers
 
         return RayWorkers(factory, limits.max_in_flight, address=address or None)
-    raise UsageError(f"there are no workers {workers!r}{nearest(workers, WORKERS)} Choose from {', '.join(WORKERS)}")
+    raise _unknown(workers)
 
 
 def with_address(workers: str, ray: str | None) -> str:
     """Return the setting for workers and the address of a Ray cluster, if one was given.
 
     Raises:
-        UsageError: Other workers have no address.
+        UsageError: There are no such workers, or they have no address.
     """
+    if workers not in WORKERS and not workers.startswith("ray:"):
+        raise _unknown(workers)
     if ray is None:
         return workers
     if workers != "ray":
         raise UsageError(f"the address of a Ray cluster ({ray}) needs workers 'ray', not {workers!r}")
     return f"ray:{ray}"
+
+
+def _unknown(workers: str) -> UsageError:
+    return UsageError(f"there are no workers {workers!r}{nearest(workers, WORKERS)} Choose from {', '.join(WORKERS)}")

@@ -35,6 +35,9 @@ def build(
     request = BuildRequest(sources, out, count=number, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
     with held(out), Console(stderr=True).status("Building …") as status:
         reports = run_build(request, on_progress=lambda line: status.update(f"Building … {line}"))
+    for report in reports:
+        if report.error:
+            typer.echo(report.error, err=True)
     made = sum(len(report.instances) for report in reports)
     typer.echo(f"Wrote {count_of(made, 'validated task')} of {count_of(len(reports), 'package')} to {out}")
     if not made:

@@ -56,6 +56,7 @@ class MiniWoBEnv(BrowserEnv):
         task_seed: Other seeds give other tasks.
         wording: `"natural"`, or `"plain"`: a system message of few words, for very small models.
         tasks: A custom task source, instead of the choices above.
+        max_turns: Turns after which an episode is truncated; as many as the pages need if not given.
         kwargs: Arguments of `BrowserEnv` and `agentgym.Env`.
     """
 
