@@ -93,7 +93,7 @@ def load(
         sees=sees,
     )
     if urls:
-        return _served(name, urls, codec, sampling, longest)
+        return _served(name, model_name, urls, codec, sampling, longest)
     return _in_process(name, model, codec, sampling, longest, concurrency)
 
 
@@ -121,8 +121,10 @@ def _in_process(
     return policy
 
 
-def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, context: int) -> VLLMServerPolicy:
-    served = served_by(urls)
+def _served(
+    name: str, model: str, urls: list[str], codec: ChatCodec, sampling: Sampling, context: int
+) -> VLLMServerPolicy:
+    served = served_by(urls, model)
     refuse_raw_logprobs(served.url, served.model, sampling.temperature)
     return VLLMServerPolicy(
         codec,
