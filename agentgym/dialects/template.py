@@ -99,6 +99,7 @@ class TemplateDialect(TextDialect):
         response_template = getattr(tokenizer, "response_template", None)
         self._fields = response_template["fields"] if isinstance(response_template, Mapping) else None
         self._reader = self._known_reader() if self._fields is None else None
+        self._example = self._example_call() if self._tools_name is None else ""
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """Return how many calls are allowed: the chat template writes the tools, and many templates allow several.
@@ -109,8 +110,7 @@ class TemplateDialect(TextDialect):
         if self._tools_name is not None:
             return number
         schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
-        example = self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
-        return "\n\n".join(filter(None, (_INSTRUCTIONS.format(schemas=schemas, example=example), number)))
+        return "\n\n".join(filter(None, (_INSTRUCTIONS.format(schemas=schemas, example=self._example), number)))
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
         whole = text.rstrip().removesuffix(self._end).rstrip() if self._end else text.rstrip()
@@ -131,7 +131,7 @@ class TemplateDialect(TextDialect):
         raw = text[: super().settled(text, tools)].rstrip()
         cut = next((size for size in range(len(self._end), 0, -1) if raw.endswith(self._end[:size])), 0)
         raw = raw[: len(raw) - cut].rstrip()
-        is_thought = raw.startswith(THINK)
+        is_thought = raw.startswith(THINK) or THINK.startswith(raw)  # or may become one
         if (self._opens_reasoning and not is_thought) or (is_thought and not _TIDY_THOUGHT.match(raw)):
             return 0
         tidy = _tidy(raw)
@@ -237,6 +237,16 @@ class TemplateDialect(TextDialect):
             f"the chat template of {self._named} writes tool calls in a form that is not known: {written[:120]!r}; set "
             "tokenizer.response_template and save it beside the model, or choose another dialect, such as hermes"
         )
+
+    def _example_call(self) -> str:
+        """Return a call as the template writes it, for prompts in which the template shows no tools."""
+        try:
+            return self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
+        except ValueError as error:
+            raise UsageError(
+                f"the chat template of {self._named} shows no tools and writes no calls ({error}); choose another "
+                "dialect, such as hermes"
+            ) from None
 
     def _name_of_tools(self) -> str | None:
         """Return the argument in which the template takes tools and shows them, if it does."""
