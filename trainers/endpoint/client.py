@@ -120,9 +120,10 @@ class Client:
                 response = await connection.post(body)
             except Lost as error:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
-        if not 200 <= (response := as_told(response)).status < 300:
+        # First of all: a key that is cut off later, to make a message short, would not be found.
+        response = as_told(replace(response, body=self._secrets.hidden_in_answer(response.body)))
+        if not 200 <= response.status < 300:
             raise self._failure(response, pace)
-        response = replace(response, body=self._secrets.hidden_in_answer(response.body))
         try:
             answer = read_answer(response.body)
         except Unreadable as error:
