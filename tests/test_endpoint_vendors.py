@@ -14,7 +14,7 @@ import pytest
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.messages import calls_of
-from agentgym.retrying import retry_after_s
+from agentgym.retrying import doubled_s, retry_after_s
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
@@ -228,6 +228,17 @@ def test_a_date_to_wait_for_is_compared_with_the_clock_of_the_server():
 )
 def test_a_wait_that_cannot_be_is_none(said: str):
     assert retry_after_s({"retry-after": said}) == 0
+
+
+def test_a_wait_that_doubles_is_bounded_however_often_something_failed():
+    assert [doubled_s(0.5, times, 60.0) for times in (0, 1, 2, 7, 10_000)] == [0.5, 1.0, 2.0, 60.0, 60.0]
+    assert doubled_s(0.0, 10_000, 60.0) == 0.0
+
+
+def test_an_endpoint_that_is_down_for_very_long_is_still_asked():
+    with Fake(lambda request, number: Said(status=503) if number < 1100 else guessing(request)).serving() as url:
+        [trajectory] = play(policy_at(url, retries=1200, first_wait_s=0.0))
+    assert trajectory.success
 
 
 # Money.
