@@ -77,6 +77,13 @@ def test_what_a_model_says_is_kept_where_the_key_is_a_placeholder(monkeypatch: p
         assert evaluate(GUESS, policy_at(url), tasks, limits=Limits(retries=0)).failed == 0
 
 
+@pytest.mark.parametrize("headers", [f"Authorization: Bearer {KEY}", [KEY], {"a": [KEY]}, {"a": {KEY: 1}}])
+def test_headers_that_cannot_be_used_are_not_quoted(headers: Any):
+    with pytest.raises(UsageError, match="headers") as raised:
+        checked({"headers": headers})
+    assert KEY not in str(raised.value)
+
+
 @pytest.mark.parametrize("key", ["sk-0123", "Bearer abc", "a b", ""])
 def test_a_key_in_place_of_its_variable_is_refused_and_not_quoted(key: str):
     with pytest.raises(UsageError, match="name of the environment variable") as raised:
