@@ -341,6 +341,15 @@ def test_a_template_that_neither_shows_tools_nor_writes_calls_is_refused_though_
         of_tokenizer(tokenizer_of("deepseek_r1_distill"))
 
 
+@pytest.mark.parametrize(
+    "text", ["<tool_call>", "<tool_call>loo", "<tool_call>look", "<tool_call>look\n", "Hm.<tool_call>l"]
+)
+def test_a_name_that_is_cut_off_is_no_name(text: str):
+    read = of_tokenizer(tokenizer_of("glm4moe")).parse(text, TOOLS)
+    assert (read.calls, read.unclosed) == ((), True)
+    assert "never closed" in str(read.error)
+
+
 @pytest.mark.parametrize("name", ["lfm2_2_5", "gemma4_v4", "gptoss", "glm4moe"])
 def test_forms_that_trl_knows_are_read_as_it_says(name: str):
     dialect = of_tokenizer(tokenizer_of(name))

@@ -162,7 +162,7 @@ class TemplateDialect(TextDialect):
             parser = self._tokenizer.get_response_parser(prefix=self._prompt, tools=tools.schemas)
             events = [*parser.initial_events, *parser.feed(text + _MARK)]
             self._refuse_unclosed(events)
-            events += parser.finalize()[1]
+            events += self._ended(parser.finalize()[1])
         except ToolError:
             raise
         except Exception as error:  # another package's parser may raise anything on bad input
@@ -170,12 +170,18 @@ class TemplateDialect(TextDialect):
         found = [(event["field"], event["value"]) for event in events if event["type"] == "region_close"]
         return [(field, value.removesuffix(_MARK) if isinstance(value, str) else value) for field, value in found]
 
+    def _ended(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what the end of a text brought. Refuses a call that begins there: its name may go on."""
+        if any(event["type"] == "region_open" and event["field"] == _CALLS for event in events):
+            raise _unclosed("tool call")
+        return events
+
     def _refuse_unclosed(self, events: list[dict[str, Any]]) -> None:
         unmarked = {name for name, field in (self._fields or {}).items() if not {"open", "open_pattern"} & field.keys()}
         ends = [event for event in events if event["type"] != "region_chunk"]
         if ends and ends[-1]["type"] == "region_open" and ends[-1]["field"] not in unmarked:
             name = "tool call" if ends[-1]["field"] == _CALLS else ends[-1]["field"]
-            raise Unreadable(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
+            raise _unclosed(name)
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         return self._written(text, calls, tools.schemas or None)
@@ -275,6 +281,10 @@ class TemplateDialect(TextDialect):
         tools: dict[str, Any] = {} if schemas is None else {self._tools_name or "tools": schemas}
         given = {"tools": None, **tools, **self._options, **options}
         return self._tokenizer.apply_chat_template(messages, tokenize=False, **given)
+
+
+def _unclosed(name: str) -> Unreadable:
+    return Unreadable(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
 
 
 def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:
