@@ -1,4 +1,4 @@
-"""Reads the delay that a server requests before a retry."""
+"""How long to wait before a retry: the delay that a server requests, or one that doubles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+_MANY = 100
+"""More doublings than any wait needs; after 1,023 of them, there is no such float."""
+
+
+def doubled_s(first_s: float, times: int, most_s: float) -> float:
+    """Return a wait that has doubled so many times, at most `most_s`: however long something is down."""
+    return min(first_s * 2.0 ** min(times, _MANY), most_s)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float:

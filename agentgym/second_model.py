@@ -16,6 +16,7 @@ from typing import Any
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.errors import describe, ends_work, for_future, running_task
 from agentgym.messages import Message, assistant, system, user
+from agentgym.retrying import doubled_s
 
 Ask = Callable[[list[Message]], str | Awaitable[str]]
 """Returns the model's next message in a conversation. Plain functions run in a thread."""
@@ -115,7 +116,7 @@ class SecondModel:
         for attempt in range(self.retries + 1):
             if attempt:
                 self.cost.retries += 1
-                await asyncio.sleep(min(0.1 * 2 ** (attempt - 1), 2.0))
+                await asyncio.sleep(doubled_s(0.1, attempt - 1, 2.0))
             task = running_task()
             try:
                 reply = await self._once(messages)

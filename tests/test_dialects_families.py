@@ -163,6 +163,12 @@ def test_what_is_settled_stays_text_whatever_follows(dialects: Any, name: str, t
             assert said.startswith(before[: dialect.settled(before, TOOLS)])
 
 
+def test_a_thought_that_may_be_empty_is_not_settled_before_it_is_told(dialects: Any):
+    whole = "<think>\n\n</think>\n\nHello"
+    assert dialects["qwen3"].parse(whole, TOOLS).text == "Hello"
+    assert {dialects["qwen3"].settled(whole[:end], TOOLS) for end in range(len("<think>\n\n"))} == {0}
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -327,6 +333,21 @@ def test_tools_are_passed_only_to_templates_that_show_them(dialects: Any):
 def test_a_template_that_writes_no_calls_is_refused(name: str):
     with pytest.raises(UsageError, match="writes no tool calls"):
         of_tokenizer(tokenizer_of(name))
+
+
+def test_a_template_that_neither_shows_tools_nor_writes_calls_is_refused_though_trl_reads_it():
+    """The template of DeepSeek-R1 writes calls beside `content: None`, which transformers leaves out."""
+    with pytest.raises(UsageError, match="shows no tools and writes no calls"):
+        of_tokenizer(tokenizer_of("deepseek_r1_distill"))
+
+
+@pytest.mark.parametrize(
+    "text", ["<tool_call>", "<tool_call>loo", "<tool_call>look", "<tool_call>look\n", "Hm.<tool_call>l"]
+)
+def test_a_name_that_is_cut_off_is_no_name(text: str):
+    read = of_tokenizer(tokenizer_of("glm4moe")).parse(text, TOOLS)
+    assert (read.calls, read.unclosed) == ((), True)
+    assert "never closed" in str(read.error)
 
 
 @pytest.mark.parametrize("name", ["lfm2_2_5", "gemma4_v4", "gptoss", "glm4moe"])

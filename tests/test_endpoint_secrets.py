@@ -24,6 +24,8 @@ from tests.endpoints import Fake, Said, completion, policy_at
 KEY = "sk-quoted-by-the-server-0123456789"
 HEADER = "another-one-in-a-header"
 TOLD = f"Incorrect API key: {KEY} ({HEADER})"
+ESCAPED = '{"choices": [{"message": {"%s": "' + TOLD.replace("-", r"\u002d") + '"}}]}'
+"""As servers answer that write some characters by their number."""
 GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
 
 
@@ -39,6 +41,10 @@ GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
         Said(f"<html>Authorization: Bearer {KEY} X-Api-Key: {HEADER}</html>"),
         completion(TOLD),
         completion({"content": None, "reasoning_content": TOLD}),
+        Said(ESCAPED % "content"),
+        Said(ESCAPED % "reasoning_content"),
+        Said({"error": {"message": "x" * 270 + TOLD}}, 400),
+        Said({"error": {"message": "x" * 270 + TOLD}}, 500),
     ],
 )
 def test_a_key_that_the_server_quotes_is_recorded_and_told_nowhere(
@@ -59,8 +65,9 @@ def test_a_key_that_the_server_quotes_is_recorded_and_told_nowhere(
     assert fake.headers[0]["X-Api-Key"] == HEADER
     written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file())
     assert "***" in told + written
-    for secret in (KEY, HEADER):
+    for secret in (KEY, KEY[:20], HEADER):
         assert secret not in told + written + caplog.text
+        assert secret.replace("-", r"\u002d") not in written
 
 
 def test_what_a_model_says_is_kept_where_the_key_is_a_placeholder(monkeypatch: pytest.MonkeyPatch):
@@ -68,6 +75,13 @@ def test_what_a_model_says_is_kept_where_the_key_is_a_placeholder(monkeypatch: p
     with Fake(lambda request, number: completion("The list is EMPTY.")).serving() as url:
         tasks = [make("guess").tasks.get("test", 0)]
         assert evaluate(GUESS, policy_at(url), tasks, limits=Limits(retries=0)).failed == 0
+
+
+@pytest.mark.parametrize("headers", [f"Authorization: Bearer {KEY}", [KEY], {"a": [KEY]}, {"a": {KEY: 1}}])
+def test_headers_that_cannot_be_used_are_not_quoted(headers: Any):
+    with pytest.raises(UsageError, match="headers") as raised:
+        checked({"headers": headers})
+    assert KEY not in str(raised.value)
 
 
 @pytest.mark.parametrize("key", ["sk-0123", "Bearer abc", "a b", ""])

@@ -14,7 +14,7 @@ import pytest
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.messages import calls_of
-from agentgym.retrying import retry_after_s
+from agentgym.retrying import doubled_s, retry_after_s
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
@@ -98,6 +98,13 @@ def test_a_failure_with_a_status_of_success_is_no_turn(body: Any):
     assert policy.usage.retries == 1
 
 
+@pytest.mark.parametrize("finish", ["abort", "insufficient_system_resource", "network_error"])
+def test_a_turn_that_the_server_gave_up_is_asked_for_again(finish: str):
+    trajectory, policy = answered(completion("The answer is", finish), retries=1)
+    assert trajectory.success
+    assert policy.usage.retries == 1
+
+
 def test_a_refusal_with_a_status_of_success_is_one():
     with pytest.raises(UsageError, match="No credits; its account has no money left"):
         answered(Said({"error": {"code": 402, "message": "No credits"}}))
@@ -171,6 +178,19 @@ def test_turns_that_a_filter_withholds_are_counted():
     assert policy.usage.filtered == 1
 
 
+@pytest.mark.parametrize("finish", ["model_length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"])
+def test_turns_that_are_cut_off_are_counted_in_the_words_of_every_vendor(finish: str):
+    trajectory, policy = answered(completion("Hm", finish))
+    assert trajectory.turns[0].action["finish_reason"] == "length"
+    assert policy.usage.cut_off == 1
+
+
+@pytest.mark.parametrize("finish", ["SAFETY", "refusal", "sensitive"])
+def test_turns_that_are_withheld_are_counted_in_the_words_of_every_vendor(finish: str):
+    _, policy = answered(completion("", finish))
+    assert policy.usage.filtered == 1
+
+
 # Waits.
 
 
@@ -210,6 +230,17 @@ def test_a_wait_that_cannot_be_is_none(said: str):
     assert retry_after_s({"retry-after": said}) == 0
 
 
+def test_a_wait_that_doubles_is_bounded_however_often_something_failed():
+    assert [doubled_s(0.5, times, 60.0) for times in (0, 1, 2, 7, 10_000)] == [0.5, 1.0, 2.0, 60.0, 60.0]
+    assert doubled_s(0.0, 10_000, 60.0) == 0.0
+
+
+def test_an_endpoint_that_is_down_for_very_long_is_still_asked():
+    with Fake(lambda request, number: Said(status=503) if number < 1100 else guessing(request)).serving() as url:
+        [trajectory] = play(policy_at(url, retries=1200, first_wait_s=0.0))
+    assert trajectory.success
+
+
 # Money.
 
 
@@ -234,6 +265,25 @@ def test_prices_budgets_and_limits_are_finite(value: float):
 def test_answers_in_pieces_are_not_asked_for():
     with pytest.raises(UsageError, match="cannot have stream"):
         checked({"extra_body": {"stream": True}})
+
+
+def used(**usage: Any) -> Any:
+    return read_answer(json.dumps({"choices": [{"message": {"content": ""}}], "usage": usage}).encode()).tokens
+
+
+def test_reasoning_that_stands_in_the_total_alone_is_paid():
+    assert used(prompt_tokens=5, completion_tokens=6, total_tokens=111).completion == 106
+    assert used(prompt_tokens=5, completion_tokens=6, total_tokens=11).completion == 6
+    assert used(prompt_tokens=5, completion_tokens=6, total_tokens=0).completion == 6
+    assert used(prompt_tokens=5, completion_tokens=6, total_tokens=None).completion == 6
+
+
+def test_cached_tokens_are_found_in_the_fields_of_several_vendors():
+    counts = {"prompt_tokens": 5, "completion_tokens": 6}
+    assert used(**counts, prompt_tokens_details={"cached_tokens": 3}, prompt_cache_hit_tokens=4).cached == 3
+    assert used(**counts, prompt_cache_hit_tokens=4).cached == 4
+    assert used(**counts, prompt_cache_hit_tokens=9).cached == 5
+    assert used(**counts, prompt_tokens_details=[1]).cached == 0
 
 
 # The cache.

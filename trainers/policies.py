@@ -119,7 +119,7 @@ def load(
         context: Longest conversation, in tokens; by default as long as the model allows, at most `LONGEST`.
         progress: Called with `(what, done, of)` while something takes long.
     """
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = default_device()
     if name == TINY:
         model, tokenizer = load_model(config_of(name, env_id, env_kwargs, dialect), progress)
     else:
@@ -134,6 +134,11 @@ def load(
         sampling=Sampling(temperature, seed),
         with_tools=dialect is not None and is_template(dialect),
     )
+
+
+def default_device() -> str:
+    """Return where a model is evaluated in this process."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def policy_of(config: TrainConfig, model: Any, tokenizer: Any, slots: int) -> TransformersPolicy | VLLMPolicy:
@@ -272,12 +277,13 @@ def load_checkpoint(
     progress("loading the model", 0, 1)
     with explained(name):
         source, options = _source_of(name)
-        base, own = _base_of(source, options)
+        adapters, base, own = _layers_of(source, options)
         dtype = dtype or evaluation_dtype(base, device, **own)
         load: Any = AutoModelForCausalLM.from_pretrained  # its types know nothing of the loading info
         model, found = load(base, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **own)
         _check_weights(name, found)
-        model = model if base == source else merged(model, source)
+        for folder in reversed(adapters):
+            model = merged(model, folder)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     progress("loading the model", 1, 1)
     return model, tokenizer
@@ -299,7 +305,7 @@ def check_model(config: TrainConfig) -> None:
     """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
     with explained(config.model):
         source, options = _source_of(config.model)
-        base, own = _base_of(source, options)
+        _, base, own = _layers_of(source, options)
         AutoConfig.from_pretrained(base, **own)
         AutoTokenizer.from_pretrained(source, **options)
 
@@ -312,10 +318,18 @@ def _source_of(name: str) -> tuple[str, dict[str, Any]]:
     return source, {**options_for(source), "trust_remote_code": False}
 
 
-def _base_of(source: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what holds the configuration and the weights of a source: itself, or the model of its adapters."""
-    base = base_of(source)
-    return (source, options) if base is None else _source_of(base)
+def _layers_of(source: str, options: dict[str, Any]) -> tuple[list[str], str, dict[str, Any]]:
+    """Return the folders of adapters from a source down to a whole model, and the source and options of that model.
+
+    The model of some adapters may itself be a folder of adapters, from which they were trained.
+    """
+    adapters: list[str] = []
+    while (base := base_of(source)) is not None:
+        adapters.append(source)
+        source, options = _source_of(base)
+        if source in adapters:
+            raise UsageError(f"the adapters in {source!r} name themselves as the model that they belong to")
+    return adapters, source, options
 
 
 @contextmanager
@@ -385,7 +399,7 @@ def _shape_of(config: TrainConfig) -> TinyShape:
 def _pretrained_of(config: TrainConfig) -> Pretrained:
     with explained(config.model):
         source, options = _source_of(config.model)
-        base, own = _base_of(source, options)
+        _, base, own = _layers_of(source, options)
         shape = AutoConfig.from_pretrained(base, **own)
     folder = Path(source)
     state = repr([*state_of(folder)]) if folder.exists() else str(getattr(shape, "_commit_hash", None))

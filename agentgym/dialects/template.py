@@ -99,6 +99,7 @@ class TemplateDialect(TextDialect):
         response_template = getattr(tokenizer, "response_template", None)
         self._fields = response_template["fields"] if isinstance(response_template, Mapping) else None
         self._reader = self._known_reader() if self._fields is None else None
+        self._example = self._example_call() if self._tools_name is None else ""
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """Return how many calls are allowed: the chat template writes the tools, and many templates allow several.
@@ -109,8 +110,7 @@ class TemplateDialect(TextDialect):
         if self._tools_name is not None:
             return number
         schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
-        example = self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
-        return "\n\n".join(filter(None, (_INSTRUCTIONS.format(schemas=schemas, example=example), number)))
+        return "\n\n".join(filter(None, (_INSTRUCTIONS.format(schemas=schemas, example=self._example), number)))
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
         whole = text.rstrip().removesuffix(self._end).rstrip() if self._end else text.rstrip()
@@ -131,7 +131,7 @@ class TemplateDialect(TextDialect):
         raw = text[: super().settled(text, tools)].rstrip()
         cut = next((size for size in range(len(self._end), 0, -1) if raw.endswith(self._end[:size])), 0)
         raw = raw[: len(raw) - cut].rstrip()
-        is_thought = raw.startswith(THINK)
+        is_thought = raw.startswith(THINK) or THINK.startswith(raw)  # or may become one
         if (self._opens_reasoning and not is_thought) or (is_thought and not _TIDY_THOUGHT.match(raw)):
             return 0
         tidy = _tidy(raw)
@@ -162,7 +162,7 @@ class TemplateDialect(TextDialect):
             parser = self._tokenizer.get_response_parser(prefix=self._prompt, tools=tools.schemas)
             events = [*parser.initial_events, *parser.feed(text + _MARK)]
             self._refuse_unclosed(events)
-            events += parser.finalize()[1]
+            events += self._ended(parser.finalize()[1])
         except ToolError:
             raise
         except Exception as error:  # another package's parser may raise anything on bad input
@@ -170,12 +170,18 @@ class TemplateDialect(TextDialect):
         found = [(event["field"], event["value"]) for event in events if event["type"] == "region_close"]
         return [(field, value.removesuffix(_MARK) if isinstance(value, str) else value) for field, value in found]
 
+    def _ended(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what the end of a text brought. Refuses a call that begins there: its name may go on."""
+        if any(event["type"] == "region_open" and event["field"] == _CALLS for event in events):
+            raise _unclosed("tool call")
+        return events
+
     def _refuse_unclosed(self, events: list[dict[str, Any]]) -> None:
         unmarked = {name for name, field in (self._fields or {}).items() if not {"open", "open_pattern"} & field.keys()}
         ends = [event for event in events if event["type"] != "region_chunk"]
         if ends and ends[-1]["type"] == "region_open" and ends[-1]["field"] not in unmarked:
             name = "tool call" if ends[-1]["field"] == _CALLS else ends[-1]["field"]
-            raise Unreadable(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
+            raise _unclosed(name)
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         return self._written(text, calls, tools.schemas or None)
@@ -238,6 +244,16 @@ class TemplateDialect(TextDialect):
             "tokenizer.response_template and save it beside the model, or choose another dialect, such as hermes"
         )
 
+    def _example_call(self) -> str:
+        """Return a call as the template writes it, for prompts in which the template shows no tools."""
+        try:
+            return self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
+        except ValueError as error:
+            raise UsageError(
+                f"the chat template of {self._named} shows no tools and writes no calls ({error}); choose another "
+                "dialect, such as hermes"
+            ) from None
+
     def _name_of_tools(self) -> str | None:
         """Return the argument in which the template takes tools and shows them, if it does."""
         return next((name for name in TOOLS_NAMES if _PROBE_CALL.name in self._prompt_with(name)), None)
@@ -265,6 +281,10 @@ class TemplateDialect(TextDialect):
         tools: dict[str, Any] = {} if schemas is None else {self._tools_name or "tools": schemas}
         given = {"tools": None, **tools, **self._options, **options}
         return self._tokenizer.apply_chat_template(messages, tokenize=False, **given)
+
+
+def _unclosed(name: str) -> Unreadable:
+    return Unreadable(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
 
 
 def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.retrying import doubled_s
 from agentgym.rollout.jobs import PlayedGroup
 
 
@@ -51,7 +52,7 @@ class Backoff:
 
     def wait_s(self, retry: int, draw: random.Random) -> float:
         """Return the seconds to wait before a retry, counted from 1."""
-        longest = min(self.first_s * 2 ** (retry - 1), self.most_s)
+        longest = doubled_s(self.first_s, retry - 1, self.most_s)
         return longest * (1 - self.jitter * draw.random())
 
 

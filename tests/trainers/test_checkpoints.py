@@ -76,23 +76,49 @@ def test_a_checkpoint_that_needs_a_package_names_it(tmp_path: Path):
         load_checkpoint(str(reconfigured(saved(tmp_path), **packed)))
 
 
-def test_adapters_are_loaded_into_the_model_that_they_belong_to(tmp_path: Path):
-    """A run with LoRA leaves its adapters, their tokenizer and nothing else."""
-    base = saved(tmp_path / "base")
-    adapted = with_adapters(LlamaForCausalLM.from_pretrained(base), 2, 4, 0)
+def adapters(base: str | Path, folder: Path, size: float = 0.5) -> Any:
+    """Leave adapters, their tokenizer and nothing else in a folder, as a run with LoRA does; return the whole model."""
+    adapted = with_adapters(load_checkpoint(str(base))[0], 2, 4, 0)
     with torch.no_grad():
         for key, weight in adapted.named_parameters():
             if "lora_B" in key:
-                weight.fill_(0.5)
-    folder = tmp_path / "model"
+                weight.fill_(size)
     adapted.save_pretrained(folder)
     tokenizer_of("qwen3").save_pretrained(folder)
+    return adapted.eval()
+
+
+@torch.inference_mode()
+def logits(model: Any) -> torch.Tensor:
+    return model(torch.tensor([[5, 6, 7]])).logits
+
+
+def test_adapters_are_loaded_into_the_model_that_they_belong_to(tmp_path: Path):
+    base, folder = saved(tmp_path / "base"), tmp_path / "model"
+    adapted = adapters(base, folder)
     model, _ = load_checkpoint(str(folder))
-    ids = torch.tensor([[5, 6, 7]])
-    with torch.inference_mode():
-        assert torch.allclose(model(ids).logits, adapted.eval()(ids).logits, atol=1e-4)
-        assert not torch.allclose(model(ids).logits, load_checkpoint(str(base))[0](ids).logits, atol=1e-2)
+    assert torch.allclose(logits(model), logits(adapted), atol=1e-4)
+    assert not torch.allclose(logits(model), logits(load_checkpoint(str(base))[0]), atol=1e-2)
     check_model(TrainConfig(env="guess", model=str(folder), warm_start_steps=0))
+
+
+def test_adapters_trained_from_adapters_are_loaded_into_those(tmp_path: Path):
+    adapters(saved(tmp_path / "base"), tmp_path / "first")
+    twice = adapters(tmp_path / "first", tmp_path / "second", -0.2)
+    assert torch.allclose(logits(load_checkpoint(str(tmp_path / "second"))[0]), logits(twice), atol=1e-4)
+    check_model(TrainConfig(env="guess", model=str(tmp_path / "second"), warm_start_steps=0))
+
+
+def test_adapters_beside_a_configuration_alone_are_loaded_into_their_model(tmp_path: Path):
+    adapted = adapters(saved(tmp_path / "base"), tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_bytes((tmp_path / "base" / "config.json").read_bytes())
+    assert torch.allclose(logits(load_checkpoint(str(tmp_path / "model"))[0]), logits(adapted), atol=1e-4)
+
+
+def test_adapters_that_name_themselves_are_refused(tmp_path: Path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path)}))
+    with pytest.raises(UsageError, match="name themselves"):
+        load_checkpoint(str(tmp_path))
 
 
 @pytest.mark.parametrize("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])

@@ -14,6 +14,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
+from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 from agentgym.trainers.vllm.engine import is_checkpoint, precision_of, servable
 
@@ -40,16 +41,23 @@ def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, token
     adapted.save_pretrained(str(tmp_path / "adapters"))
     assert not is_checkpoint(tmp_path / "adapters")
 
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "adapters")
-    folder = servable(model, tokenizer, tmp_path / "scratch")
-    assert is_checkpoint(Path(folder))
-    served = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer.save_pretrained(tmp_path / "adapters")
+    apart = AutoModelForCausalLM.from_pretrained(tmp_path / "adapters")
+    merged, _ = load_checkpoint(str(tmp_path / "adapters"))
     with torch.inference_mode():
-        expected, found = adapted.eval()(IDS).logits, served(IDS).logits
-        assert torch.allclose(found, expected, atol=1e-4)
-        assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # its adapters still stand apart
-        plain = AutoModelForCausalLM.from_pretrained(checkpoint)(IDS).logits
-    assert not torch.allclose(found, plain, atol=1e-2)
+        expected, plain = adapted.eval()(IDS).logits, AutoModelForCausalLM.from_pretrained(checkpoint)(IDS).logits
+        assert not torch.allclose(plain, expected, atol=1e-2)
+        for number, model in enumerate([apart, merged]):
+            folder = servable(model, tokenizer, tmp_path / f"scratch{number}")
+            assert is_checkpoint(Path(folder))
+            assert torch.allclose(AutoModelForCausalLM.from_pretrained(folder)(IDS).logits, expected, atol=1e-4)
+            assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # it is left as it was
+
+
+def test_a_model_with_adapters_in_its_folder_is_not_served_without_them(checkpoint: Path):
+    assert is_checkpoint(checkpoint)
+    (checkpoint / "adapter_config.json").write_text("{}")
+    assert not is_checkpoint(checkpoint)
 
 
 def test_the_engine_computes_in_the_precision_of_the_run(model: Any):

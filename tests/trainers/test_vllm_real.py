@@ -29,6 +29,7 @@ from agentgym.policy import TokenPolicy
 from agentgym.policy_loader import load_policy
 from agentgym.rollout.limits import Limits
 from agentgym.trainers.logbook.records import read_metrics
+from agentgym.trainers.lora import with_adapters
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import engine_scores
@@ -249,6 +250,22 @@ def test_adapters_are_merged_into_what_the_engine_samples_from(folder: Path, let
     lines = list(read_metrics(Path("run") / "metrics.jsonl"))
     assert all(line["sampler_gap_max"] < 1e-4 for line in lines)
     assert all(line["grad_norm"] > 0 for line in lines)
+
+
+def test_a_folder_of_adapters_plays_as_it_does_in_process(folder: Path, tokenizer: Any, tmp_path: Path):
+    from transformers import AutoModelForCausalLM
+
+    adapted = with_adapters(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), 4, 8, 0)
+    torch.manual_seed(0)
+    for name, weight in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    adapted.save_pretrained(tmp_path / "adapters")
+    tokenizer.save_pretrained(tmp_path / "adapters")
+    expected = turns(policy_at(str(tmp_path / "adapters"), 0.0))
+    found = turns(policy_at(f"vllm:{tmp_path / 'adapters'}", 0.0))
+    assert [(turn.ids, turn.finish) for turn in found] == [(turn.ids, turn.finish) for turn in expected]
+    assert [turn.ids for turn in found] != [turn.ids for turn in turns(policy_at(str(folder), 0.0))]
 
 
 def test_the_command_trains_the_tiny_model_end_to_end():

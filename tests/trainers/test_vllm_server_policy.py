@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from agentgym.policy import Generation, TokenPolicy
 from agentgym.policy_loader import has_weights, model_of, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.vllm import server_policy
 from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
 
@@ -34,11 +36,15 @@ class Server:
         self.plan: list[Any] = []
         self.is_healthy = True
         self.model, self.context, self.temperature_counts = "served", 96, True
+        self.entries: Any = ()
+        self.hangs, self.looked = False, 0
         self.url = ""
 
     async def complete(self, request: Any) -> Any:
         body = await request.json()
         self.asked.append(body)
+        while self.hangs:
+            await asyncio.sleep(0.01)
         if self.plan:
             planned = self.plan.pop(0)
             if planned == "hang up":
@@ -54,10 +60,12 @@ class Server:
         return web.json_response({"choices": [{"token_ids": ids, "logprobs": logprobs, "finish_reason": finish}]})
 
     async def health(self, request: Any) -> Any:
+        self.looked += 1
         return web.Response(status=200 if self.is_healthy else 503)
 
     async def models(self, request: Any) -> Any:
-        return web.json_response({"data": [{"id": self.model, "max_model_len": self.context}]})
+        own = [{"id": self.model, "max_model_len": self.context}]
+        return web.json_response({"data": own if self.entries == () else self.entries})
 
     async def __aenter__(self) -> Server:
         application = web.Application()
@@ -72,6 +80,7 @@ class Server:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
+        self.hangs = False
         await self._runner.cleanup()
 
 
@@ -155,7 +164,15 @@ def test_turns_of_a_conversation_go_to_one_replica(policy_of: Any):
 
 
 @pytest.mark.parametrize(
-    "fault", ["hang up", lambda: web.Response(status=500, text="dead"), lambda: web.Response(text="{cut")]
+    "fault",
+    [
+        "hang up",
+        lambda: web.Response(status=500, text="dead"),
+        lambda: web.Response(text="{cut"),
+        lambda: web.Response(text="[" * 100_000),
+        lambda: stopped("abort"),
+        lambda: stopped("error"),
+    ],
 )
 def test_a_replica_that_fails_is_left_and_its_turn_asked_of_another(policy_of: Any, fault: Any):
     async def scene(broken: Server, sound: Server) -> None:
@@ -167,6 +184,43 @@ def test_a_replica_that_fails_is_left_and_its_turn_asked_of_another(policy_of: A
         assert sound.asked[0] == broken.asked[0]
 
     play(scene, servers=2)
+
+
+def stopped(finish: str) -> web.Response:
+    """What a server answers that is paused or stopped in the middle of a turn."""
+    choice = {"token_ids": [11], "logprobs": {"token_logprobs": [-0.1]}, "finish_reason": finish}
+    return web.json_response({"choices": [choice]})
+
+
+def test_a_turn_of_a_server_that_ends_without_a_word_is_asked_of_another(
+    policy_of: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """vLLM's server that is told to end keeps its connections, and its engine is gone."""
+    monkeypatch.setattr(server_policy, "_WATCH_EVERY_S", 0.01)
+
+    async def scene(ending: Server, sound: Server) -> None:
+        ending.hangs, ending.is_healthy = True, False
+        assert (await policy_of(ending, sound).generate([7, 10], 2, "s")).ids == [11, 12]
+        assert [len(server.asked) for server in (ending, sound)] == [1, 1]
+
+    play(scene, servers=2)
+
+
+def test_a_turn_that_takes_long_is_waited_for_while_its_server_is_healthy(
+    policy_of: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server_policy, "_WATCH_EVERY_S", 0.01)
+
+    async def scene(server: Server) -> None:
+        server.hangs = True
+        turn = asyncio.create_task(policy_of(server).generate([7, 10], 2, "s"))
+        while server.looked < 5:
+            await asyncio.sleep(0.01)
+        server.hangs = False
+        assert (await turn).ids == [11, 12]
+        assert len(server.asked) == 1
+
+    play(scene)
 
 
 def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: Any):
@@ -210,6 +264,42 @@ def test_what_a_server_refuses_is_the_callers_mistake(policy_of: Any):
     play(scene)
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_turn_that_is_refused_after_others_were_answered_fails_alone(policy_of: Any, status: int):
+    async def scene(server: Server) -> None:
+        policy = policy_of(server)
+        await policy.generate([7, 10], 2, "s")
+        server.plan = [lambda: web.Response(status=status, text="token 999 is out of vocabulary")]
+        with pytest.raises(InfrastructureError, match="out of vocabulary"):
+            await policy.generate([7, 999], 2, "t")
+        assert (await policy.generate([7, 10], 2, "t")).ids == [11, 12]
+
+    play(scene)
+
+
+def test_a_key_that_is_refused_stops_the_run_whenever(policy_of: Any):
+    async def scene(server: Server) -> None:
+        policy = policy_of(server)
+        await policy.generate([7, 10], 2, "s")
+        server.plan = [lambda: web.Response(status=401, text="no")]
+        with pytest.raises(UsageError, match="status 401"):
+            await policy.generate([7, 10], 2, "s")
+
+    play(scene)
+
+
+def test_a_replica_that_comes_back_with_another_model_is_left(policy_of: Any):
+    async def scene(one: Server, other: Server) -> None:
+        policy = policy_of(one, other)
+        await policy.generate([7, 10], 2, "s")
+        [home, away] = (one, other) if one.asked else (other, one)
+        home.plan, home.is_healthy = [lambda: web.Response(status=404, text="no such model")], False
+        assert (await policy.generate([7, 10], 2, "s")).ids == [11, 12]
+        assert len(away.asked) == 1
+
+    play(scene, servers=2)
+
+
 @pytest.mark.parametrize(
     "choice",
     [
@@ -247,6 +337,54 @@ def test_replicas_of_different_models_are_refused():
             await asyncio.to_thread(served_by, [one.url, other.url])
 
     play(scene, servers=2)
+
+
+BASE = {"id": "base", "root": "org/base", "max_model_len": 96}
+
+
+def found_in(entries: Any, wanted: str) -> Any:
+    async def scene(server: Server) -> Any:
+        server.entries = entries
+        return await asyncio.to_thread(served_by, [server.url], wanted)
+
+    return play(scene)
+
+
+def test_of_a_model_and_its_adapters_the_wanted_one_is_played(tmp_path: Path):
+    entries = [BASE, {"id": "mine", "root": str(tmp_path), "parent": "base", "max_model_len": None}]
+    for wanted, model in (("mine", "mine"), (str(tmp_path), "mine"), (f"{tmp_path}/.", "mine"), ("base", "base")):
+        served = found_in(entries, wanted)
+        assert (served.model, served.context) == (model, 96)
+    with pytest.raises(UsageError, match=r"'base', 'mine', and 'other' is none of them.*--lora-modules"):
+        found_in(entries, "other")
+
+
+def test_a_model_may_have_any_names_where_it_is_served():
+    assert found_in([BASE, {**BASE, "id": "alias"}], "runs/x/model").model == "base"
+
+
+@pytest.mark.parametrize("entries", [None, [], [5], ["m"], [{"name": "m"}], {"a": 1}])
+def test_what_lists_no_models_is_no_server(entries: Any):
+    with pytest.raises(UsageError, match="is not a vLLM server"):
+        found_in(entries, "m")
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b""])
+def test_what_does_not_speak_http_is_told_in_one_line(said: bytes):
+    async def scene() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(said)
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            with pytest.raises(UsageError, match="no vLLM server answers"):
+                await asyncio.to_thread(served_by, [url])
+            with pytest.raises(UsageError, match="does not tell the log-probabilities"):
+                await asyncio.to_thread(refuse_raw_logprobs, url, "m", 0.7)
+
+    play(scene, servers=0)
 
 
 def test_without_a_server_it_says_how_to_start_one():

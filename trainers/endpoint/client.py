@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.retrying import retry_after_s
+from agentgym.retrying import doubled_s, retry_after_s
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.accounts import Account
 from agentgym.trainers.endpoint.cache import AnswerCache
@@ -120,9 +120,10 @@ class Client:
                 response = await connection.post(body)
             except Lost as error:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
-        if not 200 <= (response := as_told(response)).status < 300:
+        # First of all: a key that is cut off later, to make a message short, would not be found.
+        response = as_told(replace(response, body=self._secrets.hidden_in_answer(response.body)))
+        if not 200 <= response.status < 300:
             raise self._failure(response, pace)
-        response = replace(response, body=self._secrets.hidden_in_answer(response.body))
         try:
             answer = read_answer(response.body)
         except Unreadable as error:
@@ -148,7 +149,7 @@ class Client:
 
     async def _wait(self, attempt: int, failure: _MayPass) -> None:
         """Wait before a repetition. The jitter keeps requests that failed together from returning together."""
-        longest = min(self._settings.first_wait_s * 2**attempt, self._settings.longest_wait_s)
+        longest = doubled_s(self._settings.first_wait_s, attempt, self._settings.longest_wait_s)
         with off_the_clock():
             share = self._jitter.uniform(0.5 if not failure.wait_s else 0.0, 1.0)
             await asyncio.sleep(failure.wait_s + longest * share)

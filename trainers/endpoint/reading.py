@@ -10,6 +10,18 @@ from typing import Any
 _MOST_TOKENS = 10**9
 """No request has more; a count above is as wrong as a negative one."""
 
+_FINISHES = {
+    "model_length": "length",  # Mistral
+    "max_tokens": "length",  # Anthropic, Gemini
+    "model_context_window_exceeded": "length",  # Anthropic, Zhipu
+    "safety": "content_filter",  # Gemini
+    "refusal": "content_filter",  # Anthropic
+    "sensitive": "content_filter",  # Zhipu
+}
+"""OpenAI's words for why a turn ended, by those of others in small letters."""
+_GIVEN_UP = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
+"""How turns finish that the server gave up (vLLM, SGLang, DeepSeek, Zhipu): what was said until then is no turn."""
+
 _THOUGHTS = ("thinking", "reasoning")
 """Words in the types of those parts of a content that are reasoning."""
 
@@ -63,7 +75,8 @@ def read_answer(body: bytes) -> Answer:
         data = json.loads(body)
         choice = data["choices"][0]
         finish = str(choice.get("finish_reason") or "stop")
-        if choice.get("error") or finish == "error":
+        finish = _FINISHES.get(finish.lower(), finish)
+        if choice.get("error") or finish in _GIVEN_UP:
             raise ValueError("the model's provider has failed")
         message = _message(choice["message"]) | {"finish_reason": finish}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
@@ -138,11 +151,19 @@ def _call(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _tokens(usage: Any) -> Tokens | None:
     if not isinstance(usage, Mapping):
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    complete = None not in (prompt, completion)
-    return Tokens(prompt or 0, completion or 0, min(prompt or 0, _count(cached) or 0), complete)
+    if prompt is None or completion is None:
+        return Tokens(prompt or 0, completion or 0, complete=False)
+    # xAI and Gemini count the tokens of the reasoning, which are paid, in the total alone.
+    completion = max(completion, (_count(usage.get("total_tokens")) or 0) - prompt)
+    return Tokens(prompt, completion, min(prompt, _cached(usage)))
+
+
+def _cached(usage: Mapping[str, Any]) -> int:
+    """Return the tokens of the prompt that the endpoint had cached: OpenAI's field, else DeepSeek's."""
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return _count(usage.get("prompt_cache_hit_tokens") if cached is None else cached) or 0
 
 
 def _count(value: Any) -> int | None:

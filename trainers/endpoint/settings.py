@@ -143,7 +143,8 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"the endpoint setting {where} is not valid: {first['msg']}, not {first['input']!r}") from None
+        given = "" if first["loc"][0] == "headers" else f", not {first['input']!r}"  # it may hold a key
+        raise UsageError(f"the endpoint setting {where} is not valid: {first['msg']}{given}") from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:

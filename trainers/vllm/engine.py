@@ -150,8 +150,13 @@ def _plain(model: Any) -> Any:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder holds a whole model, not only adapters or another format."""
-    return (folder / "config.json").is_file() and any(found for kind in _WEIGHTS for found in folder.glob(kind))
+    """Whether a folder holds a whole model, not only adapters or another format.
+
+    Where adapters lie beside a configuration, transformers loads the model that they name, and them.
+    """
+    has_adapters = (folder / "adapter_config.json").is_file()
+    has_weights = any(found for kind in _WEIGHTS for found in folder.glob(kind))
+    return (folder / "config.json").is_file() and has_weights and not has_adapters
 
 
 def _make(make: Any, arguments: dict[str, Any]) -> Any:

@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
+from agentgym.retrying import doubled_s
+
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
 
@@ -57,7 +59,7 @@ class Fleet:
     def failed(self, replica: Replica, now: float) -> None:
         """Note that a replica does not answer: its conversations move, and it is looked at again after a pause."""
         replica.failures += 1
-        pause = min(_FIRST_PAUSE_S * 2 ** (replica.failures - 1), _LONGEST_PAUSE_S)
+        pause = doubled_s(_FIRST_PAUSE_S, replica.failures - 1, _LONGEST_PAUSE_S)
         replica.retry_at = now + pause * self._jitter.uniform(0.5, 1.0)
 
     def answered(self, replica: Replica) -> None:

@@ -19,7 +19,15 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.pictures import PictureTokens, processor_of
-from agentgym.trainers.policies import config_of, end_tokens, explained, load_model, longest_conversation
+from agentgym.trainers.policies import (
+    config_of,
+    default_device,
+    end_tokens,
+    explained,
+    load_checkpoint,
+    load_model,
+    longest_conversation,
+)
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm.engine import is_checkpoint, make_engine, precision_of, servable
 from agentgym.trainers.vllm.policy import VLLMPolicy
@@ -85,7 +93,7 @@ def load(
         sees=sees,
     )
     if urls:
-        return _served(name, urls, codec, sampling, longest)
+        return _served(name, model_name, urls, codec, sampling, longest)
     return _in_process(name, model, codec, sampling, longest, concurrency)
 
 
@@ -113,8 +121,10 @@ def _in_process(
     return policy
 
 
-def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, context: int) -> VLLMServerPolicy:
-    served = served_by(urls)
+def _served(
+    name: str, model: str, urls: list[str], codec: ChatCodec, sampling: Sampling, context: int
+) -> VLLMServerPolicy:
+    served = served_by(urls, model)
     refuse_raw_logprobs(served.url, served.model, sampling.temperature)
     return VLLMServerPolicy(
         codec,
@@ -130,8 +140,11 @@ def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, co
 def _model(config: TrainConfig, progress: Progress) -> _Model:
     """Return what is known of a model; load its weights only if vLLM cannot."""
     source = config.model if config.model == TINY else checkpoint_of(config.model)
-    if source == TINY or (Path(source).is_dir() and not is_checkpoint(Path(source))):
+    if source == TINY:
         return _rewritten(*load_model(config, progress))
+    if Path(source).is_dir() and not is_checkpoint(Path(source)):
+        # As the policy in process loads it, so that both sample from the same weights.
+        return _rewritten(*load_checkpoint(source, device=default_device(), progress=progress))
     options = options_for(source)
     with explained(config.model):
         found = AutoConfig.from_pretrained(source, **options)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _HEALTH_TIMEOUT_S = 5.0
 _LOOK_EVERY_S = 0.2
+_WATCH_EVERY_S = 5.0
+_ABOUT_CONTENT = frozenset({400, 413, 422})
+_NO_SUCH_MODEL = 404
+_GIVEN_UP = frozenset({"abort", "error"})
+"""How turns finish that a server gave up, such as when it is paused or stopped."""
 
 
 class _Lost(Exception):
@@ -35,6 +40,14 @@ class _Busy(Exception):
 
     def __init__(self, seconds: float):
         self.seconds = seconds
+
+
+class _Refused(Exception):
+    """A replica does not do what it is asked. Carries the HTTP status."""
+
+    def __init__(self, status: int, text: str):
+        super().__init__(f"the vLLM server refuses what it is asked, with status {status}: {text}")
+        self.status = status
 
 
 class VLLMServerPolicy:
@@ -73,6 +86,7 @@ class VLLMServerPolicy:
         self._fleet = Fleet(list(urls))
         self._client: aiohttp.ClientSession | None = None
         self._asking = 0
+        self._has_answered = False
 
     async def generate(
         self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
@@ -82,18 +96,21 @@ class VLLMServerPolicy:
         A server sends its answer whole, so a turn that is cut off has no tokens.
 
         Raises:
-            InfrastructureError: No replica answered within the policy's patience, or one answered nonsense.
+            InfrastructureError: No replica answered within the policy's patience, or one answered nonsense, or refused
+                this turn after others were answered.
             UsageError: The servers refuse such requests.
         """
         body = self._request(ids, max_new_tokens, session)
         limit = asyncio.timeout(timeout_s)
         try:
             async with self._connected() as client, limit:
-                return _generation(await self._answer(client, session, body))
+                found = _generation(await self._answer(client, session, body))
         except TimeoutError:
             if limit.expired():
                 return Generation([], [], "time")
             raise
+        self._has_answered = True
+        return found
 
     def release(self, session: str) -> None:
         """Forget where a conversation is."""
@@ -150,14 +167,24 @@ class VLLMServerPolicy:
                 await asyncio.sleep(_LOOK_EVERY_S)
                 continue
             try:
-                return await _post(client, replica, body)
+                return await _watched(client, replica, body)
             except _Busy as busy:
                 last = f"{replica.url} is busy"
                 await asyncio.sleep(busy.seconds)
             except _Lost as lost:
                 last = f"{replica.url}: {lost}"
                 self._fleet.failed(replica, loop.time())
+            except _Refused as refused:
+                if refused.status != _NO_SUCH_MODEL or not self._has_answered:
+                    raise self._refusal(refused) from refused
+                last = str(refused)  # it came back with another model
+                self._fleet.failed(replica, loop.time())
         raise InfrastructureError(f"no vLLM server answered within {self._patience_s:g} s; the last reason was: {last}")
+
+    def _refusal(self, refused: _Refused) -> Exception:
+        """Return what ends the episode, where turns like this one were answered, else the run."""
+        is_about_it = self._has_answered and refused.status in _ABOUT_CONTENT
+        return (InfrastructureError if is_about_it else UsageError)(str(refused))
 
     async def _look_again(self, client: aiohttp.ClientSession) -> None:
         """See whether replicas that were down are up again."""
@@ -179,6 +206,24 @@ async def _is_healthy(client: aiohttp.ClientSession, replica: Replica) -> bool:
         return False
 
 
+async def _watched(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> Any:
+    """Post a request, and give it up once the server is not healthy: one that ends may keep connections open for ever.
+
+    One look may come to nothing where a server has much to do.
+    """
+    turn = asyncio.ensure_future(_post(client, replica, body))
+    try:
+        misses = 0
+        while not turn.done():
+            await asyncio.wait([turn], timeout=_WATCH_EVERY_S)
+            misses = 0 if turn.done() or await _is_healthy(client, replica) else misses + 1
+            if misses == 2 and not turn.done():
+                raise _Lost("it ended in the middle of a turn")
+        return turn.result()
+    finally:
+        turn.cancel()
+
+
 async def _post(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> Any:
     import aiohttp
 
@@ -190,9 +235,20 @@ async def _post(client: aiohttp.ClientSession, replica: Replica, body: dict[str,
     if status != 200:
         raise _refusal(status, retry_after, f"{replica.url}: {content[:500].decode(errors='replace')}")
     try:
-        return json.loads(content)
-    except ValueError as error:
+        answer = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise _Lost(f"its answer is not JSON: {error}") from error
+    if _finish_of(answer) in _GIVEN_UP:
+        raise _Lost("it gave up the turn")
+    return answer
+
+
+def _finish_of(answer: Any) -> Any:
+    """Return why the turn in an answer ended; `None` if the answer cannot be read."""
+    try:
+        return answer["choices"][0]["finish_reason"]
+    except (LookupError, TypeError):
+        return None
 
 
 def _refusal(status: int, retry_after: str | None, text: str) -> Exception:
@@ -201,7 +257,7 @@ def _refusal(status: int, retry_after: str | None, text: str) -> Exception:
         return _Busy(min(seconds, 60.0))
     if status >= 500:
         return _Lost(f"status {status}: {text}")
-    return UsageError(f"the vLLM server refuses what it is asked, with status {status}: {text}")
+    return _Refused(status, text)
 
 
 def _generation(answer: Any) -> Generation:
@@ -211,7 +267,7 @@ def _generation(answer: Any) -> Generation:
         ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
         if not isinstance(ids, list) or len(ids) != len(logprobs):
             raise ValueError(f"{len(ids or [])} token ids, {len(logprobs)} log-probabilities")
-        finish: Literal["stop", "length"] = "stop" if choice["finish_reason"] == "stop" else "length"
+        finish: Literal["stop", "length"] = "stop" if _finish_of(answer) == "stop" else "length"
         return Generation([int(i) for i in ids], [float(p) for p in logprobs], finish)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InfrastructureError(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from agentgym.errors import UsageError
@@ -28,17 +30,21 @@ class Served:
     """Longest conversation that all of them allow, in tokens; `None` if they do not say."""
 
 
-def served_by(urls: Sequence[str]) -> Served:
+def served_by(urls: Sequence[str], model: str = "") -> Served:
     """Return what the servers at `urls` serve. Replicas that do not answer yet may come up during the run.
 
+    Args:
+        urls: Where the servers are.
+        model: The model that is wanted, where a server has several: by its name there, or its folder.
+
     Raises:
-        UsageError: None of them answers, or they serve different models.
+        UsageError: None of them answers, they serve different models, or it cannot be told which one is wanted.
     """
     found, silent = [], []
     for url in urls:
         try:
-            found.append(_model_at(url))
-        except (URLError, OSError) as error:
+            found.append(_model_at(url, model))
+        except (OSError, HTTPException) as error:
             silent.append(f"{url} ({error})")
     if not found:
         raise UsageError(f"no vLLM server answers at {', '.join(silent)}; {_START}")
@@ -55,7 +61,14 @@ def refuse_raw_logprobs(url: str, model: str, temperature: float) -> None:
     """
     if temperature in (0.0, 1.0):
         return
-    cold, warm = (_likeliest(url, model, at) for at in (1.0, 2.0))
+    try:
+        cold, warm = (_likeliest(url, model, at) for at in (1.0, 2.0))
+    except UsageError:
+        raise
+    except (OSError, HTTPException, LookupError, TypeError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"{url} does not tell the log-probabilities of what it samples: {error!r}; {_START}"
+        ) from error
     if abs(cold - warm) < 1e-6:
         raise UsageError(
             f"{url} reports the log-probabilities from before the temperature ({temperature:g}), not those it samples "
@@ -69,13 +82,32 @@ def headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def _model_at(url: str) -> Served:
+def _model_at(url: str, wanted: str) -> Served:
     models = _answer(Request(f"{url}/v1/models", headers=headers()))
     try:
-        first = models["data"][0]
-        return Served(url, str(first["id"]), first.get("max_model_len"))
-    except (KeyError, IndexError, TypeError) as error:
+        entries = models["data"]
+        first = _wanted_of(entries, wanted) or entries[0]
+        if any(entry.get("parent") for entry in entries) and not _wanted_of(entries, wanted):
+            names = ", ".join(repr(entry["id"]) for entry in entries)
+            raise UsageError(
+                f"{url} serves a model and adapters, {names}, and {wanted!r} is none of them; start it with the folder "
+                "of --policy: --lora-modules NAME=FOLDER"
+            )
+        lengths = [entry["max_model_len"] for entry in entries if isinstance(entry.get("max_model_len"), int)]
+        return Served(url, str(first["id"]), min(lengths, default=None))
+    except (LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{url} is not a vLLM server: its list of models cannot be read; {_START}") from error
+
+
+def _wanted_of(entries: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] | None:
+    """Return the entry of a model, by its name at the server or by its folder; `None` if there is none."""
+    folder = Path(wanted).resolve()
+    return next((entry for entry in entries if wanted == entry["id"] or folder == _folder_of(entry)), None)
+
+
+def _folder_of(entry: Mapping[str, Any]) -> Path | None:
+    root = entry.get("root")
+    return Path(root).resolve() if isinstance(root, str) and root else None
 
 
 def _likeliest(url: str, model: str, temperature: float) -> float:
@@ -102,5 +134,5 @@ def _answer(request: Request) -> Any:
         if error.code >= 500:
             raise
         raise UsageError(f"{request.full_url} answers with status {error.code}: {error.read(500)!r}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{request.full_url} does not answer in JSON; {_START}") from error
