@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from agentgym.engine.drive import close_unbegun
 from agentgym.engine.spaces import Action
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.apart import apart
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message
+from agentgym.messages import Message, copied
 from agentgym.policy import EndEpisode, Player
 
 PATIENCE = 4
@@ -19,6 +22,14 @@ PATIENCE = 4
 
 async def asked(question: Any, policy: str) -> Any:
     """Await a policy. Whatever it raises counts as infrastructure, except for the caller's mistakes."""
+    try:
+        return await apart(_answer(question, policy))
+    finally:
+        if inspect.iscoroutine(question):
+            close_unbegun(question)
+
+
+async def _answer(question: Any, policy: str) -> Any:
     task = running_task()
     try:
         return await question
@@ -31,17 +42,38 @@ async def asked(question: Any, policy: str) -> Any:
 
 
 async def acted(player: Player, observation: list[Message], policy: str) -> Action | None:
-    """Return a player's action. Raises `InfrastructureError` if it is none, or not awaited."""
-    work: Any = player.act(observation)
+    """Return a player's action. Raises `InfrastructureError` if it is none, or not awaited.
+
+    What the player changes in messages that it was shown, or later in its action, is not what was played.
+    """
+    work: Any = player.act(copied(observation))
     if not inspect.isawaitable(work):
         raise InfrastructureError(f"policy {policy!r}: act() must be `async def`")
     action: Any = await work
-    if action is None or isinstance(action, str | Mapping):
+    if action is None or isinstance(action, str):
         return action
+    if isinstance(action, Mapping):
+        return _as_data(action, policy)
     raise InfrastructureError(
         f"policy {policy!r} acted with a {type(action).__name__}; an action is text, an assistant message, or None to "
         "give up"
     )
+
+
+def _as_data(message: Mapping[str, Any], policy: str) -> dict[str, Any]:
+    """Return an assistant message as the JSON data that it is recorded as."""
+    try:
+        return json.loads(json.dumps(message, default=_plain))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InfrastructureError(
+            f"policy {policy!r} acted with a message that is no JSON data: {describe(error)}"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__!r} is none")
 
 
 def turn_limit_s(generation_s: float | None, left_s: float) -> float | None:

@@ -16,6 +16,7 @@ from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
 from agentgym.policy import EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.records.fields import is_number
 from agentgym.rollout.asking import acted, asked, turn_limit_s
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
@@ -125,7 +126,7 @@ class Episode:
             try:
                 await self._play_messages(player, opening.messages)
             finally:
-                trajectory.usage = dict(getattr(player, "usage", {}))
+                trajectory.usage = self._usage(player)
         trajectory.seconds = time.perf_counter() - self._started
         if self._listener is not None:
             trajectory.counts = {**trajectory.counts, **self._listener.counts}
@@ -134,11 +135,23 @@ class Episode:
 
     async def _player(self, opening: Opening) -> Player:
         policy, job = self._policy, self._job
+        self._component = Component.POLICY
         assert not isinstance(policy, TokenPolicy)
         if isinstance(policy, ScriptedPolicy):
             return await self._place.script(policy)
         seed = job.seed + job.attempt
         return policy.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
+
+    def _usage(self, player: Player) -> dict[str, float]:
+        """Return what a player tells that it used. What is no number is left out, and loses no episode."""
+        try:
+            told = dict(getattr(player, "usage", {}))
+        except Exception as error:
+            _log.warning("policy %s cannot tell its usage: %s", self._policy.name, describe(error))
+            return {}
+        if wrong := [name for name, used in told.items() if not is_number(used)]:
+            _log.warning("the usage %r of policy %s is left out: it is no finite number", wrong[0], self._policy.name)
+        return {name: used for name, used in told.items() if name not in wrong}
 
     async def _play_messages(self, player: Player, observation: list[Message]) -> None:
         limit_s = self._limits.generation_timeout_s
@@ -160,6 +173,7 @@ class Episode:
             observation = (await self._step(action)).result.observation
 
     async def _play_tokens(self, policy: TokenPolicy, opening: Opening) -> None:
+        self._component = Component.POLICY
         conversation = Conversation(policy, self._limits)
         self._trajectory.tokens = conversation.begin(opening.messages, opening.tools)
         while self._trajectory.reason is None:
@@ -178,6 +192,7 @@ class Episode:
                 return
             played = await self._step(text, span)
             if self._trajectory.reason is None:
+                self._component = Component.POLICY
                 conversation.hear(played.result.observation)
 
     async def _cut_off(self, text: str, span: tuple[int, int]) -> None:

@@ -10,9 +10,15 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.rollout.jobs import PlayedGroup
+from agentgym.rollout.limits import check_whole
+
+
+_DOUBLINGS = 100
+"""More doublings make no difference, but 1024 are more than a number can hold."""
 
 
 class Component(StrEnum):
@@ -49,9 +55,14 @@ class Backoff:
     jitter: float = 0.5
     """Share of the wait that is random, so that retries of many episodes spread out."""
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.first_s < inf and 0 <= self.most_s < inf and 0 <= self.jitter <= 1):
+            raise UsageError(f"a backoff needs seconds from 0 and a jitter from 0 to 1, not {self}")
+
     def wait_s(self, retry: int, draw: random.Random) -> float:
         """Return the seconds to wait before a retry, counted from 1."""
-        longest = min(self.first_s * 2 ** (retry - 1), self.most_s)
+        doubled = self.first_s * 2 ** min(retry - 1, _DOUBLINGS)
+        longest = min(doubled, self.most_s)
         return longest * (1 - self.jitter * draw.random())
 
 
@@ -83,8 +94,7 @@ class Failures:
     """Stops the rollout during an outage; `None` never does."""
 
     def __post_init__(self) -> None:
-        if self.at_least < 1:
-            raise UsageError(f"at_least must be at least 1, not {self.at_least}")
+        check_whole(self, {"at_least": 1})
 
     def is_usable(self, group: PlayedGroup) -> bool:
         """Whether enough trajectories of a group are real (all, if it is smaller than `at_least`)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from agentgym.rollout.workers.pool import EnvPool, is_callers_mistake
 from agentgym.trajectory import Trajectory
 
 _log = logging.getLogger(__name__)
+
+_END = object()
+"""What comes after the last job."""
 
 LOST_WORKERS = 10
 """How often an episode is tried again because its worker is gone, on top of its other retries."""
@@ -69,7 +73,9 @@ class Rollout:
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
-                    while len(running) < at_once and (job := next(waiting, None)) is not None:
+                    while len(running) < at_once and (job := next(waiting, _END)) is not _END:
+                        if not isinstance(job, Job):
+                            raise UsageError(f"a rollout plays jobs and groups, not a {type(job).__name__}")
                         if job.id in ids:
                             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
                         ids.add(job.id)
@@ -163,10 +169,23 @@ async def collect(
     limits: Limits | None = None,
     workers: Workers | None = None,
 ) -> list[Trajectory]:
-    """Run all jobs on the current event loop and return their trajectories in the order of the jobs."""
+    """Run all jobs on the current event loop and return their trajectories in the order of the jobs.
+
+    Raises:
+        UsageError: Two jobs have the same id.
+    """
+    jobs = list(jobs)
+    check_distinct(jobs)
     async with aclosing(rollouts(jobs, policy, factory, limits, workers)) as stream:
         found = {t.id: t async for t in stream}
     return [found[job.id] for job in jobs]
+
+
+def check_distinct(jobs: Iterable[Job]) -> None:
+    """Raise `UsageError` if two jobs have the same id."""
+    twice = [job_id for job_id, number in Counter(job.id for job in jobs).items() if number > 1]
+    if twice:
+        raise UsageError(f"two jobs are called {twice[0]!r}; give them different attempt numbers")
 
 
 async def _try(episode: Attempt, workers: Workers) -> Trajectory | BaseException:

@@ -14,6 +14,7 @@ from agentgym.endings import Reason
 from agentgym.engine.threads import blocking
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign.apart import apart
 from agentgym.foreign.closing import close, closing_errors_logged
 from agentgym.foreign.errors import ends_work, running_task
 from agentgym.rollout.deadlines import OutOfTime
@@ -153,4 +154,4 @@ async def discard(env: Env) -> None:
     """Close an environment that ran on this event loop. An error in closing is logged and loses no trajectory."""
     with closing_errors_logged(env):
         async with asyncio.timeout(CLOSING_S):
-            await env.aclose()
+            await (apart(env.aclose()) if env.is_async else env.aclose())
