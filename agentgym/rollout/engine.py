@@ -79,6 +79,7 @@ class RolloutEngine:
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
         """What every running trajectory waits for."""
+        self._ids: set[str] = set()
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
         self._streams: set[AsyncGenerator[Any]] = set()
@@ -145,8 +146,8 @@ class RolloutEngine:
 
     def _rollout(self) -> Rollout:
         self._loop.check()
-        shared = self.failures, self.tally, self.waits
-        return Rollout(self.policy, self.factory, self._workers, self.limits, *shared, self.method)
+        shared = self.failures, self.tally, self.waits, self.method, self._ids
+        return Rollout(self.policy, self.factory, self._workers, self.limits, *shared)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
         """Iterate over an asynchronous generator that runs on the engine's loop."""

@@ -16,7 +16,6 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.rollout.jobs import PlayedGroup
 from agentgym.rollout.limits import check_whole
 
-
 _DOUBLINGS = 100
 """More doublings make no difference, but 1024 are more than a number can hold."""
 

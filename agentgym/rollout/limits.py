@@ -39,9 +39,10 @@ class Limits:
         check_whole(self, {"max_in_flight": 1, "retries": 0, "max_new_tokens": 1})
         if self.max_tokens is not None:
             check_whole(self, {"max_tokens": 1})
-        for one in fields(self):
-            if one.name.endswith("_timeout_s") and (value := getattr(self, one.name)) is not None and not _is_above_0(value):
-                raise UsageError(f"{one.name} must be a number of seconds above 0, or None for no limit, not {value!r}")
+        for name in (one.name for one in fields(self) if one.name.endswith("_timeout_s")):
+            value = getattr(self, name)
+            if not (value is None or (isinstance(value, int | float) and value > 0)):
+                raise UsageError(f"{name} must be a number of seconds above 0, or None for no limit, not {value!r}")
 
 
 def check_whole(settings: object, least: Mapping[str, int]) -> None:
@@ -52,7 +53,3 @@ def check_whole(settings: object, least: Mapping[str, int]) -> None:
             raise UsageError(f"{name} must be a whole number, not {value!r}")
         if value < lowest:
             raise UsageError(f"{name} must be at least {lowest}, not {value}")
-
-
-def _is_above_0(value: object) -> bool:
-    return isinstance(value, int | float) and value > 0

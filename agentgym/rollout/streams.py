@@ -36,6 +36,9 @@ _END = object()
 LOST_WORKERS = 10
 """How often an episode is tried again because its worker is gone, on top of its other retries."""
 
+SUSPECT = 2
+"""After it has lost as many workers, an episode is tried with nothing beside it: it may be what ends them."""
+
 
 @dataclass(frozen=True)
 class Rollout:
@@ -49,6 +52,8 @@ class Rollout:
     tally: Tally = field(default_factory=Tally)
     waits: Waits = field(default_factory=Waits)
     method: Method = PLAYED_ONCE
+    ids: set[str] = field(default_factory=set)
+    """The ids of the jobs that run: policies know conversations by them."""
 
     async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
@@ -65,7 +70,6 @@ class Rollout:
             UsageError: Two jobs with the same id would run at once.
         """
         waiting = iter(jobs)
-        ids: set[str] = set()
         running: dict[asyncio.Task[Trajectory], Job] = {}
         finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
@@ -76,9 +80,9 @@ class Rollout:
                     while len(running) < at_once and (job := next(waiting, _END)) is not _END:
                         if not isinstance(job, Job):
                             raise UsageError(f"a rollout plays jobs and groups, not a {type(job).__name__}")
-                        if job.id in ids:
+                        if job.id in self.ids:
                             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
-                        ids.add(job.id)
+                        self.ids.add(job.id)
                         task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
                         task.add_done_callback(finished.put_nowait)
@@ -86,13 +90,14 @@ class Rollout:
                         return
                     task = await finished.get()
                     job = running.pop(task)
-                    ids.discard(job.id)
+                    self.ids.discard(job.id)
                     yield job, task.result()
         finally:
             for task in running:
                 task.cancel()
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
+            self.ids.difference_update(job.id for job in running.values())
 
     async def _tries(self, job: Job, places: int) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""
@@ -100,7 +105,7 @@ class Rollout:
         failures = lost = 0
         while True:
             episode = self.method.attempt(job, self.policy, self.factory, self.limits, self.waits, places)
-            outcome = await _try(episode, self.workers)
+            outcome = await _try(episode, self.workers if lost < SUSPECT else self.workers.isolated())
             if isinstance(outcome, Trajectory):
                 self.tally.succeeded()
                 return outcome

@@ -15,7 +15,7 @@ from agentgym.foreign.apart import apart
 from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.rollout.deadlines import watched
-from agentgym.rollout.workers.base import Opening, Place, Played
+from agentgym.rollout.workers.base import Opening, Place, Played, Workers
 from agentgym.rollout.workers.pool import EnvPool, discard
 from agentgym.task import Task
 
@@ -43,6 +43,10 @@ class LocalWorkers:
         if self._inline:
             blocks.set(True)  # in the episode's own task
         return LocalPlace(env, self._pool)
+
+    def isolated(self) -> Workers:
+        """Return these workers: all of it is one process."""
+        return self
 
     async def close(self) -> None:
         """Close the idle environments."""

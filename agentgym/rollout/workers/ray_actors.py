@@ -23,6 +23,7 @@ from agentgym.errors import UsageError, require
 from agentgym.foreign.errors import describe
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
+from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
 from agentgym.rollout.workers.host import Reply, Request, check_portable
 from agentgym.rollout.workers.ray_host import RayHost
@@ -114,6 +115,10 @@ class RayWorkers(Fleet["_Actor"]):
             if self._must_leave:
                 self._must_leave = False
                 await blocking.run(leave)
+
+    def isolated(self) -> Workers:
+        """Return these workers: a cluster may have no room for more actors."""
+        return self
 
     async def _with_room(self) -> _Actor:
         """Return the least busy actor that has started. Actors that wait for room on the cluster get no episodes."""
