@@ -140,3 +140,16 @@ class Stopping(AsyncCounter):
         asyncio.get_running_loop().stop()
         await asyncio.sleep(0)
         return Counter.done(self)
+
+
+class Located(Counter):
+    """Says which process it runs in, and takes a while."""
+
+    @tool
+    def done(self) -> str:
+        """Say that the goal is reached."""
+        time.sleep(0.05)
+        return super().done()
+
+    def details(self) -> dict[str, Any]:
+        return {"pid": os.getpid()}

@@ -126,7 +126,7 @@ class RayWorkers(Fleet["_Actor"]):
             self._fill()
             if self._refused is not None:
                 raise self._refused
-            if found := [actor for actor in self._actors if actor.is_ready and not self._is_full(actor)]:
+            if found := [one for one in self._actors if one.is_usable and one.is_ready and not self._is_full(one)]:
                 return min(found, key=lambda actor: len(actor.places))
             await self._change()
 
