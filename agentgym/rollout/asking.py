@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Mapping
 from math import inf
 from typing import Any
@@ -15,6 +16,9 @@ from agentgym.foreign.apart import apart
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message, copied
 from agentgym.policy import EndEpisode, Player
+from agentgym.records.fields import is_number
+
+_log = logging.getLogger(__name__)
 
 PATIENCE = 4
 """A token policy cuts off its turns by itself, and may queue them before; after this many limits it counts as stuck."""
@@ -74,6 +78,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__!r} is none")
+
+
+def usage_of(player: Player, policy: str) -> dict[str, float]:
+    """Return what a player tells that it used. What is no number is left out, and loses no episode."""
+    try:
+        told = dict(getattr(player, "usage", {}))
+    except Exception as error:
+        _log.warning("policy %s cannot tell its usage: %s", policy, describe(error))
+        return {}
+    if wrong := [name for name, used in told.items() if not is_number(used)]:
+        _log.warning("the usage %r of policy %s is left out: it is no finite number", wrong[0], policy)
+    return {name: used for name, used in told.items() if name not in wrong}
 
 
 def turn_limit_s(generation_s: float | None, left_s: float) -> float | None:

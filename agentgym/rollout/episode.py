@@ -16,8 +16,7 @@ from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
 from agentgym.policy import EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
-from agentgym.records.fields import is_number
-from agentgym.rollout.asking import acted, asked, turn_limit_s
+from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
@@ -126,7 +125,7 @@ class Episode:
             try:
                 await self._play_messages(player, opening.messages)
             finally:
-                trajectory.usage = self._usage(player)
+                trajectory.usage = usage_of(player, self._policy.name)
         trajectory.seconds = time.perf_counter() - self._started
         if self._listener is not None:
             trajectory.counts = {**trajectory.counts, **self._listener.counts}
@@ -141,17 +140,6 @@ class Episode:
             return await self._place.script(policy)
         seed = job.seed + job.attempt
         return policy.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
-
-    def _usage(self, player: Player) -> dict[str, float]:
-        """Return what a player tells that it used. What is no number is left out, and loses no episode."""
-        try:
-            told = dict(getattr(player, "usage", {}))
-        except Exception as error:
-            _log.warning("policy %s cannot tell its usage: %s", self._policy.name, describe(error))
-            return {}
-        if wrong := [name for name, used in told.items() if not is_number(used)]:
-            _log.warning("the usage %r of policy %s is left out: it is no finite number", wrong[0], self._policy.name)
-        return {name: used for name, used in told.items() if name not in wrong}
 
     async def _play_messages(self, player: Player, observation: list[Message]) -> None:
         limit_s = self._limits.generation_timeout_s
