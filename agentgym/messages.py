@@ -119,6 +119,13 @@ def shown_pictures(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
     ]
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of messages, or of a part of one, that shares no list and no object with them."""
+    if isinstance(value, dict):
+        return {key: copied(part) for key, part in value.items()}
+    return [copied(part) for part in value] if isinstance(value, list) else value
+
+
 def with_call_ids(message: Mapping[str, Any], taken: set[str]) -> Mapping[str, Any]:
     """Return an assistant message in which every call has an id of its own, as chat endpoints require.
 

@@ -201,21 +201,24 @@ class HostileSpeaker:
 
     def __init__(self, plan: Plan):
         self.codec, self._plan = _HostileLetters(self), plan
-        self.session = ""
+        self._said: dict[int, tuple[list[int], str]] = {}
 
     async def generate(self, ids: Any, max_new_tokens: int, session: str, **_: Any) -> Generation:
-        self.session = session
-        self.run("generate")
+        self.run("generate", session)
         dialect, tools = Counter().dialect, Counter.tools
         said = [*(ord(c) + 2 for c in dialect.render("", [ToolCall("done")], tools)), END]
+        self._said[id(said)] = said, session
         return Generation(said, [-1.0] * len(said), "stop")
 
     def release(self, session: str) -> None:
-        self.session = session
-        self.run("drop")
+        self.run("drop", session)
 
-    def run(self, place: str) -> None:
-        self._plan.run(place, self.session.partition("#")[0])
+    def decoded(self, ids: list[int]) -> None:
+        if id(ids) in self._said:
+            self.run("decode", self._said[id(ids)][1])
+
+    def run(self, place: str, session: str) -> None:
+        self._plan.run(place, session.partition("#")[0])
 
 
 class _HostileLetters(Letters):
@@ -223,6 +226,5 @@ class _HostileLetters(Letters):
         self._owner = owner
 
     def decode(self, ids: Any) -> str:
-        # Called right after `generate`, with no other conversation in between.
-        self._owner.run("decode")
+        self._owner.decoded(ids)
         return super().decode(ids)

@@ -228,7 +228,7 @@ def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
             return self
 
         async def act(self, observation: list[Message]) -> Any:
-            return {"role": "assistant", "content": "", "extra": object()}
+            return {"role": "assistant", "content": "", "extra": float("nan")}
 
     out = tmp_path / "t.jsonl"
     summary = evaluate(GUESS, Odd(), TASKS[:2], out=out)

@@ -213,6 +213,7 @@ class Wanderer:
         number = random.Random(f"{session}/{len(ids)}").randint(1, 1000)
         text = f'<tool_call>\n{{"name": "guess", "arguments": {{"number": {number}}}}}\n</tool_call>'
         said = [*(ord(letter) + 2 for letter in text), END]
+        said = said[:max_new_tokens]
         return Generation(said, [-1.0] * len(said), "stop")
 
     def release(self, session: str) -> None:

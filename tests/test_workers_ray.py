@@ -134,6 +134,26 @@ def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
+def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wait(cluster: Any):
+    factory = EnvFactory("tests.outside_envs:Located", {})
+    workers = RayWorkers(factory, 4, actors=1, episodes=4)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=4), workers=workers) as engine:
+        pids = places(engine.collect(groups(40)), "pid")
+    assert max(map(pids.count, pids)) <= 4 + 3
+
+
+@pytest.mark.parametrize("name", ["Muted", "Locked", "Editing"])
+def test_what_an_outsiders_environment_tells_is_the_same_in_actors(cluster: Any, name: str):
+    factory = EnvFactory(f"tests.outside_envs:{name}", {})
+    limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
+    told: list[Any] = []
+    for workers in ("threads", "ray"):
+        with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
+            found = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
+        told.append([(t.opening, t.reason, t.component, t.details) for t in found])
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(cluster: Any, tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})

@@ -100,8 +100,9 @@ class Deaf(Counter):
 class Unreadable(Counter):
     """Sends what cannot be read at the other end."""
 
-    def details(self) -> dict[str, Any]:
-        return {"poison": Poison()}
+    def start(self, task: Any) -> Any:
+        super().start(task)
+        return [{"role": "user", "content": task.prompt, "poison": Poison()}]
 
 
 class Poison:

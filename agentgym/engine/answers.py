@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
-from agentgym.messages import Message, Pictured, user, with_pictures
+from agentgym.messages import Message, Pictured, copied, user, with_pictures
 from agentgym.records.fields import is_messages
 from agentgym.toolset import MAX_RESULT_CHARS, bounded
 
@@ -40,7 +40,7 @@ def opening_messages(opening: Any) -> list[Message]:
         raise UsageError("start() returned a system message; set self.system_prompt instead")
     if opening[-1]["role"] == "assistant":
         raise UsageError("start() returned messages of which the last is the assistant's; the policy speaks next")
-    return [*opening]
+    return copied(opening)  # the author may change them later
 
 
 def turns_stated(turns: int) -> str:

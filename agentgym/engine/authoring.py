@@ -200,7 +200,8 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     def details(self) -> Mapping[str, Any]:
         """Return additional entries of `info` at the start and end of an episode, such as why an answer was wrong.
 
-        Must be JSON data without the gold. Trajectories record it.
+        Must be JSON data without the gold, under names that `info` does not hold already (`task`, `rewards`, …).
+        Trajectories record it.
         """
         return {}
 

@@ -21,7 +21,7 @@ from agentgym.engine.authoring import Authoring, unknown_channel
 from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.parallel import ParallelCall, batches, run_all
 from agentgym.engine.spaces import Action, ActionSpace
-from agentgym.engine.steps import StepResult, chosen_task, training_step_in
+from agentgym.engine.steps import ENGINE_INFO, RESET_INFO, StepResult, chosen_task, training_step_in
 from agentgym.engine.threads import blocking, blocks
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
@@ -100,7 +100,7 @@ class Engine(Authoring):
             "split": task.split,
             "difficulty": task.difficulty,
             "tools": self.tools.schemas,
-            **self._call(lambda: dict(self.details())),
+            **self._call(self._own_details),
         }
 
     async def _start(self, task: Task) -> Any:
@@ -403,7 +403,7 @@ class Engine(Authoring):
             "format_errors": self._unreadable,
             **counts_of(self._mistakes),
         }
-        info.update(self._call(lambda: dict(self.details())))
+        info.update(self._call(self._own_details))
         if self._begun:
             await self._stop()
         ending = reason.ending
@@ -421,6 +421,13 @@ class Engine(Authoring):
             if name not in self._zeros:
                 raise UsageError(unknown_channel(self, name))
         return finite(grades)
+
+    def _own_details(self) -> dict[str, Any]:
+        """Return what the author's `details` tells. Raises `UsageError` if that would replace what the engine tells."""
+        details = dict(self.details())
+        if taken := [name for name in details if name in RESET_INFO or name in ENGINE_INFO]:
+            raise UsageError(f"{type(self).__name__}.details() may not hold {taken[0]!r}: every info has that already")
+        return details
 
     def _outcome(self) -> float:
         return sum(turn[OUTCOME] for turn in self._turns)

@@ -21,6 +21,10 @@ ENGINE_INFO = frozenset({"rewards", "turn", "ending", "is_success", "counts"})
 """Keys that the engine sets in a step's `info`; all others are the environment's own (`Env.details`)."""
 
 
+RESET_INFO = frozenset({"task", "split", "difficulty", "tools"})
+"""Keys that the engine sets in the `info` of a reset."""
+
+
 def details_in(info: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an environment told of itself in a step's `info`, as data that JSON can hold."""
     return {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}

@@ -12,7 +12,7 @@ from agentgym.engine.spaces import Action
 from agentgym.lookahead.cost import Cost
 from agentgym.messages import Message
 from agentgym.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, TokenPolicy
-from agentgym.rollout.asking import acted, asked, turn_limit_s
+from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.limits import Limits
@@ -134,7 +134,7 @@ class ChatVoice:
     async def say(self, key: str, left_s: float) -> Said:
         """Ask for a turn."""
         player = self._player_for(key)
-        before = dict(getattr(player, "usage", {}))
+        before = usage_of(player, self._name)
         limit_s = turn_limit_s(self._limits.generation_timeout_s, left_s)
         turn = within(
             asked(acted(player, self._heard, self._name), self._name),
@@ -148,7 +148,7 @@ class ChatVoice:
             reason = Reason.GAVE_UP if action is None else None
         except EndEpisode as end:
             reason = end.reason
-        usage = {name: value - before.get(name, 0) for name, value in getattr(player, "usage", {}).items()}
+        usage = {name: value - before.get(name, 0) for name, value in usage_of(player, self._name).items()}
         self._cost.pay(usage)
         return Said(self if action is None else self._after(action), action, reason, usage=usage)
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import json
+import logging
 from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from agentgym.engine.drive import close_unbegun
 from agentgym.engine.spaces import Action
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.apart import apart
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message
+from agentgym.messages import Message, copied
 from agentgym.policy import EndEpisode, Player
+from agentgym.records.fields import is_number
+
+_log = logging.getLogger(__name__)
 
 PATIENCE = 4
 """A token policy cuts off its turns by itself, and may queue them before; after this many limits it counts as stuck."""
@@ -19,6 +26,14 @@ PATIENCE = 4
 
 async def asked(question: Any, policy: str) -> Any:
     """Await a policy. Whatever it raises counts as infrastructure, except for the caller's mistakes."""
+    try:
+        return await apart(_answer(question, policy))
+    finally:
+        if inspect.iscoroutine(question):
+            close_unbegun(question)
+
+
+async def _answer(question: Any, policy: str) -> Any:
     task = running_task()
     try:
         return await question
@@ -31,17 +46,50 @@ async def asked(question: Any, policy: str) -> Any:
 
 
 async def acted(player: Player, observation: list[Message], policy: str) -> Action | None:
-    """Return a player's action. Raises `InfrastructureError` if it is none, or not awaited."""
-    work: Any = player.act(observation)
+    """Return a player's action. Raises `InfrastructureError` if it is none, or not awaited.
+
+    What the player changes in messages that it was shown, or later in its action, is not what was played.
+    """
+    work: Any = player.act(copied(observation))
     if not inspect.isawaitable(work):
         raise InfrastructureError(f"policy {policy!r}: act() must be `async def`")
     action: Any = await work
-    if action is None or isinstance(action, str | Mapping):
+    if action is None or isinstance(action, str):
         return action
+    if isinstance(action, Mapping):
+        return _as_data(action, policy)
     raise InfrastructureError(
         f"policy {policy!r} acted with a {type(action).__name__}; an action is text, an assistant message, or None to "
         "give up"
     )
+
+
+def _as_data(message: Mapping[str, Any], policy: str) -> dict[str, Any]:
+    """Return an assistant message as the JSON data that it is recorded as."""
+    try:
+        return json.loads(json.dumps(message, default=_plain))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InfrastructureError(
+            f"policy {policy!r} acted with a message that is no JSON data: {describe(error)}"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__!r} is none")
+
+
+def usage_of(player: Player, policy: str) -> dict[str, float]:
+    """Return what a player tells that it used. What is no number is left out, and loses no episode."""
+    try:
+        told = dict(getattr(player, "usage", {}))
+    except Exception as error:
+        _log.warning("policy %s cannot tell its usage: %s", policy, describe(error))
+        return {}
+    if wrong := [name for name, used in told.items() if not is_number(used)]:
+        _log.warning("the usage %r of policy %s is left out: it is no finite number", wrong[0], policy)
+    return {name: used for name, used in told.items() if name not in wrong}
 
 
 def turn_limit_s(generation_s: float | None, left_s: float) -> float | None:

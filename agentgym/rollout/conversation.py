@@ -12,6 +12,7 @@ from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError
 from agentgym.messages import Message, shown_pictures
 from agentgym.policy import Codec, Generation, SeeingPolicy, StreamingPolicy, TokenPolicy
+from agentgym.records.fields import is_count, is_counts, is_numbers
 from agentgym.rollout.asking import PATIENCE, asked
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.limits import Limits
@@ -40,7 +41,7 @@ class Conversation:
 
     def begin(self, messages: list[Message], tools: Sequence[Mapping[str, Any]]) -> Tokens:
         """Read the opening messages; return the tokens, which grow from now on."""
-        self.tokens = Tokens(prompt_ids=self._codec.open(messages, tools))
+        self.tokens = Tokens(prompt_ids=self._checked(self._codec.open(messages, tools)))
         self._see(messages)
         return self.tokens
 
@@ -80,8 +81,8 @@ class Conversation:
         turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **more), policy.name)
         patience_s = None if limit_s is None else limit_s * PATIENCE
         said = await within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
-        if not said.ids and said.finish != "time":
-            raise InfrastructureError(f"policy {policy.name!r} sampled nothing, not even the end of its turn")
+        if problem := _problem(said, room):
+            raise InfrastructureError(f"policy {policy.name!r} {problem}")
         return said
 
     def say(self, said: Generation) -> tuple[str, tuple[int, int]]:
@@ -99,7 +100,8 @@ class Conversation:
 
     def hear(self, observation: list[Message]) -> None:
         """Add what follows the last turn."""
-        self.tokens.append_observed(self._codec.extend(observation, self.tokens.completion_ids[-1]))
+        ids = self._codec.extend(observation, self.tokens.completion_ids[-1])
+        self.tokens.append_observed(self._checked(ids))
         self._see(observation)
 
     def copy(self) -> Self:
@@ -110,8 +112,33 @@ class Conversation:
         other._pictures = list(self._pictures)
         return other
 
+    def _checked(self, ids: list[int]) -> list[int]:
+        if not is_counts(ids):
+            raise InfrastructureError(f"the codec of policy {self._policy.name!r} gave no list of whole numbers from 0")
+        return ids
+
     def _see(self, messages: list[Message]) -> None:
         """Keep the pictures in messages for a policy that sees. The codec tells others in words."""
         if self._eyes is not None and (shown := shown_pictures(messages)):
             self._pictures += shown
             self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
+
+
+def _problem(said: Any, room: int) -> str | None:
+    """Return what is wrong with a turn that a policy sampled: it could not be recorded, or trained on."""
+    if not isinstance(said, Generation):
+        return f"sampled a {type(said).__name__}, not a Generation"
+    ids, logprobs = (list(given) if type(given) is tuple else given for given in (said.ids, said.logprobs))
+    if not is_counts(ids):
+        return "sampled ids that are no list of whole numbers from 0"
+    if not is_numbers(logprobs):
+        return "sampled log-probabilities that are no list of finite numbers"
+    if len(said.logprobs) != len(said.ids):
+        return f"sampled {len(said.ids)} ids, with {len(said.logprobs)} log-probabilities"
+    if not is_count(said.version):
+        return f"sampled with the version {said.version!r}, which is no whole number from 0"
+    if len(said.ids) > room:
+        return f"sampled {len(said.ids)} ids, of which at most {room} were asked for"
+    if not said.ids and said.finish != "time":
+        return "sampled nothing, not even the end of its turn"
+    return None

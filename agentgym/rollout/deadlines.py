@@ -44,7 +44,7 @@ async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, wha
         token = _running.set(limit)
         try:
             result = await work
-        except asyncio.CancelledError as error:
+        except BaseException as error:  # code may answer its cancellation with another exception
             if limit.caused_it():
                 raise OutOfTime(reason, what, limit_s) from error
             raise

@@ -18,12 +18,14 @@ from typing import Any, Generic, Self, TypeVar
 from agentgym.engine.drive import close_unbegun
 from agentgym.engine.threads import blocking
 from agentgym.errors import UsageError
+from agentgym.foreign.apart import UNHEARD_S
+from agentgym.foreign.errors import ends_work, running_task
 from agentgym.policy import Policy
 from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Method
-from agentgym.rollout.streams import Rollout
+from agentgym.rollout.streams import Rollout, check_distinct
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.choice import make_workers
@@ -77,6 +79,7 @@ class RolloutEngine:
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
         """What every running trajectory waits for."""
+        self._ids: set[str] = set()
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
         self._streams: set[AsyncGenerator[Any]] = set()
@@ -108,7 +111,9 @@ class RolloutEngine:
         return self._stepped(_assembled(self._rollout(), groups))
 
     def collect(self, groups: Sequence[Group]) -> list[PlayedGroup]:
-        """Play all groups and return them in order."""
+        """Play all groups and return them in order. Raises `UsageError` if two have trajectories of the same id."""
+        groups = list(groups)
+        check_distinct(job for group in groups for job in group.jobs)
         found = {id(played.group): played for played in self.play(groups)}
         return [found[id(group)] for group in groups]
 
@@ -141,8 +146,8 @@ class RolloutEngine:
 
     def _rollout(self) -> Rollout:
         self._loop.check()
-        shared = self.failures, self.tally, self.waits
-        return Rollout(self.policy, self.factory, self._workers, self.limits, *shared, self.method)
+        shared = self.failures, self.tally, self.waits, self.method, self._ids
+        return Rollout(self.policy, self.factory, self._workers, self.limits, *shared)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
         """Iterate over an asynchronous generator that runs on the engine's loop."""
@@ -198,6 +203,7 @@ class _LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
+        self._finishing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.calls: set[_Call[Any]] = set()
         """Those that somebody may wait for."""
@@ -261,6 +267,7 @@ class _LoopThread:
             if call.is_done(limit_s):
                 call.wait()
         finally:
+            self._finishing = True
             self.soon(self._loop.stop)
             self._thread.join(limit_s)
             if self._thread.is_alive():
@@ -272,7 +279,8 @@ class _LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._finishing:  # foreign code may stop the loop that it runs on
+            self._loop.run_forever()
         # Tasks of policies and environments may be left; they must not be destroyed while pending.
         self._loop.run_until_complete(_cancel_all())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
@@ -280,11 +288,13 @@ class _LoopThread:
 
 async def _cancel_all() -> None:
     await asyncio.sleep(0)  # what was to begin begins
-    while left := asyncio.all_tasks() - {asyncio.current_task()}:
+    deaf: set[asyncio.Task[Any]] = set()
+    while left := asyncio.all_tasks() - deaf - {asyncio.current_task()}:
         for task in left:
             task.cancel()
-        await asyncio.wait(left)
-        for task in left:
+        done, deaf_now = await asyncio.wait(left, timeout=UNHEARD_S)
+        deaf |= deaf_now
+        for task in done:
             if not task.cancelled():
                 task.exception()  # nobody else asks for it, and asyncio would report that
 
@@ -364,7 +374,7 @@ class _Raised:
 async def _outcome(work: Coroutine[Any, Any, _T]) -> _T | _Raised:
     try:
         return await work
-    except asyncio.CancelledError:
-        raise
     except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
         return _Raised(error)

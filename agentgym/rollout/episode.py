@@ -16,7 +16,7 @@ from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
 from agentgym.policy import EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
-from agentgym.rollout.asking import acted, asked, turn_limit_s
+from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
@@ -125,7 +125,7 @@ class Episode:
             try:
                 await self._play_messages(player, opening.messages)
             finally:
-                trajectory.usage = dict(getattr(player, "usage", {}))
+                trajectory.usage = usage_of(player, self._policy.name)
         trajectory.seconds = time.perf_counter() - self._started
         if self._listener is not None:
             trajectory.counts = {**trajectory.counts, **self._listener.counts}
@@ -134,6 +134,7 @@ class Episode:
 
     async def _player(self, opening: Opening) -> Player:
         policy, job = self._policy, self._job
+        self._component = Component.POLICY
         assert not isinstance(policy, TokenPolicy)
         if isinstance(policy, ScriptedPolicy):
             return await self._place.script(policy)
@@ -160,6 +161,7 @@ class Episode:
             observation = (await self._step(action)).result.observation
 
     async def _play_tokens(self, policy: TokenPolicy, opening: Opening) -> None:
+        self._component = Component.POLICY
         conversation = Conversation(policy, self._limits)
         self._trajectory.tokens = conversation.begin(opening.messages, opening.tools)
         while self._trajectory.reason is None:
@@ -178,6 +180,7 @@ class Episode:
                 return
             played = await self._step(text, span)
             if self._trajectory.reason is None:
+                self._component = Component.POLICY
                 conversation.hear(played.result.observation)
 
     async def _cut_off(self, text: str, span: tuple[int, int]) -> None:

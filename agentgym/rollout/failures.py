@@ -10,10 +10,12 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.retrying import doubled_s
 from agentgym.rollout.jobs import PlayedGroup
+from agentgym.rollout.limits import check_whole
 
 
 class Component(StrEnum):
@@ -50,6 +52,10 @@ class Backoff:
     jitter: float = 0.5
     """Share of the wait that is random, so that retries of many episodes spread out."""
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.first_s < inf and 0 <= self.most_s < inf and 0 <= self.jitter <= 1):
+            raise UsageError(f"a backoff needs seconds from 0 and a jitter from 0 to 1, not {self}")
+
     def wait_s(self, retry: int, draw: random.Random) -> float:
         """Return the seconds to wait before a retry, counted from 1."""
         longest = doubled_s(self.first_s, retry - 1, self.most_s)
@@ -84,8 +90,7 @@ class Failures:
     """Stops the rollout during an outage; `None` never does."""
 
     def __post_init__(self) -> None:
-        if self.at_least < 1:
-            raise UsageError(f"at_least must be at least 1, not {self.at_least}")
+        check_whole(self, {"at_least": 1})
 
     def is_usable(self, group: PlayedGroup) -> bool:
         """Whether enough trajectories of a group are real (all, if it is smaller than `at_least`)."""

@@ -42,8 +42,8 @@ class Group:
     training_step: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise UsageError(f"a group has at least 1 trajectory, not {self.size}")
+        if not isinstance(self.size, int) or self.size < 1:
+            raise UsageError(f"a group has at least 1 trajectory, not {self.size!r}")
 
     @property
     def jobs(self) -> list[Job]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from agentgym.errors import UsageError
@@ -35,10 +36,20 @@ class Limits:
     """Stop at a broken task, instead of recording it as broken and going on."""
 
     def __post_init__(self) -> None:
-        if self.max_in_flight < 1:
-            raise UsageError(f"max_in_flight must be at least 1, not {self.max_in_flight}: nothing would be played")
-        if self.retries < 0:
-            raise UsageError(f"retries must be at least 0, not {self.retries}")
-        for one in fields(self):
-            if one.name.endswith("_timeout_s") and (value := getattr(self, one.name)) is not None and not value > 0:
-                raise UsageError(f"{one.name} must be a number of seconds above 0, or None for no limit, not {value!r}")
+        check_whole(self, {"max_in_flight": 1, "retries": 0, "max_new_tokens": 1})
+        if self.max_tokens is not None:
+            check_whole(self, {"max_tokens": 1})
+        for name in (one.name for one in fields(self) if one.name.endswith("_timeout_s")):
+            value = getattr(self, name)
+            if not (value is None or (isinstance(value, int | float) and value > 0)):
+                raise UsageError(f"{name} must be a number of seconds above 0, or None for no limit, not {value!r}")
+
+
+def check_whole(settings: object, least: Mapping[str, int]) -> None:
+    """Raise `UsageError` unless each named setting is a whole number from its least value."""
+    for name, lowest in least.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int):
+            raise UsageError(f"{name} must be a whole number, not {value!r}")
+        if value < lowest:
+            raise UsageError(f"{name} must be at least {lowest}, not {value}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -29,8 +30,14 @@ from agentgym.trajectory import Trajectory
 
 _log = logging.getLogger(__name__)
 
+_END = object()
+"""What comes after the last job."""
+
 LOST_WORKERS = 10
 """How often an episode is tried again because its worker is gone, on top of its other retries."""
+
+SUSPECT = 2
+"""After it has lost as many workers, an episode is tried with nothing beside it: it may be what ends them."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Rollout:
     tally: Tally = field(default_factory=Tally)
     waits: Waits = field(default_factory=Waits)
     method: Method = PLAYED_ONCE
+    ids: set[str] = field(default_factory=set)
+    """The ids of the jobs that run: policies know conversations by them."""
 
     async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
@@ -61,7 +70,6 @@ class Rollout:
             UsageError: Two jobs with the same id would run at once.
         """
         waiting = iter(jobs)
-        ids: set[str] = set()
         running: dict[asyncio.Task[Trajectory], Job] = {}
         finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
@@ -69,10 +77,12 @@ class Rollout:
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
-                    while len(running) < at_once and (job := next(waiting, None)) is not None:
-                        if job.id in ids:
+                    while len(running) < at_once and (job := next(waiting, _END)) is not _END:
+                        if not isinstance(job, Job):
+                            raise UsageError(f"a rollout plays jobs and groups, not a {type(job).__name__}")
+                        if job.id in self.ids:
                             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
-                        ids.add(job.id)
+                        self.ids.add(job.id)
                         task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
                         task.add_done_callback(finished.put_nowait)
@@ -80,13 +90,14 @@ class Rollout:
                         return
                     task = await finished.get()
                     job = running.pop(task)
-                    ids.discard(job.id)
+                    self.ids.discard(job.id)
                     yield job, task.result()
         finally:
             for task in running:
                 task.cancel()
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
+            self.ids.difference_update(job.id for job in running.values())
 
     async def _tries(self, job: Job, places: int) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""
@@ -94,7 +105,7 @@ class Rollout:
         failures = lost = 0
         while True:
             episode = self.method.attempt(job, self.policy, self.factory, self.limits, self.waits, places)
-            outcome = await _try(episode, self.workers)
+            outcome = await _try(episode, self.workers if lost < SUSPECT else self.workers.isolated())
             if isinstance(outcome, Trajectory):
                 self.tally.succeeded()
                 return outcome
@@ -163,10 +174,23 @@ async def collect(
     limits: Limits | None = None,
     workers: Workers | None = None,
 ) -> list[Trajectory]:
-    """Run all jobs on the current event loop and return their trajectories in the order of the jobs."""
+    """Run all jobs on the current event loop and return their trajectories in the order of the jobs.
+
+    Raises:
+        UsageError: Two jobs have the same id.
+    """
+    jobs = list(jobs)
+    check_distinct(jobs)
     async with aclosing(rollouts(jobs, policy, factory, limits, workers)) as stream:
         found = {t.id: t async for t in stream}
     return [found[job.id] for job in jobs]
+
+
+def check_distinct(jobs: Iterable[Job]) -> None:
+    """Raise `UsageError` if two jobs have the same id."""
+    twice = [job_id for job_id, number in Counter(job.id for job in jobs).items() if number > 1]
+    if twice:
+        raise UsageError(f"two jobs are called {twice[0]!r}; give them different attempt numbers")
 
 
 async def _try(episode: Attempt, workers: Workers) -> Trajectory | BaseException:

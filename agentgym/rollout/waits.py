@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from weakref import WeakSet
 
 _all: WeakSet[Waits] = WeakSet()
@@ -51,4 +52,10 @@ def report_on_signal() -> None:
     if not hasattr(signal, "SIGUSR1") or threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, lambda *_: sys.stderr.write(report_all() + "\n"))
+        signal.signal(signal.SIGUSR1, _print_report)
+
+
+def _print_report(*_: object) -> None:
+    """Print the report of every rollout. What a handler raises would end whatever the main thread does."""
+    with suppress(Exception):  # there may be no standard error
+        sys.stderr.write(report_all() + "\n")

@@ -89,6 +89,10 @@ class Workers(Protocol):
         """
         ...
 
+    def isolated(self) -> Workers:
+        """Return these workers, but each place that they give has nothing beside it, where that can be had."""
+        ...
+
     async def close(self) -> None:
         """Close all environments that are not in use, and release what held them."""
         ...

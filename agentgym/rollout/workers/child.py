@@ -19,7 +19,7 @@ from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.rollout.workers.host import Host, Reply, Request, portable
-from agentgym.rollout.workers.wire import Outbox, packed, received
+from agentgym.rollout.workers.wire import Outbox, framed, packed, received
 
 LAST_S = 5.0
 """Seconds for closing the environments once nobody is left who could use them."""
@@ -41,12 +41,7 @@ async def _serve(descriptor: int) -> None:
     answering: set[asyncio.Task[None]] = set()
 
     async def answer(request: Request) -> None:
-        reply = await host.answer(request)
-        try:
-            data = packed(reply)
-        except Exception as error:
-            data = packed(Reply(reply.number, error=portable(error)))
-        outbox.put(data)
+        outbox.put(framed(await host.pickled(request)))
         with suppress(ConnectionError):
             await writer.drain()
 

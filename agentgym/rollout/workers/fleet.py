@@ -70,7 +70,9 @@ class Fleet(ABC, Generic[W]):
 
     async def take(self, limit_s: float | None) -> Place:
         """Return a place in the worker with the fewest episodes."""
-        worker = await self._with_room()
+        return await self._place_in(await self._with_room(), limit_s)
+
+    async def _place_in(self, worker: W, limit_s: float | None) -> Place:
         number = next(self._numbers)
         worker.places.add(number)
         # Environments are made one at a time, and the worker itself may still be starting.

@@ -10,18 +10,20 @@ import pickle
 import resource
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import ENGINE_INFO, details_in
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
-from agentgym.foreign.errors import caught, describe
+from agentgym.foreign.errors import caught, describe, ends_work, running_task
 from agentgym.foreign.tasks import contained_tasks
 from agentgym.policy import Player
 from agentgym.rollout.deadlines import OutOfTime
-from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.base import Place, Played
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
 
@@ -74,6 +76,15 @@ class Host:
             return Reply(request.number, error=portable(result))
         return Reply(request.number, result)
 
+    async def pickled(self, request: Request) -> bytes:
+        """`answer`, pickled. Whatever goes wrong is a reply too: without one, who asked would wait for ever."""
+        try:
+            return pickle.dumps(await self.answer(request), pickle.HIGHEST_PROTOCOL)
+        except BaseException as error:
+            if ends_work(error, running_task()):
+                raise
+            return pickle.dumps(Reply(request.number, error=portable(error)), pickle.HIGHEST_PROTOCOL)
+
     async def _do(self, request: Request) -> Any:
         return await self._VERBS[request.verb](self, request.place, *request.arguments)
 
@@ -93,10 +104,10 @@ class Host:
         return await self._places[number].reset(*arguments)
 
     async def _step(self, number: int, *arguments: Any) -> Any:
-        return await self._places[number].step(*arguments)
+        return _noted(await self._places[number].step(*arguments))
 
     async def _interrupt(self, number: int, *arguments: Any) -> Any:
-        return await self._places[number].interrupt(*arguments)
+        return _noted(await self._places[number].interrupt(*arguments))
 
     async def _give_back(self, number: int) -> None:
         await self._left(number).give_back()
@@ -143,6 +154,15 @@ def _peak_mb() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
+def _noted(played: Played) -> Played:
+    """Return a turn whose details can be sent: a note stands for what is no JSON data, as in the record."""
+    if played.reason is None:
+        return played
+    info = played.result.info
+    own = {name: value for name, value in info.items() if name in ENGINE_INFO}
+    return replace(played, result=played.result._replace(info={**details_in(info), **own}))
+
+
 def portable(error: BaseException) -> Exception:
     """Return an error in a form that means the same in the other process."""
     if isinstance(error, OutOfTime):
@@ -150,7 +170,10 @@ def portable(error: BaseException) -> Exception:
     kind = type(error) if isinstance(error, AgentGymError | TypeError | ImportError) else InfrastructureError
     if not kind.__module__.startswith(("agentgym.", "builtins")):
         kind = next(base for base in kind.__mro__ if base.__module__.startswith(("agentgym.", "builtins")))
-    text = str(error) if isinstance(error, AgentGymError) else describe(error)
+    text = describe(error)
+    if isinstance(error, AgentGymError):
+        with suppress(BaseException):  # an author's subclass may raise anything
+            text = str(error)
     try:
         made = kind(text)
         pickle.loads(pickle.dumps(made))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 from agentgym.endings import AnyReason, Reason
+from agentgym.engine.drive import run_now
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import reset_options
-from agentgym.engine.threads import blocks
+from agentgym.engine.threads import blocking, blocks
 from agentgym.env import Env
+from agentgym.foreign.apart import apart
+from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.rollout.deadlines import watched
-from agentgym.rollout.workers.base import Opening, Place, Played
+from agentgym.rollout.workers.base import Opening, Place, Played, Workers
 from agentgym.rollout.workers.pool import EnvPool, discard
 from agentgym.task import Task
+
+_T = TypeVar("_T")
 
 
 class LocalWorkers:
@@ -36,6 +44,10 @@ class LocalWorkers:
             blocks.set(True)  # in the episode's own task
         return LocalPlace(env, self._pool)
 
+    def isolated(self) -> Workers:
+        """Return these workers: all of it is one process."""
+        return self
+
     async def close(self) -> None:
         """Close the idle environments."""
         await self._pool.close()
@@ -50,24 +62,25 @@ class LocalPlace:
     async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
         """Start an episode."""
         env = self._env
-        messages, info = await env.areset(seed=seed, options=reset_options(task, training_step))
+        messages, info = await _of(env, env.areset(seed=seed, options=reset_options(task, training_step)))
         limits = env.max_calls_per_turn, env.max_turns
         return Opening(messages, info["tools"], env.dialect, *limits, env.unrepeatable)
 
     async def step(self, action: Action, tool_limit_s: float | None) -> Played:
         """Play a turn."""
         env = self._env
-        result = await watched(env.astep(action), lambda: env.running_tool, tool_limit_s, Reason.TOOL_TIME)
+        result = await watched(_of(env, env.astep(action)), lambda: env.running_tool, tool_limit_s, Reason.TOOL_TIME)
         return Played(result, env.reason, env.step_times)
 
     async def interrupt(self, reason: AnyReason) -> Played:
         """End the episode and grade it."""
-        result = await self._env.ainterrupt(reason)
+        result = await _of(self._env, self._env.ainterrupt(reason))
         return Played(result, self._env.reason, self._env.step_times)
 
     async def script(self, policy: ScriptedPolicy) -> Player:
         """Return the player of a script."""
-        return policy.begin(self._env)
+        player = policy.begin(self._env)
+        return player if blocks.get() else _Beside(player)
 
     async def give_back(self) -> None:
         """Keep the environment for another episode."""
@@ -79,3 +92,18 @@ class LocalPlace:
             self._pool.close_later(self._env)
         else:
             await discard(self._env)
+
+
+class _Beside:
+    """The player of a script, which may block: it runs in a thread."""
+
+    def __init__(self, player: Player):
+        self._player = player
+
+    async def act(self, observation: list[Message]) -> Action | None:
+        return await blocking.run(lambda: run_now(self._player.act(observation)))
+
+
+async def _of(env: Env, work: Coroutine[Any, Any, _T]) -> _T:
+    """Await an environment. An author's asynchronous code may not listen to a cancellation."""
+    return await (apart(work) if env.is_async else work)

@@ -14,6 +14,7 @@ from agentgym.endings import Reason
 from agentgym.engine.threads import blocking
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign.apart import apart
 from agentgym.foreign.closing import close, closing_errors_logged
 from agentgym.foreign.errors import ends_work, running_task
 from agentgym.rollout.deadlines import OutOfTime
@@ -23,6 +24,12 @@ CLOSING_S = 60.0
 
 PROBE_S = 300.0
 """Time limit for making the environment that says how many may exist."""
+
+PROBES = 3
+"""How often that environment is tried to make: if it is never known how many may exist, none is too many."""
+
+PROBE_WAIT_S = 0.1
+"""Seconds before it is tried again, once; twice as many before the third time."""
 
 STUCK_S = 5.0
 """Time limit at the end of a rollout for closing environments that did not return in time."""
@@ -68,15 +75,8 @@ class EnvPool:
 
     async def at_once(self, wanted: int) -> int:
         """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others."""
-        try:
-            env = await self.take(PROBE_S)
-        except BaseException as error:
-            if (
-                is_callers_mistake(error)
-                or isinstance(error, TypeError | ImportError)
-                or ends_work(error, running_task())
-            ):
-                raise
+        env = await self._probe()
+        if env is None:
             return wanted  # the episodes retry, and report the error if it persists
         self.give_back(env)
         if env.max_concurrent is None:
@@ -84,6 +84,23 @@ class EnvPool:
         if env.max_concurrent < 1:
             raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
         return min(wanted, env.max_concurrent)
+
+    async def _probe(self) -> Env | None:
+        """Return an environment; `None` if it cannot be made now. Raises what no retry can help."""
+        for probe in range(PROBES):
+            await asyncio.sleep(PROBE_WAIT_S * probe)
+            try:
+                return await self.take(PROBE_S)
+            except OutOfTime:
+                break
+            except BaseException as error:
+                if (
+                    is_callers_mistake(error)
+                    or isinstance(error, TypeError | ImportError)
+                    or ends_work(error, running_task())
+                ):
+                    raise
+        return None
 
     def close_later(self, env: Env) -> None:
         """Close an environment that is stuck, without waiting: its release may be what ends the stuck work."""
@@ -153,4 +170,4 @@ async def discard(env: Env) -> None:
     """Close an environment that ran on this event loop. An error in closing is logged and loses no trajectory."""
     with closing_errors_logged(env):
         async with asyncio.timeout(CLOSING_S):
-            await env.aclose()
+            await (apart(env.aclose()) if env.is_async else env.aclose())

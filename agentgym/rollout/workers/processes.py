@@ -23,6 +23,7 @@ from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.failures import WorkerLost
+from agentgym.rollout.workers.base import Place, Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
 from agentgym.rollout.workers.host import Request, check_portable
 from agentgym.rollout.workers.starting import EXIT_S, Starter, make_starter, own_sockets
@@ -66,6 +67,8 @@ class ProcessWorkers(Fleet["_Process"]):
         self._alive: set[_Process] = set()
         self._spare: _Process | None = None
         """Takes the place of the next process that ends, so that nobody waits for one to start."""
+        self._alone = asyncio.Semaphore(self._wanted)
+        """How many more processes with one episode each there may be."""
         self._closed = False
         self._starter: Starter | None = None
 
@@ -92,10 +95,27 @@ class ProcessWorkers(Fleet["_Process"]):
         if self._starter is not None:
             await self._starter.close()
 
-    def _started(self) -> _Process:
+    def isolated(self) -> Workers:
+        """Return workers that give each episode a process of its own."""
+        return _Isolated(self)
+
+    async def take_alone(self, limit_s: float | None) -> Place:
+        """Return a place in a process that holds no other."""
+        await self._alone.acquire()
+        process = self._started(self._alone.release)
+        process.is_usable = False  # it ends after this episode
+        return await self._place_in(process, limit_s)
+
+    def _started(self, then: Callable[[], None] = lambda: None) -> _Process:
+        """Start a process; `then` is called once it has ended."""
         if self._closed:
             raise UsageError("these worker processes have been closed; make a new rollout engine")
-        process = _Process(self._factory, self._working_starter(), self._alive.discard)
+
+        def ended(process: _Process) -> None:
+            self._alive.discard(process)
+            then()
+
+        process = _Process(self._factory, self._working_starter(), ended)
         self._alive.add(process)
         return process
 
@@ -127,6 +147,25 @@ class ProcessWorkers(Fleet["_Process"]):
         return process
 
 
+class _Isolated:
+    """Worker processes with one episode each."""
+
+    def __init__(self, workers: ProcessWorkers):
+        self._workers = workers
+
+    async def at_once(self, wanted: int) -> int:
+        return await self._workers.at_once(wanted)
+
+    async def take(self, limit_s: float | None) -> Place:
+        return await self._workers.take_alone(limit_s)
+
+    def isolated(self) -> Workers:
+        return self
+
+    async def close(self) -> None:
+        await self._workers.close()
+
+
 class _Process:
     """A worker process, as seen by the one that started it."""
 
@@ -148,6 +187,7 @@ class _Process:
         self._ready: asyncio.Future[Any] = loop.create_future()
         self._waiting[0] = self._ready
         self._reading = loop.create_task(self._read(factory))
+        self._watching = loop.create_task(self._watch())
 
     @property
     def pid(self) -> int | None:
@@ -209,6 +249,12 @@ class _Process:
         finally:
             self._ours.close() if writer is None else writer.close()
 
+    async def _watch(self) -> None:
+        """Notice that the process has ended, although something that it started holds its end of the socket open."""
+        if await self._process.ended() is not None:
+            await asyncio.wait((self._reading,), timeout=EXIT_S)  # what it said last
+            self._end()
+
     def _end(self) -> asyncio.Task[None]:
         """Begin to take leave of a process that ends."""
         if self._ending is None:
@@ -222,7 +268,8 @@ class _Process:
         self._process.kill()
         self._lose(f"it ended by itself (exit status {await self._process.ended()})")
         self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
+        self._watching.cancel()
+        await asyncio.gather(self._reading, self._watching, return_exceptions=True)
         self._ended(self)
 
     def _settle(self, reply: Any) -> None:

@@ -23,6 +23,7 @@ from agentgym.errors import UsageError, require
 from agentgym.foreign.errors import describe
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
+from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
 from agentgym.rollout.workers.host import Reply, Request, check_portable
 from agentgym.rollout.workers.ray_host import RayHost
@@ -115,13 +116,17 @@ class RayWorkers(Fleet["_Actor"]):
                 self._must_leave = False
                 await blocking.run(leave)
 
+    def isolated(self) -> Workers:
+        """Return these workers: a cluster may have no room for more actors."""
+        return self
+
     async def _with_room(self) -> _Actor:
         """Return the least busy actor that has started. Actors that wait for room on the cluster get no episodes."""
         while True:
             self._fill()
             if self._refused is not None:
                 raise self._refused
-            if found := [actor for actor in self._actors if actor.is_ready and not self._is_full(actor)]:
+            if found := [one for one in self._actors if one.is_usable and one.is_ready and not self._is_full(one)]:
                 return min(found, key=lambda actor: len(actor.places))
             await self._change()
 

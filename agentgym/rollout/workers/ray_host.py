@@ -39,10 +39,10 @@ class RayHost:
     async def answer(self, request: bytes) -> bytes:
         """Do what a pickled request asks for; return the pickled reply."""
         try:
-            reply = await self._host.answer(pickle.loads(request))
-            return pickle.dumps(reply)
+            asked = pickle.loads(request)
         except Exception as error:
             return pickle.dumps(Reply(0, error=portable(error)))
+        return await self._host.pickled(asked)
 
 
 def _cannot_import(error: Exception) -> Exception:

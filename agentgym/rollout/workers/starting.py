@@ -18,6 +18,9 @@ from agentgym.rollout.workers.template import REPORT, Event
 EXIT_S = 2.0
 """Seconds for a process that has nothing left to do to exit before it is killed."""
 
+_MOST_WAIT_S = 0.16
+"""Seconds between two looks at whether a process has ended, at most."""
+
 own_sockets: WeakSet[socket.socket] = WeakSet()
 """This process's ends. A forked child must not keep them open: the workers would outlive this process."""
 
@@ -91,8 +94,10 @@ class _Spawned:
         self._process.kill()
 
     async def ended(self) -> int:
+        wait_s = 0.01
         while (code := self._process.poll()) is None:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _MOST_WAIT_S)
         return code
 
 

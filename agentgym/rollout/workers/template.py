@@ -16,6 +16,7 @@ import socket
 import struct
 import sys
 import traceback
+from contextlib import suppress
 from enum import IntEnum
 
 import numpy as np
@@ -73,16 +74,21 @@ class _Template:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if not pid:
+            if ended is None:
                 return
+            pid = ended.si_pid
+            with suppress(ProcessLookupError, PermissionError):  # what it has left, while its id is still its own
+                os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
             self._control.send(REPORT.pack(Event.ENDED, pid, os.waitstatus_to_exitcode(status)))
 
     def _become_worker(self, descriptor: int) -> None:
         """Serve as a worker process, and end it."""
         try:
+            os.setpgid(0, 0)  # programs that an environment started end with it
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()

@@ -12,7 +12,11 @@ _LENGTH = struct.Struct("!Q")
 
 def packed(message: Any) -> bytes:
     """Return a message as bytes."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return framed(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+
+def framed(data: bytes) -> bytes:
+    """Return a pickled message as bytes."""
     return _LENGTH.pack(len(data)) + data
 
 
