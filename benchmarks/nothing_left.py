@@ -21,6 +21,7 @@ from typing import Any
 from agentgym import make
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
+from agentgym.tools.browser.pool import close_pools
 from agentgym.tools.database.pool import default_pool as default_databases
 from agentgym.tools.sandbox.pool import default_pool
 from agentgym.tools.sandbox.registry import close_backends
@@ -110,6 +111,7 @@ def main() -> None:
             for env in options.only.split(",")
             for workers in options.workers.split(",")
         ]
+        close_pools()
         default_databases().close()
         default_pool().close()
         close_backends()

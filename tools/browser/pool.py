@@ -249,8 +249,9 @@ def default_pool(options: BrowserOptions | None = None) -> BrowserPool:
 
 
 @atexit.register
-def _close_all() -> None:
+def close_pools() -> None:
+    """Close every pool of this process."""
     for pool in list(_pools):
         if pool._state is not None and pool._state.pid == os.getpid():
-            with suppress(Exception):  # the interpreter is exiting; the browsers end with their driver
+            with suppress(Exception):  # the browsers end with their driver
                 browsers.wait(pool.close.here())
