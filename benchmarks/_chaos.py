@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 from typing import Any
@@ -125,6 +125,9 @@ class Timed:
             raise
         self.taking_s.append(time.monotonic() - began)
         return _TimedPlace(place, self, began)
+
+    def isolated(self) -> Timed:
+        return replace(self, workers=self.workers.isolated())  # with the same lists
 
     async def close(self) -> None:
         await self.workers.close()
