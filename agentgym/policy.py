@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action, ActionSpace
+from agentgym.engine.threads import blocking, blocks
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.messages import Message, with_call_ids
@@ -224,14 +225,23 @@ class ScriptedPolicy:
 
 class _Scripted:
     def __init__(self, env: Env, script: ScriptedPlayer):
-        self._env = env
-        self._script = Script(script(env, env.task))
+        self._env, self._make = env, script
+        self._script: Script[Any] | None = None
         self._ids: set[str] = set()
 
     async def act(self, observation: list[Message]) -> Action | None:
-        move = self._script.next_move(observation)
+        move = await self._moved(observation)
         action = None if move is None else written(self._env, move)
         return with_call_ids(action, self._ids) if isinstance(action, Mapping) else action
+
+    async def _moved(self, observation: list[Message]) -> Any:
+        """Return the next move. A script may block, so it runs in a thread where others wait for the event loop."""
+        return self._next(observation) if blocks.get() else await blocking.run(lambda: self._next(observation))
+
+    def _next(self, observation: list[Message]) -> Any:
+        if self._script is None:
+            self._script = Script(self._make(self._env, self._env.task))
+        return self._script.next_move(observation)
 
 
 Policy = ChatPolicy | TokenPolicy | ScriptedPolicy

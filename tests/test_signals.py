@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agentgym.trajectory import read_jsonl
@@ -54,26 +55,38 @@ def test_a_second_ctrl_c_ends_what_cannot_be_closed(tmp_path: Path):
 
 
 STUCK = """
-import hashlib, signal, sys
+import hashlib, signal, time
 from agentgym.commands.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with interruptible():
-    print("begun", flush=True)
+    print(time.process_time(), flush=True)
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 2**31 - 1)
 """
 
 
+def has_run(process: subprocess.Popen[str], cpu_s: float) -> bool:
+    """Whether a process has used so many seconds of processor time."""
+    used = psutil.Process(process.pid).cpu_times()
+    return used.user + used.system > cpu_s
+
+
 def test_a_second_ctrl_c_does_not_wait_for_a_call_that_python_cannot_interrupt():
-    process = subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGINT)
-    assert process.stderr.readline() == "Ending; Ctrl-C again ends at once.\n"
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=HANG_S) == ("", "")
-    assert process.returncode == 130
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            until_call_s = float(process.stdout.readline())
+            assert eventually(lambda: has_run(process, until_call_s + 0.2), HANG_S)
+            process.send_signal(signal.SIGINT)
+            assert process.stderr.readline() == "Ending; Ctrl-C again ends at once.\n"
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=HANG_S) == ("", "")
+            assert process.returncode == 130
+        finally:
+            process.kill()
 
 
 REPEATED = """

@@ -6,13 +6,11 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from agentgym.endings import AnyReason, Reason
-from agentgym.engine.drive import run_now
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import reset_options
-from agentgym.engine.threads import blocking, blocks
+from agentgym.engine.threads import blocks
 from agentgym.env import Env
 from agentgym.foreign.apart import apart
-from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.rollout.deadlines import watched
 from agentgym.rollout.workers.base import Opening, Place, Played, Workers
@@ -79,8 +77,7 @@ class LocalPlace:
 
     async def script(self, policy: ScriptedPolicy) -> Player:
         """Return the player of a script."""
-        player = policy.begin(self._env)
-        return player if blocks.get() else _Beside(player)
+        return policy.begin(self._env)
 
     async def give_back(self) -> None:
         """Keep the environment for another episode."""
@@ -92,16 +89,6 @@ class LocalPlace:
             self._pool.close_later(self._env)
         else:
             await discard(self._env)
-
-
-class _Beside:
-    """The player of a script, which may block: it runs in a thread."""
-
-    def __init__(self, player: Player):
-        self._player = player
-
-    async def act(self, observation: list[Message]) -> Action | None:
-        return await blocking.run(lambda: run_now(self._player.act(observation)))
 
 
 async def _of(env: Env, work: Coroutine[Any, Any, _T]) -> _T:
