@@ -31,6 +31,7 @@ from agentgym.dialects import get_dialect
 from agentgym.env import Env
 from agentgym.messages import Message, system, text_of, user
 from agentgym.schema_tool import SchemaTool
+from agentgym.task import iterate
 from agentgym.toolset import Toolset
 from benchmarks._report import Claim, write
 
@@ -43,6 +44,7 @@ OURS: Mapping[str, Mapping[str, Any]] = {
     "search": {},
     "search, plain": {"wording": "plain"},
     "web": {},
+    "swe": {},
 }
 BEFORE = {"sql": 441, "code": 494, "search": 574, "web": 2360}
 """Medians of the first prompts before they stated turns and grading, and showed a call (agentgym at e99fe94)."""
@@ -74,7 +76,7 @@ def ours(count: Count, tasks: int) -> Iterator[Row]:
     for name, kwargs in OURS.items():
         env = make(name.partition(",")[0], **kwargs)
         try:
-            openings = [env.reset(options={"split": "train", "index": index})[0] for index in range(tasks)]
+            openings = [env.reset(options={"task": task})[0] for task in iterate(env.tasks, "train", tasks)]
             yield row(f"agentgym {name}", openings, count, example_call=size_of_example(env, count))
         finally:
             env.close()
@@ -165,7 +167,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json, or a folder with one")
     parser.add_argument("--agentbench", type=Path, required=True, help="a checkout of THUDM/AgentBench")
     parser.add_argument("--skyrl", type=Path, required=True, help="a checkout of NovaSky-AI/SkyRL")
-    parser.add_argument("--tasks", type=int, default=100, help="training tasks of each environment")
+    parser.add_argument("--tasks", type=int, default=100, help="training tasks of each environment, or fewer where it has fewer")
     options = parser.parse_args()
     file = options.tokenizer / "tokenizer.json" if options.tokenizer.is_dir() else options.tokenizer
     tokenizer = Tokenizer.from_file(str(file))

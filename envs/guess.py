@@ -60,6 +60,7 @@ class GuessEnv(Env):
         gates=(Gate(on=OUTCOME, at_least=1.0, opens=("format",)),),
         averaged=frozenset({"format"}),
     )
+    states_turns = True
     max_turns = 12
 
     @classmethod

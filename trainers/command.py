@@ -31,8 +31,6 @@ Recipes: {recipes}
 
 def main(words: Sequence[str]) -> None:
     """Run the command. Raises `UsageError` if the arguments are not valid."""
-    if not words:
-        raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     recipe, overrides, wants = parse(words)
     if "help" in wants:
         print_plain(USAGE.format(recipes=", ".join(bundled_recipes())))
@@ -41,6 +39,8 @@ def main(words: Sequence[str]) -> None:
     if "show-config" in wants:
         print_plain(describe(config))
         return
+    if recipe is None and "env" not in overrides:
+        raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     require("torch", "train")
     from agentgym.trainers.train import how_to_go_on, train
 

@@ -10,6 +10,7 @@ from typing import Any
 from agentgym.envs.mcpmark.files import Folder
 from agentgym.envs.mcpmark.judged import JudgedEnv
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
@@ -66,6 +67,7 @@ class MCPMarkEnv(JudgedEnv):
         "You work on the files of a folder with the tools; paths are relative to it. When you are done, answer in "
         "plain text without a call: that ends the episode, and a script checks the folder."
     )
+    example_call = ToolCall("list_directory", {"path": "."})
     needs = "folder=... and environments=..."
 
     def __init__(

@@ -20,6 +20,7 @@ class JudgedEnv(Env, ABC):
     """
 
     channels = {OUTCOME: Channel("1 if the task's own script accepts the result")}
+    states_turns = True
     max_turns = 100
     needs: ClassVar[str] = "folder=..."
     """The arguments without which there are no tasks."""

@@ -67,6 +67,7 @@ class MCPMarkPostgresEnv(JudgedEnv):
         "You work on a PostgreSQL database with the tools, as its superuser. When you are done, answer in plain text "
         "without a call: that ends the episode, and a script checks the database."
     )
+    example_call = ToolCall("execute_sql", {"sql": "SELECT COUNT(*) FROM orders"})
     max_concurrent = 16
 
     harmless_arguments = JudgedEnv.harmless_arguments | {"statement_s"}

@@ -27,6 +27,7 @@ from agentgym.envs.swe.source import repository_of
 from agentgym.envs.swe.verdicts import verdict_on
 from agentgym.envs.swe.workspace import Workspace
 from agentgym.errors import ToolError
+from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.exporting import HarborFolder
@@ -79,8 +80,11 @@ class SWEEnv(Env):
     system_prompt = (
         "You work on a software repository. Do what the first message asks by changing the repository's code, and keep "
         "everything else working. When you are done, call submit: that ends the episode, and hidden tests decide "
-        "whether the task is solved. Changes to tests and test settings are discarded."
+        "whether the task is solved. Changes to tests and test settings are discarded. Paths are relative to the "
+        "repository."
     )
+    states_turns = True
+    example_call = ToolCall("search", {"pattern": "def read_row"})
     max_turns = 30
 
     harmless_arguments = Env.harmless_arguments | {

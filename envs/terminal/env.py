@@ -20,6 +20,7 @@ from agentgym.envs.terminal.options import FILES, folder_of
 from agentgym.envs.terminal.solving import solve
 from agentgym.envs.terminal.verifying import Leftovers, Verdict, judge
 from agentgym.errors import ToolError, UsageError
+from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.folders import TaskFolder
@@ -64,6 +65,8 @@ class TerminalEnv(Env):
         "You work on a Linux machine. Do what the first message asks, with the tools. When you are done, call submit: "
         "that ends the episode, and tests that you cannot see decide how well the task is solved."
     )
+    states_turns = True
+    example_call = ToolCall("bash", {"command": "ls -la"})
     max_turns = 50
     max_concurrent = 16
     unrepeatable = "programs on its machine go on running between turns"

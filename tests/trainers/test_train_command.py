@@ -165,5 +165,6 @@ def test_an_interrupted_run_says_how_to_go_on(
     assert f"The run in {tmp_path / 'run'} {said}" in result.stderr
 
 
-def test_a_training_is_of_a_named_environment_or_recipe():
-    assert "name an environment (--env sql) or a recipe" in run().stderr
+@pytest.mark.parametrize("words", [[], ["--steps", "3"], ["--set", "difficulty=2"]])
+def test_a_training_is_of_a_named_environment_or_recipe(words: list[str]):
+    assert "name an environment (--env sql) or a recipe" in run(*words).stderr
