@@ -10,6 +10,7 @@ import typer
 from agentgym.cards import Subject, card, overview, read_speeds, subjects
 from agentgym.commands.outputs import check_folder
 from agentgym.commands.terminal import console as terminal
+from agentgym.counts import count_of
 
 OVERVIEW = "README.md"
 
@@ -28,7 +29,7 @@ def write_cards(names: Sequence[str], out: Path, played: int, speeds: Path | Non
         (out / f"{subject.name}.md").write_text(text, encoding="utf-8")
     if not names:
         (out / OVERVIEW).write_text(overview(chosen, read_speeds(speeds) if speeds else {}), encoding="utf-8")
-    typer.echo(f"Wrote {len(chosen)} cards to {out}")
+    typer.echo(f"Wrote {count_of(len(chosen), 'card')} to {out}")
 
 
 def _cards(chosen: Sequence[Subject], played: int, speeds: Path | None) -> Iterator[tuple[Subject, str]]:

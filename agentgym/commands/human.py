@@ -14,6 +14,7 @@ from rich.text import Text
 from agentgym.commands.prompting import Prompter, Quit, line_reader
 from agentgym.commands.show import plain, print_message
 from agentgym.commands.terminal import console as terminal
+from agentgym.counts import count_of
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError
 from agentgym.messages import Message, with_call_ids
@@ -63,7 +64,7 @@ class HumanPolicy:
         word, style = ("Solved", "bold green") if entry.success else ("Not solved", "bold red")
         if entry.failed:
             word, style = "Failed", "bold yellow"
-        turns = "1 turn" if entry.turns == 1 else f"{entry.turns} turns"
+        turns = count_of(entry.turns, "turn")
         why = f"  {entry.reason} after {turns}, reward {entry.reward:.4g}".replace("_", " ")
         error = f": {plain(entry.error)}" if entry.error else ""
         self.console.print(Text.assemble((word, style), why, error, (f"  ({done} of {of})", "dim")))

@@ -10,6 +10,7 @@ import typer
 
 from agentgym.commands.common_options import Settings
 from agentgym.commands.task_sets import AsSuite, Data, Name, Near, factory_of, names_suite, paths_in
+from agentgym.counts import count_of
 from agentgym.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def split_(
     for split, tasks in divided.items():
         path = out / f"{split}.jsonl"
         write_manifest(path, tasks)
-        typer.echo(f"Wrote {len(tasks)} tasks to {path}")
+        typer.echo(f"Wrote {count_of(len(tasks), 'task')} to {path}")
 
 
 def _each_once(tasks: Iterable[Task]) -> list[Task]:
@@ -169,4 +170,4 @@ def _tell(done: Pinned) -> None:
         version += f" (it was {done.was})"
     elif done.is_same:
         version += ", unchanged"
-    typer.echo(f"{done.file}: {done.tasks} tasks pinned, {version}")
+    typer.echo(f"{done.file}: {count_of(done.tasks, 'task')} pinned, {version}")

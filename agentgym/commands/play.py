@@ -18,6 +18,7 @@ from rich.text import Text
 from agentgym.commands.prompting import PROMPT, Prompter, Quit
 from agentgym.commands.show import plain, print_message, rewards_text
 from agentgym.commands.typed import as_typed
+from agentgym.counts import count_of
 from agentgym.endings import Reason
 from agentgym.engine.steps import StepResult, reset_options
 from agentgym.env import Env
@@ -86,7 +87,7 @@ class Session:
             leaving="give up (so does Ctrl-D)",
         )
         title = Text.assemble((plain(env.task.id, 100), "bold"), f"  difficulty {env.task.difficulty}")
-        prompter.welcome(opening, title, f"{env.max_turns} turns")
+        prompter.welcome(opening, title, count_of(env.max_turns, "turn"))
         return prompter
 
     def _turns(self, prompter: Prompter) -> bool:
@@ -142,7 +143,7 @@ class Session:
             weight = f"{weights[name]:g}" if name in weights else "–"
             table.add_row(name, f"{total:.4g}", weight, Text(channel.description, style="dim"))
         table.add_section()
-        turns = "1 turn" if self._played == 1 else f"{self._played} turns"
+        turns = count_of(self._played, "turn")
         ending = f"{result.info['ending']} after {turns}".replace("_", " ")
         table.add_row("reward", f"{sum(self._score.rewards):.4g}", "", Text(ending, style="dim"), style="bold")
         self._console.print(Panel(table, title=title, title_align="left", expand=False, padding=(1, 2)))

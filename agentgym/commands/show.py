@@ -16,6 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.counts import count_of
 from agentgym.endings import Ending
 from agentgym.messages import Message, text_of
 from agentgym.task import Task
@@ -199,7 +200,7 @@ def duration(seconds: float) -> str:
 def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None) -> None:
     label = Text.assemble((f"turn {number}", "bold reverse"), "  ", rewards_text(turn.rewards, turn.reward))
     if turn.span is not None:
-        label.append(f"  {turn.span[1] - turn.span[0]} tokens", style="dim")
+        label.append(f"  {count_of(turn.span[1] - turn.span[0], 'token')}", style="dim")
     if turn.times is not None:
         label.append(f"  {times_text(turn.times)}", style="dim")
     if isinstance(turn.action, Mapping) and turn.action.get("finish_reason") == "length":

@@ -13,6 +13,7 @@ from agentgym.commands import pin, task_sets
 from agentgym.commands.common_options import Settings
 from agentgym.commands.rooms import command_of
 from agentgym.commands.task_sets import AsSuite, Data, Name
+from agentgym.counts import count_of
 from agentgym.errors import UsageError
 from agentgym.rooms import HARBOR_EXPORT, TASK_BUILDERS
 
@@ -130,7 +131,7 @@ def _show_tasks(tasks: Sequence[Task], out: Path | None) -> None:
         console().print(tasks_table(tasks))
     else:
         write_manifest(out, tasks)
-        typer.echo(f"Wrote {len(tasks)} tasks to {out}")
+        typer.echo(f"Wrote {count_of(len(tasks), 'task')} to {out}")
 
 
 tasks_app.command("stats")(task_sets.stats)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from agentgym.counts import count_of
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message, Pictured, copied, user, with_pictures
 from agentgym.records.fields import is_messages
@@ -45,7 +46,7 @@ def opening_messages(opening: Any) -> list[Message]:
 
 def turns_stated(turns: int) -> str:
     """Return the sentence of a system message that says how many turns an episode has."""
-    return f"You have {turns} turn{'' if turns == 1 else 's'}, one for each message."
+    return f"You have {count_of(turns, 'turn')}, one for each message."
 
 
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from agentgym.counts import count_of
 from agentgym.errors import UsageError, require
 from agentgym.loading import load_named
 from agentgym.rooms import SERVE_LOCALLY
@@ -59,6 +60,6 @@ def _serve(wanted: ViewRequest) -> None:
 
     collection = Collection(wanted.places)
     app = make_app(collection, trust=wanted.trust)
-    typer.echo(f"{len(collection.rows)} trajectories")
+    typer.echo(count_of(len(collection.rows), "trajectory", "trajectories"))
     # The last line reports the address and that the server is ready.
     load_named(SERVE_LOCALLY, "a function")(app, wanted.port, lambda url: typer.echo(f"Listening on {url}"))

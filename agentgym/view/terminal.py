@@ -14,6 +14,7 @@ from rich.text import Text
 
 from agentgym.commands.show import calls_text, duration, ending_line, plain, print_trajectory
 from agentgym.commands.terminal import console as terminal
+from agentgym.counts import count_of
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.trajectory import Trajectory
 from agentgym.view.collection import Collection
@@ -162,7 +163,7 @@ class Browser:
         first = attempts[0]
         for attempt in attempts:
             line = Text.assemble((f"attempt {attempt.attempt}  ", "bold"), ending_line(attempt))
-            line.append(f"  {len(attempt.model_turns)} turns", style="dim")
+            line.append(f"  {count_of(len(attempt.model_turns), 'turn')}", style="dim")
             if attempt is not first:
                 line.append(f"  {_divergence(first, attempt)}", style="dim")
             self.console.print(line)
