@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -399,13 +400,12 @@ def _shape_of(config: TrainConfig) -> TinyShape:
 def _pretrained_of(config: TrainConfig) -> Pretrained:
     with explained(config.model):
         source, options = _source_of(config.model)
-        _, base, own = _layers_of(source, options)
+        adapters, base, own = _layers_of(source, options)
         shape = AutoConfig.from_pretrained(base, **own)
-    folder = Path(source)
-    state = repr([*state_of(folder)]) if folder.exists() else str(getattr(shape, "_commit_hash", None))
+    files = [*chain.from_iterable(state_of(Path(place)) for place in (*adapters, base))]
     return Pretrained(
         name=source,
-        state=state,
+        state=repr([getattr(shape, "_commit_hash", None), *files]),
         context=min(config.context, positions_of(shape) or config.context),
         lora_rank=config.lora_rank,
         lora_alpha=config.lora_alpha,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ from agentgym.errors import UsageError
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.lora import with_adapters
-from agentgym.trainers.policies import check_model, end_tokens, load_checkpoint, longest_conversation, make_policy
+from agentgym.trainers.policies import (
+    check_model,
+    end_tokens,
+    load_checkpoint,
+    longest_conversation,
+    make_policy,
+    warm_start_of,
+)
 from agentgym.trainers.template_dialect import load
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from tests.chat_templates import tokenizer_of
@@ -113,6 +121,17 @@ def test_adapters_beside_a_configuration_alone_are_loaded_into_their_model(tmp_p
     adapted = adapters(saved(tmp_path / "base"), tmp_path / "model")
     (tmp_path / "model" / "config.json").write_bytes((tmp_path / "base" / "config.json").read_bytes())
     assert torch.allclose(logits(load_checkpoint(str(tmp_path / "model"))[0]), logits(adapted), atol=1e-4)
+
+
+@pytest.mark.parametrize("trained_anew", ["base", "model"])
+def test_a_warm_start_from_adapters_depends_on_all_that_they_stand_on(tmp_path: Path, trained_anew: str):
+    adapters(saved(tmp_path / "base"), tmp_path / "model")
+    config = TrainConfig(env="guess", model=str(tmp_path / "model"), warm_start_steps=1)
+    before = warm_start_of(config).key
+    assert warm_start_of(config).key == before
+    [weights] = (tmp_path / trained_anew).glob("*model.safetensors")
+    os.utime(weights, (1, 1))
+    assert warm_start_of(config).key != before
 
 
 def test_adapters_that_name_themselves_are_refused(tmp_path: Path):
