@@ -12,6 +12,7 @@ from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.messages import Message, as_template_content, without_pictures
+from agentgym.trainers.control_tokens import ControlTokens
 from agentgym.trainers.rendering import ASKED, SAID, Renderer
 from agentgym.trainers.seating import common
 
@@ -20,7 +21,8 @@ class ChatCodec:
     """Renders openings and observations with a tokenizer's chat template.
 
     What the model has said stays in the history token by token, its reasoning included: templates that drop the
-    thoughts of earlier turns (Qwen3, DeepSeek-R1) do so only where a conversation is rendered again.
+    thoughts of earlier turns (Qwen3, DeepSeek-R1) do so only where a conversation is rendered again. Tokens that end or
+    begin turns are text where users and tools write them.
 
     Args:
         tokenizer: A transformers tokenizer or processor with a chat template, and a token that ends a turn.
@@ -45,7 +47,7 @@ class ChatCodec:
         self._renderer = Renderer(tokenizer, template_kwargs=template_kwargs)
         self.tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         self.sees = sees
-        self._place: str = (sees and getattr(tokenizer, "image_token", None)) or ""
+        self._control = ControlTokens(self.tokenizer, (sees and getattr(tokenizer, "image_token", None)) or "")
         self._with_tools = with_tools and self._renderer.abilities.tools
         self._tools: list[Mapping[str, Any]] | None = None
         self._special = _special(self.tokenizer)
@@ -90,24 +92,7 @@ class ChatCodec:
     def _readable(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
         """Return messages with pictures as templates take them, or as words for a model that only reads."""
         shown = messages if self.sees else map(without_pictures, messages)
-        return [
-            {**message, "content": as_template_content(self._without_places(message.get("content", "")))}
-            for message in shown
-        ]
-
-    def _without_places(self, content: Any) -> Any:
-        """Return content whose text has no place for a picture that is not there: an engine would break over it."""
-        if not self._place:
-            return content
-        if isinstance(content, str):
-            return content.replace(self._place, f"{self._place[0]} {self._place[1:]}")
-        if isinstance(content, list | tuple):
-            return [self._block_without_places(block) for block in content]
-        return content
-
-    def _block_without_places(self, block: Any) -> Any:
-        is_text = isinstance(block, Mapping) and "text" in block
-        return {**block, "text": self._without_places(block["text"])} if is_text else block
+        return [{**message, "content": as_template_content(self._control.only_spelled(message))} for message in shown]
 
     def _learn_end(self) -> tuple[str, int | None]:
         """Add the token with which the template ends a turn to those that do; return the text before it, and it."""
@@ -155,7 +140,7 @@ class ChatCodec:
         return next(reversed([*self._special.finditer(text)]), None)
 
     def _encode(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        return self._control.encode(text)
 
 
 def _special(tokenizer: Any) -> re.Pattern[str]:
