@@ -19,6 +19,7 @@ from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMiss
 from mcp import ClientSession  # pyright: ignore[reportMissingImports]
 from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # pyright: ignore[reportMissingImports]
+from pydantic import AnyUrl
 
 AT_ONCE = 12
 TURNS = 12
@@ -64,7 +65,8 @@ async def work(job: dict[str, Any]) -> None:
     ):
         await session.initialize()
         offered = (await session.list_tools()).tools
-        opening = (await session.get_prompt("opening")).messages
+        # The resource tells the roles; a prompt knows no system message.
+        [opening] = (await session.read_resource(AnyUrl("agentgym://opening"))).contents
         tools = [
             {
                 "type": "function",
@@ -72,7 +74,7 @@ async def work(job: dict[str, Any]) -> None:
             }
             for tool in offered
         ]
-        messages = [{"role": one.role, "content": one.content.text} for one in opening]  # type: ignore[union-attr]
+        messages = json.loads(opening.text)  # type: ignore[union-attr]
         await agent(client, session, tools).ainvoke({"messages": messages}, {"recursion_limit": 2 * TURNS + 1})
 
 

@@ -167,7 +167,9 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json, or a folder with one")
     parser.add_argument("--agentbench", type=Path, required=True, help="a checkout of THUDM/AgentBench")
     parser.add_argument("--skyrl", type=Path, required=True, help="a checkout of NovaSky-AI/SkyRL")
-    parser.add_argument("--tasks", type=int, default=100, help="training tasks of each environment, or fewer where it has fewer")
+    parser.add_argument(
+        "--tasks", type=int, default=100, help="training tasks of each environment, or fewer where it has fewer"
+    )
     options = parser.parse_args()
     file = options.tokenizer / "tokenizer.json" if options.tokenizer.is_dir() else options.tokenizer
     tokenizer = Tokenizer.from_file(str(file))

@@ -228,8 +228,9 @@ def test_rollouts_tell_players_how_many_calls_a_turn_may_have():
 
 def test_a_prompt_with_native_calling_explains_no_syntax():
     fake, _ = play(make("guess", dialect="native"), [completion("?")])
-    [message] = fake.requests[0]["messages"]
-    assert message["role"] == "user"
+    system, task = fake.requests[0]["messages"]
+    assert (system["role"], task["role"]) == ("system", "user")
+    assert "function" not in system["content"]
     assert [told["function"]["name"] for told in fake.requests[0]["tools"]] == ["guess"]
 
 
@@ -286,7 +287,8 @@ def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
             jobs = [Job(make("guess").tasks.get("test", 3), 0)]
             [trajectory] = asyncio.run(collect(jobs, policy_at(url, reasoning=keep), factory))
         assert trajectory.turns[0].action["reasoning_content"] == "Hm."  # type: ignore[index]
-        assert ("reasoning_content" in fake.requests[1]["messages"][1]) == sent
+        [said] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
+        assert ("reasoning_content" in said) == sent
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -312,7 +314,8 @@ def test_history_is_shortened_before_it_is_sent_and_stays_valid():
         factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
         [trajectory] = asyncio.run(collect([Job(make("guess").tasks.get("test", 3), 0)], policy, factory))
     assert not trajectory.failed
-    assert "characters left out" in fake.requests[2]["messages"][2]["content"]
+    [first, _] = [message for message in fake.requests[2]["messages"] if message["role"] == "tool"]
+    assert "characters left out" in first["content"]
 
 
 def test_a_function_is_given_the_tools_if_it_has_a_place_for_them():

@@ -63,7 +63,8 @@ def test_an_agent_of_the_openai_agents_sdk_plays_with_its_default_model(
         async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
             config = RunConfig(model_provider=OpenAIProvider(openai_client=client))
             opening: Any = (await server.get_prompt("opening")).messages
-            task, agent = opening[0].content.text, Agent("player", model="policy", mcp_servers=[server])
+            instructions, task = (message.content.text for message in opening)
+            agent = Agent("player", instructions=instructions, model="policy", mcp_servers=[server])
             given: Any = {"max_turns": 20, "run_config": config}
             if mode == "streamed":
                 result: Any = Runner.run_streamed(agent, task, **given)

@@ -65,8 +65,9 @@ def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySes
         async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
             model = OpenAIChatCompletionsModel("policy", client)
             opening: Any = (await server.get_prompt("opening")).messages
-            task = opening[0].content.text
-            result = await Runner.run(Agent("player", model=model, mcp_servers=[server]), task, max_turns=20)
+            instructions, task = (message.content.text for message in opening)
+            agent = Agent("player", instructions=instructions, model=model, mcp_servers=[server])
+            result = await Runner.run(agent, task, max_turns=20)
             return str(result.final_output)
 
     assert asyncio.run(play()) == "Found it."
