@@ -56,6 +56,7 @@ def write(
     *,
     packages: Sequence[str] = (),
     more_versions: Mapping[str, str] | None = None,
+    results: Path = RESULTS,
 ) -> Path:
     """Write `results/<name>.json`.
 
@@ -65,6 +66,7 @@ def write(
         claims: The claims that the runs support or refute.
         packages: Installed distributions whose versions matter, besides our own.
         more_versions: Versions that live elsewhere, e.g. in a peer's own environment.
+        results: Another folder to write to, for a trial.
     """
     versions = {package: _version(package) for package in ("agentgym-suite", *packages)}
     content = {
@@ -75,8 +77,8 @@ def write(
         "rows": list(rows),
         "claims": [asdict(claim) for claim in claims],
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    results.mkdir(parents=True, exist_ok=True)
+    path = results / f"{name}.json"
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for claim in content["claims"]:
         print(f"{claim['claim']}: {claim['value']:g} (goal {claim['op']} {claim['goal']:g})")

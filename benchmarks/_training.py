@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,14 @@ def seeds_apart(rows: list[dict[str, Any]]) -> int:
 
 
 def run(
-    credit: str, seed: int, folder: Path, env: str, scheme: str | None = None, *, recipe: str | None = None
+    credit: str,
+    seed: int,
+    folder: Path,
+    env: str,
+    scheme: str | None = None,
+    *,
+    recipe: str | None = None,
+    more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run one training run, unless it is finished, and return its results; continue one that was interrupted.
 
@@ -91,12 +99,14 @@ def run(
         env: The environment, with its own recipe.
         scheme: Reward scheme; by default the environment's.
         recipe: Recipe to train by, instead of the environment's.
+        more: More arguments of the command.
     """
     target = folder / f"{scheme or credit}-{seed}"
     if not (target / "wall.json").is_file():
         what = ["--env", env] if recipe is None else ["--recipe", recipe]
         command = [sys.executable, "-m", "agentgym", "train", *what, "--credit", credit, "--seed", str(seed)]
         command += [] if scheme is None else ["--set", f"scheme={scheme}"]
+        command += more
         command += ["--resume"] if (target / "config.yaml").is_file() else []
         environment = {**os.environ, "AGENTGYM_CACHE": str(folder / "cache" / f"{credit}-{seed}")}
         minutes = _timed([*command, "--output-dir", str(target)], environment, folder / f"{target.name}.minutes")

@@ -176,7 +176,7 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Weight decay of AdamW."""
     bf16: bool = False
-    """Compute in bfloat16; with LoRA, store the frozen weights in it too."""
+    """Compute in bfloat16 unless the machine only emulates it; with LoRA, store the frozen weights in it too."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: takes less memory and about a fifth more time."""
     lora_rank: int = 0

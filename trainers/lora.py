@@ -1,4 +1,4 @@
-"""LoRA adapters: their configuration, and a model that has them."""
+"""LoRA adapters: their configuration, a model that has them, and the model beneath."""
 
 from __future__ import annotations
 
@@ -30,3 +30,8 @@ def with_adapters(model: Any, rank: int, alpha: int, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return get_peft_model(model, config)
+
+
+def without_adapters(model: Any) -> Any:
+    """Return the model of transformers that has the adapters; a model without adapters itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model

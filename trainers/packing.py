@@ -15,6 +15,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from agentgym.trainers.lora import without_adapters
+
 ATTENTION = "agentgym_packed"
 """The name of `attend` in the configuration of a model."""
 
@@ -213,7 +215,7 @@ def packed(model: Any) -> Iterator[None]:
 
 def can_pack(model: Any) -> bool:
     """Whether a model lets others attend for it, to positions that a `Plan` can tell."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     return bool(getattr(inner, "_supports_attention_backend", False)) and kinds_of(inner.config) <= {FULL, SLIDING}
 
 

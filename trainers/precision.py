@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
+
+from agentgym.trainers.config import TrainConfig
 
 _SMALL = 50_000_000
 """Below this many weights, a pass takes its time for everything but multiplying, and halving them gains nothing."""
@@ -31,6 +34,11 @@ def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
     if _is_bfloat16_fast(device):
         return torch.bfloat16
     return torch.float32 if device == "cpu" else own
+
+
+def of_this_machine(config: TrainConfig, device: str) -> TrainConfig:
+    """Return a configuration without bfloat16 where the machine only emulates it, which takes ten times as long."""
+    return config if _is_bfloat16_fast(device) else replace(config, bf16=False)
 
 
 def training_dtype(bf16: bool, lora_rank: int) -> torch.dtype:

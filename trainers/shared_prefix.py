@@ -14,7 +14,9 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from agentgym.trainers import ranks
+from agentgym.trainers.lora import without_adapters
 from agentgym.trainers.packing import FULL, kinds_of
+from agentgym.trainers.versions import cache_argument
 from agentgym.trainers.ways import Way, way_of
 
 _WORTH_SHARING = 32
@@ -27,7 +29,7 @@ def share_prefixes(model: Any) -> None:
     Changes only passes without a cache, as in training. With gradient checkpointing there are no keys to share, and
     what shards weights over several processes expects one pass.
     """
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     backbone = inner.base_model
     if ranks.world_size() > 1 or not _attends_to_all(inner) or hasattr(backbone, "forward_alone"):
         return
@@ -73,7 +75,8 @@ def common_length(rows: list[torch.Tensor]) -> int:
 def _hidden_states(backbone: Any, rows: list[torch.Tensor], common: int) -> torch.Tensor:
     """Return the hidden states of all rows, `(rows, longest row, size)`, each from its first token on."""
     cache = DynamicCache()
-    head = backbone.forward_alone(input_ids=rows[0][None, :common], past_key_values=cache, use_cache=True)
+    caching = {**cache_argument(backbone, cache), "use_cache": True}
+    head = backbone.forward_alone(input_ids=rows[0][None, :common], **caching)
     for layer in cache.layers:
         assert isinstance(layer, DynamicLayer)
         assert layer.keys is not None
@@ -88,8 +91,7 @@ def _hidden_states(backbone: Any, rows: list[torch.Tensor], common: int) -> torc
         input_ids=ends,
         attention_mask=known.long(),
         position_ids=places.expand(len(rows), -1),
-        past_key_values=cache,
-        use_cache=True,
+        **caching,
     )
     return torch.cat([head.last_hidden_state.expand(len(rows), -1, -1), tail.last_hidden_state], dim=1)
 

@@ -46,11 +46,13 @@ from agentgym.trainers.logbook.trajectory_log import TrajectoryLog, kept_places
 from agentgym.trainers.policies import (
     check_model,
     codec_of,
+    default_device,
     describe_training,
     load_model,
     policy_of,
     positions_of,
 )
+from agentgym.trainers.precision import of_this_machine
 from agentgym.trainers.scores import Scored
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
@@ -70,6 +72,8 @@ from agentgym.trainers.vllm.engine import trl_engine
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import SyncCheck, check_syncs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+
+_log = logging.getLogger(__name__)
 
 _BARREN_TURNS = 100
 """So many turns in a row of which none could be read end a run: a policy that writes one call in twenty would go on."""
@@ -99,6 +103,9 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     place = ranks.join()
     console = console or Console(quiet=not place.is_main_process)
     watch = Stopwatch()
+    wanted, config = config, of_this_machine(config, default_device())
+    if config.bf16 != wanted.bf16 and place.is_main_process:
+        _log.warning("this machine only emulates bfloat16, so the run computes in float32 (bf16)")
     if config.use_vllm:
         require("vllm", "vllm")
     factory = env_factory(config)

@@ -22,12 +22,14 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Finish, Generation
+from agentgym.trainers.lora import without_adapters
 from agentgym.trainers.memory import bytes_per_position, cache_budget, give_back
 from agentgym.trainers.merging import Merged
 from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.packing import CannotPack, Plan, Row, packed
 from agentgym.trainers.seating import Seat, Seating, common
 from agentgym.trainers.slots import SlotCache
+from agentgym.trainers.versions import cache_argument
 from agentgym.trainers.ways import Way, way_of
 
 _ROUND_TOKENS = 4096
@@ -373,7 +375,7 @@ class TransformersPolicy:
         arguments = {
             "input_ids": plan.ids[None],
             "position_ids": plan.positions[None],
-            "past_key_values": cache,
+            **cache_argument(without_adapters(self._model), cache),
             "use_cache": True,
             "logits_to_keep": plan.last,
         }

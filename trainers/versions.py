@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from transformers import TrainingArguments
@@ -13,3 +15,13 @@ _NAMES = {field.name for field in fields(TrainingArguments)}
 def checkpointing(enabled: bool) -> dict[str, Any]:
     """Return the argument that switches gradient checkpointing on or off; its name depends on the release."""
     return {"activation_checkpointing" if "activation_checkpointing" in _NAMES else "gradient_checkpointing": enabled}
+
+
+def cache_argument(model: Any, cache: Any) -> dict[str, Any]:
+    """Return the argument in which a model, without adapters, takes a cache; its name depends on the release."""
+    return {_cache_name(type(model)): cache}
+
+
+@lru_cache(maxsize=64)
+def _cache_name(kind: Any) -> str:
+    return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"

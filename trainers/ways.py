@@ -12,6 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from agentgym.trainers.lora import without_adapters
 from agentgym.trainers.packing import FULL, SLIDING, can_pack
 
 _log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class Way(Enum):
 
 def way_of(model: Any) -> Way:
     """Return how conversations are sampled from a model, of transformers, which may have adapters."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     told = getattr(inner.config.get_text_config(), "layer_types", None)  # a hybrid may have attention only
     has_states = not set(told) <= _KEYS_AND_VALUES if told else getattr(inner, "_is_stateful", False)
     if has_states:

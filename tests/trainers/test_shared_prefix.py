@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="needs the [train] extra")
 
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentgym.trainers.shared_prefix import common_length, share_prefixes
 
@@ -43,6 +45,16 @@ def test_hidden_states_and_gradients_are_the_same(model: Any, left: list[int]):
     shared = outcome(model, ids, mask)
     for one, other in zip(alone, shared, strict=True):
         assert torch.allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_no_argument_is_used_that_transformers_gives_up():
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    llama = LlamaForCausalLM(LlamaConfig(vocab_size=100, **shape))
+    share_prefixes(llama)
+    ids, mask = padded([0, 0, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        llama.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
 
 
 def test_the_common_beginning_is_computed_once(model: Any):
