@@ -38,7 +38,7 @@ PINNED = {
     "search": "9eb48a93b69a5559",
     "masked": "0910831f31fa3c01",
     "miniwob": "5c6b6505441979f8",
-    "web": "7693aded47fb17ab",
+    "web": "112aa142eaf86dde",
 }
 """Hashes of the first tasks of every split."""
 
