@@ -184,7 +184,7 @@ def longest_run(rng: Random) -> Function:
     "numbers that {test} and in which every number {rule} its predecessor; call these good. Return {result}, "
     "or 0 if there is none.",
     "Call a subsequence good if each of its numbers {rule} the previous one and it contains no numbers that "
-    "{test}. Return {result} (0 if the list has none).",
+    "{test}. Return {result}; if the list has none, return 0.",
 )
 def subsequence(rng: Random) -> Function:
     """Find the best subsequence under a rule."""

@@ -31,10 +31,10 @@ def _draw_directed(rng: Random) -> Arguments:
     3,
     "The list holds the edges (a, b) of a graph; {kind}. Find the nodes whose {degree} {test}; only nodes "
     "that occur in an edge count. Return {result}.",
-    "For a graph given by its edges (a, b) ({kind}), look at the nodes that occur in an edge and whose "
+    "A graph is given by its edges (a, b); {kind}. Look at the nodes that occur in an edge and whose "
     "{degree} {test}. Return {result}.",
-    "Consider every node that appears in the edges (a, b) of a graph ({kind}). Take those whose {degree} "
-    "{test}, and return {result}.",
+    "The argument is the list of the edges (a, b) of a graph; {kind}. Consider every node that appears in "
+    "them, take those whose {degree} {test}, and return {result}.",
 )
 def degree_rule(rng: Random) -> Function:
     """Choose nodes by their degree."""
@@ -209,7 +209,10 @@ def cheapest(rng: Random) -> Function:
     result, final = rng.choice(
         (
             ("the lowest total cost", "best[goal]"),
-            (f"the lowest total cost plus {t} times the number of the goal", f"best[goal] + {t} * goal"),
+            (
+                f"the lowest total cost plus {f'{t} times ' if t > 1 else ''}the number of the goal",
+                f"best[goal] + {t} * goal",
+            ),
             (f"the lowest total cost, modulo {k + 5}", f"best[goal] % {k + 5}"),
         )
     )

@@ -76,12 +76,12 @@ def text_steps(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     2,
-    "Shift the letters of s forward in the alphabet, keeping their case (after z comes a): {which} by {k} "
-    "places, other letters by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
-    "Encrypt s: {which} move {k} places forward in the alphabet and all other letters {j}, wrapping from z "
+    "Shift the letters of s forward in the alphabet, keeping their case (after z comes a): {which} by "
+    "{places}, other letters by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
+    "Encrypt s: {which} move {places} forward in the alphabet and all other letters {j}, wrapping from z "
     "to a and keeping their case. Only a-z and A-Z count as letters; other characters are copied.",
-    "Return s with {which} replaced by the letter {k} places later in the alphabet, and other letters by the "
-    "one {j} places later, wrapping around and keeping the case. Only ASCII letters count as letters.",
+    "Return s with {which} replaced by the letter {places} later in the alphabet, and other letters by "
+    "the one {other} later, wrapping around and keeping the case. Only ASCII letters count as letters.",
 )
 def shift_letters(rng: Random) -> Function:
     """Shift letters by two different numbers."""
@@ -109,7 +109,8 @@ def shift_letters(rng: Random) -> Function:
             return "".join(out)
     """)
     edges = (*TEXTS, ("xyz XYZ abc",), ("Hello, World",))
-    return Function(source, {"k": k, "j": j, "which": which}, one_text, edges)
+    words = {"places": count_of(k, "place"), "j": j, "other": count_of(j, "place"), "which": which}
+    return Function(source, words, one_text, edges)
 
 
 def _phrase(rng: Random) -> Arguments:
