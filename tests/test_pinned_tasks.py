@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from agentgym.task import TaskSource, iterate
+from agentgym.registry import make
+from agentgym.task import Task, TaskSource, iterate
 from agentgym.tasks.code import CodeTasks
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tasks.search import MaskedSpanTasks, SearchTasks
@@ -31,20 +33,54 @@ SOURCES: dict[str, Callable[[], TaskSource]] = {
     "web": web_tasks,
 }
 PINNED = {
-    "sql": "437cf4498dbb1085",
-    "code": "d1352de6de0487be",
-    "search": "9e5a293e0e90ba92",
+    "sql": "0ffa68c98a794518",
+    "code": "7da23ae84dcda932",
+    "search": "9eb48a93b69a5559",
     "masked": "0910831f31fa3c01",
     "miniwob": "5c6b6505441979f8",
-    "web": "7693aded47fb17ab",
+    "web": "112aa142eaf86dde",
 }
 """Hashes of the first tasks of every split."""
 
 
+PINNED_PROBLEMS = {"sql": "a3b6ac4b3d5c6913", "code": "bd318c5783c0f874", "search": "41f1cc6edc3a4970"}
+"""Hashes of their ids and golds: a prompt may be worded better, the problem stays."""
+PINNED_PLAIN = {"sql": "38e6c04180fa2ecc", "code": "dda43b562a87fbd6", "search": "9a72172b9de4cd4d"}
+"""Hashes of the first tasks of the recipes for a tiny model, whose results depend on every word."""
+
+
+def first_tasks(source: TaskSource) -> Iterator[Task]:
+    for split in source.splits:
+        yield from iterate(source, split, 12)
+
+
+def hashed(lines: Iterator[str]) -> str:
+    whole = hashlib.sha256()
+    for line in lines:
+        whole.update(f"{line}\n".encode())
+    return whole.hexdigest()[:16]
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_tasks_of_a_seed_never_change(name: str):
-    source, pinned = SOURCES[name](), hashlib.sha256()
-    for split in source.splits:
-        for task in iterate(source, split, 12):
-            pinned.update(f"{task.id} {task.hash}\n".encode())
-    assert pinned.hexdigest()[:16] == PINNED[name]
+    assert hashed(f"{task.id} {task.hash}" for task in first_tasks(SOURCES[name]())) == PINNED[name]
+
+
+@pytest.mark.parametrize("name", PINNED_PROBLEMS)
+def test_better_words_never_change_the_problem(name: str):
+    problems = (json.dumps([task.id, task.gold], sort_keys=True, default=str) for task in first_tasks(SOURCES[name]()))
+    assert hashed(problems) == PINNED_PROBLEMS[name]
+
+
+@pytest.mark.parametrize("name", PINNED_PLAIN)
+def test_what_a_tiny_model_reads_never_changes(name: str):
+    pytest.importorskip("pydantic", reason="needs the [train] extra")
+    from agentgym.trainers.config import load_config
+
+    recipe = load_config(name)
+    assert recipe.env_kwargs["wording"] == "plain"
+    env = make(name, **recipe.env_kwargs)
+    try:
+        assert hashed(f"{task.id} {task.hash}" for task in first_tasks(env.tasks)) == PINNED_PLAIN[name]
+    finally:
+        env.close()

@@ -11,7 +11,7 @@ from agentgym.messages import text_of
 from agentgym.procedural import NoFit
 from agentgym.registry import make
 from agentgym.tasks.search import SearchTasks
-from agentgym.tasks.search.questions import FAMILIES, Draft
+from agentgym.tasks.search.questions import FAMILIES, Draft, in_prose
 from agentgym.tasks.search.relations.catalog import RELATIONS
 from agentgym.tasks.search.scene import Scene, noun
 from agentgym.tasks.search.world import open_world
@@ -40,10 +40,29 @@ def test_every_phrasing_is_used_and_none_shows_how_it_was_put_together(name: str
     assert len(set(family.phrasings)) >= 3
     for draft in drafts(name):
         used = {family.word(draft, Random(seed)) for seed in range(60)}
-        assert used == {phrasing.format_map(draft.words) for phrasing in family.phrasings}
+        assert used == {in_prose(phrasing.format_map(draft.words)) for phrasing in family.phrasings}
         for text in (phrasing.format_map(draft.words) for phrasing in phrasings):
             assert not ODD.search(text), text
             assert text[-1] in ".?", text
+
+
+@pytest.mark.parametrize(
+    ("put_together", "said"),
+    [
+        ("Who was rector of University of Rimskend?", "Who was rector of the University of Rimskend?"),
+        ("Did Ada found Récilia Academy of Sciences?", "Did Ada found the Récilia Academy of Sciences?"),
+        ("When was the University of Rimskend founded?", "When was the University of Rimskend founded?"),
+        ("When was Badér University founded?", "When was Badér University founded?"),
+        ("Where is the Khiban Days?", "Where are the Khiban Days?"),
+        ("Is the theme of the Khiban Days wool?", "Is the theme of the Khiban Days wool?"),
+        ("Ada won. the Khiban Days was founded in 1860.", "Ada won. The Khiban Days were founded in 1860."),
+        ("the Khiban Fair has a patron. Who?", "The Khiban Fair has a patron. Who?"),
+        ("Take 1657 as the founding year of the Rerus Award.", "Take 1657 as the founding year of the Rerus Award."),
+    ],
+)
+def test_names_stand_in_a_question_as_in_english(put_together: str, said: str):
+    assert in_prose(put_together) == said
+    assert in_prose(said) == said
 
 
 def test_every_relation_is_asked_for_in_three_ways():

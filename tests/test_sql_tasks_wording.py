@@ -95,6 +95,14 @@ def test_every_phrasing_names_what_to_return_of_what_and_in_which_order(name: st
             assert ORDER.search(text), text
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_asked_of_many_is_returned_in_the_plural(name: str):
+    for draft, text in texts(name):
+        for table in (word for word in draft.words.values() if isinstance(word, TableDecl)):
+            if re.match(rf"Which (?:other |\d+ )?{re.escape(table.many)} ", text):
+                assert "Return the " not in text, text
+
+
 def test_the_wording_changes_nothing_but_the_text():
     natural, plain = SQLTasks(engine="mixed"), SQLTasks(engine="mixed", wording="plain")
     for split in natural.splits:

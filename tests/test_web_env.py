@@ -128,6 +128,19 @@ def test_screenshots_come_with_every_view(screenshots: Any):
         env.close()
 
 
+def test_the_prompt_speaks_of_the_actions_that_are_offered():
+    prompts = {}
+    for actions in ("refs", "pixels", "both"):
+        env = WebEnv(families=[FAMILY], actions=actions)
+        try:
+            prompts[actions] = text_of(env.reset(options={"index": 0})[0][0])
+        finally:
+            env.close()
+    assert ["by their refs" in text for text in prompts.values()] == [True, False, True]
+    assert ["points of the page" in text for text in prompts.values()] == [False, True, True]
+    assert [text.count("For example:") for text in prompts.values()] == [1, 1, 1]
+
+
 def test_a_page_can_be_used_by_coordinates_alone():
     pixels = WebEnv(families=[FAMILY], actions="pixels", screenshots="plain")
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.web import WebTasks
-from agentgym.tasks.web.family import Draft, Scene
+from agentgym.tasks.web.family import Draft, Scene, ended_once
 from agentgym.tasks.web.sites.episode import new_database
 from agentgym.tasks.web.sites.site import find_site
 
@@ -39,8 +39,19 @@ def test_every_phrasing_is_used_and_none_shows_how_it_was_put_together(name: str
     family = FAMILIES[name]
     assert len(set(family.phrasings)) >= 3
     for draft in drafts(name):
-        texts = {phrasing.format_map(draft.words) for phrasing in family.phrasings}
+        texts = {ended_once(phrasing.format_map(draft.words)) for phrasing in family.phrasings}
         assert {family.word(draft, Random(seed)) for seed in range(80)} == texts
         for text in texts:
             # What a person writes inside quotation marks may look like anything.
             assert not ODD.search(re.sub(r"“[^”]*”", "“X”", text)), text
+            assert not re.search(r"\.”\.(?!\S)|\b1 (?:replies|stars|days|times|minutes|seats)\b", text), text
+
+
+def test_a_quoted_sentence_ends_the_sentence_it_stands_in():
+    assert (
+        ended_once("The note is “Please be on time.”. Invite nobody.")
+        == "The note is “Please be on time.” Invite nobody."
+    )
+    assert ended_once("Set it to “paid”.") == "Set it to “paid”."
+    assert ended_once("Subscribe to “Any news?”.") == "Subscribe to “Any news?”."
+    assert ended_once("The text is “wait”.”, see v1.0.") == "The text is “wait”.”, see v1.0."

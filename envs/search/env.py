@@ -211,7 +211,7 @@ class SearchEnv(Env):
         """Open a page that a search found and read it from the start.
 
         Args:
-            page: Its number, or its exact title.
+            page: Its number, such as 3, or its exact title.
         """
         self._modes.check("open")
         page_id = self._ledger.find(page)

@@ -232,7 +232,7 @@ class SWEEnv(Env):
         """Run tests with pytest.
 
         Args:
-            paths: Test files, folders or test ids; all tests if not given.
+            paths: Test files, folders or ids, such as tests/test_io.py::test_read; all tests if not given.
         """
         result = self._checked(self.workspace.run_pytest(pytest_arguments(paths or ())))
         ran = result.ended is Ended.EXITED and result.exit_code in (0, 1)

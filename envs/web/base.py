@@ -14,7 +14,7 @@ from agentgym.choices import one_of
 from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure
 from agentgym.envs.web.observing import show_view, with_picture
 from agentgym.errors import UsageError
-from agentgym.messages import Pictured
+from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.tools.browser import BrowserOptions, SessionOptions, default_pool
 
@@ -24,6 +24,14 @@ Actions = Literal["refs", "pixels", "both"]
 
 _REFS = ("click", "double_click", "type", "select", "hover", "upload")
 _PIXELS = ("click_at", "double_click_at", "drag", "type_text")
+_HOW: Mapping[Actions, str] = {
+    "refs": "Act on elements by their refs.",
+    "pixels": "Act on points of the page, in pixels from its top left corner.",
+    "both": "Act on elements by their refs, or on points of the page, in pixels from its top left corner.",
+}
+"""What a system prompt says about the tools, by the actions that are offered."""
+_POINT = ToolCall("click_at", {"x": 320, "y": 180})
+"""The example of a call where no tool takes a ref."""
 _DEADLINE_S = 20.0
 _OWN_DEADLINE_S = 60.0
 """Time limit of an action on bundled pages: long enough for a busy machine."""
@@ -84,6 +92,9 @@ class BrowserEnv(BrowserTools):
         offered = [name for name in (*acting, *_COMMON, *self.endings) if name not in self.unneeded]
         self.tools = type(self).tools.only(*(offer or offered))
         super().__init__(**kwargs)
+        self.system_prompt = self.system_prompt.replace(_HOW["refs"], _HOW[actions])
+        if actions == "pixels" and self.example_call is not None:
+            self.example_call = _POINT
         self._whole = one_of("observe", observe, get_args(Observe)) == "whole"
         self._pictures = one_of("screenshots", screenshots, get_args(Screenshots))
         if view_chars < 200:

@@ -13,12 +13,12 @@ from agentgym.tasks.code.parts import Clause, int_test
     Area.ALGORITHMS,
     4,
     "You are given intervals (a, b) with a <= b, in any order. Drop those whose length b - a {test}, then "
-    "merge all that overlap or have a gap of at most {gap} between them. Return {result}.",
+    "merge all that overlap or {gap_up}. Return {result}.",
     "Merge a list of intervals (a, b), which is not sorted. Two intervals belong together if they overlap, "
-    "or if the later one begins no more than {gap} after the end of the other. Before merging, discard every "
+    "or if the later one begins {gap_after} the end of the other. Before merging, discard every "
     "interval whose length b - a {test}. Return {result}.",
     "Given unsorted intervals (a, b), first remove those whose length b - a {test}. Then join any that "
-    "overlap or are {gap} or less apart. Return {result}.",
+    "overlap or {gap_apart}. Return {result}.",
 )
 def merge_spans(rng: Random) -> Function:
     """Merge intervals."""
@@ -26,17 +26,17 @@ def merge_spans(rng: Random) -> Function:
     result, code = rng.choice(
         (
             ("the merged intervals, sorted, as tuples", "merged"),
-            ("the total of their lengths b - a", "sum(b - a for a, b in merged)"),
+            ("the total length b - a of the merged intervals", "sum(b - a for a, b in merged)"),
             (
                 f"the merged intervals with a length b - a of at least {least}, sorted",
                 f"[(a, b) for a, b in merged if b - a >= {least}]",
             ),
             (
-                "the length b - a of the longest, times 10, plus how many there are (0 if none)",
+                "10 times the length b - a of the longest merged interval, plus how many there are (0 if none)",
                 "10 * max((b - a for a, b in merged), default=0) + len(merged)",
             ),
             (
-                "the gaps between neighbouring ones (begin minus end), in order",
+                "the gaps between neighbouring merged intervals (begin minus end), in order",
                 "[merged[i + 1][0] - merged[i][1] for i in range(len(merged) - 1)]",
             ),
         )
@@ -68,7 +68,11 @@ def merge_spans(rng: Random) -> Function:
         ([(0, 2), (3 + gap, 9)],),
         ([(5, 6), (-4, -1), (5, 8)],),
     )
-    return Function(source, {"gap": gap, "test": test.one, "result": result}, draw, edges)
+    words = {"test": test.one, "result": result}
+    words["gap_up"] = f"have a gap of at most {gap} between them" if gap else "touch"
+    words["gap_after"] = f"no more than {gap} after" if gap else "exactly at"
+    words["gap_apart"] = f"are at most {gap} apart" if gap else "touch"
+    return Function(source, words, draw, edges)
 
 
 @function(
@@ -76,8 +80,8 @@ def merge_spans(rng: Random) -> Function:
     4,
     "Consider all slices of {low} to {high} consecutive elements of the list. Return {result}, or {none} if "
     "the list is shorter than {low}.",
-    "Of all contiguous parts of the list with at least {low} and at most {high} elements, find {result}. If "
-    "there is no such part, return {none}.",
+    "Look at all contiguous parts of the list with at least {low} and at most {high} elements. Return "
+    "{result}. If there is no such part, return {none}.",
     "Return {result}, taken over all slices of {low} to {high} consecutive numbers; if the list has no such "
     "slice, return {none}.",
 )
@@ -88,8 +92,8 @@ def best_slice(rng: Random) -> Function:
     value, code = rng.choice(
         (
             ("sum", "sum(part)"),
-            (f"sum minus {k} times the length", f"sum(part) - {k} * len(part)"),
-            ("difference of largest and smallest element", "max(part) - min(part)"),
+            (f"sum minus {k} times its length", f"sum(part) - {k} * len(part)"),
+            ("difference between its largest and smallest element", "max(part) - min(part)"),
             (f"sum modulo {k + 7}", f"sum(part) % {k + 7}"),
             ("sum of the first and the last element", "part[0] + part[-1]"),
         )
@@ -142,7 +146,7 @@ def longest_run(rng: Random) -> Function:
             ("is smaller than", "b < a"),
             (f"differs by at most {k} from", f"abs(a - b) <= {k}"),
             (f"differs by more than {k} from", f"abs(a - b) > {k}"),
-            ("has another parity (even or odd) than", "(a - b) % 2 == 1"),
+            ("differs in parity (even or odd) from", "(a - b) % 2 == 1"),
             (f"is at most {k} greater than", f"b - a <= {k}"),
         )
     )
@@ -180,7 +184,7 @@ def longest_run(rng: Random) -> Function:
     "numbers that {test} and in which every number {rule} its predecessor; call these good. Return {result}, "
     "or 0 if there is none.",
     "Call a subsequence good if each of its numbers {rule} the previous one and it contains no numbers that "
-    "{test}. Return {result} (0 if the list has none).",
+    "{test}. Return {result}; if the list has none, return 0.",
 )
 def subsequence(rng: Random) -> Function:
     """Find the best subsequence under a rule."""
@@ -190,10 +194,10 @@ def subsequence(rng: Random) -> Function:
             ("is greater than", "x > y"),
             ("is at least as large as", "x >= y"),
             ("is smaller than", "x < y"),
-            (f"is greater, by at most {k}, than", f"0 < x - y <= {k}"),
+            (f"is greater by 1 to {k} than", f"0 < x - y <= {k}"),
             (f"differs by at most {k} from", f"abs(x - y) <= {k}"),
-            (f"is by at least {k} greater than", f"x - y >= {k}"),
-            ("has a different parity than", "(x - y) % 2 == 1"),
+            (f"is greater by at least {k} than", f"x - y >= {k}"),
+            ("differs in parity (even or odd) from", "(x - y) % 2 == 1"),
         )
     )
     result, gain = rng.choice(
@@ -287,13 +291,16 @@ def job_sequence(rng: Random) -> Function:
     )
     ask, code = rng.choice(
         (
-            ("Return the sum of weight times end over all jobs.", "total += weight * now"),
             (
-                f"Return the sum of the weights of jobs that end at {limit} or earlier.",
+                "Return the sum, over all jobs, of the weight times the time at which the job ends.",
+                "total += weight * now",
+            ),
+            (
+                f"Return the sum of the weights of the jobs that end at time {limit} or earlier.",
                 f"total += weight if now <= {limit} else 0",
             ),
             (
-                f"Return the sum, over all jobs, of what the end is above {limit} (0 if it is not).",
+                f"Return the total lateness: for each job, by how much it ends after time {limit} (0 if it does not).",
                 f"total += max(0, now - {limit})",
             ),
         )
@@ -306,7 +313,7 @@ def job_sequence(rng: Random) -> Function:
                 {code}
             return total
     """)
-    words = {"order": order, "t": t, "ask": f"The first begins at time {t}. {ask}"}
+    words = {"order": order, "t": t, "ask": f"The first job begins at time {t}. {ask}"}
     edges = (
         ([],),
         ([(3, 1)],),

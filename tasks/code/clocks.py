@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import month_name
 from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
@@ -26,7 +27,7 @@ def change_clock(rng: Random) -> Function:
             (f"Add {m} minutes.", f"minutes += {m}"),
             (f"Subtract {m} minutes.", f"minutes -= {m}"),
             (
-                f"If it is before {noon:02}:00, add {m} minutes, otherwise subtract {k}.",
+                f"If it is before {noon:02}:00, add {m} minutes; otherwise, subtract {k} minutes.",
                 f"minutes += {m} if minutes < {noon * 60} else -{k}",
             ),
             ("Mirror it: 00:00 stays, 00:10 becomes 23:50 and so on.", "minutes = -minutes"),
@@ -72,11 +73,11 @@ def busy_time(rng: Random) -> Function:
             ("the number of minutes that no span covers", "sum(c == 0 for c in cover)"),
             ("the number of minutes that two or more spans cover", "sum(c > 1 for c in cover)"),
             (
-                "the number of minutes in the longest time without any span",
+                "the number of minutes in the longest stretch that no span covers",
                 'max(map(len, "".join("x" if c else "." for c in cover).split("x")))',
             ),
             (
-                f"how many unbroken times of at least {least} minutes no span covers",
+                f"the number of unbroken stretches of at least {least} minutes that no span covers",
                 f'sum(len(gap) >= {least} for gap in "".join("x" if c else "." for c in cover).split("x"))',
             ),
         )
@@ -137,7 +138,7 @@ def monthly_bills(rng: Random) -> Function:
         (
             ("", f"{amount}"),
             (
-                f"; in month {special} of each year, it is {extra} more",
+                f"; in {month_name[special]}, it is {extra} more",
                 f"{amount} + ({extra} if day.month == {special} else 0)",
             ),
             (

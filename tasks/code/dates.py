@@ -21,7 +21,7 @@ def _one_date(rng: Random) -> Arguments:
     Area.DATES,
     2,
     "You are given a date as YYYY-MM-DD. Go {days} days {way}.{weekend} Return the resulting date as {format}.",
-    "Take a date (YYYY-MM-DD), go {way} by {days} days and return the result as {format}.{weekend}",
+    "Take a date (YYYY-MM-DD), go {way} by {days} days, and return the result as {format}.{weekend}",
     "Return, as {format}, the date {days} days {after} the given one (YYYY-MM-DD).{weekend}",
 )
 def shift_date(rng: Random) -> Function:

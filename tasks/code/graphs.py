@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from agentgym.counts import count_of
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import edge_list
 from agentgym.tasks.code.parts import Clause, int_map, int_test
@@ -30,10 +31,10 @@ def _draw_directed(rng: Random) -> Arguments:
     3,
     "The list holds the edges (a, b) of a graph; {kind}. Find the nodes whose {degree} {test}; only nodes "
     "that occur in an edge count. Return {result}.",
-    "For a graph given by its edges (a, b) ({kind}), look at the nodes that occur in an edge and whose "
+    "A graph is given by its edges (a, b); {kind}. Look at the nodes that occur in an edge and whose "
     "{degree} {test}. Return {result}.",
-    "Consider every node that appears in the edges (a, b) of a graph ({kind}). Take those whose {degree} "
-    "{test}, and return {result}.",
+    "The argument is the list of the edges (a, b) of a graph; {kind}. Consider every node that appears in "
+    "them, take those whose {degree} {test}, and return {result}.",
 )
 def degree_rule(rng: Random) -> Function:
     """Choose nodes by their degree."""
@@ -62,14 +63,14 @@ def degree_rule(rng: Random) -> Function:
     )
     result, final = rng.choice(
         (
-            (f"the sorted list of these values: {change.say('v')}, for each such node v", "sorted(values)"),
+            (f"the sorted list of {change.say('v')} for each such node v", "sorted(values)"),
             (
-                f"the list of these values, largest first: {change.say('v')}, for each such node v",
+                f"the list, largest first, of {change.say('v')} for each such node v",
                 "sorted(values, reverse=True)",
             ),
-            (f"the sum of {change.say('v')}, over these nodes v", "sum(values)"),
+            (f"the sum of {change.say('v')} over these nodes v", "sum(values)"),
             (
-                f"100 times their number plus the largest {change.say('v')} of such a node v (0 if there is none)",
+                f"100 times their number plus the largest value (0 if there is none) of {change.say('v')} among them",
                 "100 * len(values) + max(values, default=0)",
             ),
         )
@@ -92,12 +93,12 @@ def degree_rule(rng: Random) -> Function:
 @function(
     Area.GRAPHS,
     4,
-    "The edges (a, b) {kind}. Starting from node {start}, follow at most {k} edges{block}. Return {result} "
-    "that can be reached ({start} itself included).",
-    "In a graph whose edges (a, b) {kind}, find the nodes that are at most {k} edges away from node "
-    "{start}{block}. Node {start} itself counts as well. Return {result}.",
-    "Which nodes can be reached from node {start} in {k} moves or fewer? A move follows an edge (a, b); "
-    "edges {kind}{block}. Include {start}, and return {result}.",
+    "The edges (a, b) {kind}. Starting from node {start}, follow at most {edges}{block}. Of all nodes that "
+    "can be reached this way ({start} itself included), return {result}.",
+    "In a graph whose edges (a, b) {kind}, find the nodes that are at most {edges} away from node "
+    "{start}{block}. Node {start} itself counts as well. Of all these nodes, return {result}.",
+    "Which nodes can be reached from node {start} in at most {moves}? A move follows an edge (a, b); "
+    "edges {kind}{block}. Of all these nodes, {start} included, return {result}.",
 )
 def reach(rng: Random) -> Function:
     """Find the nodes within a number of steps."""
@@ -116,9 +117,9 @@ def reach(rng: Random) -> Function:
     )
     result, code = rng.choice(
         (
-            ("the sorted list of the nodes", "sorted(seen)"),
-            ("the sum of the numbers of the nodes", "sum(seen)"),
-            ("the number of nodes plus 10 times the largest node", "len(seen) + 10 * max(seen)"),
+            ("a sorted list", "sorted(seen)"),
+            ("the sum of their numbers", "sum(seen)"),
+            ("how many there are plus 10 times the largest number", "len(seen) + 10 * max(seen)"),
         )
     )
     ways = "edges + [(b, a) for a, b in edges]" if both else "edges"
@@ -130,7 +131,8 @@ def reach(rng: Random) -> Function:
                 seen = seen | {{b for a, b in ways if a in seen{check}}}
             return {code}
     """)
-    words = {"kind": kind, "start": start, "k": k, "block": closed, "result": result}
+    words = {"kind": kind, "start": start, "block": closed, "result": result}
+    words |= {"edges": count_of(k, "edge"), "moves": count_of(k, "move")}
     return Function(source, words, _draw_edges if both else _draw_directed, _EDGES)
 
 
@@ -138,25 +140,24 @@ def reach(rng: Random) -> Function:
     Area.GRAPHS,
     4,
     "Each edge (a, b, w) joins nodes a and b and has weight w. Use only the edges whose weight {test}, but "
-    "count every node that occurs in any edge. Return {result} of the connected components.",
+    "count every node that occurs in any edge. Return {result}.",
     "The list holds weighted, undirected edges (a, b, w). Only edges whose weight {test} connect anything, "
-    "but all nodes that are mentioned count. Return {result} of the connected components that result.",
-    "Take all nodes mentioned in the edges (a, b, w), and connect a and b wherever w {test}. Return {result} "
-    "of the connected components.",
+    "but all nodes that are mentioned count. Return {result}.",
+    "Take all nodes mentioned in the edges (a, b, w), and connect a and b wherever w {test}. Return {result}.",
 )
 def components(rng: Random) -> Function:
     """Find connected components."""
     test = int_test(rng)
     result, code = rng.choice(
         (
-            ("the sizes, largest first,", "sorted(map(len, groups), reverse=True)"),
+            ("the sizes of the connected components, largest first", "sorted(map(len, groups), reverse=True)"),
             (
-                "the number, times 100, plus the size of the largest (0 if there is none),",
+                "100 times the number of connected components, plus the size of the largest (0 if there are none)",
                 "100 * len(groups) + max(map(len, groups), default=0)",
             ),
-            ("the smallest nodes, sorted,", "sorted(map(min, groups))"),
-            ("the sums of node numbers, smallest first,", "sorted(map(sum, groups))"),
-            ("the product of the sizes (1 if there is none)", "prod(map(len, groups))"),
+            ("the smallest node of each connected component, sorted", "sorted(map(min, groups))"),
+            ("the sum of the node numbers of each connected component, smallest sum first", "sorted(map(sum, groups))"),
+            ("the product of the sizes of the connected components (1 if there are none)", "prod(map(len, groups))"),
         )
     )
     head = "from math import prod\n\n\n" if code.startswith("prod") else ""
@@ -196,7 +197,7 @@ def cheapest(rng: Random) -> Function:
     toll, cost = rng.choice(
         (
             ("", "w"),
-            (f"; each road costs {t} more for the toll", f"w + {t}"),
+            (f"; on each road, a toll of {t} comes on top", f"w + {t}"),
             (f"; a road that costs more than {k * 3} costs {t} more", f"w + ({t} if w > {k * 3} else 0)"),
             (
                 f"; entering a place whose number is a multiple of {k} costs {t} more",
@@ -208,7 +209,10 @@ def cheapest(rng: Random) -> Function:
     result, final = rng.choice(
         (
             ("the lowest total cost", "best[goal]"),
-            (f"the lowest total cost plus {t} times the number of the goal", f"best[goal] + {t} * goal"),
+            (
+                f"the lowest total cost plus {f'{t} times ' if t > 1 else ''}the number of the goal",
+                f"best[goal] + {t} * goal",
+            ),
             (f"the lowest total cost, modulo {k + 5}", f"best[goal] % {k + 5}"),
         )
     )

@@ -136,10 +136,10 @@ def bracket_depth(rng: Random) -> Function:
     "the dict. If the name is missing, {miss}. {case}An opening `{open}` that is never closed stays as it "
     "is.",
     "Replace the placeholders `{open}name{close}` of the template with {map}, where v is the value that the "
-    "dict has for the name (for missing names, {miss}). {case}An `{open}` with no `{close}` after it is left "
-    "unchanged, like the text that follows it.",
+    "dict has for the name (for missing names, {miss}). {case}If no `{close}` follows an opening `{open}`, "
+    "both it and the text after it stay unchanged.",
     "Return the template with each `{open}name{close}` replaced by {map}, where v is the value of the name "
-    "in the dict. For unknown names, {miss}. {case}Treat an `{open}` without a closing `{close}` as plain "
+    "in the dict. For unknown names, {miss}. {case}Treat any `{open}` without a closing `{close}` as plain "
     "text.",
 )
 def fill_template(rng: Random) -> Function:
@@ -149,10 +149,10 @@ def fill_template(rng: Random) -> Function:
     miss, code = rng.choice(
         (
             (f"write {default!r}", repr(default)),
-            (f"write {default!r} and the name", f"{default!r} + name"),
+            (f"write {default!r} and the name as it stands there", f"{default!r} + name"),
             ("leave the placeholder as it is", f"{opener!r} + name + {closer!r}"),
             ("write nothing", "''"),
-            ("write the name in upper case", "name.upper()"),
+            ("write the name as it stands there, in upper case", "name.upper()"),
         )
     )
     change = word_map(rng)
@@ -232,7 +232,7 @@ def evaluate(rng: Random) -> Function:
         (f"9 {sub} 4 {sub} 3",),
         (f"1 {sub} 2 {mul} 5 {sub} 3",),
     )
-    words = names | {"rule": rule, "mod": f", modulo {m} (as `%` in Python)" if m else ""}
+    words = names | {"rule": rule, "mod": f" modulo {m} (as with `%` in Python)" if m else ""}
     return Function(source, words, draw, edges)
 
 
@@ -254,7 +254,7 @@ def nested_lists(rng: Random) -> Function:
     ask, code = rng.choice(
         (
             (
-                f"Return the sum of depth times number over the numbers that {test}.",
+                f"Multiply each of the numbers that {test} by its depth, and return the sum of the results.",
                 f"sum(d * n for d, n in found if {test.of('n')})",
             ),
             (
@@ -262,7 +262,7 @@ def nested_lists(rng: Random) -> Function:
                 f"sum(n for d, n in found if d >= {k} and {test.of('n')})",
             ),
             (
-                f"Return the sum of the numbers that {test}, each to be multiplied by {k} minus its depth.",
+                f"Multiply each of the numbers that {test} by {k} minus its depth, and return the sum of the results.",
                 f"sum(n * ({k} - d) for d, n in found if {test.of('n')})",
             ),
             (

@@ -31,7 +31,7 @@ def pick_and_fold(rng: Random) -> Function:
     Area.LISTS,
     1,
     "Starting at index {start} (counting from 0), take every {kth} element of the list. Return a new list, "
-    "{order}, in which each of these elements x is replaced by {map}.",
+    "{order}, in which each of these elements x is replaced with {map}.",
     "Take the elements at indices {start}, {next}, {next2} and so on. For each such element x compute {map}, "
     "and return these values as a list, {order}.",
     "Begin at index {start} and step through the list {k} elements at a time. For every element x you land on, "
@@ -53,7 +53,7 @@ def every_kth(rng: Random) -> Function:
 @function(
     Area.LISTS,
     2,
-    "Replace each number x of the list by {map}, keep only the results that {test}, and return {fold}.",
+    "Replace each number x of the list with {map}, keep only the results that {test}, and return {fold}.",
     "For every number x compute {map}. Of these results, only those that {test} count. Return {fold}.",
     "Map each x of the list to {map} and discard the results unless they {test}. Then return {fold}.",
 )
@@ -123,11 +123,11 @@ def windows(rng: Random) -> Function:
     Area.LISTS,
     2,
     "Cut the list into blocks of {k} elements (the last one may be shorter). {change} Then put the blocks "
-    "back together and return the list with every number x replaced by {map}.",
+    "back together and return the list with every number x replaced with {map}.",
     "Divide the list into consecutive blocks of length {k}, the last one possibly shorter. {change} Then "
-    "concatenate the blocks, and replace each number x by {map}. Return the resulting list.",
+    "concatenate the blocks, and replace each number x with {map}. Return the resulting list.",
     "Split the numbers into blocks of {k}; whatever is left over forms a shorter block. {change} Join all "
-    "blocks into one list, replace every x in it by {map}, and return it.",
+    "blocks into one list, replace every x in it with {map}, and return it.",
 )
 def chunks(rng: Random) -> Function:
     """Change a list block by block."""
@@ -166,11 +166,11 @@ def chunks(rng: Random) -> Function:
     Area.LISTS,
     2,
     "Two words count as alike if they have the same {same}. Of words that are alike, keep only the {which} "
-    "one. Return the words that remain, {order}, replacing each by {map}.",
+    "one. Return the words that remain, {order}, replacing each with {map}.",
     "Remove duplicates, where two words are duplicates if they have the same {same}: the {which} word of "
     "each such group stays. Take the remaining words {order} and return a list with {map} for each.",
-    "Group the words by {same} and keep the {which} word of each group. Return {map} for each word that is "
-    "kept, {order}.",
+    "Group the words by {same} and keep the {which} word of each group. Return a list of the kept words, "
+    "{order}, with {map} in place of each.",
 )
 def keep_one(rng: Random) -> Function:
     """Remove duplicates by a key."""

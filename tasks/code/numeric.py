@@ -15,7 +15,7 @@ _NUMBERS = ((0,), (1,), (-1,), (10,), (-37,), (100,))
     1,
     "Take an integer n. If it {test}, return {yes}; otherwise return {no}.",
     "Return {yes} if the integer n {test}, and {no} in all other cases.",
-    "Given an integer n, return {no}, unless n {test}; in that case return {yes}.",
+    "Given an integer n, return {no}, unless n {test}; in that case, return {yes}.",
 )
 def adjust_number(rng: Random) -> Function:
     """Choose between two formulas."""
@@ -59,8 +59,8 @@ def digit_rule(rng: Random) -> Function:
     "Return {fold}.{swap}",
     "Collect, in increasing order, all integers x with low <= x <= high that {first} and {second}. Return "
     "{fold}.{swap}",
-    "Given two inclusive bounds, find the integers between them that both {first} and {second}, in "
-    "increasing order. Return {fold}.{swap}",
+    "Given two inclusive bounds, take the integers from one to the other, in increasing order, that {first} "
+    "and that also {second}. Return {fold}.{swap}",
 )
 def between(rng: Random) -> Function:
     """Collect the integers of a range that pass two tests."""
@@ -86,12 +86,12 @@ def between(rng: Random) -> Function:
 @function(
     Area.NUMERIC,
     3,
-    "A sequence starts with a(0) = {p} and a(1) = {q}. After that, a(n) = ({u} * a(n-1) + {v} * a(n-2) + "
-    "{w}) modulo {m}. Return a(n) for n >= 0.",
-    "Let a(0) = {p} and a(1) = {q}. Each further term is {u} times the previous one, plus {v} times the one "
-    "before that, plus {w}, all modulo {m}. Return term number n, counting from 0.",
+    "A sequence starts with a(0) = {p} and a(1) = {q}. After that, a(n) = ({u}a(n-1) + {v}a(n-2){w}) modulo "
+    "{m}. Return a(n) for n >= 0.",
+    "Let a(0) = {p} and a(1) = {q}. Each further term is {us}the previous one plus {vs}the one before "
+    "that{ws}, all modulo {m}. Return term number n, counting from 0.",
     "Return the n-th term (n = 0, 1, 2, ...) of the sequence {p}, {q}, ... where each later term x depends "
-    "on the two before it, y (older) and z (newer): x = ({u} * z + {v} * y + {w}) % {m}.",
+    "on the two before it, y (older) and z (newer): x = ({u}z + {v}y{w}) % {m}.",
 )
 def recurrence(rng: Random) -> Function:
     """Compute a term of a recurrence of order two."""
@@ -104,19 +104,21 @@ def recurrence(rng: Random) -> Function:
                 older, newer = newer, ({u} * newer + {v} * older + {w}) % {m}
             return older
     """)
-    words = {"p": p, "q": q, "u": u, "v": v, "w": w, "m": m}
+    words = {"p": p, "q": q, "m": m, "w": f" + {w}" if w else "", "ws": f", plus {w}" if w else ""}
+    words |= {name: f"{factor} * " if factor > 1 else "" for name, factor in (("u", u), ("v", v))}
+    words |= {name: f"{factor} times " if factor > 1 else "" for name, factor in (("us", u), ("vs", v))}
     return Function(source, words, lambda r: (r.randint(3, 60),), ((0,), (1,), (2,), (3,), (90,)))
 
 
 @function(
     Area.NUMERIC,
     3,
-    "Start with x and repeat this {t} times: if x {test}, replace it by {yes}; otherwise replace it by {no}; "
-    "then reduce x modulo {m}. Return {result}.",
+    "Start with x and repeat this {t} times: if x {test}, replace it with {yes}, otherwise with {no}; "
+    "then reduce it modulo {m}. Return {result}.",
     "Do the following {t} times: x becomes {yes} if it {test}, and {no} if not, and then only the remainder "
     "modulo {m} is kept. Return {result}.",
-    "A number x changes {t} times in a row. When x {test}, the next x is ({yes}) % {m}; otherwise it is "
-    "({no}) % {m}. Return {result}.",
+    "A number x changes {t} times in a row. When x {test}, the next x is {yes}, reduced modulo {m}; "
+    "otherwise it is {no}, reduced modulo {m}. Return {result}.",
 )
 def step_rule(rng: Random) -> Function:
     """Apply a rule repeatedly."""
@@ -152,22 +154,23 @@ _UNITS = (
     ("gross", "dozen", "piece"),
     ("ton", "sack", "scoop"),
 )
+_PLURALS = {"box": "boxes", "foot": "feet", "penny": "pence", "gross": "gross", "dozen": "dozen"}
 
 
 @function(
     Area.NUMERIC,
     3,
-    "One {big} is {b} {mid} units, and one {mid} is {s} {small} units. Write n {small} units as text such as "
-    "`2 {big} 3 {mid} 1 {small}` (unit names are never pluralised), leaving out parts that are 0. For 0, "
-    "return `0 {small}`; a negative n gets `minus ` in front.",
-    "Return n, a number of {small} units, as text in the units {big}, {mid} and {small}, largest first: {b} "
-    "{mid} make one {big}, and {s} {small} make one {mid}. Skip parts that are zero, separate parts by one "
-    "space, and never use a plural (`4 {mid} 1 {small}`). 0 gives `0 {small}`, and a negative number begins "
-    "with `minus `.",
-    "Split an amount of n {small} into {big}, {mid} and {small} ({s} {small} = 1 {mid}, {b} {mid} = 1 {big}) "
-    "and describe it like `1 {big} 2 {mid}`, with singular names and without parts that are zero. An amount "
-    "of 0 is `0 {small}`. For negative amounts, write `minus ` and then the text for the amount without its "
-    "sign.",
+    "One {big} is {b} {mids}, and one {mid} is {s} {smalls}. Write n {smalls} as text such as `2 {big} 3 {mid} "
+    "1 {small}`: unit names stay in the singular, and parts that are 0 are left out. For 0, return `0 "
+    "{small}`; a negative n gets `minus ` in front.",
+    "The argument is a number of {smalls}. Return it as text in the units {big}, {mid} and {small}, largest "
+    "first: {b} {mids} make one {big}, and {s} {smalls} make one {mid}. Skip parts that are zero, put one space "
+    "between parts, and never use a plural (`4 {mid} 1 {small}`). 0 gives `0 {small}`, and a negative number "
+    "begins with `minus `.",
+    "Split n {smalls} into {bigs}, {mids} and {smalls} ({s} {smalls} to the {mid}, {b} {mids} to the {big}) and "
+    "describe the amount like `1 {big} 2 {mid}`, with singular names and without parts that are zero. An "
+    "amount of 0 is `0 {small}`. For negative amounts, write `minus ` and then the text for the amount "
+    "without its sign.",
 )
 def mixed_units(rng: Random) -> Function:
     """Express an amount in three units."""
@@ -181,7 +184,9 @@ def mixed_units(rng: Random) -> Function:
             text = " ".join(parts) if parts else "0 {small}"
             return "minus " + text if n < 0 else text
     """)
-    words = {"big": big, "mid": mid, "small": small, "b": b, "s": s}
+    names = {"big": big, "mid": mid, "small": small}
+    words = names | {"b": b, "s": s}
+    words |= {f"{size}s": _PLURALS.get(unit, f"{unit}s") for size, unit in names.items()}
     edges = ((0,), (s,), (b * s,), (-1,), (-b * s - 1,), (b * s - 1,))
     return Function(source, words, lambda r: (r.randint(-20, 3 * b * s),), edges)
 
@@ -220,7 +225,8 @@ def pair_count(rng: Random) -> Function:
             return count
     """)
     edges = (([],), ([4],), ([5, 5, 5, 5],), ([-3, 2, 7, -8, 0],), ([1, 2, 3, 4, 5, 6, 7, 8],))
-    return Function(source, {"value": text, "test": test.one}, lambda r: (_some(r),), edges)
+    text = text.replace("1 * ", "")
+    return Function(source, {"value": f"`{text}`", "test": test.one}, lambda r: (_some(r),), edges)
 
 
 @function(
@@ -228,7 +234,7 @@ def pair_count(rng: Random) -> Function:
     1,
     "Return {outer}, where y is {inner}.",
     "First let y be {inner}. Then return {outer}.",
-    "Compute y as {inner} and return {outer}.",
+    "Compute {inner} and call it y; the result is {outer}.",
 )
 def two_step_formula(rng: Random) -> Function:
     """Apply one formula after another."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
-from agentgym.tasks.code.material import INT_LISTS, letters, one_list
+from agentgym.tasks.code.material import INT_LISTS, letters, listed, one_list
 from agentgym.tasks.code.parts import int_map, int_test
 
 
 @function(
     Area.ALGORITHMS,
     5,
-    "Coins of {coins} are available{limit}. Return {result} to pay exactly the given amount, or {none} if it "
+    "Coins of {coins} are available{limit}. Return {result} that pay exactly the given amount, or {none} if it "
     "cannot be paid.",
-    "An amount has to be paid exactly, with coins of value {coins}{limit}. Return {result}; if that is "
-    "impossible, return {none}.",
+    "An amount has to be paid exactly, with coins of value {coins}{limit}. Return {result} that do it; "
+    "if it is impossible, return {none}.",
     "Using coins worth {coins}{limit}, what is {result} that make up exactly the given amount? If no choice "
     "of coins does, return {none}.",
 )
@@ -44,7 +44,7 @@ def pay(rng: Random) -> Function:
                             best[total] = {combine}
             return best.get(amount, {none})
     """)
-    words = {"coins": ", ".join(map(str, coins)), "result": result, "none": none}
+    words = {"coins": listed(coins), "result": result, "none": none}
     words["limit"] = f", at most {most} of each" if bounded else ", as many of each as needed"
     return Function(
         source, words, lambda r: (r.randint(5, 45),), ((0,), (1,), (coins[0],), (coins[0] + coins[-1],), (29,))
@@ -56,8 +56,8 @@ def pay(rng: Random) -> Function:
     5,
     "Return the lowest cost of turning text a into text b. Inserting a character costs {ins}, deleting one "
     "costs {dele}, and replacing one by another costs {rep}{extra}.",
-    "What is the least it costs to change a into b, if an insertion costs {ins}, a deletion {dele}, and a "
-    "replacement of one character by a different one {rep}{extra}?",
+    "What is the lowest cost of changing a into b? An insertion costs {ins}, a deletion {dele}, and a "
+    "replacement of one character by a different one {rep}{extra}.",
     "Compute the edit distance from a to b with these costs: insert {ins}, delete {dele}, replace {rep}{extra}.",
 )
 def edit_cost(rng: Random) -> Function:
@@ -67,11 +67,11 @@ def edit_cost(rng: Random) -> Function:
         (
             ("", f"{rep}"),
             (
-                f"; replacing a vowel (aeiou) by a vowel costs {special}",
+                f"; replacing a vowel (aeiou) by another vowel, however, costs {special}",
                 f"({special} if x in 'aeiou' and y in 'aeiou' else {rep})",
             ),
             (
-                f"; a replacement in which the letters are neighbours in the alphabet costs {special}",
+                f"; replacing a letter by one of its neighbours in the alphabet, however, costs {special}",
                 f"({special} if abs(ord(x) - ord(y)) == 1 else {rep})",
             ),
         )
@@ -100,21 +100,21 @@ def edit_cost(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     5,
-    "Choose some of the numbers so that the positions of any two chosen ones differ by at least {k1}{extra}. "
+    "Choose some of the numbers so that the positions of any two chosen ones differ by at least {k1}.{only} "
     "Return the largest possible {value}; choosing nothing gives 0.",
-    "What is the largest {value} you can get by choosing elements, if any two chosen positions must be at "
-    "least {k1} apart{extra}? You may choose none, which gives 0.",
-    "Pick elements of the list whose positions differ by at least {k1} from each other{extra}. Maximise the "
+    "You may choose elements of the list, but the positions of any two must be at least {k1} apart.{only} "
+    "What is the largest {value} you can get? You may choose none, which gives 0.",
+    "Pick elements of the list whose positions differ by at least {k1} from each other.{only} Maximise the "
     "{value} and return it (0 if nothing is picked).",
 )
 def pick_apart(rng: Random) -> Function:
     """Choose elements that are far apart."""
     k, fee, test = rng.randint(1, 3), rng.randint(1, 5), int_test(rng)
-    extra, check = rng.choice((("", ""), *[(f" and all chosen numbers {test.text}", test.of("x"))] * 4))
+    extra, check = rng.choice((("", ""), *[(f" Choose only from the numbers that {test}.", test.of("x"))] * 4))
     value, gain = rng.choice(
         (
             ("sum", "x"),
-            (f"sum, less {fee} for each chosen number", f"x - {fee}"),
+            (f"sum minus {fee} for each chosen number", f"x - {fee}"),
             ("sum of the squares", "x * x"),
             ("sum of the absolute values", "abs(x)"),
         )
@@ -130,20 +130,21 @@ def pick_apart(rng: Random) -> Function:
                 best.append(max(best[i], before + gain))
             return best[-1]
     """)
-    words = {"k": k, "k1": k + 1, "extra": extra, "value": value}
+    words = {"k": k, "k1": k + 1, "only": extra, "value": value}
     return Function(source, words, one_list(5, 10), INT_LISTS)
 
 
 @function(
     Area.ALGORITHMS,
     5,
-    "A grid of numbers is given as a list of rows. Start in any cell of the first row and move {moves} each "
-    "time, until you are in the last row. The score of a cell with number x is {cell}; add up the scores of "
+    "A grid of numbers is given as a list of rows. Start in any cell of the first row. Each move "
+    "goes {moves}, until you are in the last row. The score of a cell with number x is {cell}; add up the scores of "
     "all cells you pass. Return the {best} possible sum (0 for an empty grid).",
     "Find the path through a grid (a list of rows) with the {best} total score, where a cell with number x "
     "scores {cell}. The path begins in the first row and ends in the last, and each move goes {moves}. "
     "Return that total, or 0 if there are no rows.",
-    "In a grid of numbers you begin anywhere in the first row and go {moves} until you reach the last row. "
+    "In a grid of numbers you begin anywhere in the first row, and each move goes {moves}, until you reach "
+    "the last row. "
     "Each cell with number x on the way, including the first and the last, gives {cell}. What is the {best} "
     "possible total? Return 0 for a grid without rows.",
 )

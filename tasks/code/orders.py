@@ -16,8 +16,8 @@ from agentgym.tasks.code.parts import int_test
     "Put the jobs 0, 1, ..., n - 1 in an order that respects all rules, where (a, b) means that {pair}. At "
     "each step, of the jobs that are possible, do {pick}. Return {result}, or {none} if the rules contradict "
     "each other.",
-    "There are n jobs, numbered from 0. A rule (a, b) says that {pair}. Always continue with {pick} among "
-    "the jobs that can be done now. Return {result}. If you get stuck before all are done, return {none}.",
+    "There are n jobs, numbered from 0. A rule (a, b) says that {pair}. Among the jobs that can be done now, "
+    "always continue with {pick}. Return {result}. If you get stuck before all are done, return {none}.",
 )
 def order_jobs(rng: Random) -> Function:
     """Order jobs by rules."""
@@ -25,16 +25,22 @@ def order_jobs(rng: Random) -> Function:
     pair, wait = rng.choice((("a must be done before b", "b == j and a"), ("a must be done after b", "a == j and b")))
     pick, choice = rng.choice(
         (
-            (f"the one farthest from {m} (ties: the larger)", f"max(ready, key=lambda j: (abs(j - {m}), j))"),
             (
-                f"the one whose number plus {m} has the largest remainder modulo {k} (ties: the larger number)",
+                f"the one whose number is farthest from {m} (on a tie, the larger number)",
+                f"max(ready, key=lambda j: (abs(j - {m}), j))",
+            ),
+            (
+                f"the one whose number plus {m} has the largest remainder modulo {k} (on a tie, the larger number)",
                 f"max(ready, key=lambda j: ((j + {m}) % {k}, j))",
             ),
             (
                 f"the one whose number times {m} has the smallest remainder modulo {k} (on a tie, the smallest number)",
                 f"min(ready, key=lambda j: ({m} * j % {k}, j))",
             ),
-            (f"the one closest to {k} (ties: the smaller)", f"min(ready, key=lambda j: (abs(j - {k}), j))"),
+            (
+                f"the one whose number is closest to {k} (ties: the smaller)",
+                f"min(ready, key=lambda j: (abs(j - {k}), j))",
+            ),
         )
     )
     result, final = rng.choice((("the order as a list", "done"), ("the reversed order as a list", "done[::-1]")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from agentgym.counts import count_of
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.parts import int_fold, int_test
 
@@ -72,8 +73,8 @@ def read_settings(rng: Random) -> Function:
     "any order and repeat). Trailing digits without a unit are {rest}. With a `-` in front the result is negative. '' "
     "is 0.",
     "The text is a duration: numbers with the units {a}, {b} and {c} ({a} = {nb} {b}, {b} = {nc} {c}), without "
-    "spaces. Return how many {c} it is; digits at the end that have no unit mean {rest}; a first character `-` "
-    "negates; nothing is 0.",
+    "spaces. Return how many {c} it is; digits at the end that have no unit mean {rest}; a leading `-` "
+    "makes the result negative; an empty text is 0.",
 )
 def read_duration(rng: Random) -> Function:
     """Read a duration with custom units."""
@@ -115,7 +116,7 @@ _SOURCES = ("db", "web", "auth", "job")
     "The argument is a log with lines `LEVEL source number`, plus blank lines and comments that begin with "
     "`#`, which you should skip. Only lines of level {levels} are of interest. {ask}",
     "Read a log with one entry `LEVEL source number` per line, ignoring empty lines and `#` comments. "
-    "Considering only {levels} entries: {ask}",
+    "Consider only {levels} entries. {ask}",
 )
 def read_log(rng: Random) -> Function:
     """Filter and summarise a log."""
@@ -124,22 +125,22 @@ def read_log(rng: Random) -> Function:
     ask, code, kind = rng.choice(
         (
             (
-                f"Of their numbers keep those that {test} and return {fold}.",
+                f"Of their numbers, keep those that {test}, and return {fold}.",
                 fold.of(f"[n for _, n in entries if {test.of('n')}]"),
                 "int",
             ),
             (
-                f"Return, sorted, the sources with at least {limit} of them.",
+                f"Return the sorted list of the sources with at least {count_of(limit, 'such line')}.",
                 f"sorted(s for s, many in Counter(s for s, _ in entries).items() if many >= {limit})",
                 "list[str]",
             ),
             (
-                "Return the sources of these lines without repeats, the one with the most lines first, ties by name.",
+                "Return the sources of these lines without repeats, those with the most lines first, ties by name.",
                 "sorted({s for s, _ in entries}, key=lambda s: (-sum(1 for t, _ in entries if t == s), s))",
                 "list[str]",
             ),
             (
-                f"Return a dict from source to the largest number of its lines, only of numbers that {test}.",
+                f"Return a dict from source to the largest of its numbers that {test}, without sources that have none.",
                 f"{{s: max(n for t, n in entries if t == s and {test.of('n')}) for s, n in entries if {test.of('n')}}}",
                 "dict[str, int]",
             ),

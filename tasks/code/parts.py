@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from agentgym.counts import count_of
+
 _ONE = {
     "are": "is",
     "have": "has",
@@ -70,7 +72,7 @@ def int_test(rng: Random) -> Clause:
 
 
 def int_map(rng: Random) -> Clause:
-    """Draw an expression of an integer: "the square of {x}"."""
+    """Draw an expression of an integer: "the square of {x}". What words would say with a comma is a formula."""
     k, other = rng.randint(2, 9), rng.randint(1, 12)
     return rng.choice(
         (
@@ -78,12 +80,12 @@ def int_map(rng: Random) -> Clause:
             Clause(f"{{x}} minus {other}", f"{{x}} - {other}"),
             Clause(f"{other} minus {{x}}", f"{other} - {{x}}"),
             Clause(f"{k} times {{x}}", f"{k} * {{x}}"),
-            Clause(f"{k} times {{x}}, plus {other}", f"{k} * {{x}} + {other}"),
+            Clause(f"`{k} * {{x}} + {other}`", f"{k} * {{x}} + {other}"),
             Clause("the square of {x}", "{x} * {x}"),
-            Clause(f"the square of {{x}}, minus {other}", f"{{x}} * {{x}} - {other}"),
+            Clause(f"`{{x}} * {{x}} - {other}`", f"{{x}} * {{x}} - {other}"),
             Clause("the absolute value of {x}", "abs({x})"),
-            Clause(f"{{x}} modulo {k} (as with `%` in Python)", f"{{x}} % {k}"),
-            Clause(f"{{x}} divided by {k}, rounded down", f"{{x}} // {k}"),
+            Clause(f"`{{x}} % {k}`", f"{{x}} % {k}"),
+            Clause(f"`{{x}} // {k}`", f"{{x}} // {k}"),
             Clause(f"the larger of {{x}} and {other}", f"max({{x}}, {other})"),
             Clause(f"the smaller of {{x}} and {other}", f"min({{x}}, {other})"),
         )
@@ -134,11 +136,11 @@ def word_test(rng: Random) -> Clause:
             Clause(f"contain the letter {letter!r}", f"{letter!r} in {{x}}"),
             Clause(f"do not contain the letter {letter!r}", f"{letter!r} not in {{x}}"),
             Clause(f"start with one of the letters {some!r}", f"{{x}}[:1] in tuple({some!r})"),
-            Clause(f"end in a letter other than {other!r}", f"not {{x}}.endswith({other!r})"),
+            Clause(f"do not end in {other!r}", f"not {{x}}.endswith({other!r})"),
             Clause("contain some character more than once", "len(set({x})) < len({x})"),
             Clause("do not contain any character more than once", "len(set({x})) == len({x})"),
             Clause(
-                f"have more than {k - 1} vowels (of 'aeiou')",
+                f"have more than {count_of(k - 1, 'vowel')} (of 'aeiou')",
                 f"sum(c in {VOWELS!r} for c in {{x}}) > {k - 1}",
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Program, block, value
-from agentgym.tasks.code.material import edge_list, ints, nth
+from agentgym.tasks.code.material import edge_list, ints, listed, nth
 
 
 @value(
@@ -50,7 +50,7 @@ def _known(roads: list[tuple[int, ...]], start: int) -> set[int]:
     "How many subsets of the positions of {xs} are there whose numbers {cond}? The empty subset counts if it "
     "qualifies (its sum is 0).",
     "Each number in {xs} may be taken or left; equal numbers at different places count as different. In how "
-    "many of all possible choices do the numbers taken {cond}? Taking none is a choice, with sum 0.",
+    "many of the possible choices do the numbers taken {cond}? Taking none is a choice, with sum 0.",
     "Count the ways to choose any number of elements of {xs} (none is allowed, with sum 0; equal elements at "
     "different places count separately) such that they {cond}.",
 )
@@ -61,7 +61,12 @@ def subset_count(rng: Random) -> Program:
     text, code = rng.choice(
         (
             (f"have a sum from {t} to {t + k}", f"{t} <= sum(c) <= {t + k}"),
-            (f"have a sum that leaves remainder {r} when divided by {k}", f"sum(c) % {k} == {r}"),
+            (
+                f"have a sum that leaves a remainder of {r} when divided by {k}"
+                if r
+                else f"have a sum divisible by {k}",
+                f"sum(c) % {k} == {r}",
+            ),
             (f"have a sum above {t} and are at most {k - 1} in number", f"sum(c) > {t} and len(c) <= {k - 1}"),
         )
     )
@@ -91,14 +96,14 @@ def arrangements(rng: Random) -> Program:
         (f"{a} and {c} are not neighbours", f"abs(p.index('{a}') - p.index('{c}')) != 1"),
         (f"{b} and {d} are neighbours", f"abs(p.index('{b}') - p.index('{d}')) == 1"),
         (f"{d} is not in place {k}", f"p[{k - 1}] != '{d}'"),
-        (f"{c} is among the first {k}", f"p.index('{c}') < {k}"),
+        (f"{c} is among the first {k} in the row", f"p.index('{c}') < {k}"),
         (f"there is at least one person between {b} and {c}", f"abs(p.index('{b}') - p.index('{c}')) > 1"),
         (f"{a} is neither first nor last", f"0 < p.index('{a}') < {len(people) - 1}"),
     )
     chosen = rng.sample(rules, rng.randint(2, 3))
     test = " and ".join(code for _, code in chosen)
     code = f"from itertools import permutations\n\nprint(sum(1 for p in permutations('{people}') if {test}))\n"
-    words = {"n": len(people), "people": ", ".join(people), "rules": ", and ".join(text for text, _ in chosen)}
+    words = {"n": len(people), "people": listed(people), "rules": ", and ".join(text for text, _ in chosen)}
     return Program(code, words)
 
 
@@ -145,21 +150,21 @@ def maze_steps(rng: Random) -> Program:
     Area.SIMULATION,
     5,
     "{n} people stand in a circle, numbered 1 to {n}. Counting starts at person 1; every {kth} person "
-    "leaves, and counting goes on with the next. {ask}",
-    "The numbers 1 to {n} form a circle. Starting from 1, the {kth} number counted is removed again and "
-    "again, and counting continues with the one after it. {ask}",
+    "leaves, and counting goes on with the next one. {ask}",
+    "The numbers 1 to {n} form a circle. Counting from 1, every {kth} number is removed, and counting goes on "
+    "with the one after it. {ask}",
     "In a counting-out game, players 1 to {n} stand in a circle. Starting the count at player 1, every {kth} "
-    "player is out. {ask}",
+    "player still in the game is out. {ask}",
 )
 def circle(rng: Random) -> Program:
     """Play a counting-out game."""
     n, k, m = rng.randint(20, 150), rng.randint(2, 12), rng.randint(2, 9)
     ask, code = rng.choice(
         (
-            ("Who is left at the end?", "out[-1]"),
-            (f"Who is the {nth(m + 3)} to leave?", f"out[{m + 2}]"),
+            ("Which one is left at the end?", "out[-1]"),
+            (f"Which one is the {nth(m + 3)} to go?", f"out[{m + 2}]"),
             (
-                f"What is the sum of the last {m} numbers to go (the one who remains counts as the last)?",
+                f"What is the sum of the last {m} numbers to go (the one that remains counts as the last)?",
                 f"sum(out[-{m}:])",
             ),
             (f"What is the sum of the first {m} numbers to go?", f"sum(out[:{m}])"),

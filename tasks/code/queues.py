@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from agentgym.counts import count_of
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import letters, nth
 
@@ -11,7 +12,7 @@ from agentgym.tasks.code.material import letters, nth
 @function(
     Area.SIMULATION,
     4,
-    "The people of a list sit in a circle. Counting begins with {first}; every {kth} person leaves, and "
+    "The people in a list sit in a circle. Counting begins with {first}; every {kth} person leaves, and "
     "counting goes on with the next one{turn}. {stop} Return {result}.",
     "In a circle of people (given as a list), start at {first} and count to {k}, over and over. Whoever is "
     "counted as {k} leaves, and the next person is 1{turn}. {stop} Return {result}.",
@@ -26,7 +27,7 @@ def counting_out(rng: Random) -> Function:
     )
     result, code = rng.choice(
         (
-            ("the list of those who remain, in the order of the circle", "[p for p in people if p in circle]"),
+            ("the list of those who remain, in the order of the given list", "[p for p in people if p in circle]"),
             ("the list of those who left, in that order", "out"),
             ("the one who left last (the empty string if nobody did)", 'out[-1] if out else ""'),
         )
@@ -51,7 +52,7 @@ def counting_out(rng: Random) -> Function:
         "result": result,
     }
     words["stop"] = (
-        f"The game ends when {left} of them {'is' if left == 1 else 'are'} left (at once, if there are not more)."
+        f"The game ends when {left} of them {'is' if left == 1 else 'are'} left (at once, if there are no more)."
     )
     names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun"]
     edges = (([],), (["Ada"],), (names[:3],), (names,), (["é", "b", "c", "d"],), (names[::-1][:5],))
@@ -62,7 +63,7 @@ def counting_out(rng: Random) -> Function:
     Area.SIMULATION,
     4,
     "A store remembers at most {cap} keys. Look up each key of s in turn: if the store has it, that is a "
-    "hit; if not, it is a miss, and the key is added, after {evict} is removed if the store is full. {miss} "
+    "hit; if not, it is a miss, and the key is added; if the store is full, {evict} is removed first. {miss} "
     "Return {result}.",
     "Simulate a cache with room for {cap} keys. The characters of s are requested in turn. A request is a "
     "hit if the key is in the cache; otherwise it is a miss and the key is added, and a full cache first "
@@ -77,7 +78,7 @@ def cache(rng: Random) -> Function:
     evict, index, renew = rng.choice(
         (
             ("the key that was put in first", 0, False),
-            ("the key whose last request is longest ago", 0, True),
+            ("the key that has gone longest without a request", 0, True),
             ("the key that was put in last", -1, False),
             ("the key that was requested most recently (before this request)", -1, True),
         )
@@ -86,7 +87,7 @@ def cache(rng: Random) -> Function:
         (
             ("the cost", "cost"),
             ("the keys in the store at the end, sorted, as one string", '"".join(sorted(store))'),
-            ("the keys that were thrown out, in order, as one string", "thrown"),
+            ("the keys that were removed, in order, as one string", "thrown"),
         )
     )
     source = block(f"""
@@ -122,14 +123,14 @@ def _arrivals(rng: Random) -> Arguments:
 @function(
     Area.SIMULATION,
     5,
-    "Customers (arrival, minutes) come to {n} counters in this order. Each goes to the counter that is free "
+    "Customers (arrival, minutes) come to {counters} in this order. Each goes to the counter that is free "
     "first (on a tie, the one with the lowest number) and is served for the given minutes{pause}. Anyone who "
-    "would have to wait more than {patience} minutes leaves at once. Return {result}.",
-    "There are {n} counters, all free at time 0. The list has (arrival, minutes) for each customer, in order "
-    "of arrival. A customer takes the counter that becomes free earliest (lowest number on ties), unless "
-    "that means waiting more than {patience} minutes, in which case the customer leaves. Service takes the "
+    "would have to wait more than {patience} leaves at once. Return {result}.",
+    "A shop with {counters}, free from time 0, serves customers. The list has (arrival, minutes) for each "
+    "customer, in order of arrival. A customer takes the counter that becomes free earliest (lowest number "
+    "on ties), unless that means waiting more than {patience}, in which case the customer leaves. Service takes the "
     "given minutes{pause}. Return {result}.",
-    "Simulate {n} counters serving customers (arrival, minutes), sorted by arrival. Each customer goes to "
+    "Simulate {counters} serving customers (arrival, minutes), sorted by arrival. Each customer goes to "
     "the counter that becomes free earliest (the first such), waiting if needed, but leaves unserved rather "
     "than wait longer than {patience}. Service takes the given minutes{pause}. Return {result}.",
 )
@@ -141,8 +142,11 @@ def counters(rng: Random) -> Function:
         (
             ("the total time that served customers waited", "waited"),
             ("the list of times at which the served customers were done, in their order", "ends"),
-            ("the time when the last counter becomes free for the last time", "max(free)"),
-            ("how many were served, times 100, plus the longest wait of a served one", "100 * len(ends) + longest"),
+            ("the time from which all counters are free for good", "max(free)"),
+            (
+                "100 times the number of customers served, plus the longest wait of any of them (0 if nobody was)",
+                "100 * len(ends) + longest",
+            ),
         )
     )
     source = block(f"""
@@ -168,7 +172,8 @@ def counters(rng: Random) -> Function:
         ([(1, 9), (2, 9), (3, 1), (4, 1), (5, 2)],),
         ([(0, 1), (10, 2), (20, 3), (20, 3)],),
     )
-    words = {"n": n, "patience": patience, "pause": pause, "result": result}
+    words = {"counters": count_of(n, "counter"), "patience": count_of(patience, "minute")}
+    words |= {"pause": pause, "result": result}
     return Function(source, words, _arrivals, edges)
 
 
@@ -179,7 +184,7 @@ def counters(rng: Random) -> Function:
     "From the {kth} `{win}` of an unbroken streak on, each `{win}` of that streak earns {bonus} more. Return "
     "{result}.",
     "Work out the points of a season, one character per game: {w} for `{win}`, {d} for `{draw}`, and {lose} "
-    "for others. In an unbroken streak of `{win}`, the {kth} and all after it get {bonus} extra. Return "
+    "for anything else. In an unbroken streak of `{win}`, the {kth} and all after it get {bonus} extra. Return "
     "{result}.",
     "Each character of s is a game. `{win}` gives {w} ({bonus} more if it is at least the {kth} in a row), "
     "`{draw}` gives {d}, and every other character {lose}. Return {result}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from agentgym.counts import count_of
 from agentgym.tasks.code.families import Area, Function, block, function
 from agentgym.tasks.code.material import letters, nth
 
@@ -95,11 +96,11 @@ def account(rng: Random) -> Function:
         rng.randint(2, 9),
         rng.randint(1, 3),
     )
-    fine, charge = rng.choice((("", 0), (f", but costs a fine of {fined}", fined)))
+    fine, charge = rng.choice((("", 0), (f", but then a fine of {fined} is charged", fined)))
     bonus, rule = rng.choice(
         (
             ("There are no other rules.", ""),
-            (f"Every {nth(k)} change that is paid in earns a bonus of {extra}.", "paid"),
+            (f"Every {nth(k)} change that is paid in (a change of 0 counts) earns a bonus of {extra}.", "paid"),
             (f"Paying in {10 * k} or more at once earns a bonus of {extra}.", "large"),
         )
     )
@@ -107,7 +108,7 @@ def account(rng: Random) -> Function:
         (
             ("the final balance", "balance"),
             ("the lowest balance at any time (counting the initial one)", "lowest"),
-            ("the pair of final balance and number of refused payments", "(balance, refused)"),
+            ("the final balance and the number of refused payments, as a pair", "(balance, refused)"),
         )
     )
     gain = {
@@ -147,13 +148,13 @@ def account(rng: Random) -> Function:
 @function(
     Area.SIMULATION,
     4,
-    "A row of cells is given as text, with `{on}` for a live cell and `.` for a dead one. Simulate {t} "
-    "rounds. In each round all cells change at once: a live cell stays alive if {stay} of its two neighbours "
+    "A row of cells is given as text, with `{on}` for a live cell and `.` for a dead one. Simulate "
+    "{rounds}. In each round all cells change at once: a live cell stays alive if {stay} of its two neighbours "
     "are alive, and a dead cell comes to life if {born} are. {edge} Return the row.",
-    "Simulate {t} generations of a row of cells (`{on}` is alive, `.` is dead). The neighbours of a cell are "
+    "Simulate {generations} of a row of cells (`{on}` is alive, `.` is dead). The neighbours of a cell are "
     "directly left and right of it. A dead cell is born when {born} of its neighbours are alive, a live one "
     "survives when {stay} are, and all change together. {edge} Return the last row.",
-    "Cells in a row are alive (`{on}`) or dead (`.`). Do this {t} times, for all cells at once: living cells "
+    "Cells in a row are alive (`{on}`) or dead (`.`). Do this {times}, for all cells at once: living cells "
     "survive if the number of their two neighbours that are alive is {stay}, and dead cells come alive if it "
     "is {born}. {edge} Return the final row as text.",
 )
@@ -188,14 +189,20 @@ def cell_row(rng: Random) -> Function:
         return " or ".join(map(str, options))
 
     edges = ((".",), (on,), (on * 7,), ("." * 7,), (on + "....." + on,), ("..." + on + "...",))
-    words = {"on": on, "t": t, "stay": say(stay), "born": say(born), "edge": edge}
+    words = {"on": on, "rounds": count_of(t, "round"), "generations": count_of(t, "generation")}
+    words |= {
+        "times": "once" if t == 1 else "twice" if t == 2 else f"{t} times",
+        "stay": say(stay),
+        "born": say(born),
+        "edge": edge,
+    }
     return Function(source, words, lambda r: (letters(r, "." + on, 5, 12),), edges)
 
 
 @function(
     Area.SIMULATION,
     2,
-    "A tank holds at most {cap} and starts with {start}. Each number of the list is poured in (or taken out, "
+    "A tank holds at most {cap} and starts with {start} in it. Each number of the list is poured in (or taken out, "
     "if negative); what does not fit overflows, and no more can be taken than there is. {leak} Return "
     "{result}.",
     "Fill and empty a tank (capacity {cap}, initially {start}) by the numbers of the list, in order. The "
@@ -217,8 +224,8 @@ def tank(rng: Random) -> Function:
     result, final = rng.choice(
         (
             ("the final content", "level"),
-            ("how much ran over in total", "lost"),
-            ("content plus twice what ran over", "level + 2 * lost"),
+            ("how much overflowed in total", "lost"),
+            ("the final content plus twice what overflowed in total", "level + 2 * lost"),
             ("the list of contents after each change", "levels"),
             (
                 f"10 times how often it was full ({cap}) right after a change (before a leak), plus the final content",

@@ -21,7 +21,7 @@ def shopping(rng: Random) -> Program:
     first, second = rng.sample(ITEMS, 2)
     who, a, b, p, q = rng.choice(NAMES), rng.randint(2, 9), rng.randint(2, 9), rng.randint(2, 15), rng.randint(2, 15)
     less = rng.choice((0, 0, rng.randint(1, 3)))
-    off = f", {less} less for each {second[:-1]} after the first" if less else ""
+    off = f", with {less} off the price of every {second[:-1]} after the first" if less else ""
     cost = f"{a} * {p} + {b} * {q}" + (f" - {less} * ({b} - 1)" if less else "")
     note = rng.choice((50, 100, 200, 500))
     note = 500 if a * p + b * q > note else note
@@ -33,11 +33,11 @@ def shopping(rng: Random) -> Program:
     Area.NUMERIC,
     2,
     "{n} {things} are packed into boxes of {k}. Each full box is sold for {p}, and the {things} left over "
-    "for {q} each. How much money do they bring in altogether?",
+    "for {q} each. How much money does all of it bring in?",
     "A worker packs {n} {things}, {k} to a box. A full box sells for {p}; {things} that do not fill a box "
     "are sold singly for {q} each. How much money is made?",
-    "{n} {things} are put into as many full boxes of {k} as possible. Boxes sell for {p}, single {things} "
-    "for {q}. How much is earned if everything is sold?",
+    "{n} {things} are put into as many full boxes of {k} as possible. Boxes sell for {p} each, loose "
+    "{things} for {q} each. How much is earned if everything is sold?",
 )
 def packing(rng: Random) -> Program:
     """Divide with a remainder."""

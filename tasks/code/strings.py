@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from agentgym.counts import count_of
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import TEXTS, letters, nth, one_text, sentence
 from agentgym.tasks.code.parts import Clause, word_key, word_map, word_test
@@ -25,7 +26,7 @@ def _text_step(rng: Random) -> Clause:
             Clause("convert it to lower case", "{x}.lower()"),
             Clause("swap upper and lower case", "{x}.swapcase()"),
             Clause("reverse it", "{x}[::-1]"),
-            Clause(f"replace every {a!r} by {b!r}", f"{{x}}.replace({a!r}, {b!r})"),
+            Clause(f"replace every {a!r} with {b!r}", f"{{x}}.replace({a!r}, {b!r})"),
             Clause(f"keep every {nth(k)} character, beginning with the first", f"{{x}}[::{k}]"),
             Clause(f"drop the first {k} characters", f"{{x}}[{k}:]"),
             Clause(f"keep only the last {k + 3} characters", f"{{x}}[-{k + 3}:]"),
@@ -75,12 +76,12 @@ def text_steps(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     2,
-    "Shift the letters of s forward in the alphabet, keeping their case (after z comes a): {which} by {k} "
-    "places, other letters by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
-    "Encrypt s: {which} (only a-z and A-Z count as letters) move {k} places forward in the alphabet and all "
-    "other letters {j}, wrapping from z to a and keeping their case; other characters are copied.",
-    "Return s with {which} replaced by the letter {k} places later in the alphabet, and other letters by the "
-    "one {j} places later, wrapping around and keeping the case. Only ASCII letters count as letters.",
+    "Shift the letters of s forward in the alphabet, keeping their case (after z comes a): {which} by "
+    "{places}, other letters by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
+    "Encrypt s: {which} move {places} forward in the alphabet and all other letters {j}, wrapping from z "
+    "to a and keeping their case. Only a-z and A-Z count as letters; other characters are copied.",
+    "Return s with {which} replaced by the letter {places} later in the alphabet, and other letters by "
+    "the one {other} later, wrapping around and keeping the case. Only ASCII letters count as letters.",
 )
 def shift_letters(rng: Random) -> Function:
     """Shift letters by two different numbers."""
@@ -88,10 +89,10 @@ def shift_letters(rng: Random) -> Function:
     which, test = rng.choice(
         (
             ("vowels (aeiou and AEIOU)", "c in 'aeiouAEIOU'"),
-            ("letters that are no vowels (aeiou and AEIOU)", "c not in 'aeiouAEIOU'"),
+            ("consonants (all letters but aeiou and AEIOU)", "c not in 'aeiouAEIOU'"),
             ("capital letters", "c <= 'Z'"),
-            ("letters at even positions (counted from 0)", "i % 2 == 0"),
-            ("letters at positions (counted from 0) that are multiples of 3", "i % 3 == 0"),
+            ("letters at even positions of s (counted from 0)", "i % 2 == 0"),
+            ("letters whose position in s (counted from 0) is a multiple of 3", "i % 3 == 0"),
             ("letters in the first half of the alphabet (a-m, A-M)", "c.lower() <= 'm'"),
         )
     )
@@ -108,7 +109,8 @@ def shift_letters(rng: Random) -> Function:
             return "".join(out)
     """)
     edges = (*TEXTS, ("xyz XYZ abc",), ("Hello, World",))
-    return Function(source, {"k": k, "j": j, "which": which}, one_text, edges)
+    words = {"places": count_of(k, "place"), "j": j, "other": count_of(j, "place"), "which": which}
+    return Function(source, words, one_text, edges)
 
 
 def _phrase(rng: Random) -> Arguments:
@@ -118,12 +120,12 @@ def _phrase(rng: Random) -> Arguments:
 @function(
     Area.STRINGS,
     2,
-    "Split the text into words at whitespace. Keep the words that {test}, sort them {key}, turn each word "
-    "into {map}, and join them with {sep}.",
+    "Split the text into words at whitespace. Keep the words that {test}, sort them {key}, replace each with "
+    "{map}, and join them with {sep}.",
     "Of the words of the text (separated by whitespace), only those that {test} count. Sort them {key}. Then "
-    "write {map} for each word, with {sep} between them, and return the string.",
+    "write {map} for each of them, with {sep} between them, and return the string.",
     "Return one string: the words of the text (split at whitespace) that {test}, sorted {key}, each replaced "
-    "by {map}, and joined by {sep}.",
+    "with {map}, and joined with {sep}.",
 )
 def word_pipeline(rng: Random) -> Function:
     """Filter, sort, transform and join words."""
@@ -144,13 +146,13 @@ def word_pipeline(rng: Random) -> Function:
     3,
     "Compress the text: every run of at least {m} equal characters is written as {say}, where C is the "
     "character and N the length of the run. Shorter runs stay as they are. Runs of a character in {drop} are "
-    "left out. The runs are separated by {sep}.",
+    "left out. Put {sep} between the runs{case}",
     "Return s as its runs of equal characters: a run of {m} or more becomes {say} (C is the character, N the "
-    "number of times it is repeated), a shorter run is copied, and runs of characters in {drop} are dropped. "
-    "Join the runs with {sep}.",
+    "length of the run), a shorter run is copied, and runs of characters in {drop} are dropped. "
+    "Put {sep} between neighbouring runs{case}",
     "Return a run-length encoding of s. Runs of length N >= {m} of a character C turn into {say}; other runs "
-    "are not changed, but runs of any of the characters {drop} disappear. The separator between runs is "
-    "{sep}.",
+    "are not changed, but runs of any character in {drop} disappear. The result has {sep} "
+    "between runs{case}",
 )
 def run_lengths(rng: Random) -> Function:
     """Encode the runs of a text."""
@@ -164,9 +166,7 @@ def run_lengths(rng: Random) -> Function:
             ("(NC)", '"(" + str(n) + c + ")"'),
         )
     )
-    case, text = rng.choice(
-        (("c", ""), ("c.lower()", " Characters that differ only in case count as equal; C is lower case."))
-    )
+    case, text = rng.choice((("c", ""), ("c.lower()", " Convert the text to lower case before anything else.")))
     drop = "".join(sorted(rng.sample("abc1xyz- ", rng.randint(1, 2))))
     runs = "groupby(s)" if case == "c" else "groupby(s.lower())"
     source = block(f"""
@@ -182,11 +182,10 @@ def run_lengths(rng: Random) -> Function:
                 out.append({code} if n >= {m} else c * n)
             return {sep!r}.join(out)
     """)
-    separator = repr(sep) + ("." + text.rstrip(".") if text else "")
     edges = (("",), ("a",), ("aaaa",), ("aAaabbBB",), ("abcabc",), ("ééé  11111",))
     return Function(
         source,
-        {"m": m, "say": f"`{say}`", "sep": separator, "drop": repr(drop)},
+        {"m": m, "say": f"`{say}`", "sep": repr(sep) if sep else "nothing", "case": f".{text}", "drop": repr(drop)},
         lambda r: (letters(r, "aaAbBc1", 4, 18),),
         edges,
     )
@@ -234,13 +233,13 @@ def char_score(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     4,
-    "Each character of {some!r} is worth {p}, and any other {q}. Return the substring of s with at most {k} "
-    "different characters{extra} that is worth most. Of several, take the one that starts {which}, and of "
+    "Each character of {some!r} is worth {p}, and any other {q}. Return the substring of s with at most "
+    "{different}{extra} that is worth most. Of several, take the one that starts {which}, and of "
     "those the {length}; if there is none, return the empty string.",
-    "Find the substring of s with no more than {k} distinct characters{extra} that scores highest: {p} for "
+    "Find the substring of s with no more than {distinct}{extra} that scores highest: {p} for "
     "each of {some!r} and {q} for every other character. On ties take the {which} start, then the {length} "
     "one; return '' if nothing qualifies.",
-    "Among the substrings of s that use at most {k} different characters{extra}, return the one with the "
+    "Among the substrings of s that use at most {different}{extra}, return the one with the "
     "largest sum of points ({p} for a character in {some!r}, {q} for others). If several tie, take the one "
     "starting {which}, and of these the {length}. Return the empty string if there is none.",
 )
@@ -263,7 +262,11 @@ def best_stretch(rng: Random) -> Function:
                         best, most = part, score
             return best
     """)
-    words = {"k": k, "extra": f" and none of {bad!r}" if bad else "", "p": p, "q": q, "some": some}
+    words: dict[str, object] = {
+        "different": count_of(k, "different character"),
+        "distinct": count_of(k, "distinct character"),
+    }
+    words |= {"extra": f" and none of {bad!r}" if bad else "", "p": p, "q": q, "some": some}
     words |= {"which": "first", "length": "shortest"} if first else {"which": "last", "length": "longest"}
     edges = (("",), ("x",), ("aabbccdd",), ("exnexnexn",), ("ééaaéébb",))
     return Function(source, words, lambda r: (letters(r, "abenxy", 4, 12),), edges)
@@ -273,14 +276,14 @@ def best_stretch(rng: Random) -> Function:
     Area.STRINGS,
     3,
     "Split the text at whitespace and number the words from 1. Every word whose number is a multiple of {k} "
-    "is replaced by {hit}, the words right after those by {after}, and all others stay. Join them with "
-    "single spaces.",
+    "is replaced with {hit}, the words right after those with {after}, and all others stay. Return them joined "
+    "with single spaces.",
     "Change the words of the text (split at whitespace, counted from 1): words {k}, {k2}, {k3} and so on "
     "become {hit}, the word that follows each of them becomes {after}, and the rest stay the same. Return "
-    "them joined by single spaces.",
+    "them joined with single spaces.",
     "Go through the words of the text, split at whitespace. If the position (from 1) is divisible by {k}, "
     "write {hit}; if the position before it is (and is not 0), write {after}; otherwise copy the word. "
-    "Separate them by one space.",
+    "Return the words separated by one space.",
     held_out=True,
 )
 def word_positions(rng: Random) -> Function:

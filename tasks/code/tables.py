@@ -135,7 +135,7 @@ def side_by_side(rng: Random) -> Function:
             return {fold.of("made")}
     """)
     edges = (([], []), ([3], []), ([], [-2, 5]), ([1, 1, 1], [1, 1]), ([-4, 7], [2, 0, 9, 9]))
-    words = {"op": f"`{op}`", "fill": fill, "fold": fold}
+    words = {"op": "`" + op.replace("1 * ", "") + "`", "fill": fill, "fold": fold}
     return Function(source, words, lambda r: (ints(r, 2, 7), ints(r, 2, 7)), edges)
 
 

@@ -33,28 +33,35 @@ def _test(rng: Random) -> Clause:
     )
 
 
+def _those(test: Clause) -> str:
+    """Return what passes the test: `even numbers`, `numbers above 7`."""
+    return f"{test} numbers" if test.text in ("even", "odd") else f"numbers {test}"
+
+
 @value(
     Area.LISTS,
     1,
-    "Sum the numbers {t} in {xs}.",
-    "What is the sum of the numbers {t} in {xs}?",
-    "Add up those {t} in {xs}.",
+    "Sum the {those} in {xs}.",
+    "What is the sum of the {those} in {xs}?",
+    "Add up the {those} in {xs}.",
 )
 def tiny_sum(rng: Random) -> Program:
     """Sum some of the numbers."""
     xs, test = _numbers(rng), _test(rng)
-    wording = test.text if test.text.startswith(("above", "below")) else f"that are {test}"
-    return _print(f"sum(x for x in {xs} if {test.code})", xs=xs, t=wording)
+    return _print(f"sum(x for x in {xs} if {test.code})", xs=xs, those=_those(test))
 
 
 @value(
-    Area.LISTS, 1, "Count the numbers {t} in {xs}.", "How many numbers {t} are in {xs}?", "How many of {xs} are {u}?"
+    Area.LISTS,
+    1,
+    "Count the {those} in {xs}.",
+    "How many {those} are there in {xs}?",
+    "How many of {xs} are {test}?",
 )
 def tiny_count(rng: Random) -> Program:
     """Count some of the numbers."""
     xs, test = _numbers(rng, 4, 10, 15), _test(rng)
-    wording = test.text if test.text.startswith(("above", "below")) else f"that are {test}"
-    return _print(f"sum({test.code} for x in {xs})", xs=xs, t=wording, u=test)
+    return _print(f"sum({test.code} for x in {xs})", xs=xs, those=_those(test), test=test)
 
 
 @value(Area.LISTS, 1, "What is the {which} of {xs}?", "Find the {which} of {xs}.", "Give the {which} of {xs}.")
@@ -64,12 +71,12 @@ def tiny_pick(rng: Random) -> Program:
     nth = {2: "second", 3: "third"}[k]
     which, code = rng.choice(
         (
-            ("largest", f"max({xs})"),
-            ("smallest", f"min({xs})"),
+            ("largest number", f"max({xs})"),
+            ("smallest number", f"min({xs})"),
             (f"{nth} number", f"{xs}[{k - 1}]"),
             ("last number", f"{xs}[-1]"),
-            (f"{nth} largest (repeats count)", f"sorted({xs})[-{k}]"),
-            ("largest minus smallest", f"max({xs}) - min({xs})"),
+            (f"{nth} largest number (repeats count)", f"sorted({xs})[-{k}]"),
+            ("largest number minus the smallest", f"max({xs}) - min({xs})"),
         )
     )
     return _print(code, xs=xs, which=which)
@@ -106,7 +113,13 @@ def tiny_digits(rng: Random) -> Program:
     return _print(f'sum(map(int, "{n}"))', n=n)
 
 
-@value(Area.STRINGS, 1, "How many times is {c} in {s}?", "Count {c} in {s}.", "How often does {c} occur in {s}?")
+@value(
+    Area.STRINGS,
+    1,
+    "How many times does {c} occur in {s}?",
+    "Count every {c} in {s}.",
+    "How often does {c} appear in {s}?",
+)
 def tiny_letters(rng: Random) -> Program:
     """Count a letter."""
     s = letters(rng, "".join(rng.sample("abcdeorst", rng.randint(2, 3))), 4, 18)
@@ -114,7 +127,13 @@ def tiny_letters(rng: Random) -> Program:
     return _print(f'"{s}".count("{c}")', c=f'"{c}"', s=f'"{s}"')
 
 
-@value(Area.STRINGS, 1, "How long is {s}?", "Count the characters of {s}.", "What is the length of {s}?")
+@value(
+    Area.STRINGS,
+    1,
+    "How many characters does {s} have?",
+    "Count the characters of {s}.",
+    "What is the length of {s}?",
+)
 def tiny_length(rng: Random) -> Program:
     """Measure a text."""
     s = letters(rng, "abcdeorst", 3, 18)

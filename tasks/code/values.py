@@ -12,15 +12,15 @@ from agentgym.tasks.code.parts import int_map, int_test, word_test
 @value(
     Area.DATES,
     2,
-    "How many days are there from {a} to {b}{how}?",
-    "Count the days from {a} until {b}{how}.",
+    "How many days is it from {a} to {b}{how}?",
+    "Count the days from {a} to {b}{how}.",
     "What is the number of days from {a} to {b}{how}?",
 )
 def days_apart(rng: Random) -> Program:
     """Count days between two dates."""
     a, b = sorted((day(rng), day(rng)))
     extra = rng.randint(0, 1)
-    how = " (both of them count)" if extra else " (one of them counts, the other does not)"
+    how = ", counting both of these days" if extra else ", counting only one of these two days"
     code = f"from datetime import date\n\nprint((date{_ymd(b)} - date{_ymd(a)}).days{' + 1' if extra else ''})\n"
     return Program(code, {"a": a.isoformat(), "b": b.isoformat(), "how": how})
 
@@ -81,7 +81,7 @@ def power_digits(rng: Random) -> Program:
             ("", ""),
             (f", but only those above {k}", f" if d > '{k}'"),
             (", but only the even ones", " if int(d) % 2 == 0"),
-            (f", leaving out the first {k}", f"[{k}:]"),
+            (f", leaving out its first {'digit' if k == 1 else f'{k} digits'}", f"[{k}:]"),
         )
     )
     return Program(f"print(sum(int(d) for d in str({a} ** {b}){test}))\n", {"a": a, "b": b, "rule": rule})
@@ -91,10 +91,9 @@ def power_digits(rng: Random) -> Program:
     Area.NUMERIC,
     3,
     "Of the positive integers that {first}, {second} and {third}, which is the {kth} smallest?",
-    "Find the {kth} smallest positive integer for which all of this holds: such numbers {first}; they "
-    "{second}; they {third}.",
-    "List the positive integers that {first}, that {second}, and that {third}, in increasing order. Which "
-    "one is in place {k} (counted from 1)?",
+    "Consider the positive integers that {first}, {second}, and {third}. Find the {kth} smallest of them.",
+    "List the positive integers that {first}, that {second}, and that {third}, in increasing order. What is "
+    "number {k} on the list?",
 )
 def kth_number(rng: Random) -> Program:
     """Find the k-th number with three properties."""
@@ -117,9 +116,9 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 @value(
     Area.DATES,
     3,
-    "In the years {a} to {b} (both included), how many months have a {weekday} on day {d}?",
+    "In the years {a} to {b} (both included), in how many months is the {dth} a {weekday}?",
     "How often is the {dth} of a month a {weekday}, from January {a} to December {b}?",
-    "Count the months of the years {a} to {b} (inclusive) in which day {d} falls on a {weekday}.",
+    "Count the months of the years {a} to {b} (inclusive) in which the {dth} falls on a {weekday}.",
 )
 def weekday_months(rng: Random) -> Program:
     """Count months by the weekday of a date."""
@@ -139,10 +138,10 @@ def weekday_months(rng: Random) -> Program:
     3,
     "Each line has a name, a number of pieces and a price per piece.\n{table}\nWhat is the total price of the lines "
     "whose number of pieces {test}?",
-    "Read this list (name, pieces, price of one piece):\n{table}\nAdd pieces times price over the lines whose number "
-    "of pieces {test}.",
-    "An order, one line per item: name, pieces, unit price.\n{table}\nFor lines whose number of pieces {test}, what "
-    "do all pieces cost together?",
+    "Read this list (name, pieces, price of one piece):\n{table}\nMultiply pieces by price in each line whose "
+    "number of pieces {test}, and add up the results.",
+    "An order, one line per item: name, pieces, unit price.\n{table}\nWhat do the pieces cost altogether, "
+    "counting only lines whose number of pieces {test}?",
 )
 def order_table(rng: Random) -> Program:
     """Sum a small table."""
@@ -170,7 +169,7 @@ def walk(rng: Random) -> Program:
     ask, code = rng.choice(
         (
             (f"{a} * x + {b} * y at the end", f"{a} * x + {b} * y"),
-            ("the number of different points visited, with the start", "len(seen)"),
+            ("the number of different points visited, including the start", "len(seen)"),
             (
                 f"the number of moves that end where x + y is a multiple of {a}",
                 f"sum((p + q) % {a} == 0 for p, q in path)",
@@ -193,7 +192,7 @@ def walk(rng: Random) -> Program:
 @value(
     Area.LISTS,
     3,
-    "Replace each x in {xs} by {map} and sort the results. What is the sum of the {k} smallest minus the largest?",
+    "Replace each x in {xs} with {map}. What is the sum of the {k} smallest results minus the largest?",
     "From {xs}, make a new list with {map} for each x. Subtract its largest number from the sum of its {k} "
     "smallest ones. What is the result?",
     "For every x in {xs} compute {map}. What do you get if you add up the {k} smallest of these values and "

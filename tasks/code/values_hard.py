@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from agentgym.counts import count_of
 from agentgym.tasks.code.families import Area, Program, block, value
-from agentgym.tasks.code.material import WORDS, ints
+from agentgym.tasks.code.material import WORDS, ints, listed
 from agentgym.tasks.code.parts import int_test
 
 
@@ -24,7 +25,7 @@ def generator_stats(rng: Random) -> Program:
     a, c, s, test = rng.randint(3, 90), rng.randint(1, 90), rng.randint(1, 90), int_test(rng)
     ask, code = rng.choice(
         (
-            (f"how large is the sum of those that {test}?", f"sum(x for x in xs if {test.of('x')})"),
+            (f"what is the sum of those that {test}?", f"sum(x for x in xs if {test.of('x')})"),
             (
                 "how many are greater than the one directly before (also compare the first with the start)?",
                 f"sum(q > p for p, q in zip([{s}, *xs], xs))",
@@ -59,9 +60,9 @@ def count_digits(rng: Random) -> Program:
         ("have no two equal digits", "len(set(str(n))) == len(str(n))"),
         (f"are multiples of {k}", f"n % {k} == 0"),
         ("have a digit sum that is a prime below 30", "sum(map(int, str(n))) in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)"),
-        ("have digits that never fall from left to right", "str(n) == ''.join(sorted(str(n)))"),
-        (f"have more than {k % 3 + 1} odd digits", f"sum(c in '13579' for c in str(n)) > {k % 3 + 1}"),
-        ("have a last digit larger than the first", "str(n)[-1] > str(n)[0]"),
+        ("have digits that never decrease from left to right", "str(n) == ''.join(sorted(str(n)))"),
+        (f"have more than {count_of(k % 3 + 1, 'odd digit')}", f"sum(c in '13579' for c in str(n)) > {k % 3 + 1}"),
+        ("have a last digit that is larger than the first one", "str(n)[-1] > str(n)[0]"),
     )
     (first, one), (second, two) = rng.sample(tests, 2)
     code = f"print(sum(1 for n in range({a}, {b + 1}) if {one} and {two}))\n"
@@ -81,7 +82,10 @@ def count_pairs(rng: Random) -> Program:
     xs, k, r = ints(rng, 10, 22, 1, 60), rng.randint(3, 9), rng.randint(0, 2)
     text, code = rng.choice(
         (
-            (f"x + y leaves remainder {r} when divided by {k}", f"(x + y) % {k} == {r}"),
+            (
+                f"x + y leaves a remainder of {r} when divided by {k}" if r else f"x + y is divisible by {k}",
+                f"(x + y) % {k} == {r}",
+            ),
             ("x is greater than y", "x > y"),
             (f"x and y differ by at most {k}", f"abs(x - y) <= {k}"),
             (f"x * y is a multiple of {k}", f"x * y % {k} == 0"),
@@ -97,7 +101,7 @@ def count_pairs(rng: Random) -> Program:
     4,
     "In how many ways can {n} be written as a sum of the numbers {parts}, each used {how}, if the order does not "
     "matter?",
-    "Count the ways to pay {n} with coins of {parts}, each kind {how}; the order plays no role.",
+    "Count the ways to pay {n} with coins of {parts}, each kind {how}; the order does not matter.",
     "How many multisets of the numbers {parts} (each {how}) add up to {n}?",
 )
 def count_ways(rng: Random) -> Program:
@@ -111,16 +115,17 @@ def count_ways(rng: Random) -> Program:
             ways = [sum(ways[n - k * part] for k in range({limit} + 1)) for n in range({n + 1})]
         print(ways[{n}])
     """)
-    how = f"at most {most} times" if most else "as often as one likes"
-    return Program(code, {"n": n, "parts": ", ".join(map(str, parts)), "how": how})
+    how = f"at most {most} times" if most else "as often as you like"
+    return Program(code, {"n": n, "parts": listed(parts), "how": how})
 
 
 @value(
     Area.STRINGS,
     4,
-    "Start with the text {start}. {t} times, replace all characters at once by these rules: {rules}. {ask}",
-    "A text grows: begin with {start} and {t} times in a row rewrite every character, with {rules}. {ask}",
-    "Take {start}; in each of {t} rounds each character is replaced as follows: {rules}. {ask}",
+    "Start with the text {start}. Rewrite it {t} times, replacing all characters at once by these rules: "
+    "{rules}. {ask}",
+    "A text grows: it begins as {start}, and {t} times in a row every character is rewritten ({rules}). {ask}",
+    "Take the text {start}. In each of {t} rounds, every character is replaced at the same time: {rules}. {ask}",
     held_out=True,
 )
 def rewriting(rng: Random) -> Program:
@@ -130,8 +135,8 @@ def rewriting(rng: Random) -> Program:
     ask, code = rng.choice(
         (
             ("How long is the text then?", "len(s)"),
-            (f"How many {c} does it have then?", f"s.count('{c}')"),
-            (f"How often does the last text have {c} directly before A?", f"s.count('{c}A')"),
+            (f"How many times does it contain {c} then?", f"s.count('{c}')"),
+            (f"How many times does the final text contain {c} directly before A?", f"s.count('{c}A')"),
         )
     )
     if code.endswith("AA')"):
@@ -147,15 +152,15 @@ def rewriting(rng: Random) -> Program:
     "What is the smallest number of single-character insertions, deletions and replacements that turn {a} "
     "into {b}{rule}?",
     "Compute the edit distance (insert, delete or replace one character) between {a} and {b}{rule}.",
-    "How many edits does it take at least to change {a} into {b}, where an edit inserts, deletes or replaces "
-    "one character{rule}?",
+    "An edit inserts, deletes or replaces one character. What is the least number of edits that change {a} "
+    "into {b}{rule}?",
     held_out=True,
 )
 def edit_distance(rng: Random) -> Program:
     """Compute an edit distance with a cost."""
     a, b = ("".join(rng.sample(WORDS, 2)) for _ in range(2))
     k = rng.choice((1, 2, 3))
-    rule = "" if k == 1 else f" if a replacement counts as {k} edits"
+    rule = "" if k == 1 else f", if a replacement counts as {k} edits"
     code = block(f"""
         a, b = {a!r}, {b!r}
         row = list(range(len(b) + 1))

@@ -169,8 +169,13 @@ class Scene(procedural.Scene):
     def equals(self, column: ColumnDecl) -> Condition:
         """Pick a value that `column` must equal."""
         value = self.value(column)
-        phrase = column.spec["brief"].format(value) if "brief" in column.spec else f'with the {column.label} "{value}"'
-        return Condition(column, f" = {literal(value)}", f"whose {column.label} is {value}", phrase=phrase)
+        said = f"whose {column.label} is {value}"
+        return Condition(column, f" = {literal(value)}", said, phrase=self.with_value(column, value))
+
+    def with_value(self, column: ColumnDecl, value: Any) -> str:
+        """Return a value of `column` as it follows a noun: `from Peru`, `with the status "paid"`."""
+        brief = column.spec.get("brief", f'with the {column.label} "{{}}"')
+        return brief.format(value)
 
     def compared(self, column: ColumnDecl) -> Condition:
         """Pick a number to compare `column` with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +11,15 @@ from typing import Any
 
 from agentgym import procedural
 from agentgym.errors import TaskError, UsageError
-from agentgym.procedural import Families, NoFit
+from agentgym.procedural import Families, NoFit, Wording
 
 Step = Mapping[str, Any]
 """One step of a plan, such as `{"do": "click", "role": "link", "name": "Cart"}`; see `tasks/web/plan.py`."""
 Change = tuple[str, Sequence[Any]]
 IMPOSSIBLE = "impossible"
 """The right answer to an impossible task."""
+_ENDED_TWICE = re.compile(r"(?<=\.”)\.(?=\s|$)")
+"""The full stop of a sentence that ends with a quoted one."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,18 @@ class Family(procedural.Family[Scene, Draft]):
         """Tags of all tasks of this family."""
         return (*super().tags, self.site)
 
+    def word(self, draft: Draft, rng: Random, wording: Wording = "natural") -> str:
+        """Return the draft's text in a random phrasing; a text in quotation marks that ends ends the sentence, too."""
+        return ended_once(super().word(draft, rng, wording))
+
 
 FAMILIES: Families[Family] = Families(Family)
 """All families by name, filled by `family` when their modules are imported."""
+
+
+def ended_once(text: str) -> str:
+    """Return a prompt without the full stop after a quoted text that has one of its own."""
+    return _ENDED_TWICE.sub("", text)
 
 
 def family(

@@ -51,7 +51,8 @@ def given_order(s: Scene) -> Draft:
 def given_passage(s: Scene) -> Draft:
     """Ask for a fact of a given sentence."""
     person = s.any("person")
-    words = {"x": person.mention, "occupation": with_article(person.facts["occupation"])}
+    # The sentence says what the person was, so that even a namesake needs no other name.
+    words = {"x": person.name, "occupation": with_article(person.facts["occupation"])}
     words |= {"place": person.facts["birth_place"].mention, "date": say(person.facts["birth_date"])}
     return Draft(words, answers_for(person.facts["birth_place"]))
 

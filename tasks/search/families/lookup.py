@@ -80,8 +80,8 @@ def namesake_fact(s: Scene) -> Draft:
     2,
     Feature.AGGREGATION,
     "How many {what} {x} are listed in the encyclopedia?",
-    "In the encyclopedia, how many {what} {x} are there?",
-    "What is the number of {what} {x} that the encyclopedia lists?",
+    "How many {what} {x} does the encyclopedia list?",
+    "How many {what} {x} are there, according to the encyclopedia?",
 )
 def count_listed(s: Scene) -> Draft:
     """Ask for the length of a list: a person's children or works, the settlements of a region."""

@@ -29,6 +29,7 @@ def count_all(s: Scene) -> Draft:
 @family(
     1,
     "How many {t.many} are there whose {c.label} is {v}?",
+    "How many {t.many} {f} are there?",
     'How many of the {t.many} have "{v}" as their {c.label}?',
     'Count the {t.many} with the {c.label} "{v}".',
     "What's the number of {t.many} whose {c.label} is {v}?",
@@ -38,7 +39,8 @@ def count_equal(s: Scene) -> Draft:
     t = s.table(Role.CATEGORY)
     c = s.category(t)
     v = s.value(c)
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} = {literal(v)}", {"t": t, "c": c, "v": v})
+    words = {"t": t, "c": c, "v": v, "f": s.with_value(c, v)}
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} = {literal(v)}", words)
 
 
 @family(
@@ -71,7 +73,7 @@ def count_below(s: Scene) -> Draft:
 
 @family(
     1,
-    "How many {t.many} are there {g}?",
+    "How many {t.many} {are}?",
     "Count the {t.many} {g}.",
     "What's the number of {t.many} {g}?",
     "I need to know how many {t.many} we have {g}.",
@@ -85,14 +87,16 @@ def count_flag(s: Scene) -> Draft:
     """Count the rows for which a flag is set."""
     t = s.table(Role.FLAG)
     c = s.column(t, Role.FLAG)
-    words = {"t": t, "c": c, "f": c.spec["said"], "g": s.flagged(c, t.who, said=True)}
+    said = c.spec["said"]
+    words = {"t": t, "c": c, "f": said, "g": s.flagged(c, t.who, said=True), "are": said.removeprefix("that ")}
     return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c}", words)
 
 
 @family(
     1,
     "List the {n.plural} of the {t.many} whose {c.label} is {v}.",
-    'Which {t.many} have "{v}" as their {c.label}? Return the {n.label}.',
+    'Which {t.many} have "{v}" as their {c.label}? Return their {n.plural}.',
+    "I need the {n.plural} of all {t.many} {f}.",
     'Give me the {n.label} of every {t.one} with the {c.label} "{v}".',
     "I'm looking for all {t.many} whose {c.label} is {v}. What are their {n.plural}?",
 )
@@ -101,13 +105,14 @@ def list_equal(s: Scene) -> Draft:
     t = s.table(Role.CATEGORY)
     c = s.category(t)
     v, n = s.value(c), t.identity
-    return Draft(f"SELECT {n} FROM {t} WHERE {c} = {literal(v)}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
+    words = {"t": t, "n": n, "c": c, "v": v, "f": s.with_value(c, v)}
+    return Draft(f"SELECT {n} FROM {t} WHERE {c} = {literal(v)}", words, Shape.PART)
 
 
 @family(
     1,
     "List the {n.plural} of the {t.many} whose {c.label} is above {v}.",
-    "Which {t.many} have {c.a} greater than {v}? Return the {n.label}.",
+    "Which {t.many} have {c.a} greater than {v}? Return their {n.plural}.",
     "Give me the {n.label} of every {t.one} with {c.a} of more than {v}.",
 )
 def list_above(s: Scene) -> Draft:

@@ -129,7 +129,7 @@ def extreme_where(s: Scene) -> Draft:
 @family(
     2,
     "List the {n.plural} of the {t.many} {f}, {high} {c.label} first.",
-    "Find all {t.many} {f} and return the {n.label}, sorted from {high} to {high.other} {c.label}.",
+    "Find all {t.many} {f} and return their {n.plural}, sorted from {high} to {high.other} {c.label}.",
     "Give me the {n.label} of every {t.one} {f.one}, sorted by {c.label} with the {high} at the top.",
 )
 def list_sorted(s: Scene) -> Draft:
@@ -179,7 +179,7 @@ def count_missing(s: Scene) -> Draft:
 
 @family(
     2,
-    "Which {t.many} {f} have no {c.label} on record? Return the {n.label}.",
+    "Which {t.many} {f} have no {c.label} on record? Return their {n.plural}.",
     "List the {n.plural} of the {t.many} {f} and {t.who} have no {c.label} on file.",
     "Among the {t.many} {f}, for which ones is the {c.label} missing? I need their {n.plural}.",
 )
@@ -236,7 +236,7 @@ def count_in_year(s: Scene) -> Draft:
 @family(
     2,
     "List the {n.plural} of the {t.many} whose {c.label} falls in {v}.",
-    "Which {t.many} have {c.a} in {v}? Return the {n.label}.",
+    "Which {t.many} have {c.a} in {v}? Return their {n.plural}.",
     "I need the {n.label} of every {t.one} whose {c.label} is in the year {v}.",
 )
 def list_in_year(s: Scene) -> Draft:
@@ -264,7 +264,7 @@ def extreme_date(s: Scene) -> Draft:
 
 @family(
     2,
-    'Which {t.many} have {n.a} that starts with "{v}"? Return the {n.label}.',
+    'Which {t.many} have {n.a} that starts with "{v}"? Return their {n.plural}.',
     'List every {t.one} {n.label} that begins with "{v}".',
     'Find all {t.many} whose {n.label} starts with the letter "{v}" and return their {n.plural}.',
 )

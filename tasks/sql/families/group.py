@@ -115,7 +115,7 @@ def top_category_total(s: Scene) -> Draft:
 @family(
     3,
     "List the {n.plural} of the {k} {t.many} with the {high} {c.plural}, {high} first.",
-    "Which {k} {t.many} have the {high} {c.plural}? Return the {n.label}, sorted from {high} to "
+    "Which {k} {t.many} have the {high} {c.plural}? Return their {n.plural}, sorted from {high} to "
     "{high.other} {c.label}.",
     "Give me the {k} {t.many} with the {high} {c.plural}: only their {n.plural}, sorted with the {high} "
     "{c.label} at the top.",
@@ -135,7 +135,7 @@ def top_k(s: Scene) -> Draft:
 
 @family(
     3,
-    "Of the {t.many} {f}, which {k} have the {high} {c.plural}? Return the {n.label}, {high} {c.label} first.",
+    "Of the {t.many} {f}, which {k} have the {high} {c.plural}? Return their {n.plural}, {high} {c.label} first.",
     "Looking only at the {t.many} {f}, list the {n.plural} of the {k} with the {high} {c.plural}, sorted "
     "from {high} to {high.other}.",
     "Give me the {n.plural} of the {k} {t.many} with the {high} {c.plural}, counting only {t.many} {f}. "
@@ -213,7 +213,7 @@ def count_in_month(s: Scene) -> Draft:
 
 @family(
     3,
-    "Which {t.many} have {c.a} between {v} and {w}, both days included? Return the {n.label}.",
+    "Which {t.many} have {c.a} between {v} and {w}, both days included? Return their {n.plural}.",
     "List the {n.plural} of the {t.many} whose {c.label} is no earlier than {v} and no later than {w}.",
     "I need the {n.label} of every {t.one} with {c.a} from {v} to {w} (inclusive).",
 )

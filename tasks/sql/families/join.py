@@ -10,7 +10,7 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     3,
-    "Which {t.many} have {v} as their {l.label}? Return the {n.label}.",
+    "Which {t.many} have {v} as their {l.label}? Return their {n.plural}.",
     "List the {n.plural} of all {t.many} whose {l.label} is {v}.",
     "I'm looking for the {t.many} whose {l.label} is {v}. What are their {n.plural}?",
 )
@@ -39,7 +39,7 @@ def count_by_parent(s: Scene) -> Draft:
 
 @family(
     3,
-    "Find the {t.many} {l.via} {l.a} {f.one}. Which of them are {t.many} {g}? Return the {n.label}.",
+    "Find the {t.many} {l.via} {l.a} {f.one}. Of these, list the {n.plural} of those {g}.",
     "Among the {t.many} {l.via} {l.a} {f.one}, list the {n.plural} of those {g}.",
     "Take the {t.many} {g} and keep only those {l.via} {l.a} {f.one}. I need their {n.plural}.",
 )

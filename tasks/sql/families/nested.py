@@ -11,7 +11,7 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     4,
-    "Which {t.many} have {c.a} {above} the average of all {t.many}? Return the {n.label}.",
+    "Which {t.many} have {c.a} {above} the average of all {t.many}? Return their {n.plural}.",
     "List the {n.plural} of the {t.many} whose {c.label} is {above} average.",
     "I need the {n.label} of every {t.one} whose {c.label} is {above} the mean {c.label} of all {t.many}.",
 )
@@ -75,7 +75,8 @@ def intersect(s: Scene) -> Draft:
 @family(
     4,
     "Which {c.plural} occur among the {t.many} {f} but not among the {t.many} {g}? List each one once.",
-    "List the distinct {c.plural} of the {t.many} {f}, except those that any {t.one} {g.one} has.",
+    "List the distinct {c.plural} of the {t.many} {f}, leaving out any {c.label} that also occurs among the "
+    "{t.many} {g}.",
     "I need every {c.label} that has at least one {t.one} {f.one} but no {t.one} {g.one}, each {c.label} once.",
 )
 def set_difference(s: Scene) -> Draft:
@@ -108,8 +109,8 @@ def union_of_tables(s: Scene) -> Draft:
 
 @family(
     4,
-    "What percentage (0 to 100) of all {t.many} are {t.many} {f}?",
-    "Out of all {t.many}, what percentage are {t.many} {f}? Give a number from 0 to 100.",
+    "What percentage (0 to 100) of all {t.many} do the {t.many} {f} make up?",
+    "Count the {t.many} {f}. What percentage of all {t.many} is that? Give a number from 0 to 100.",
     "I need the share of {t.many} {f.brief} among all {t.many}, as a percentage from 0 to 100.",
 )
 def share_of_rows(s: Scene) -> Draft:

@@ -17,7 +17,7 @@ def _grouped(link: Link) -> str:
 
 @family(
     4,
-    "Which {p.many} have no {t.many}? Return the {n.label}.",
+    "Which {p.many} have no {t.many}? Return their {n.plural}.",
     "List the {n.plural} of the {p.many} without a single {t.one}.",
     "I need the {n.label} of every {p.one} {p.who} has no {t.many} at all.",
 )
@@ -105,7 +105,7 @@ def top_parent_total(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {p.many} have at least {k} {t.many}? Return the {n.label}.",
+    "Which {p.many} have at least {k} {t.many}? Return their {n.plural}.",
     "List the {n.plural} of the {p.many} with {k} or more {t.many}.",
     "I need the {n.label} of every {p.one} {p.who} has {k} {t.many} or more.",
 )

@@ -10,8 +10,8 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     5,
-    "Find the most common {c.label} of the {t.many}, then list the {n.plural} of the {t.many} that have it.",
-    "Which {t.many} have the {c.label} that is most common among the {t.many}? Return the {n.label}.",
+    "Find the most common {c.label} of the {t.many}, then list the {n.plural} of the {t.many} {t.who} have it.",
+    "Which {t.many} have the {c.label} that is most common among the {t.many}? Return their {n.plural}.",
     "I need the {n.plural} of all {t.many} whose {c.label} is the one that occurs most often.",
 )
 def list_of_top_category(s: Scene) -> Draft:
@@ -31,7 +31,7 @@ def list_of_top_category(s: Scene) -> Draft:
 @family(
     5,
     "What is the average {v.label} of the {t.many} with the most common {c.label}?",
-    "Find the {c.label} that most {t.many} have. What is the mean {v.label} of those {t.many}?",
+    "Find the most common {c.label} among the {t.many}. What is the mean {v.label} of the {t.many} {t.who} have it?",
     "Looking only at the {t.many} whose {c.label} is the one that occurs most often, what is their average {v.label}?",
 )
 def average_of_top_category(s: Scene) -> Draft:
@@ -71,7 +71,7 @@ def count_of_best_category(s: Scene) -> Draft:
     5,
     "Find the {p.one} with the {high} {c.label}, then list the {n.plural} of all {t.many} {t.who} have "
     "{p.it} as their {l.label}.",
-    "Which {t.many} have the {p.one} with the {high} {c.label} as their {l.label}? Return the {n.label}.",
+    "Which {t.many} have the {p.one} with the {high} {c.label} as their {l.label}? Return their {n.plural}.",
     "I need the {n.plural} of the {t.many} {l.via} the {l.label} with the {high} {c.label} of all {p.many}.",
 )
 def children_of_best_parent(s: Scene) -> Draft:
@@ -92,7 +92,7 @@ def children_of_best_parent(s: Scene) -> Draft:
 @family(
     5,
     "Find the {p.one} with the most {t.many}, then list the {n.plural} of {p.its} {t.many}.",
-    "Which {t.many} belong to the {p.one} with the most {t.many}? Return the {n.label}.",
+    "Which {t.many} belong to the {p.one} with the most {t.many}? Return their {n.plural}.",
     "I need the {n.plural} of all {t.many} of the {p.one} {p.who} has more of them than any other.",
 )
 def children_of_top_parent(s: Scene) -> Draft:
@@ -111,8 +111,8 @@ def children_of_top_parent(s: Scene) -> Draft:
 
 @family(
     5,
-    "Which other {t.many} have the same {c.label} as the {t.one} {v}? Return the {n.label}.",
-    "List the {n.plural} of all {t.many} that share their {c.label} with the {t.one} {v}, not counting {v}.",
+    "Which other {t.many} have the same {c.label} as the {t.one} {v}? Return their {n.plural}.",
+    "List the {n.plural} of all {t.many} {t.who} share their {c.label} with the {t.one} {v}, not counting {v}.",
     "Look up the {c.label} of the {t.one} {v}. Which other {t.many} have it too? I need their {n.plural}.",
 )
 def same_category(s: Scene) -> Draft:

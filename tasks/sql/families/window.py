@@ -9,7 +9,7 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     5,
-    "Which {t.many} have {v.a} {above} the average of all {t.many} with the same {c.label}? Return the {n.label}.",
+    "Which {t.many} have {v.a} {above} the average of all {t.many} with the same {c.label}? Return their {n.plural}.",
     "List the {n.plural} of the {t.many} whose {v.label} is {above} the average for their own {c.label}.",
     "Compare the {v.label} of each {t.one} with the mean {v.label} for {t.its} {c.label}. I need the "
     "{n.plural} of those that are {above} the mean.",

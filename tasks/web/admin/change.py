@@ -46,8 +46,8 @@ NEW_CUSTOMERS = (
     "admin.invoice_status",
     1,
     "Set the status of invoice {number} to “{status}”.",
-    "Invoice {number} is {status}. Change its status accordingly.",
-    "Mark {number} as {status}.",
+    "Invoice {number} should have the status “{status}”. Please change it.",
+    "Mark {number} as “{status}”.",
 )
 def invoice_status(scene: Scene) -> Draft:
     """Change a cell in place."""
@@ -69,7 +69,7 @@ def invoice_status(scene: Scene) -> Draft:
 @family(
     "admin.edit_customer",
     2,
-    "{name} has a new phone number: {phone}. Enter it, and replace the notes of this customer by “{note}”.",
+    "{name} has a new phone number: {phone}. Enter it, and replace the notes of this customer with “{note}”.",
     "Update the customer {name}: phone {phone}, notes “{note}” (instead of what is there).",
     "Please correct the entry of {name}: the phone number is {phone}, and the notes should now be “{note}” "
     "and nothing else.",
@@ -93,7 +93,7 @@ def edit_customer(scene: Scene) -> Draft:
 @family(
     "admin.customer_options",
     2,
-    "Change the customer {name}: segment “{segment}”, {terms} days to pay, and {flag}.",
+    "Change the entry of {name}: the segment is “{segment}”, they have {terms} days to pay, and the customer {flag}.",
     "{name} gets {terms} days to pay from now on, belongs to the segment “{segment}”, and {flag}. Save that.",
     "Please update {name}: the segment is “{segment}”, payment is due after {terms} days, and the customer {flag}.",
 )

@@ -86,7 +86,7 @@ def sum_invoices(scene: Scene) -> Draft:
 @family(
     "admin.longest_serving",
     2,
-    "Who of the active staff in {department} has been here longest? Answer with the name.",
+    "Which of the active people in {department} has been here longest? Answer with the name.",
     "Find the active person in the department {department} who started first. Answer with the name.",
     "Among the active people in {department}, who has the earliest start date? Answer with the name.",
 )

@@ -56,7 +56,7 @@ def hold_largest(scene: Scene) -> Draft:
     4,
     "Check {name}: if their overdue invoices add up to more than {limit}, set the customer's status to “on hold”. "
     "Otherwise raise their credit limit to {raised}.",
-    "Do {name}'s overdue invoices sum up to more than {limit}? If so, put the customer on hold; if not, change the "
+    "Do {name}'s overdue invoices add up to more than {limit}? If so, put the customer on hold; if not, change the "
     "credit limit to {raised}.",
     "Add up the overdue invoices of {name}. If the sum is above {limit}, the customer goes on hold; "
     "otherwise set the credit limit to {raised}.",
@@ -88,7 +88,8 @@ def credit_check(scene: Scene) -> Draft:
     "admin.reassign",
     4,
     "{new} takes over the team of {old}: set {new} as the manager of everybody whose manager is {old}.",
-    "Everyone who reports to {old} reports to {new} from now on. Change their manager, also of inactive people.",
+    "Everyone who reports to {old} reports to {new} from now on. Change the manager of all of them, inactive "
+    "people included.",
     "Change the manager of everyone who reports to {old}, active or not: from now on it is {new}.",
 )
 def reassign(scene: Scene) -> Draft:
@@ -136,7 +137,7 @@ def delete_draft(scene: Scene) -> Draft:
     "Cancel every invoice of {name} that is still a draft or overdue, and add the note “{note}” to the customer "
     "(instead of the present notes).",
     "We gave up on {name}: set the status of all of their drafts and overdue invoices to “cancelled”, and replace the "
-    "customer's notes by “{note}”.",
+    "customer's notes with “{note}”.",
     "We no longer work with {name}. Set each of their invoices that is a draft or overdue to “cancelled”, "
     "and let the customer's notes read “{note}” and nothing else.",
 )

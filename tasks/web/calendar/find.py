@@ -93,8 +93,8 @@ def count_room(scene: Scene) -> Draft:
 @family(
     "calendar.free_slot",
     3,
-    "On {day}, from when on is the room {room} free for {length} minutes? Answer with the earliest start that also "
-    "suits {names}.",
+    "On {day}, from what time on is the room {room} free for {length} minutes? Answer with the earliest start that "
+    "also suits {names}.",
     "What is the earliest time on {day} at which {room} is free for {length} minutes and {names} can come, too?",
     "{names} need {length} minutes in {room} on {day}. What is the earliest start at which the room is free "
     "and they can come?",
@@ -118,9 +118,9 @@ def free_slot(scene: Scene) -> Draft:
 @family(
     "calendar.busiest",
     3,
-    "Who has the most bookings on {day}: {names}? Answer with the name.",
-    "Compare the calendars of {names} on {day}. Who of them has the most bookings that day? Answer with the name.",
-    "On {day}, which of these people has the largest number of bookings: {names}? Answer with the name.",
+    "Who has the most bookings on {day}: {any_of}? Answer with the name.",
+    "Compare the calendars of {names} on {day}. Which of them has the most bookings that day? Answer with the name.",
+    "On {day}, which of these people has the largest number of bookings: {any_of}? Answer with the name.",
 )
 def busiest(scene: Scene) -> Draft:
     """Compare the weeks of three people."""
@@ -138,7 +138,11 @@ def busiest(scene: Scene) -> Draft:
     other_week = date.fromisoformat(on) > week_of(date.fromisoformat(scene.today))[-1]
     steps += [link("Next week")] if other_week else []
     name = counts[-1][1]
-    return Draft([*steps, answer(name)], {"day": spoken(on), "names": names_of(people)}, answer=name)
+    return Draft(
+        [*steps, answer(name)],
+        {"day": spoken(on), "names": names_of(people), "any_of": names_of(people, "or")},
+        answer=name,
+    )
 
 
 @family(
@@ -146,7 +150,7 @@ def busiest(scene: Scene) -> Draft:
     1,
     "{verb} the invitation to “{title}” on {day}.",
     "I was invited to “{title}” on {day}. {verb} that invitation.",
-    "Please answer the invitation “{title}” ({day}): {verb} it.",
+    "Please answer the invitation to “{title}” ({day}): {do} it.",
 )
 def answer_one(scene: Scene) -> Draft:
     """Accept or decline one invitation."""
@@ -154,7 +158,7 @@ def answer_one(scene: Scene) -> Draft:
     verb, value = scene.choice((("Accept", "yes"), ("Decline", "no")))
     return Draft(
         [*open_booking(booking), button(verb)],
-        {"verb": verb, "title": booking["title"], "day": spoken(booking["day"])},
+        {"verb": verb, "do": verb.lower(), "title": booking["title"], "day": spoken(booking["day"])},
         [_answering(booking["id"], me(scene), value)],
         checks=[exists("answered", _ANSWERED, booking["id"], me(scene), value)],
     )

@@ -120,9 +120,9 @@ def shift_day(scene: Scene) -> Draft:
 @family(
     "calendar.common_slot",
     5,
-    "Find the earliest time on {day} at which the room {room}, {names} and I are all free for {length} minutes. Book "
+    "Find the earliest time on {day} at which the room {room}, {all_of_us} are all free for {length} minutes. Book "
     "it for “{title}” and invite {names}. If there is no such time, change nothing and answer “impossible”.",
-    "{names} and I need {length} minutes together in {room} on {day}, as early as possible, when nobody of us has "
+    "{all_of_us} need {length} minutes together in {room} on {day}, as early as possible, when none of us has "
     "anything else. Book that as “{title}” with all of us. If it cannot be done, change nothing and answer "
     "“impossible”.",
     "Please set up “{title}” on {day} in {room}, with {names} as guests. It takes {length} minutes; choose "
@@ -141,6 +141,7 @@ def common_slot(scene: Scene) -> Draft:
     own = scene.value("SELECT name FROM people WHERE id = ?", me(scene))
     looking = look_for_slots(on, length, f"{own}, {names}")
     words = {"day": spoken(on), "room": room["name"], "names": names_of(people), "length": length, "title": title}
+    words["all_of_us"] = names_of(people, "and", "I")
     spans = free_spans(taken, length)
     if not spans:
         return Draft([*looking, answer(IMPOSSIBLE)], words, answer=IMPOSSIBLE)

@@ -116,10 +116,10 @@ def some_time(scene: Scene, lengths: Sequence[int] = (30, 45, 60, 90)) -> tuple[
     return clock(start), clock(start + length)
 
 
-def names_of(people: Sequence[sqlite3.Row]) -> str:
-    """Return names as prompts list them: `A, B and C`."""
-    names = [person["name"] for person in people]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def names_of(people: Sequence[sqlite3.Row], last: str = "and", *others: str) -> str:
+    """Return names, and after them `others`, as prompts list them: `A, B and C`."""
+    names = [*(person["name"] for person in people), *others]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
 
 
 def pick_people(scene: Scene, count: int, condition: str = "1", *params: Any) -> list[sqlite3.Row]:

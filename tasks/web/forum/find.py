@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentgym.counts import count_of
 from agentgym.tasks.web.family import Draft, Scene, family
 from agentgym.tasks.web.forum.steps import open_post, open_thread, posts, threads
 from agentgym.tasks.web.plan import answer, button, fill, link, select
@@ -37,7 +38,7 @@ def member(scene: Scene) -> Draft:
         [
             ("Which city is given for", "Answer with the city.", found["city"]),
             ("How many posts are counted for", "Answer with the number.", str(found["posts"])),
-            ("What is the date of joining of", "Answer as the page shows it.", day(found["joined_on"])),
+            ("What is the joining date of", "Answer as the page shows it.", day(found["joined_on"])),
         ]
     )
     plan = [link("Members"), fill("Name", found["name"]), button("Show"), answer(shown)]
@@ -81,9 +82,9 @@ def best_post(scene: Scene) -> Draft:
 @family(
     "forum.count_threads",
     5,
-    "How many threads did {name} start that have more than {least} replies? Answer with the number.",
-    "Count the threads that were started by {name} and have got more than {least} replies.",
-    "Among the threads started by {name}, how many have more than {least} replies? Answer with the number.",
+    "How many threads did {name} start that have more than {replies}? Answer with the number.",
+    "Count the threads that were started by {name} and have more than {replies}.",
+    "Among the threads started by {name}, how many have more than {replies}? Answer with the number.",
 )
 def count_threads(scene: Scene) -> Draft:
     """Ask how many of a member's threads are long."""
@@ -97,4 +98,8 @@ def count_threads(scene: Scene) -> Draft:
     count = str(sum(replies > least for replies in own))
     plan = [link("Members"), fill("Name", found["name"]), button("Show"), link(found["name"])]
     plan += [link("Next page")] * ((len(own) - 1) // 10)
-    return Draft(words={"name": found["name"], "least": least}, plan=[*plan, answer(count)], answer=count)
+    return Draft(
+        words={"name": found["name"], "replies": count_of(least, "reply", "replies")},
+        plan=[*plan, answer(count)],
+        answer=count,
+    )

@@ -15,7 +15,7 @@ _OWN = f"moderator_id = {ME}"
     "forum.pin",
     2,
     "{way} the thread “{title}” in the board that I moderate.",
-    "As the moderator of {board}: {way} the thread “{title}”.",
+    "You are the moderator of {board}: {do} the thread “{title}”.",
     "In {board}, which I moderate, there is the thread “{title}”. {way} it.",
 )
 def pin(scene: Scene) -> Draft:
@@ -24,7 +24,7 @@ def pin(scene: Scene) -> Draft:
     column = scene.choice(("pinned", "locked"))
     way = {"pinned": ("Pin", "Unpin"), "locked": ("Lock", "Unlock")}[column][thread[column]]
     return Draft(
-        words={"title": thread["title"], "board": thread["board"], "way": way},
+        words={"title": thread["title"], "board": thread["board"], "way": way, "do": way.lower()},
         plan=[*open_thread(thread["title"]), button(f"{way} thread")],
         effect=[(f"UPDATE thread SET {column} = 1 - {column} WHERE id = ?", [thread["id"]])],
         checks=[check("done", f"SELECT {column} <> ? FROM thread WHERE id = ?", thread[column], thread["id"])],

@@ -162,7 +162,7 @@ def report(scene: Scene) -> Draft:
 @family(
     "forum.edit",
     3,
-    "Replace the text of my post in the thread “{title}” by: {body}",
+    "Replace the text of my post in the thread “{title}” with: {body}",
     "I wrote one post in “{title}”. Edit it so that it only says: {body}",
     "Please change my post in “{title}” so that its whole text is: {body}",
 )

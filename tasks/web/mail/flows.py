@@ -96,10 +96,11 @@ def highest_invoice(scene: Scene) -> Draft:
 @family(
     "mail.handover",
     5,
-    "{sender} asks in “{subject}” who takes over from somebody that leaves. Write to the person that leaves (they are "
-    "in my contacts) with the subject “{new}” and the text “{text}”, then move {sender}'s message to the archive.",
-    "In “{subject}”, {sender} names a colleague who leaves the team. Look the colleague up in my contacts, send them "
-    "“{text}” under the subject “{new}”, and archive {sender}'s message afterwards.",
+    "{sender} asks in “{subject}” who takes over from somebody who is leaving. Write to the person who is leaving "
+    "(they are in my contacts) with the subject “{new}” and the text “{text}”, then move {sender}'s message "
+    "to the archive.",
+    "In “{subject}”, {sender} names a colleague who is leaving the team. Look the colleague up in my contacts, send "
+    "them “{text}” under the subject “{new}”, and archive {sender}'s message afterwards.",
     "Read “{subject}” from {sender}: it says which colleague is leaving. That person is in my contacts; send "
     "them a message with the subject “{new}” and the text “{text}” After that, archive the message from "
     "{sender}.",

@@ -149,7 +149,7 @@ def label_all(scene: Scene) -> Draft:
     "mail.delete_largest",
     3,
     "Delete the message in the inbox whose attachments are largest in total.",
-    "My mailbox is nearly full. Move the one message of the inbox with the largest attachments (all of its files "
+    "My mailbox is nearly full. Move the message in the inbox with the largest attachments (all of its files "
     "together) to the bin.",
     "Which message in the inbox has the largest attachments, taking all its files together? Please delete it.",
 )
@@ -204,7 +204,7 @@ def keep_newest(scene: Scene) -> Draft:
     "mail.tidy",
     4,
     "Create a folder called “{folder}” and move everything there that {name} sent and that is in the inbox now.",
-    "All of {name}'s messages in the inbox belong into a folder of their own. Call it “{folder}”.",
+    "All of {name}'s messages in the inbox belong in a folder of their own. Call it “{folder}”.",
     "Please make a new folder “{folder}” and put all messages from {name} that are in the inbox into it.",
 )
 def tidy(scene: Scene) -> Draft:

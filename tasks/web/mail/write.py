@@ -112,8 +112,8 @@ def forward(scene: Scene) -> Draft:
 @family(
     "mail.finish_draft",
     3,
-    "There is an unfinished draft “{old}”. Change its subject to “{subject}”, add {name} (from my contacts) as a copy "
-    "receiver, and send it.",
+    "There is an unfinished draft “{old}”. Change its subject to “{subject}”, add {name} (from my contacts) in Cc, "
+    "and send it.",
     "Finish the draft “{old}”: new subject “{subject}”, a copy to {name} from the address book. Then send it.",
     "Please send the draft “{old}”, but first change its subject to “{subject}” and put {name} (see my "
     "contacts) in copy.",

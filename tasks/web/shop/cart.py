@@ -108,7 +108,8 @@ def _cart_link(scene: Scene) -> str:
     "shop.order",
     3,
     "Order {quantity} × {name} {options}. Send it to the address “{address}” by {shipping} and pay by {payment}.",
-    "Buy the {name} {options}, {quantity} of it: to my address “{address}”, with {shipping}, paid by {payment}.",
+    "Buy {quantity} × {name} {options} for me. It goes to my address “{address}” by {shipping}, and I pay by "
+    "{payment}.",
     "I'd like to buy {quantity} × {name} {options}. Use {shipping} to my address “{address}”, and pay by {payment}.",
     options=EMPTY_CART,
 )

@@ -94,8 +94,8 @@ def cheapest(scene: Scene) -> Draft:
     "shop.wish_filtered",
     3,
     "Put the cheapest product in {category} that is in stock and rated {rating} or better on my wish list.",
-    "Among the {category} that are in stock and have a rating of at least {rating}, put the one with the lowest price "
-    "on my wish list.",
+    "Among the products in {category} that are in stock and have a rating of at least {rating}, put the one with the "
+    "lowest price on my wish list.",
     "I only want something from {category} that is in stock and has a rating of {rating} or more. Put the "
     "cheapest such product on my wish list.",
 )

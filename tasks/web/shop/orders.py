@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentgym.counts import count_of
 from agentgym.tasks.web.checks import check, exists
 from agentgym.tasks.web.family import Draft, Scene, family
 from agentgym.tasks.web.plan import accept, button, choose, fill, link, number, select
@@ -64,9 +65,9 @@ def move(scene: Scene) -> Draft:
 @family(
     "shop.review",
     2,
-    "Review the {name}: {stars} of 5 stars, title “{title}”, text “{body}”",
+    "Review the {name}: {stars} out of 5 stars, title “{title}”, text “{body}”",
     "Write a review of “{name}” with the title “{title}” and {stars} out of 5 stars. It should say: “{body}”",
-    "I'd like to review the {name}: {stars} stars out of 5, under the title “{title}”. The text is: “{body}”",
+    "I'd like to review the {name}: {given} out of 5, under the title “{title}”. The text is: “{body}”",
 )
 def review(scene: Scene) -> Draft:
     """Write a review."""
@@ -74,9 +75,9 @@ def review(scene: Scene) -> Draft:
     title, body = scene.choice(_REVIEWS)
     stars = scene.rng.randint(1, 5)
     plan = [*open_product(found["name"]), link(f"Reviews ({found['reviews']})"), link("Write a review")]
-    plan += [choose(f"{stars} star{'s' if stars > 1 else ''}"), fill("Title", title), fill("Your review", body)]
+    plan += [choose(count_of(stars, "star")), fill("Title", title), fill("Your review", body)]
     return Draft(
-        words={"name": found["name"], "stars": stars, "title": title, "body": body},
+        words={"name": found["name"], "stars": stars, "given": count_of(stars, "star"), "title": title, "body": body},
         plan=[*plan, button("Submit review")],
         effect=[
             (

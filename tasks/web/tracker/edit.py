@@ -93,7 +93,7 @@ def comment(scene: Scene) -> Draft:
     "tracker.assign",
     2,
     "Assign {issue} to {person} and set its priority to {priority}.",
-    "{person} will take care of {issue}. Make that person the assignee, and let the priority be {priority}.",
+    "{person} will take care of {issue}. Make that person the assignee, and set the priority to {priority}.",
     "Please give {issue} to {person} and make its priority {priority}.",
 )
 def assign(scene: Scene) -> Draft:
@@ -189,7 +189,7 @@ def duplicate(scene: Scene) -> Draft:
 @family(
     "tracker.edit_comment",
     3,
-    "Replace my comment on {issue} by: {body}",
+    "Replace my comment on {issue} with: {body}",
     "I commented once on {issue}. Change that comment so that it only says: {body}",
     "Please edit the comment that I wrote on {issue}. Its new text is: {body}",
 )

@@ -116,8 +116,9 @@ def blocker(scene: Scene) -> Draft:
 @family(
     "tracker.busiest",
     5,
-    "Who has the most open issues with the priority High over all projects? Answer with the name.",
-    "Looking at all projects together: to which person are most of the open High priority issues assigned?",
+    "Who has the most open issues with the priority High across all projects? Answer with the name.",
+    "Looking at all projects together: to whom are more open issues with the priority High assigned than to anyone "
+    "else? Answer with the name.",
     "Across all projects, who is assigned the largest number of open issues with the priority High? Answer "
     "with the name.",
 )

@@ -146,9 +146,9 @@ def close_milestone(scene: Scene) -> Draft:
 @family(
     "tracker.hand_over",
     5,
-    "{person} leaves the project {project}. Give that person's open issues with the priority High or Critical to "
+    "{person} is leaving the project {project}. Give that person's open issues with the priority High or Critical to "
     "{heir}, and "
-    "let nobody be the assignee of the other open ones.",
+    "remove the assignee of the other open ones.",
     "In {project}, all open issues of {person} have to be handed over: those that are High or Critical go to "
     "{heir}, the "
     "rest to nobody.",
