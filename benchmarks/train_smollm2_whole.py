@@ -6,7 +6,7 @@ shows in a few minutes that it runs, and writes its results elsewhere:
 
     python -m benchmarks.train_smollm2_whole --envs sql --seeds 1 --folder runs/trial --results runs/trial \\
         --steps 1 --groups 2 --group-size 2 --updates-per-step 1 --micro-batch 4 \\
-        --warm-start-steps 2 --warm-start-tasks 8 --eval-tasks 4
+        --warm-start-steps 2 --warm-start-batch 2 --warm-start-tasks 8 --warm-start-until 1 --eval-tasks 4
 
 An interrupted benchmark goes on where it was (`--folder`).
 """
