@@ -56,6 +56,8 @@ class EndpointPolicy:
         self.client = Client(model, url, self.settings)
         self.answered: set[bool] = set()
         """Whether a first turn has been answered (`False`), and whether a later one (`True`)."""
+        self.reasoning_field = "reasoning_content"
+        """The field in which the endpoint's answers have their reasoning, as far as is known."""
 
     @property
     def usage(self) -> Usage:
@@ -103,6 +105,7 @@ class _EndpointPlayer:
         except Declined as error:
             raise self._declined(error) from error
         self._policy.answered.add(self._turns > 1)
+        self._policy.reasoning_field = answer.reasoning_field or self._policy.reasoning_field
         self._count(answer)
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
@@ -143,7 +146,7 @@ class _EndpointPlayer:
     def _sent(self) -> list[Wire]:
         policy, messages = self._policy, self._conversation
         messages = messages if policy.history is None else policy.history(messages)
-        sees, keeps = policy.settings.pictures, policy.settings.reasoning == "keep"
+        sees, keeps = policy.settings.pictures, policy.reasoning_field if policy.settings.reasoning == "keep" else None
         if not self._native:
             results = policy.settings.results
             return as_text(messages, self._seat, pictures=sees, reasoning=keeps, results=results)

@@ -62,8 +62,8 @@ class EndpointSettings:
     pictures: bool = False
     """Whether the model can see; otherwise a line says where a picture was shown."""
     reasoning: Literal["drop", "keep"] = "drop"
-    """Whether a turn's reasoning (`reasoning_content`, or `<think>` in its text) is sent back in later turns. It is
-    recorded either way."""
+    """Whether a turn's reasoning is sent back in later turns, in the field in which it came or as `<think>` in its text.
+    It is recorded either way."""
     results: Literal["user", "tool"] = "user"
     """The role of results, where the model writes its calls as text. Every server takes `user`; `tool` leaves it to the
     chat template, as in training here."""
