@@ -85,7 +85,8 @@ def read_answer(body: bytes) -> Answer:
         reply = choice["message"]
         message = _message(reply) | {"finish_reason": finish}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise Unreadable(f"not a chat completion: {body[:200]!r}") from error
+        hint = "a web page (does the URL end with /v1?), " if body.lstrip()[:1] == b"<" else ""
+        raise Unreadable(f"{hint}not a chat completion: {body[:200]!r}") from error
     return Answer(message, _tokens(data.get("usage")), reasoning_field=_reasoning_field(reply))
 
 

@@ -62,8 +62,8 @@ class EndpointSettings:
     pictures: bool = False
     """Whether the model can see; otherwise a line says where a picture was shown."""
     reasoning: Literal["drop", "keep"] = "drop"
-    """Whether a turn's reasoning is sent back in later turns, in the field in which it came or as `<think>` in its text.
-    It is recorded either way."""
+    """Whether a turn's reasoning is sent back in later turns, in the field in which it came or as `<think>` in its
+    text. It is recorded either way."""
     results: Literal["user", "tool"] = "user"
     """The role of results, where the model writes its calls as text. Every server takes `user`; `tool` leaves it to the
     chat template, as in training here."""
@@ -78,7 +78,8 @@ class EndpointSettings:
     connect_timeout_s: _Positive = 10.0
     """Wall-clock limit for connecting."""
     retries: _Count = 5
-    """How often a request is repeated after a failure that may pass: 429, 5xx, a timeout, an unreadable answer."""
+    """How often a request is repeated after a failure that may pass: 429, 5xx, a timeout, an unreadable answer. A rate
+    limit (429) is waited for longer: until nothing has been answered for `longest_wait_s`."""
     first_wait_s: _NotNegative = 0.5
     """Wait before the first repetition; it doubles each time, with jitter. `Retry-After` is respected."""
     longest_wait_s: _Positive = 60.0
