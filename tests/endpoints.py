@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,8 +78,8 @@ class Fake:
         return self.answer(self.requests[number], number)
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
-        """Serve; gives the base URL."""
+    def serving(self, secure: ssl.SSLContext | None = None) -> Iterator[str]:
+        """Serve, over TLS if it is set up; gives the base URL."""
         fake = self
 
         class Handler(QuietHandler):
@@ -95,7 +96,7 @@ class Fake:
                 self.wfile.write(body[: len(body) // 2] if said.cut else body)
                 self.close_connection = said.cut or self.close_connection
 
-        with serving(Handler) as url:
+        with serving(Handler, secure) as url:
             yield f"{url}/v1"
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
+import trustme
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
@@ -65,6 +68,29 @@ def test_a_proxy_that_wants_a_password_is_told_from_the_endpoint(proxy: pytest.M
         proxy.setenv("http_proxy", url.removesuffix("/v1"))
         with pytest.raises(UsageError, match=r"the proxy that the environment names .* wants a user and a password"):
             play(policy_at("http://model.test/v1"))
+
+
+@pytest.mark.parametrize(("name", "told"), [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
+def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, told: str):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert(name).configure_cert(context)
+    fake = Fake(lambda request, number: guessing(request))
+    with (
+        fake.serving(context) as url,
+        pytest.raises(
+            UsageError, match=rf"its certificate is not trusted \(.*({told}).*\); .* SSL_CERT_FILE"
+        ) as raised,
+    ):
+        play(policy_at(url))
+    assert "\n" not in str(raised.value)
+    assert not fake.requests
+
+
+def test_a_server_without_tls_is_told_from_one_that_is_down():
+    told = "does not speak TLS; if it is meant so, give its URL as http://"
+    fake = Fake(lambda request, number: guessing(request))
+    with fake.serving() as url, pytest.raises(UsageError, match=told):
+        play(policy_at(url.replace("http:", "https:")))
 
 
 @pytest.mark.parametrize(

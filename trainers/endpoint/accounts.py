@@ -20,6 +20,9 @@ class Usage:
     """Answers received from the endpoint."""
     retries: int = 0
     """Requests repeated after a failure."""
+    broken_off: int = 0
+    """Requests under way when the run stopped or a turn took too long. The provider may count them; the rest of this
+    does not."""
     cached: int = 0
     """Answers taken from the cache on disk."""
     prompt_tokens: int = 0
@@ -101,6 +104,7 @@ class Account:
         usage = self.usage
         counts = (
             ("retries", usage.retries),
+            ("broken off, which may be paid as well", usage.broken_off),
             ("from the cache", usage.cached),
             ("cut off at max_tokens", usage.cut_off),
             ("withheld by the endpoint's filter", usage.filtered),
@@ -119,7 +123,7 @@ class Account:
     def _stop(self, setting: str, limit: str, spent: str) -> None:
         raise UsageError(
             f"the endpoint's {setting} of {limit} is spent ({spent} in {self.usage.requests:,} requests). Finished "
-            f"episodes are in the file of --out; to continue, run the same command with a higher {setting}"
+            f"episodes are in the file of --out; to continue, run the same command, which may spend the {setting} again"
         )
 
 

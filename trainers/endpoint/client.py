@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import os
 import random
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -28,6 +31,9 @@ from agentgym.trainers.endpoint.settings import EndpointSettings
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+_SILENCE_S = 60.0
+"""Seconds between two lines about what is waited for."""
+_log = logging.getLogger(__name__)
 _CHARS_PER_TOKEN = 4
 """For estimates before the endpoint has counted."""
 
@@ -57,6 +63,7 @@ class Client:
         self._cache = None if settings.cache is None else AnswerCache(settings.cache)
         self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
         self._jitter = random.Random()
+        self._tell_from = -math.inf
         self._home: tuple[asyncio.AbstractEventLoop, Connection, Pace] | None = None
 
     async def complete(self, request: Mapping[str, Any], seed: int) -> Answer:
@@ -107,6 +114,7 @@ class Client:
                     raise InfrastructureError(
                         f"{self._url} gave no usable answer in {tries}; at last: {failure}"
                     ) from None
+                self._tell(failure)
                 patience.waited(await self._wait(patience.tries - 1, failure))
                 continue
             if self._cache is not None and key is not None:
@@ -121,6 +129,9 @@ class Client:
             self.account.check()
             try:
                 response = await connection.post(body)
+            except asyncio.CancelledError:
+                self.account.usage.broken_off += 1
+                raise
             except Lost as error:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
         # First of all: a key that is cut off later, to make a message short, would not be found.
@@ -149,6 +160,12 @@ class Client:
             )
         pace.pause(wait_s)
         return _MayPass(problem, wait_s, limited=response.status == 429)
+
+    def _tell(self, failure: _MayPass) -> None:
+        """Say what is waited for, now and then: a run that waits for minutes must not look like one that hangs."""
+        if time.monotonic() >= self._tell_from:
+            self._tell_from = time.monotonic() + _SILENCE_S
+            _log.warning("%s is asked again, at last for: %s", self._url, failure)
 
     async def _wait(self, attempt: int, failure: _MayPass) -> float:
         """Wait before a repetition; return the seconds. The jitter parts requests that failed together."""

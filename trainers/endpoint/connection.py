@@ -67,7 +67,16 @@ class Connection:
             raise Lost(f"no connection in {self._connect_timeout_s:g} s") from error
         except TimeoutError as error:
             raise Lost(f"no answer in {self._timeout_s:g} s") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise UsageError(
+                f"{self._url}: {_reason_of(error)}; if the endpoint is yours, name the file of its certificate: "
+                "SSL_CERT_FILE=ca.pem"
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
+            if "WRONG_VERSION_NUMBER" in str(error):
+                raise UsageError(
+                    f"{self._url} does not speak TLS; if it is meant so, give its URL as http://"
+                ) from error
             through = "" if self._proxy is None else f"through the proxy {urlsplit(self._proxy).hostname}: "
             raise Lost(through + _problem(error)) from error
 
@@ -103,6 +112,12 @@ def _problem(error: Exception) -> str:
     """Return what is wrong. aiohttp gives answers that it cannot read a status of its own, which nobody sent."""
     told = [getattr(one, "message", "") for one in (error, error.__cause__)]
     return one_line(next((text for text in told if text), str(error))) or type(error).__name__
+
+
+def _reason_of(error: aiohttp.ClientConnectorCertificateError) -> str:
+    """Return why a certificate is not trusted, without OpenSSL's numbers."""
+    told = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+    return f"its certificate is not trusted ({one_line(told)})"
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

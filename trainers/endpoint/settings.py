@@ -97,7 +97,7 @@ class EndpointSettings:
     prices: dict[str, Price] = field(default_factory=dict)
     """Prices by model, e.g. {my-model: {input: 0.5, output: 2}}."""
     budget: _NotNegative | None = None
-    """Stop the run when this much is spent. Requests under way are still paid."""
+    """Stop the run when this much is spent. Requests under way are broken off, and may be paid as well."""
     budget_tokens: _Count | None = None
     """Stop the run when this many tokens are used."""
     cache: str | None = None
