@@ -239,6 +239,19 @@ def test_blanks_beside_a_call_are_no_text():
     assert fake.requests[1]["messages"][-2]["content"] == ""
 
 
+@pytest.mark.parametrize("dialect", ["native", "hermes"])
+@pytest.mark.parametrize(("role", "opening"), [("user", ["user"]), ("developer", ["developer", "user"])])
+def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, role: str, opening: list[str]):
+    said = [completion("?"), completion("?")]
+    asked, _ = play(make("guess", dialect=dialect), said)
+    moved, _ = play(make("guess", dialect=dialect), said, strict=role == "user", system=role)
+    before, after = (fake.requests[1]["messages"] for fake in (asked, moved))
+    assert [message["role"] for message in after] == [*opening, "assistant", "user"]
+    assert "\n\n".join(message["content"] for message in before[:2]) == "\n\n".join(
+        message["content"] for message in after[: len(opening)]
+    )
+
+
 def test_a_picture_without_text_is_sent_without_text():
     shown: list[Message] = [
         {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "image", "base64": "x"}]}

@@ -227,6 +227,8 @@ def test_a_request_that_is_larger_than_a_minute_allows_is_not_repeated():
 @pytest.mark.parametrize(
     ("status", "message", "told"),
     [
+        (400, "System role not supported", "system=user"),
+        (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model.", "system=user"),
         (400, "Unknown name 'parallel_tool_calls': Cannot find field.", "forbid_parallel_calls=false"),
         (
             400,
@@ -386,6 +388,14 @@ def test_an_endpoint_that_is_down_for_very_long_is_still_asked():
 def test_a_budget_is_not_kept_by_counts_that_are_missing(usage: Any, budget: dict[str, Any]):
     with pytest.raises(UsageError, match="reports no usage"):
         answered(completion("Hm.", usage=usage), **budget)
+
+
+def test_answers_that_cannot_be_read_are_paid_and_kept_to_the_budget():
+    with Fake(lambda request, number: completion("The answer is", "abort")).serving() as url:
+        policy = policy_at(url, budget_tokens=25, prices={"fake": {"input": 1e6, "output": 1e6}})
+        with pytest.raises(UsageError, match=r"budget_tokens of 25 is spent \(30 tokens"):
+            play(policy)
+    assert (policy.usage.requests, policy.usage.cost) == (0, 30)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -90,8 +90,11 @@ class Account:
         if has_budget and (tokens is None or not tokens.complete):
             raise UsageError("the endpoint reports no usage, so a budget cannot be kept; leave the budget out")
         usage.uncounted += tokens is None or not tokens.complete
-        if tokens is None:
-            return None
+        return None if tokens is None else self.pay(tokens)
+
+    def pay(self, tokens: Tokens) -> float | None:
+        """Count the tokens of any answer, also of one that nothing can be done with; return their cost."""
+        usage = self.usage
         usage.prompt_tokens += tokens.prompt
         usage.cached_prompt_tokens += tokens.cached
         usage.completion_tokens += tokens.completion

@@ -141,6 +141,8 @@ class Client:
         try:
             answer = read_answer(response.body)
         except Unreadable as error:
+            if error.tokens is not None:
+                self.account.pay(error.tokens)
             raise _MayPass(self._secrets.hidden(str(error))) from error
         answer = replace(answer, cost=self.account.add(answer))
         if answer.tokens is not None:

@@ -42,6 +42,10 @@ _PART_OF_WAIT = re.compile(r"([0-9.]+) ?(ms|milli|[hms])", re.IGNORECASE)
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "milli": 0.001}
 _PICTURES = re.compile(r"image|multi-?modal", re.IGNORECASE)
 _ADVICE = (
+    (
+        re.compile(r"system role|system messages? (?:is|are) not|role'? does not support 'system'", re.IGNORECASE),
+        "put system messages before the first user message: --endpoint system=user",
+    ),
     (re.compile(r"parallel_tool_calls"), "leave that out: --endpoint forbid_parallel_calls=false"),
     (re.compile(r"max_completion_tokens"), "set --endpoint max_tokens_field=max_completion_tokens"),
     (

@@ -18,7 +18,7 @@ from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
 from agentgym.trainers.endpoint.faults import Declined, Filtered, Refused
 from agentgym.trainers.endpoint.reading import Answer
-from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls
+from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls, with_system
 from agentgym.trainers.endpoint.settings import EndpointSettings
 
 NATIVE = "native"
@@ -147,10 +147,12 @@ class _EndpointPlayer:
         policy, messages = self._policy, self._conversation
         messages = messages if policy.history is None else policy.history(messages)
         sees, keeps = policy.settings.pictures, policy.reasoning_field if policy.settings.reasoning == "keep" else None
-        if not self._native:
+        if self._native:
+            sent = with_calls(messages, pictures=sees, reasoning=keeps)
+        else:
             results = policy.settings.results
-            return as_text(messages, self._seat, pictures=sees, reasoning=keeps, results=results)
-        return with_calls(messages, pictures=sees, reasoning=keeps)
+            sent = as_text(messages, self._seat, pictures=sees, reasoning=keeps, results=results)
+        return with_system(sent, policy.settings.system)
 
 
 def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:

@@ -28,10 +28,6 @@ _THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 """Where servers put reasoning: DeepSeek, SGLang and llama.cpp; vLLM, OpenRouter and Groq."""
 
 
-class Unreadable(Exception):
-    """An answer that is no chat completion: the server's fault, not the model's."""
-
-
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of one request, as the endpoint counts them."""
@@ -47,6 +43,14 @@ class Tokens:
     def total(self) -> int:
         """Tokens of the prompt and the completion."""
         return self.prompt + self.completion
+
+
+class Unreadable(Exception):
+    """An answer that is no chat completion: the server's fault, not the model's. Its tokens are paid all the same."""
+
+    def __init__(self, problem: str, tokens: Tokens | None = None):
+        super().__init__(problem)
+        self.tokens = tokens
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Answer:
 
 def read_answer(body: bytes) -> Answer:
     """Return the chat completion in a response's body. Raises `Unreadable`."""
+    data: Any = None
     try:
         data = json.loads(body)
         choice = data["choices"][0]
@@ -86,7 +91,8 @@ def read_answer(body: bytes) -> Answer:
         message = _message(reply) | {"finish_reason": finish}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         hint = "a web page (does the URL end with /v1?), " if body.lstrip()[:1] == b"<" else ""
-        raise Unreadable(f"{hint}not a chat completion: {body[:200]!r}") from error
+        paid = _tokens(data.get("usage")) if isinstance(data, Mapping) else None
+        raise Unreadable(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
     return Answer(message, _tokens(data.get("usage")), reasoning_field=_reasoning_field(reply))
 
 

@@ -81,6 +81,17 @@ def as_text(
     return sent
 
 
+def with_system(sent: Iterable[Wire], role: str) -> list[Wire]:
+    """Return a conversation with its system messages in another role, in which they may join the message after them."""
+    moved: list[Wire] = []
+    for message in sent:
+        if message["role"] in ("system", "user"):
+            _add(moved, role if message["role"] == "system" else "user", message["content"])
+        else:
+            moved.append(message)
+    return moved
+
+
 def _add(sent: list[Wire], role: str, content: str | list[Wire]) -> None:
     """Append a message, or join it to the last one if that has the same role."""
     if not content and isinstance(content, list):

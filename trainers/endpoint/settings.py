@@ -64,6 +64,9 @@ class EndpointSettings:
     reasoning: Literal["drop", "keep"] = "drop"
     """Whether a turn's reasoning is sent back in later turns, in the field in which it came or as `<think>` in its
     text. It is recorded either way."""
+    system: Literal["system", "developer", "user"] = "system"
+    """The role of system messages. With `user`, they stand at the head of the first user message, for chat templates
+    that refuse them."""
     results: Literal["user", "tool"] = "user"
     """The role of results, where the model writes its calls as text. Every server takes `user`; `tool` leaves it to the
     chat template, as in training here."""
