@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,6 +168,14 @@ def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
     ids = [entry["id"] for message in fake.requests[-1]["messages"] for entry in message.get("tool_calls", ())]
     assert len(set(ids)) == len(ids) == 5
     assert ids[0] == "same"
+
+
+def test_ids_that_are_made_up_are_those_that_every_vendor_takes():
+    said = [calling(call("guess", {"number": 1}, id)) for id in ("", "", None)]
+    fake, _ = play(make("guess", dialect="native"), [*said, completion("?")])
+    ids = [m["tool_calls"][0]["id"] for m in fake.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert len(ids) == 3
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in ids)
 
 
 def test_what_the_model_wrote_wrongly_is_explained_to_it_and_recorded_as_it_was():

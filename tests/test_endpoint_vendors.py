@@ -47,7 +47,7 @@ def test_a_call_in_the_old_form_is_played():
     old = {"content": None, "function_call": {"name": "guess", "arguments": '{"number": 3}'}}
     trajectory, _ = answered(completion(old, "function_call"))
     [played] = calls_of(trajectory.turns[0].action)
-    assert (played.name, played.arguments, played.id) == ("guess", {"number": 3}, "call_1")
+    assert (played.name, played.arguments, played.id) == ("guess", {"number": 3}, "call00001")
 
 
 @pytest.mark.parametrize(
