@@ -359,7 +359,7 @@ def test_what_is_waited_for_is_told_once_in_a_while(caplog: pytest.LogCaptureFix
         [trajectory] = play(policy_at(url))
     assert trajectory.success
     [line] = [record.getMessage() for record in caplog.records if "asked again" in record.getMessage()]
-    assert line == f"{url}/chat/completions is asked again, at last for: HTTP 503: Overloaded"
+    assert line == f"{url}/chat/completions is asked again: HTTP 503: Overloaded"
 
 
 def test_a_budget_of_tokens_stops_the_run_too():

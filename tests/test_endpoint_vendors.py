@@ -19,7 +19,7 @@ from agentgym.retrying import doubled_s, retry_after_s
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint.connection import Response
-from agentgym.trainers.endpoint.faults import asked_wait_s, may_pass, refusal
+from agentgym.trainers.endpoint.faults import as_told, asked_wait_s, may_pass, refusal
 from agentgym.trainers.endpoint.patience import Patience
 from agentgym.trainers.endpoint.reading import read_answer
 from agentgym.trainers.endpoint.settings import checked, read_settings
@@ -140,6 +140,27 @@ def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: i
     with Fake(lambda request, number: said if number else calling(call("x", {}))).serving() as url:
         [trajectory] = play(policy_at(url))
     assert trajectory.reason is Reason.CONTEXT
+
+
+@pytest.mark.parametrize("raw", ["prompt is too long: 9 > 8", '{"error": {"message": "This context length is 8"}}'])
+def test_what_the_provider_behind_a_router_says_is_read(raw: str):
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "P"}}
+    for status in (200, 400):
+        told = as_told(Response(status, {}, json.dumps({"error": error}).encode()))
+        refused = refusal(told, "u", "K", pictures=False)
+        assert type(refused).__name__ == "TooLong"
+        assert str(refused).startswith("Provider returned error: ")
+
+
+@pytest.mark.parametrize("metadata", [None, {"raw": None}, {"raw": {"a": 1}}, [1], {"raw": ""}])
+def test_what_is_no_word_of_a_provider_is_left_out(metadata: Any):
+    body = json.dumps({"error": {"message": "No.", "metadata": metadata}}).encode()
+    assert "(HTTP 400): No; " in str(refusal(Response(400, {}, body), "u", "K", pictures=False))
+
+
+def test_a_refusal_without_a_message_is_told_by_its_type():
+    body = b'{"error": {"message": null, "type": "invalid_request"}}'
+    assert "(HTTP 400): invalid_request; " in str(refusal(Response(400, {}, body), "u", "K", pictures=False))
 
 
 def test_a_code_behind_a_long_message_is_read():

@@ -167,7 +167,7 @@ class Client:
         """Say what is waited for, now and then: a run that waits for minutes must not look like one that hangs."""
         if time.monotonic() >= self._tell_from:
             self._tell_from = time.monotonic() + _SILENCE_S
-            _log.warning("%s is asked again, at last for: %s", self._url, failure)
+            _log.warning("%s is asked again: %s", self._url, failure)
 
     async def _wait(self, attempt: int, failure: _MayPass) -> float:
         """Wait before a repetition; return the seconds. The jitter parts requests that failed together."""

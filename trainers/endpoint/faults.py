@@ -188,7 +188,15 @@ def _whole_reason(response: Response) -> str:
 def _told(error: object) -> str:
     if not isinstance(error, Mapping):
         return str(error or "")
-    message, code = str(error.get("message") or ""), error.get("code")
+    message, code = str(error.get("message") or error.get("type") or ""), error.get("code")
+    if inner := _inner(error.get("metadata")):
+        message = f"{message.rstrip('.')}: {inner}"
     if not isinstance(code, str) or not code:
         return message
     return f"{message.rstrip('.')} ({code})" if message else code
+
+
+def _inner(metadata: object) -> str:
+    """Return what the provider behind OpenRouter said, which stands as it came beside a word of OpenRouter's own."""
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    return _whole_reason(Response(0, {}, raw.encode("utf-8", "replace"))) if isinstance(raw, str) else ""
