@@ -191,6 +191,27 @@ def test_a_conversation_that_a_filter_refuses_ends_its_episode_and_is_counted():
     assert "1 withheld by the endpoint's filter" in policy.account()
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "Invalid prompt: your prompt was flagged as potentially violating our usage policy."}),
+        (403, {"message": 'm requires moderation. Your input was flagged for "violence"', "code": 403}),
+        (400, {"message": "Output blocked by content filtering policy", "type": "invalid_request_error"}),
+        (400, {"message": "Input data may contain inappropriate content.", "code": "DataInspectionFailed"}),
+        (400, {"message": "The request failed.", "code": "InputTextSensitiveContentDetected"}),
+    ],
+)
+def test_a_filter_is_recognised_whoever_has_it(status: int, error: dict[str, Any]):
+    refused = refusal(Response(status, {}, json.dumps({"error": error}).encode()), "u", "K", pictures=False)
+    assert type(refused).__name__ == "Filtered"
+
+
+@pytest.mark.parametrize("message", ["The field x is flagged as unknown", "Blocked", "see our content policy"])
+def test_other_refusals_are_no_filter(message: str):
+    refused = refusal(Response(400, {}, json.dumps({"error": message}).encode()), "u", "K", pictures=False)
+    assert type(refused).__name__ == "Refused"
+
+
 def test_a_filter_that_refuses_the_first_prompt_stops_the_run():
     with pytest.raises(UsageError, match="filter refuses the first prompt"):
         answered(Said({"error": {"message": "no", "code": "content_filter"}}, 400))

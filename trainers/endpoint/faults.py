@@ -30,7 +30,13 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _FILTERED = re.compile(
-    r"\(content_filter\)|content_policy_violation|data_inspection_failed|content management policy", re.IGNORECASE
+    r"""
+      \(content_filter\) | content_policy_violation | content\ management\ policy | \(ResponsibleAIPolicyViolation\)
+    | (?:prompt|input|content|message|request)\ (?:was|has\ been)\ flagged          # OpenAI, OpenRouter
+    | content\ filtering\ policy                                                    # Anthropic
+    | data_?inspection_?failed | sensitivecontentdetected                            # DashScope, Volcengine
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
