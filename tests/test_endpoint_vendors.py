@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -210,6 +212,32 @@ def test_a_filter_is_recognised_whoever_has_it(status: int, error: dict[str, Any
 def test_other_refusals_are_no_filter(message: str):
     refused = refusal(Response(400, {}, json.dumps({"error": message}).encode()), "u", "K", pictures=False)
     assert type(refused).__name__ == "Refused"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ({"message": "maximum context length is 9 tokens"}, Reason.CONTEXT),
+        ({"message": "no", "code": "content_filter"}, Reason.GAVE_UP),
+        ({"message": "What is that?"}, Reason.INFRASTRUCTURE),
+    ],
+)
+def test_a_prompt_that_is_declined_before_others_are_answered_does_not_stop_the_run(
+    error: dict[str, Any], reason: Reason
+):
+    both_asked = threading.Event()
+
+    def say(request: dict[str, Any], number: int) -> Said:
+        if number == 0:
+            both_asked.wait(60)
+            return Said({"error": error}, 400)
+        both_asked.set()
+        time.sleep(0.3 if number == 1 else 0)  # to answer takes longer
+        return guessing(request)
+
+    with Fake(say).serving() as url:
+        played = play(policy_at(url), 2)
+    assert {trajectory.reason for trajectory in played} == {reason, Reason.SOLVED}
 
 
 def test_a_filter_that_refuses_the_first_prompt_stops_the_run():

@@ -62,6 +62,8 @@ class Client:
         self._secrets = Secrets(self._headers)
         self._cache = None if settings.cache is None else AnswerCache(settings.cache)
         self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
+        self.under_way = 0
+        """Requests that have been sent and are not answered yet."""
         self._jitter = random.Random()
         self._tell_from = -math.inf
         self._home: tuple[asyncio.AbstractEventLoop, Connection, Pace] | None = None
@@ -127,6 +129,7 @@ class Client:
         expected = len(body) // _CHARS_PER_TOKEN
         async with pace.place(expected):
             self.account.check()
+            self.under_way += 1
             try:
                 response = await connection.post(body)
             except asyncio.CancelledError:
@@ -134,6 +137,8 @@ class Client:
                 raise
             except Lost as error:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
+            finally:
+                self.under_way -= 1
         # First of all: a key that is cut off later, to make a message short, would not be found.
         response = as_told(replace(response, body=self._secrets.hidden_in_answer(response.body)))
         if not 200 <= response.status < 300:

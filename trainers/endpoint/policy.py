@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import defaultdict
@@ -13,6 +14,7 @@ from agentgym.engine.spaces import Action
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.messages import Message, assistant, with_call_ids
 from agentgym.policy import EndEpisode, Past, Player
+from agentgym.rollout.deadlines import off_the_clock
 from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
@@ -25,6 +27,7 @@ NATIVE = "native"
 """The dialect in which the endpoint is given the tools' schemas and calls are parts of messages."""
 
 _STRIDE = 1_000_003
+_LOOK_AGAIN_S = 0.05
 _log = logging.getLogger(__name__)
 
 History = Callable[[list[Message]], list[Message]]
@@ -103,6 +106,7 @@ class _EndpointPlayer:
         try:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except Declined as error:
+            await self._others_answered(error)
             raise self._declined(error) from error
         self._policy.answered.add(self._turns > 1)
         self._policy.reasoning_field = answer.reasoning_field or self._policy.reasoning_field
@@ -126,14 +130,28 @@ class _EndpointPlayer:
         if answer.cost is not None:
             self.usage["cost"] += answer.cost
 
+    def _is_answered(self, error: Declined) -> bool:
+        """Whether the endpoint has answered others, so that the settings are not what it declines.
+
+        Of other refusals than those for a conversation's length or content, a turn like this one tells.
+        """
+        usage = self._policy.usage
+        if isinstance(error, Refused):
+            return (self._turns > 1) in self._policy.answered
+        return bool(usage.requests or usage.cached)
+
+    async def _others_answered(self, error: Declined) -> None:
+        """Wait until it is known whether others are answered: to decline takes no time, to answer does."""
+        with off_the_clock():
+            while self._policy.client.under_way and not self._is_answered(error):
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
     def _declined(self, error: Declined) -> Exception:
         """Return what ends the episode, or the run if no conversation has been answered yet."""
         if isinstance(error, Refused):
-            # Where the endpoint has answered a turn like this one, the settings are not what it refuses.
-            kind = InfrastructureError if (self._turns > 1) in self._policy.answered else UsageError
-            return kind(str(error))
+            return (InfrastructureError if self._is_answered(error) else UsageError)(str(error))
         usage, is_filtered = self._policy.usage, isinstance(error, Filtered)
-        if not (usage.requests or usage.cached):
+        if not self._is_answered(error):
             if is_filtered:
                 return UsageError(f"the endpoint's filter refuses the first prompt: {error}; use another endpoint")
             return UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
