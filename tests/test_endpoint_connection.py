@@ -27,7 +27,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("form", ["http://{}", "{}", "HTTP://me:pw@{}/"])
+@pytest.mark.parametrize("form", ["http://{}", "{}", "HTTP://me:pw@{}/", "me:p@w@{}"])
 def test_requests_go_through_the_proxy_of_the_environment(form: str, proxy: pytest.MonkeyPatch):
     fake = Fake(lambda request, number: guessing(request))
     with fake.serving() as url:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _KEEP_S = 60.0
 """Idle connections are kept that long: environments may think between two requests."""
-_HTTP_PROXY = re.compile(r"https?://(?:[^@/\s]*@)?(?:\[[0-9a-f:.]+\]|[^@/:\s\[\]]+)(?::[0-9]{1,5})?/?", re.IGNORECASE)
+_HTTP_PROXY = re.compile(r"https?://(?:[^/\s]*@)?(?:\[[0-9a-f:.]+\]|[^@/:\s\[\]]+)(?::[0-9]{1,5})?/?", re.IGNORECASE)
 MAX_BODY = 32 * 2**20
 """Bytes of an answer, once unpacked. A longer one is none, and must not fill the memory."""
 
