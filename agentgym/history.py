@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from agentgym.messages import Message, pictures_in, text_of
 
+_FIELDS = frozenset({"reasoning_content", "reasoning_details"})
 _REASONING = re.compile(r"\A.*?</think>\s*", re.DOTALL)
 """The reasoning that begins a turn; the chat template may have written the `<think>`."""
 
@@ -47,7 +48,7 @@ def _shortened(message: Message, states_task: bool, max_chars: int) -> Message:
 
 
 def drop_reasoning(messages: Sequence[Message]) -> list[Message]:
-    """Return a conversation without the policy's reasoning: `<think>...</think>` and `reasoning_content`.
+    """Return a conversation without the policy's reasoning: `<think>...</think>` and its fields.
 
     Most reasoning models are served like this: their templates drop the thoughts of earlier turns.
     """
@@ -56,7 +57,7 @@ def drop_reasoning(messages: Sequence[Message]) -> list[Message]:
 
 def without_reasoning(message: Message) -> Message:
     """Return a message without its reasoning. A turn that is nothing else keeps it: endpoints refuse empty turns."""
-    kept: Message = {key: value for key, value in message.items() if key != "reasoning_content"}  # type: ignore[assignment]
+    kept: Message = {key: value for key, value in message.items() if key not in _FIELDS}  # type: ignore[assignment]
     content = message.get("content")
     if isinstance(content, str) and ((rest := _REASONING.sub("", content)) or message.get("tool_calls")):
         kept["content"] = rest

@@ -130,7 +130,8 @@ def with_call_ids(message: Mapping[str, Any], taken: set[str]) -> Mapping[str, A
     """Return an assistant message in which every call has an id of its own, as chat endpoints require.
 
     Args:
-        message: The message. Ids that are missing or taken are replaced.
+        message: The message. Ids that are missing or taken are replaced by nine letters and digits, since Mistral's
+            servers refuse all others.
         taken: The ids used in the conversation so far; those of this message are added.
     """
     entries = message.get("tool_calls")
@@ -145,7 +146,7 @@ def _with_id(entry: Any, taken: set[str]) -> Any:
     own = entry.get("id")
     number = len(taken) + 1
     while not own or not isinstance(own, str) or own in taken:
-        own, number = f"call_{number}", number + 1
+        own, number = f"call{number:05}", number + 1
     taken.add(own)
     return {"type": "function", **entry, "id": own}
 

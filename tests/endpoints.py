@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,8 +78,8 @@ class Fake:
         return self.answer(self.requests[number], number)
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
-        """Serve; gives the base URL."""
+    def serving(self, secure: ssl.SSLContext | None = None) -> Iterator[str]:
+        """Serve, over TLS if it is set up; gives the base URL."""
         fake = self
 
         class Handler(QuietHandler):
@@ -95,7 +96,7 @@ class Fake:
                 self.wfile.write(body[: len(body) // 2] if said.cut else body)
                 self.close_connection = said.cut or self.close_connection
 
-        with serving(Handler) as url:
+        with serving(Handler, secure) as url:
             yield f"{url}/v1"
 
 
@@ -131,11 +132,15 @@ def _fault_in_message(message: Mapping[str, Any]) -> str | None:
     role, content = message.get("role"), message.get("content")
     if role not in KEYS or set(message) != KEYS[role] & set(message) or "content" not in message:
         return f"role {role!r} with {sorted(message)}"
+    if role == "assistant" and not message.get("tool_calls") and not content:
+        return "a turn with nothing in it"
     if isinstance(content, list):
         kinds = {block.get("type") for block in content}
+        if any(block["type"] == "text" and not block["text"].strip() for block in content):
+            return "a text with nothing in it"
         if role != "user" or not kinds <= {"text", "image_url"}:
             return f"blocks {kinds} in a message of {role!r}"
-    elif not isinstance(content, str):
+    elif not isinstance(content, str) or (role != "tool" and content and not content.strip()):
         return f"content {content!r}"
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         return "an answer without tool_call_id"
@@ -151,10 +156,13 @@ def _fault_in_message(message: Mapping[str, Any]) -> str | None:
 
 
 def _json(text: str) -> Any:
+    """Return the data in a JSON text; `None` if strict readers find none, who know no NaN and no half characters."""
     try:
-        return json.loads(text)
-    except ValueError:
+        data = json.loads(text, parse_constant=lambda name: [][0])
+        json.dumps(data, ensure_ascii=False).encode()
+    except (ValueError, IndexError):
         return None
+    return data
 
 
 def guessing(request: Mapping[str, Any]) -> Said:

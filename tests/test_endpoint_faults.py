@@ -317,7 +317,7 @@ def test_a_budget_stops_the_run_and_keeps_finished_episodes(tmp_path: Path):
             policy = EndpointPolicy("fake", url, EndpointSettings(prices=prices, budget=budget))  # type: ignore[arg-type]
             return evaluate(GUESS, policy, TASKS, out=out, limits=Limits(max_in_flight=1)), policy
 
-        with pytest.raises(UsageError, match=r"budget of 20 is spent.*file of --out.*higher budget"):
+        with pytest.raises(UsageError, match=r"budget of 20 is spent.*file of --out.*may spend the budget again"):
             run(20)
         kept = list(read_jsonl(out))
         asked = len(fake.requests)
@@ -328,6 +328,38 @@ def test_a_budget_stops_the_run_and_keeps_finished_episodes(tmp_path: Path):
     assert summary.success == 1.0
     assert policy.usage.cost == pytest.approx(2 * policy.usage.requests)
     assert policy.usage.requests < sum(len(trajectory.turns) for trajectory in read_jsonl(out))
+
+
+def test_requests_that_are_broken_off_are_told_beside_the_cost():
+    import threading
+
+    both_asked, stopped = threading.Event(), threading.Event()
+
+    def said(request: dict[str, Any], number: int) -> Said:
+        if number:
+            both_asked.set()
+            stopped.wait(60)
+        both_asked.wait(60)  # this answer spends the budget while the other is waited for
+        return guessing(request)
+
+    with Fake(said).serving() as url:
+        policy = policy_at(url, budget_tokens=15)
+        try:
+            with pytest.raises(UsageError, match="budget_tokens of 15 is spent"):
+                play(policy, 2)
+        finally:
+            stopped.set()
+    assert (policy.usage.requests, policy.usage.broken_off) == (1, 1)
+    assert "1 broken off, which may be paid as well" in policy.account()
+
+
+def test_what_is_waited_for_is_told_once_in_a_while(caplog: pytest.LogCaptureFixture):
+    fake = Fake(at_first(Said({"error": {"message": "Overloaded"}}, 503), 3))
+    with fake.serving() as url:
+        [trajectory] = play(policy_at(url))
+    assert trajectory.success
+    [line] = [record.getMessage() for record in caplog.records if "asked again" in record.getMessage()]
+    assert line == f"{url}/chat/completions is asked again: HTTP 503: Overloaded"
 
 
 def test_a_budget_of_tokens_stops_the_run_too():

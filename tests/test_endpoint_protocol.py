@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ from agentgym.seat import Seat
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
+from agentgym.trainers.endpoint.reading import read_answer
+from agentgym.trainers.endpoint.sending import with_calls
 from tests.endpoints import Fake, Said, call, calling, completion, fault_in, guessing, policy_at
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
@@ -167,6 +170,14 @@ def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
     assert ids[0] == "same"
 
 
+def test_ids_that_are_made_up_are_those_that_every_vendor_takes():
+    said = [calling(call("guess", {"number": 1}, id)) for id in ("", "", None)]
+    fake, _ = play(make("guess", dialect="native"), [*said, completion("?")])
+    ids = [m["tool_calls"][0]["id"] for m in fake.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert len(ids) == 3
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in ids)
+
+
 def test_what_the_model_wrote_wrongly_is_explained_to_it_and_recorded_as_it_was():
     said = [calling(call("guess", '{"number": }')), calling(call("gess", {"number": 1})), calling(call("guess", "[3]"))]
     fake = Fake(lambda request, number: said[number] if number < 3 else guessing_later(request), strict=True)
@@ -206,6 +217,89 @@ def test_what_is_no_object_reaches_the_server_inside_of_one():
     fake, _ = play(make("guess", dialect="native"), [calling(call("guess", "5,")), completion("?")])
     [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
     assert json.loads(entry["function"]["arguments"]) == {"unreadable": "5,"}
+
+
+@pytest.mark.parametrize("arguments", ['{"number": NaN}', '{"number": "\\ud800"}', '{"number": "\ud800"}', "[" * 9999])
+def test_arguments_that_only_lenient_readers_read_reach_the_server_inside_of_an_object(arguments: str):
+    fake, _ = play(make("guess", dialect="native"), [calling(call("guess", arguments)), completion("?")])
+    [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
+    assert list(json.loads(entry["function"]["arguments"])) == ["unreadable"]
+
+
+@pytest.mark.parametrize("dialect", ["native", "hermes"])
+@pytest.mark.parametrize("said", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
+def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, said: Any):
+    fake, _ = play(make("guess", dialect=dialect), [completion(said), completion("?")])
+    opening, later = (request["messages"] for request in fake.requests)
+    assert [message["role"] for message in later] == [message["role"] for message in opening]
+    assert "Your message is empty" in later[-1]["content"]
+
+
+def test_a_checkpoint_sees_its_turns_as_in_training_also_if_nothing_is_in_them():
+    said = [completion(""), completion("?")]
+    fake, _ = play(make("guess", dialect="hermes"), said, strict=False, results="tool")
+    assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == ["assistant", "user"]
+
+
+def test_blanks_beside_a_call_are_no_text():
+    fake, _ = play(
+        make("guess", dialect="native"), [calling(call("guess", {"number": 1}), content=" \n"), completion("?")]
+    )
+    assert fake.requests[1]["messages"][-2]["content"] == ""
+
+
+@pytest.mark.parametrize("dialect", ["native", "hermes"])
+@pytest.mark.parametrize(("role", "opening"), [("user", ["user"]), ("developer", ["developer", "user"])])
+def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, role: str, opening: list[str]):
+    said = [completion("?"), completion("?")]
+    asked, _ = play(make("guess", dialect=dialect), said)
+    moved, _ = play(make("guess", dialect=dialect), said, strict=role == "user", system=role)
+    before, after = (fake.requests[1]["messages"] for fake in (asked, moved))
+    assert [message["role"] for message in after] == [*opening, "assistant", "user"]
+    assert "\n\n".join(message["content"] for message in before[:2]) == "\n\n".join(
+        message["content"] for message in after[: len(opening)]
+    )
+
+
+def test_a_picture_without_text_is_sent_without_text():
+    shown: list[Message] = [
+        {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "image", "base64": "x"}]}
+    ]
+    [message] = with_calls(shown, pictures=True, reasoning=None)
+    assert [block["type"] for block in message["content"]] == ["image_url"]
+
+
+def test_what_a_server_wants_back_with_calls_and_turns_is_sent_back_as_it_is():
+    sealed = {"google": {"thought_signature": "c2ln"}}
+    said = [
+        calling(call("guess", {"number": 1}, "a") | {"extra_content": sealed}),
+        completion({"content": "Hm.", "extra_content": sealed}),
+        completion("?"),
+    ]
+    fake, _ = play(make("guess", dialect="native"), said, strict=False)
+    called, spoken = (message for message in fake.requests[2]["messages"] if message["role"] == "assistant")
+    assert called["tool_calls"][0]["extra_content"] == spoken["extra_content"] == sealed
+
+
+DETAILS = [{"type": "reasoning.text", "text": "H", "signature": "x"}, {"type": "reasoning.summary", "summary": "m."}]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("dialect", ["native", "hermes"])
+def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, dialect: str):
+    said = [completion({"content": "?", field: "Hm.", "reasoning_details": DETAILS}), completion("?")]
+    for keep in ("keep", "drop"):
+        fake, _ = play(make("guess", dialect=dialect), said, strict=False, reasoning=keep)
+        [turn] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
+        kept = {field: "Hm.", "reasoning_details": DETAILS} if keep == "keep" else {}
+        assert turn == {"role": "assistant", "content": "?", **kept}
+
+
+def test_reasoning_that_comes_in_blocks_alone_is_recorded():
+    answer = read_answer(
+        json.dumps({"choices": [{"message": {"content": "?", "reasoning_details": DETAILS}}]}).encode()
+    )
+    assert answer.message["reasoning_content"] == "Hm."
 
 
 def test_one_call_at_a_time_is_asked_for_where_more_are_refused():

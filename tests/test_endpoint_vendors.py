@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -19,11 +21,12 @@ from agentgym.retrying import doubled_s, retry_after_s
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint.connection import Response
-from agentgym.trainers.endpoint.faults import asked_wait_s, may_pass, refusal
+from agentgym.trainers.endpoint.faults import as_told, asked_wait_s, may_pass, refusal
+from agentgym.trainers.endpoint.patience import Patience
 from agentgym.trainers.endpoint.reading import read_answer
-from agentgym.trainers.endpoint.settings import checked
+from agentgym.trainers.endpoint.settings import checked, read_settings
 from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
-from tests.test_endpoint_faults import play
+from tests.test_endpoint_faults import play, recorded_waits
 
 
 def answered(said: Said, **settings: Any) -> Any:
@@ -46,7 +49,7 @@ def test_a_call_in_the_old_form_is_played():
     old = {"content": None, "function_call": {"name": "guess", "arguments": '{"number": 3}'}}
     trajectory, _ = answered(completion(old, "function_call"))
     [played] = calls_of(trajectory.turns[0].action)
-    assert (played.name, played.arguments, played.id) == ("guess", {"number": 3}, "call_1")
+    assert (played.name, played.arguments, played.id) == ("guess", {"number": 3}, "call00001")
 
 
 @pytest.mark.parametrize(
@@ -105,9 +108,10 @@ def test_a_turn_that_the_server_gave_up_is_asked_for_again(finish: str):
     assert policy.usage.retries == 1
 
 
-def test_a_refusal_with_a_status_of_success_is_one():
-    with pytest.raises(UsageError, match="No credits; its account has no money left"):
-        answered(Said({"error": {"code": 402, "message": "No credits"}}))
+@pytest.mark.parametrize("told", [{"code": 402}, {"code": "402"}, {"code": "no_credits", "status": 402}])
+def test_a_refusal_with_a_status_of_success_is_one(told: dict[str, Any]):
+    with pytest.raises(UsageError, match=r"No credits.*; its account has no money left"):
+        answered(Said({"error": {**told, "message": "No credits"}}))
 
 
 # Refusals.
@@ -140,6 +144,27 @@ def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: i
     assert trajectory.reason is Reason.CONTEXT
 
 
+@pytest.mark.parametrize("raw", ["prompt is too long: 9 > 8", '{"error": {"message": "This context length is 8"}}'])
+def test_what_the_provider_behind_a_router_says_is_read(raw: str):
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "P"}}
+    for status in (200, 400):
+        told = as_told(Response(status, {}, json.dumps({"error": error}).encode()))
+        refused = refusal(told, "u", "K", pictures=False)
+        assert type(refused).__name__ == "TooLong"
+        assert str(refused).startswith("Provider returned error: ")
+
+
+@pytest.mark.parametrize("metadata", [None, {"raw": None}, {"raw": {"a": 1}}, [1], {"raw": ""}])
+def test_what_is_no_word_of_a_provider_is_left_out(metadata: Any):
+    body = json.dumps({"error": {"message": "No.", "metadata": metadata}}).encode()
+    assert "(HTTP 400): No; " in str(refusal(Response(400, {}, body), "u", "K", pictures=False))
+
+
+def test_a_refusal_without_a_message_is_told_by_its_type():
+    body = b'{"error": {"message": null, "type": "invalid_request"}}'
+    assert "(HTTP 400): invalid_request; " in str(refusal(Response(400, {}, body), "u", "K", pictures=False))
+
+
 def test_a_code_behind_a_long_message_is_read():
     long = Response(400, {}, b'{"error": {"message": "%s", "code": "context_length_exceeded"}}' % (b"word " * 1000))
     assert type(refusal(long, "u", "K", pictures=False)).__name__ == "TooLong"
@@ -168,6 +193,53 @@ def test_a_conversation_that_a_filter_refuses_ends_its_episode_and_is_counted():
     assert "1 withheld by the endpoint's filter" in policy.account()
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "Invalid prompt: your prompt was flagged as potentially violating our usage policy."}),
+        (403, {"message": 'm requires moderation. Your input was flagged for "violence"', "code": 403}),
+        (400, {"message": "Output blocked by content filtering policy", "type": "invalid_request_error"}),
+        (400, {"message": "Input data may contain inappropriate content.", "code": "DataInspectionFailed"}),
+        (400, {"message": "The request failed.", "code": "InputTextSensitiveContentDetected"}),
+    ],
+)
+def test_a_filter_is_recognised_whoever_has_it(status: int, error: dict[str, Any]):
+    refused = refusal(Response(status, {}, json.dumps({"error": error}).encode()), "u", "K", pictures=False)
+    assert type(refused).__name__ == "Filtered"
+
+
+@pytest.mark.parametrize("message", ["The field x is flagged as unknown", "Blocked", "see our content policy"])
+def test_other_refusals_are_no_filter(message: str):
+    refused = refusal(Response(400, {}, json.dumps({"error": message}).encode()), "u", "K", pictures=False)
+    assert type(refused).__name__ == "Refused"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ({"message": "maximum context length is 9 tokens"}, Reason.CONTEXT),
+        ({"message": "no", "code": "content_filter"}, Reason.GAVE_UP),
+        ({"message": "What is that?"}, Reason.INFRASTRUCTURE),
+    ],
+)
+def test_a_prompt_that_is_declined_before_others_are_answered_does_not_stop_the_run(
+    error: dict[str, Any], reason: Reason
+):
+    both_asked = threading.Event()
+
+    def say(request: dict[str, Any], number: int) -> Said:
+        if number == 0:
+            both_asked.wait(60)
+            return Said({"error": error}, 400)
+        both_asked.set()
+        time.sleep(0.3 if number == 1 else 0)  # to answer takes longer
+        return guessing(request)
+
+    with Fake(say).serving() as url:
+        played = play(policy_at(url), 2)
+    assert {trajectory.reason for trajectory in played} == {reason, Reason.SOLVED}
+
+
 def test_a_filter_that_refuses_the_first_prompt_stops_the_run():
     with pytest.raises(UsageError, match="filter refuses the first prompt"):
         answered(Said({"error": {"message": "no", "code": "content_filter"}}, 400))
@@ -191,6 +263,99 @@ def test_turns_that_are_withheld_are_counted_in_the_words_of_every_vendor(finish
     assert policy.usage.filtered == 1
 
 
+@pytest.mark.parametrize("status", [421, 423, 424, 420, 444, 460, 498, 499])
+def test_what_broke_behind_a_gateway_may_pass(status: int):
+    trajectory, policy = answered(Said("<html>Oops</html>", status), retries=1)
+    assert trajectory.success
+    assert policy.usage.retries == 1
+
+
+@pytest.mark.parametrize("status", [400, 403, 413, 422, 451])
+def test_a_firewall_that_refuses_one_conversation_fails_that_alone(status: int):
+    said = Said({"error": {"message": "rate_limit: Blocked"}}, status)
+    late = {"firewall": False}
+
+    def say(request: dict[str, Any], number: int) -> Said:
+        return said if late["firewall"] and len(request["messages"]) > 3 else guessing_after(request)
+
+    with Fake(say).serving() as url:
+        policy = policy_at(url)
+        [before] = play(policy)
+        late["firewall"] = True
+        [refused] = play(policy)
+    assert before.success
+    assert refused.reason is Reason.INFRASTRUCTURE
+    assert f"refused the request (HTTP {status}): rate_limit: Blocked" in str(refused.error)
+
+
+def test_a_request_that_is_larger_than_a_minute_allows_is_not_repeated():
+    said = Said({"error": {"message": "Request too large for m on tokens per min: Limit 30000, Requested 35000."}}, 429)
+    with pytest.raises(UsageError, match="Requested 35000; it is larger than the rate limit: lower --max-new-tokens"):
+        answered(said)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "told"),
+    [
+        (400, "System role not supported", "system=user"),
+        (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model.", "system=user"),
+        (400, "Unknown name 'parallel_tool_calls': Cannot find field.", "forbid_parallel_calls=false"),
+        (
+            400,
+            "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
+            "max_tokens_field=max_completion_tokens",
+        ),
+        (400, "`temperature` and `top_p` cannot both be specified for this model", "temperature=null"),
+        (
+            400,
+            "'temperature' does not support 0.0 with this model. Only the default (1) is supported",
+            "temperature=null",
+        ),
+        (
+            400,
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+            "--dialect hermes",
+        ),
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools", "--dialect hermes"),
+        (404, "No endpoints found that support tool use.", "--dialect hermes"),
+        (400, "Missing `reasoning_content` field in the assistant message at message index 2", "reasoning=keep"),
+        (400, "Function call is missing a thought_signature in functionCall parts.", "reasoning=keep"),
+        (400, "stop: Extra inputs are not permitted", "change the setting it names"),
+        (404, "The model `m` does not exist", "check the model's name"),
+    ],
+)
+def test_a_refusal_of_what_nobody_asked_for_is_explained_with_the_setting_that_helps(
+    status: int, message: str, told: str
+):
+    with pytest.raises(UsageError, match=f"; .*{told}"):
+        answered(Said({"error": {"message": message}}, status))
+
+
+def test_the_settings_that_refusals_name_are_taken():
+    words = ["forbid_parallel_calls=false", "max_tokens_field=max_completion_tokens", "temperature=null"]
+    settings = read_settings([*words, "reasoning=keep"], {"temperature": 1.0})
+    assert (settings.temperature, settings.forbid_parallel_calls) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said({"error": {"message": "\x1b[2J\x1b]0;title\x07 no\x00\x85\u202e\u2028way"}}, 400),
+        Said({"error": {"message": "\x1b[2J no way"}}, 500),
+        Said("", 302, {"Location": "/\x1b[2J no way" + "y" * 5000}),
+    ],
+)
+def test_what_an_endpoint_says_does_nothing_to_a_terminal(said: Said):
+    try:
+        [trajectory] = [answered(said, retries=0)[0]]
+        told = str(trajectory.error)
+    except UsageError as error:
+        told = str(error)
+    assert "no way" in told
+    assert told.isprintable()
+    assert len(told) < 1000
+
+
 # Waits.
 
 
@@ -200,18 +365,25 @@ def test_turns_that_are_withheld_are_counted_in_the_words_of_every_vendor(finish
         ("You exceeded your current quota, please check your plan and billing details. Please retry in 23.5s.", 23.5),
         ("Rate limit reached. Please try again in 7s.", 7),
         ("Retry after 12 seconds", 12),
-        ("try again in 350ms", 0),
-        ("try again in 1h2m3s", 0),
+        ("Please wait 58 seconds before retrying", 58),
+        ("try again in 250ms", 0.25),
+        ("try again in 20 milliseconds", 0.02),
+        ("try again in 6m0s.", 360),
+        ("try again in 1h2m3.5s", 3723.5),
+        ("retry in 2 minutes", 120),
+        ("try again in 5 months", 0),
+        ("try again in 5m or so, in 7s", 300),
         ("", 0),
     ],
 )
 def test_a_wait_that_stands_in_the_text_is_read(text: str, seconds: float):
-    assert asked_wait_s(Response(429, {}, text.encode())) == seconds
+    assert asked_wait_s(Response(429, {}, text.encode())) == pytest.approx(seconds)
 
 
 def test_who_is_told_when_to_come_back_has_money_left():
     text = "You exceeded your current quota, please check your plan and billing details."
     assert not may_pass(Response(429, {}, text.encode()))
+    assert may_pass(Response(429, {}, b"Slow down."))
     assert may_pass(Response(429, {"retry-after": "5"}, text.encode()))
     assert may_pass(Response(429, {}, f"{text} Please retry in 3s.".encode()))
 
@@ -235,6 +407,41 @@ def test_a_wait_that_doubles_is_bounded_however_often_something_failed():
     assert doubled_s(0.0, 10_000, 60.0) == 0.0
 
 
+def test_a_rate_limit_that_names_no_end_is_waited_for_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch):
+    waits = recorded_waits(monkeypatch)
+    limited = Said({"error": {"message": "Rate limit reached"}}, 429)
+    with Fake(lambda request, number: limited if sum(waits) < 59 else guessing(request)).serving() as url:
+        [trajectory] = play(policy_at(url, first_wait_s=0.5))
+    assert trajectory.success
+
+
+def test_a_rate_limit_that_never_ends_is_a_failure(monkeypatch: pytest.MonkeyPatch):
+    waits = recorded_waits(monkeypatch)
+    with Fake(lambda request, number: Said({}, 429)).serving() as url:
+        [trajectory] = play(policy_at(url, first_wait_s=0.5))
+        assert 60 <= sum(waits) < 180
+        [at_once] = play(policy_at(url, retries=0))
+    assert trajectory.reason is at_once.reason is Reason.INFRASTRUCTURE
+    assert "in 1 try; at last: HTTP 429" in str(at_once.error)
+
+
+def test_failures_and_rate_limits_are_counted_apart():
+    patience = Patience(retries=2, longest_wait_s=60, answered=0)
+    assert [patience.lasts(0, limited=limited) for limited in (True, True, True, False, False, True)] == [True] * 6
+    assert not patience.lasts(0, limited=False)
+
+
+def test_a_request_that_others_overtake_waits_as_long_as_they_are_answered():
+    patience = Patience(retries=2, longest_wait_s=60, answered=7)
+    for answered_now in range(8, 20):
+        patience.waited(61)
+        assert patience.lasts(answered_now, limited=True)
+    patience.waited(61)
+    assert not patience.lasts(19, limited=True)
+    endless = Patience(retries=1, longest_wait_s=60, answered=0)
+    assert [endless.lasts(now, limited=True) for now in range(500)].index(False) == 99
+
+
 def test_an_endpoint_that_is_down_for_very_long_is_still_asked():
     with Fake(lambda request, number: Said(status=503) if number < 1100 else guessing(request)).serving() as url:
         [trajectory] = play(policy_at(url, retries=1200, first_wait_s=0.0))
@@ -251,6 +458,14 @@ def test_an_endpoint_that_is_down_for_very_long_is_still_asked():
 def test_a_budget_is_not_kept_by_counts_that_are_missing(usage: Any, budget: dict[str, Any]):
     with pytest.raises(UsageError, match="reports no usage"):
         answered(completion("Hm.", usage=usage), **budget)
+
+
+def test_answers_that_cannot_be_read_are_paid_and_kept_to_the_budget():
+    with Fake(lambda request, number: completion("The answer is", "abort")).serving() as url:
+        policy = policy_at(url, budget_tokens=25, prices={"fake": {"input": 1e6, "output": 1e6}})
+        with pytest.raises(UsageError, match=r"budget_tokens of 25 is spent \(30 tokens"):
+            play(policy)
+    assert (policy.usage.requests, policy.usage.cost) == (0, 30)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -284,6 +499,19 @@ def test_cached_tokens_are_found_in_the_fields_of_several_vendors():
     assert used(**counts, prompt_cache_hit_tokens=4).cached == 4
     assert used(**counts, prompt_cache_hit_tokens=9).cached == 5
     assert used(**counts, prompt_tokens_details=[1]).cached == 0
+
+
+@pytest.mark.parametrize(("usage", "count"), [(None, 1), ({"prompt_tokens": 9}, 1), ({}, 1)])
+def test_a_cost_that_leaves_answers_out_says_so(usage: Any, count: int):
+    _, policy = answered(completion("Hm.", usage=usage), prices={"fake": {"input": 1, "output": 1}})
+    assert policy.usage.uncounted == count
+    assert "1 answered without a count of tokens, cost" in policy.account()
+    assert policy.account().endswith(" without them")
+
+
+def test_a_model_whose_price_has_another_name_has_no_silent_cost():
+    _, policy = answered(completion("Hm."), prices={"fake-2024-08-06": {"input": 1, "output": 1}})
+    assert policy.account().endswith("tokens, no price of 'fake' among the prices")
 
 
 # The cache.

@@ -92,8 +92,8 @@ def test_without_parallel_calls_a_turn_ends_after_its_first_call(path: str):
     body = {**body_of(path, [USER]), "tools": [tool], "parallel_tool_calls": False}
     answer = Client(gateway).post(f"/s/one{path}", body)
     assert answer.status_code == 200
-    assert answer.text.count("call_1") == 1
-    assert "call_2" not in answer.text
+    assert answer.text.count("call00001") == 1
+    assert "call00002" not in answer.text
     [row] = gateway.find("one").reward(0.0)
     assert [turn.action for turn in row.turns] == [f"Well.\n{CALL}"]
 

@@ -20,12 +20,17 @@ class Usage:
     """Answers received from the endpoint."""
     retries: int = 0
     """Requests repeated after a failure."""
+    broken_off: int = 0
+    """Requests under way when the run stopped or a turn took too long. The provider may count them; the rest of this
+    does not."""
     cached: int = 0
     """Answers taken from the cache on disk."""
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
     """Tokens of prompts that the endpoint had cached."""
     completion_tokens: int = 0
+    uncounted: int = 0
+    """Answers whose tokens the endpoint did not report, or not all of them; costs do not include them."""
     cut_off: int = 0
     """Turns that hit the limit of tokens."""
     filtered: int = 0
@@ -55,6 +60,7 @@ class Account:
     def __init__(self, model: str, settings: EndpointSettings):
         self.usage = Usage()
         self._price = _price_of(model, settings.prices, settings.budget is not None)
+        self._unpriced = model if settings.prices and self._price is None else None
         self._budget, self._budget_tokens = settings.budget, settings.budget_tokens
 
     def check(self) -> None:
@@ -83,8 +89,12 @@ class Account:
         has_budget = self._budget is not None or self._budget_tokens is not None
         if has_budget and (tokens is None or not tokens.complete):
             raise UsageError("the endpoint reports no usage, so a budget cannot be kept; leave the budget out")
-        if tokens is None:
-            return None
+        usage.uncounted += tokens is None or not tokens.complete
+        return None if tokens is None else self.pay(tokens)
+
+    def pay(self, tokens: Tokens) -> float | None:
+        """Count the tokens of any answer, also of one that nothing can be done with; return their cost."""
+        usage = self.usage
         usage.prompt_tokens += tokens.prompt
         usage.cached_prompt_tokens += tokens.cached
         usage.completion_tokens += tokens.completion
@@ -97,22 +107,26 @@ class Account:
         usage = self.usage
         counts = (
             ("retries", usage.retries),
+            ("broken off, which may be paid as well", usage.broken_off),
             ("from the cache", usage.cached),
             ("cut off at max_tokens", usage.cut_off),
             ("withheld by the endpoint's filter", usage.filtered),
+            ("answered without a count of tokens", usage.uncounted),
         )
         more = [f"{count:,} {what}" for what, count in counts if count]
         if usage.overflows:
             more.append(f"{usage.overflows:,} episodes ended as the conversation outgrew the model's context")
         if self._price is not None:
-            more.append(f"cost {usage.cost:.4g}")
+            more.append(f"cost {usage.cost:.4g}{' without them' if usage.uncounted else ''}")
+        if self._unpriced is not None:
+            more.append(f"no price of {self._unpriced!r} among the prices")
         totals = f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
         return ", ".join([totals, *more])
 
     def _stop(self, setting: str, limit: str, spent: str) -> None:
         raise UsageError(
             f"the endpoint's {setting} of {limit} is spent ({spent} in {self.usage.requests:,} requests). Finished "
-            f"episodes are in the file of --out; to continue, run the same command with a higher {setting}"
+            f"episodes are in the file of --out; to continue, run the same command, which may spend the {setting} again"
         )
 
 

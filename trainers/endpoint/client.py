@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import os
 import random
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from agentgym.counts import count_of
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.retrying import doubled_s, retry_after_s
 from agentgym.rollout.deadlines import off_the_clock
@@ -20,12 +24,16 @@ from agentgym.trainers.endpoint.cache import AnswerCache
 from agentgym.trainers.endpoint.connection import Connection, Lost, Response
 from agentgym.trainers.endpoint.faults import as_told, asked_wait_s, may_pass, reason_of, refusal
 from agentgym.trainers.endpoint.pacing import Pace, Rate
+from agentgym.trainers.endpoint.patience import Patience
 from agentgym.trainers.endpoint.reading import Answer, Unreadable, read_answer
 from agentgym.trainers.endpoint.secrets import SECRET_NAME, Secrets
 from agentgym.trainers.endpoint.settings import EndpointSettings
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+_SILENCE_S = 60.0
+"""Seconds between two lines about what is waited for."""
+_log = logging.getLogger(__name__)
 _CHARS_PER_TOKEN = 4
 """For estimates before the endpoint has counted."""
 
@@ -33,9 +41,9 @@ _CHARS_PER_TOKEN = 4
 class _MayPass(Exception):
     """A failure after which the request may be repeated, after `wait_s` seconds at least."""
 
-    def __init__(self, problem: str, wait_s: float = 0.0):
+    def __init__(self, problem: str, wait_s: float = 0.0, *, limited: bool = False):
         super().__init__(problem)
-        self.wait_s = wait_s
+        self.wait_s, self.limited = wait_s, limited
 
 
 class Client:
@@ -54,7 +62,10 @@ class Client:
         self._secrets = Secrets(self._headers)
         self._cache = None if settings.cache is None else AnswerCache(settings.cache)
         self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
+        self.under_way = 0
+        """Requests that have been sent and are not answered yet."""
         self._jitter = random.Random()
+        self._tell_from = -math.inf
         self._home: tuple[asyncio.AbstractEventLoop, Connection, Pace] | None = None
 
     async def complete(self, request: Mapping[str, Any], seed: int) -> Answer:
@@ -94,21 +105,23 @@ class Client:
 
     async def _ask(self, body: bytes, key: str | None = None) -> Answer:
         """Send a request until there is an answer or no repetition is left."""
-        problem = ""
-        for attempt in range(self._settings.retries + 1):
-            self.account.usage.retries += attempt > 0
+        patience = Patience(self._settings.retries, self._settings.longest_wait_s, self.account.usage.requests)
+        while True:
+            self.account.usage.retries += patience.tries > 0
             try:
                 response, answer = await self._try(body)
             except _MayPass as failure:
-                problem = str(failure)
-                if attempt < self._settings.retries:
-                    await self._wait(attempt, failure)
+                if not patience.lasts(self.account.usage.requests, limited=failure.limited):
+                    tries = count_of(patience.tries, "try", "tries")
+                    raise InfrastructureError(
+                        f"{self._url} gave no usable answer in {tries}; at last: {failure}"
+                    ) from None
+                self._tell(failure)
+                patience.waited(await self._wait(patience.tries - 1, failure))
                 continue
             if self._cache is not None and key is not None:
                 self._cache.put(key, response.body)
             return answer
-        tries = self._settings.retries + 1
-        raise InfrastructureError(f"{self._url} gave no usable answer in {tries} tries; at last: {problem}")
 
     async def _try(self, body: bytes) -> tuple[Response, Answer]:
         """Send a request once. Raises `_MayPass` if it may be repeated."""
@@ -116,10 +129,16 @@ class Client:
         expected = len(body) // _CHARS_PER_TOKEN
         async with pace.place(expected):
             self.account.check()
+            self.under_way += 1
             try:
                 response = await connection.post(body)
+            except asyncio.CancelledError:
+                self.account.usage.broken_off += 1
+                raise
             except Lost as error:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
+            finally:
+                self.under_way -= 1
         # First of all: a key that is cut off later, to make a message short, would not be found.
         response = as_told(replace(response, body=self._secrets.hidden_in_answer(response.body)))
         if not 200 <= response.status < 300:
@@ -127,6 +146,8 @@ class Client:
         try:
             answer = read_answer(response.body)
         except Unreadable as error:
+            if error.tokens is not None:
+                self.account.pay(error.tokens)
             raise _MayPass(self._secrets.hidden(str(error))) from error
         answer = replace(answer, cost=self.account.add(answer))
         if answer.tokens is not None:
@@ -145,14 +166,22 @@ class Client:
                 f"({self._settings.longest_wait_s:g}): {problem}"
             )
         pace.pause(wait_s)
-        return _MayPass(problem, wait_s)
+        return _MayPass(problem, wait_s, limited=response.status == 429)
 
-    async def _wait(self, attempt: int, failure: _MayPass) -> None:
-        """Wait before a repetition. The jitter keeps requests that failed together from returning together."""
+    def _tell(self, failure: _MayPass) -> None:
+        """Say what is waited for, now and then: a run that waits for minutes must not look like one that hangs."""
+        if time.monotonic() >= self._tell_from:
+            self._tell_from = time.monotonic() + _SILENCE_S
+            _log.warning("%s is asked again: %s", self._url, failure)
+
+    async def _wait(self, attempt: int, failure: _MayPass) -> float:
+        """Wait before a repetition; return the seconds. The jitter parts requests that failed together."""
         longest = doubled_s(self._settings.first_wait_s, attempt, self._settings.longest_wait_s)
         with off_the_clock():
             share = self._jitter.uniform(0.5 if not failure.wait_s else 0.0, 1.0)
-            await asyncio.sleep(failure.wait_s + longest * share)
+            wait_s = failure.wait_s + longest * share
+            await asyncio.sleep(wait_s)
+        return wait_s
 
     def _at_home(self) -> tuple[Connection, Pace]:
         """Return what belongs to the running event loop."""

@@ -6,17 +6,21 @@ With aiohttp: in the same policy, httpx takes twice the CPU time for one convers
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from agentgym.errors import UsageError
+
 if TYPE_CHECKING:
     import aiohttp
 
 _KEEP_S = 60.0
 """Idle connections are kept that long: environments may think between two requests."""
+_HTTP_PROXY = re.compile(r"https?://(?:[^/\s]*@)?(?:\[[0-9a-f:.]+\]|[^@/:\s\[\]]+)(?::[0-9]{1,5})?/?", re.IGNORECASE)
 MAX_BODY = 32 * 2**20
 """Bytes of an answer, once unpacked. A longer one is none, and must not fill the memory."""
 
@@ -63,8 +67,18 @@ class Connection:
             raise Lost(f"no connection in {self._connect_timeout_s:g} s") from error
         except TimeoutError as error:
             raise Lost(f"no answer in {self._timeout_s:g} s") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise UsageError(
+                f"{self._url}: {_reason_of(error)}; if the endpoint is yours, name the file of its certificate: "
+                "SSL_CERT_FILE=ca.pem"
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise Lost(" ".join(str(error).split()) or type(error).__name__) from error
+            if "WRONG_VERSION_NUMBER" in str(error):
+                raise UsageError(
+                    f"{self._url} does not speak TLS; if it is meant so, give its URL as http://"
+                ) from error
+            through = "" if self._proxy is None else f"through the proxy {urlsplit(self._proxy).hostname}: "
+            raise Lost(through + _problem(error)) from error
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -89,6 +103,23 @@ class Connection:
             await asyncio.sleep(0)  # TLS connections close in the next round of the loop
 
 
+def one_line(text: str) -> str:
+    """Return a text from outside in one line, without characters that do something to a terminal."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def _problem(error: Exception) -> str:
+    """Return what is wrong. aiohttp gives answers that it cannot read a status of its own, which nobody sent."""
+    told = [getattr(one, "message", "") for one in (error, error.__cause__)]
+    return one_line(next((text for text in told if text), str(error))) or type(error).__name__
+
+
+def _reason_of(error: aiohttp.ClientConnectorCertificateError) -> str:
+    """Return why a certificate is not trusted, without OpenSSL's numbers."""
+    told = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+    return f"its certificate is not trusted ({one_line(told)})"
+
+
 async def _body(response: aiohttp.ClientResponse) -> bytes:
     """Return the body of a response. Raises `Lost` if it is too long."""
     body = bytearray()
@@ -100,6 +131,16 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _proxy_for(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL, if any."""
+    """Return the proxy that the environment names for a URL, if any. Raises `UsageError` for one of another kind."""
     parts = urlsplit(url)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    proxy = None if proxy_bypass(host) or proxy_bypass(f"{host}:{parts.port}") else getproxies().get(parts.scheme)
+    if not proxy:
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if not _HTTP_PROXY.fullmatch(proxy):  # not quoted: it may hold a password
+        raise UsageError(
+            f"the environment's proxy for {parts.scheme}:// is no HTTP proxy; name one like http://HOST:PORT in "
+            f"{parts.scheme}_proxy, or {host} in no_proxy"
+        )
+    return proxy

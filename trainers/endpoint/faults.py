@@ -6,12 +6,16 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from http import HTTPStatus
 
 from agentgym.errors import UsageError
-from agentgym.trainers.endpoint.connection import Response
+from agentgym.trainers.endpoint.connection import Response, one_line
 
-_MAY_PASS = frozenset({408, 409, 425, 429})
-_ABOUT_CONTENT = frozenset({400, 422})
+_MAY_PASS = frozenset({408, 409, 421, 423, 424, 425, 429})
+_REGISTERED = frozenset(map(int, HTTPStatus))
+"""Others are a gateway's own words for what went wrong behind it, such as 499 (nginx), 460 (AWS) and 498 (Groq)."""
+_ABOUT_CONTENT = frozenset({400, 403, 413, 422, 429, 451})
+"""Firewalls and rate limits refuse single conversations, too: for a statement in one, or for its length."""
 _TOO_LONG = re.compile(
     r"""
       context_length_exceeded | exceed_context_size | model_max_prompt_tokens_exceeded
@@ -26,13 +30,41 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _FILTERED = re.compile(
-    r"\(content_filter\)|content_policy_violation|data_inspection_failed|content management policy", re.IGNORECASE
+    r"""
+      \(content_filter\) | content_policy_violation | content\ management\ policy | \(ResponsibleAIPolicyViolation\)
+    | (?:prompt|input|content|message|request)\ (?:was|has\ been)\ flagged          # OpenAI, OpenRouter
+    | content\ filtering\ policy                                                    # Anthropic
+    | data_?inspection_?failed | sensitivecontentdetected                            # DashScope, Volcengine
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
-_ASKED_WAIT = re.compile(
-    r"(?:retry|try again) (?:in|after) ([0-9]{1,6}(?:\.[0-9]{1,9})?) ?s(?:ec(?:ond)?s?)?\b", re.IGNORECASE
-)
+_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
+"""OpenAI's words for a request that is larger than what a minute allows."""
+_UNIT = r"(?:milliseconds?|ms|hours?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])"
+_AMOUNT = rf"[0-9]{{1,6}}(?:\.[0-9]{{1,9}})? ?{_UNIT}"
+_ASKED_WAIT = re.compile(rf"(?:(?:retry|try again) (?:in|after)|please wait) ((?:{_AMOUNT} ?)+)", re.IGNORECASE)
+_PART_OF_WAIT = re.compile(r"([0-9.]+) ?(ms|milli|[hms])", re.IGNORECASE)
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "milli": 0.001}
 _PICTURES = re.compile(r"image|multi-?modal", re.IGNORECASE)
+_ADVICE = (
+    (
+        re.compile(r"system role|system messages? (?:is|are) not|role'? does not support 'system'", re.IGNORECASE),
+        "put system messages before the first user message: --endpoint system=user",
+    ),
+    (re.compile(r"parallel_tool_calls"), "leave that out: --endpoint forbid_parallel_calls=false"),
+    (re.compile(r"max_completion_tokens"), "set --endpoint max_tokens_field=max_completion_tokens"),
+    (
+        re.compile(r"reasoning_content|reasoning_details|thought_signature|thinking.{0,20}block"),
+        "let it have its reasoning back: --endpoint reasoning=keep",
+    ),
+    (
+        re.compile(r"tool.{0,9}choice.{0,9}requires|support.{0,20}\b(?:tool|function)s?\b", re.IGNORECASE),
+        "have the server call tools, or let the model write its calls as text: --dialect hermes",
+    ),
+    (re.compile(r"\btemperature\b"), "leave the temperature out: --endpoint temperature=null"),
+)
+"""What helps, by words in a refusal of what is sent without having been asked for."""
 _MAX_CHARS = 300
 _MOST_TEXT = 20_000
 """Characters of a reason in which something is looked for."""
@@ -62,23 +94,27 @@ def as_told(response: Response) -> Response:
     if data.get("choices"):
         return response
     error = data["error"]
-    code = error.get("code") if isinstance(error, Mapping) else None
-    told = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return replace(response, status=400 if _TOO_LONG.search(_whole_reason(response)) else told)
+    codes = (error.get("code"), error.get("status"), error.get("status_code")) if isinstance(error, Mapping) else ()
+    told = [int(code) for code in map(str, codes) if re.fullmatch(r"[45]\d\d", code, re.ASCII)]
+    return replace(response, status=400 if _TOO_LONG.search(_whole_reason(response)) else [*told, 500][0])
 
 
 def asked_wait_s(response: Response) -> float:
     """Return the seconds that the text of a response asks to wait, as Gemini and OpenAI do; 0 if it does not."""
     found = _ASKED_WAIT.search(response.body[:_MOST_TEXT].decode("utf-8", "replace"))
-    return float(found[1]) if found else 0.0
+    parts = _PART_OF_WAIT.findall(found[1]) if found else []
+    return sum(float(amount) * _SECONDS[unit.lower()] for amount, unit in parts)
 
 
 def may_pass(response: Response) -> bool:
     """Whether the same request may succeed later."""
     # Who is told when to come back has a rate limit, whatever else is said about money.
-    if response.status == 429 and _NO_MONEY.search(_whole_reason(response)) and not _tells_when(response):
-        return False
-    return response.status in _MAY_PASS or (response.status >= 500 and not _TOO_LONG.search(_whole_reason(response)))
+    if response.status == 429:
+        reason = _whole_reason(response)
+        return not _TOO_LARGE.search(reason) and (not _NO_MONEY.search(reason) or _tells_when(response))
+    if response.status < 500:
+        return response.status in _MAY_PASS or (response.status >= 400 and response.status not in _REGISTERED)
+    return not _TOO_LONG.search(_whole_reason(response))
 
 
 def _tells_when(response: Response) -> bool:
@@ -104,15 +140,20 @@ def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception
         402: "its account has no money left",
         403: f"check what the API key in {key} may use",
         404: "check the model's name, and the URL, which usually ends with /v1",
+        407: "the proxy that the environment names (http_proxy, https_proxy) wants a user and a password in its URL",
         429: "its quota is used up",
     }.get(response.status, "change the setting it names: --endpoint KEY=VALUE")
+    if response.status == 429 and _TOO_LARGE.search(whole):
+        advice = "it is larger than the rate limit: lower --max-new-tokens, or have the limit raised"
+    if response.status in (400, 404, 422):
+        advice = next((told for words, told in _ADVICE if words.search(whole)), advice)
     if pictures and response.status in (400, 415, 422) and _PICTURES.search(reason):
         advice = (
             "set --endpoint pictures=false if the model cannot see; if it can, have the server take as many pictures "
             "in a request as an episode shows"
         )
     if 300 <= response.status < 400:
-        advice = f"it moved to {response.headers.get('location', 'another place')}; give that URL"
+        advice = f"it moved to {_cut(one_line(response.headers.get('location', 'another place')))}; give that URL"
     kind = Refused if response.status in _ABOUT_CONTENT else UsageError
     return kind(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
 
@@ -135,8 +176,11 @@ def _data_of(response: Response) -> object:
 
 def reason_of(response: Response) -> str:
     """Return what the endpoint says is wrong, in one short line."""
-    line = _whole_reason(response)
-    return (line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]}…").rstrip(".") or "it gave no reason"
+    return _cut(_whole_reason(response)).rstrip(".") or "it gave no reason"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]}…"
 
 
 def _whole_reason(response: Response) -> str:
@@ -144,13 +188,21 @@ def _whole_reason(response: Response) -> str:
     text = response.body.decode("utf-8", "replace")
     if isinstance(data := _data_of(response), Mapping):
         text = _told(data.get("error", data.get("detail", data.get("message", text))))
-    return " ".join(text[:_MOST_TEXT].split())
+    return one_line(text[:_MOST_TEXT])
 
 
 def _told(error: object) -> str:
     if not isinstance(error, Mapping):
         return str(error or "")
-    message, code = str(error.get("message") or ""), error.get("code")
+    message, code = str(error.get("message") or error.get("type") or ""), error.get("code")
+    if inner := _inner(error.get("metadata")):
+        message = f"{message.rstrip('.')}: {inner}"
     if not isinstance(code, str) or not code:
         return message
     return f"{message.rstrip('.')} ({code})" if message else code
+
+
+def _inner(metadata: object) -> str:
+    """Return what the provider behind OpenRouter said, which stands as it came beside a word of OpenRouter's own."""
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    return _whole_reason(Response(0, {}, raw.encode("utf-8", "replace"))) if isinstance(raw, str) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import defaultdict
@@ -13,18 +14,20 @@ from agentgym.engine.spaces import Action
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.messages import Message, assistant, with_call_ids
 from agentgym.policy import EndEpisode, Past, Player
+from agentgym.rollout.deadlines import off_the_clock
 from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
 from agentgym.trainers.endpoint.faults import Declined, Filtered, Refused
 from agentgym.trainers.endpoint.reading import Answer
-from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls
+from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls, with_system
 from agentgym.trainers.endpoint.settings import EndpointSettings
 
 NATIVE = "native"
 """The dialect in which the endpoint is given the tools' schemas and calls are parts of messages."""
 
 _STRIDE = 1_000_003
+_LOOK_AGAIN_S = 0.05
 _log = logging.getLogger(__name__)
 
 History = Callable[[list[Message]], list[Message]]
@@ -56,6 +59,8 @@ class EndpointPolicy:
         self.client = Client(model, url, self.settings)
         self.answered: set[bool] = set()
         """Whether a first turn has been answered (`False`), and whether a later one (`True`)."""
+        self.reasoning_field = "reasoning_content"
+        """The field in which the endpoint's answers have their reasoning, as far as is known."""
 
     @property
     def usage(self) -> Usage:
@@ -101,8 +106,10 @@ class _EndpointPlayer:
         try:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except Declined as error:
+            await self._others_answered(error)
             raise self._declined(error) from error
         self._policy.answered.add(self._turns > 1)
+        self._policy.reasoning_field = answer.reasoning_field or self._policy.reasoning_field
         self._count(answer)
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
@@ -123,14 +130,28 @@ class _EndpointPlayer:
         if answer.cost is not None:
             self.usage["cost"] += answer.cost
 
+    def _is_answered(self, error: Declined) -> bool:
+        """Whether the endpoint has answered others, so that the settings are not what it declines.
+
+        Of other refusals than those for a conversation's length or content, a turn like this one tells.
+        """
+        usage = self._policy.usage
+        if isinstance(error, Refused):
+            return (self._turns > 1) in self._policy.answered
+        return bool(usage.requests or usage.cached)
+
+    async def _others_answered(self, error: Declined) -> None:
+        """Wait until it is known whether others are answered: to decline takes no time, to answer does."""
+        with off_the_clock():
+            while self._policy.client.under_way and not self._is_answered(error):
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
     def _declined(self, error: Declined) -> Exception:
         """Return what ends the episode, or the run if no conversation has been answered yet."""
         if isinstance(error, Refused):
-            # Where the endpoint has answered a turn like this one, the settings are not what it refuses.
-            kind = InfrastructureError if (self._turns > 1) in self._policy.answered else UsageError
-            return kind(str(error))
+            return (InfrastructureError if self._is_answered(error) else UsageError)(str(error))
         usage, is_filtered = self._policy.usage, isinstance(error, Filtered)
-        if not (usage.requests or usage.cached):
+        if not self._is_answered(error):
             if is_filtered:
                 return UsageError(f"the endpoint's filter refuses the first prompt: {error}; use another endpoint")
             return UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
@@ -143,11 +164,13 @@ class _EndpointPlayer:
     def _sent(self) -> list[Wire]:
         policy, messages = self._policy, self._conversation
         messages = messages if policy.history is None else policy.history(messages)
-        sees, keeps = policy.settings.pictures, policy.settings.reasoning == "keep"
-        if not self._native:
+        sees, keeps = policy.settings.pictures, policy.reasoning_field if policy.settings.reasoning == "keep" else None
+        if self._native:
+            sent = with_calls(messages, pictures=sees, reasoning=keeps)
+        else:
             results = policy.settings.results
-            return as_text(messages, self._seat, pictures=sees, reasoning=keeps, results=results)
-        return with_calls(messages, pictures=sees, reasoning=keeps)
+            sent = as_text(messages, self._seat, pictures=sees, reasoning=keeps, results=results)
+        return with_system(sent, policy.settings.system)
 
 
 def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:

@@ -24,10 +24,8 @@ _GIVEN_UP = frozenset({"error", "abort", "insufficient_system_resource", "networ
 
 _THOUGHTS = ("thinking", "reasoning")
 """Words in the types of those parts of a content that are reasoning."""
-
-
-class Unreadable(Exception):
-    """An answer that is no chat completion: the server's fault, not the model's."""
+_THOUGHT_FIELDS = ("reasoning_content", "reasoning")
+"""Where servers put reasoning: DeepSeek, SGLang and llama.cpp; vLLM, OpenRouter and Groq."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,14 @@ class Tokens:
         return self.prompt + self.completion
 
 
+class Unreadable(Exception):
+    """An answer that is no chat completion: the server's fault, not the model's. Its tokens are paid all the same."""
+
+    def __init__(self, problem: str, tokens: Tokens | None = None):
+        super().__init__(problem)
+        self.tokens = tokens
+
+
 @dataclass(frozen=True)
 class Answer:
     """One chat completion."""
@@ -57,6 +63,8 @@ class Answer:
     """`None` if the endpoint does not report them."""
     cost: float | None = None
     """In the currency of the prices; `None` without a price."""
+    reasoning_field: str | None = None
+    """Where in the message the reasoning stood, if it had a field of its own. Servers read it in that field only."""
 
     @property
     def cut_off(self) -> bool:
@@ -71,6 +79,7 @@ class Answer:
 
 def read_answer(body: bytes) -> Answer:
     """Return the chat completion in a response's body. Raises `Unreadable`."""
+    data: Any = None
     try:
         data = json.loads(body)
         choice = data["choices"][0]
@@ -78,10 +87,13 @@ def read_answer(body: bytes) -> Answer:
         finish = _FINISHES.get(finish.lower(), finish)
         if choice.get("error") or finish in _GIVEN_UP:
             raise ValueError("the model's provider has failed")
-        message = _message(choice["message"]) | {"finish_reason": finish}
+        reply = choice["message"]
+        message = _message(reply) | {"finish_reason": finish}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise Unreadable(f"not a chat completion: {body[:200]!r}") from error
-    return Answer(message, _tokens(data.get("usage")))
+        hint = "a web page (does the URL end with /v1?), " if body.lstrip()[:1] == b"<" else ""
+        paid = _tokens(data.get("usage")) if isinstance(data, Mapping) else None
+        raise Unreadable(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
+    return Answer(message, _tokens(data.get("usage")), reasoning_field=_reasoning_field(reply))
 
 
 def _message(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,9 +103,28 @@ def _message(reply: Mapping[str, Any]) -> dict[str, Any]:
         message["tool_calls"] = [_call(entry) for entry in calls]
     elif legacy := reply.get("function_call"):
         message["tool_calls"] = [_call({"function": legacy})]
-    if reasoning := reply.get("reasoning_content") or reply.get("reasoning") or thoughts:
+    details = reply.get("reasoning_details")
+    field = _reasoning_field(reply)
+    if reasoning := reply[field] if field else thoughts or _summary(details):
         message["reasoning_content"] = str(reasoning)
-    return message
+    if details:
+        message["reasoning_details"] = details
+    return message | _seals(reply)
+
+
+def _reasoning_field(reply: Mapping[str, Any]) -> str | None:
+    return next((name for name in _THOUGHT_FIELDS if reply.get(name)), None)
+
+
+def _summary(details: Any) -> str:
+    """Return what OpenRouter's blocks of reasoning tell; encrypted ones tell nothing."""
+    blocks = [block for block in details if isinstance(block, Mapping)] if isinstance(details, list) else []
+    return "".join(str(block.get("text") or block.get("summary") or "") for block in blocks)
+
+
+def _seals(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a server wants back as it is with a message or a call, such as Gemini's signatures of thoughts."""
+    return {"extra_content": sealed} if (sealed := part.get("extra_content")) else {}
 
 
 def _content(content: Any) -> tuple[str, str]:
@@ -145,7 +176,8 @@ def _call(entry: Mapping[str, Any]) -> dict[str, Any]:
         arguments = "{}"
     elif not isinstance(arguments, str):  # some servers read what the model wrote, even NaN
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return {"id": entry.get("id"), "type": "function", "function": {"name": name, "arguments": arguments or "{}"}}
+    call = {"id": entry.get("id"), "type": "function", "function": {"name": name, "arguments": arguments or "{}"}}
+    return call | _seals(entry)
 
 
 def _tokens(usage: Any) -> Tokens | None:

@@ -1,7 +1,8 @@
 """Writes conversations in the form that chat endpoints accept.
 
-Servers refuse a call without an answer, an answer without a call, arguments that are no JSON object, and pictures in
-tool messages; some chat templates refuse two user messages in a row.
+Servers refuse a call without an answer, an answer without a call, arguments that are no JSON object, pictures in tool
+messages, turns and texts with nothing in them (Mistral, Moonshot, Anthropic), and calls without the signature that came
+with them (Gemini); some chat templates refuse two user messages in a row.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, Literal
 
 from agentgym.history import drop_reasoning
 from agentgym.messages import Message, calls_of, pictures_in, text_of, without_pictures
+from agentgym.records import strict_json
+from agentgym.records.strict_json import JsonProblem
 from agentgym.seat import Seat
 
 Wire = dict[str, Any]
@@ -21,13 +24,13 @@ Wire = dict[str, Any]
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) -> list[Wire]:
+def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: str | None) -> list[Wire]:
     """Return a conversation with native tool calls.
 
     Args:
         messages: The conversation; each call has an id of its own and is answered.
         pictures: Whether the model sees pictures; those of tools follow their results in a user message.
-        reasoning: Whether the model's reasoning in earlier turns is sent.
+        reasoning: The field in which the model's reasoning in earlier turns is sent; `None` leaves it out.
     """
     sent: list[Wire] = []
     shown: list[Wire] = []
@@ -36,7 +39,7 @@ def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) 
             _add(sent, "user", shown)
             shown = []
         if message.get("role") == "assistant":
-            sent.append(_assistant_turn(message))
+            sent += _unless_empty(_assistant_turn(message, reasoning))
         elif message.get("role") == "tool":
             sent.append(
                 {"role": "tool", "tool_call_id": message.get("tool_call_id"), "content": _text(message, pictures)}
@@ -49,7 +52,7 @@ def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) 
 
 
 def as_text(
-    messages: Iterable[Message], seat: Seat, *, pictures: bool, reasoning: bool, results: Literal["user", "tool"]
+    messages: Iterable[Message], seat: Seat, *, pictures: bool, reasoning: str | None, results: Literal["user", "tool"]
 ) -> list[Wire]:
     """Return a conversation for a model that writes calls as text.
 
@@ -57,15 +60,17 @@ def as_text(
         messages: The conversation.
         seat: Has the dialect that writes the calls of an opening conversation.
         pictures: Whether the model sees pictures.
-        reasoning: Whether the model's reasoning in earlier turns is sent.
-        results: The role of results. Those with pictures are user messages in any case.
+        reasoning: The field in which the model's reasoning in earlier turns is sent; `None` leaves it out.
+        results: The role of results. Those with pictures are user messages in any case. With "tool", turns with nothing
+            in them stay, as in training.
     """
     sent: list[Wire] = []
     for message in messages if reasoning else drop_reasoning(list(messages)):
         role = str(message.get("role"))
         seen = pictures and bool(pictures_in(message))
         if role == "assistant":
-            sent.append({"role": role, "content": _written(message, seat), **_reasoning(message)})
+            turn = {"role": role, "content": _written(message, seat), **_reasoning(message, reasoning)}
+            sent += [turn] if results == "tool" else _unless_empty(turn)
         elif role == "tool" and results == "tool" and not seen:
             sent.append({"role": role, "content": _text(message, pictures)})
         elif role == "tool":
@@ -74,6 +79,17 @@ def as_text(
         else:
             _add(sent, role, _content(message, pictures))
     return sent
+
+
+def with_system(sent: Iterable[Wire], role: str) -> list[Wire]:
+    """Return a conversation with its system messages in another role, in which they may join the message after them."""
+    moved: list[Wire] = []
+    for message in sent:
+        if message["role"] in ("system", "user"):
+            _add(moved, role if message["role"] == "system" else "user", message["content"])
+        else:
+            moved.append(message)
+    return moved
 
 
 def _add(sent: list[Wire], role: str, content: str | list[Wire]) -> None:
@@ -90,8 +106,15 @@ def _add(sent: list[Wire], role: str, content: str | list[Wire]) -> None:
         sent[-1] = {"role": role, "content": [*_block(before), *_block(content)]}
 
 
+def _unless_empty(turn: Wire) -> list[Wire]:
+    """Return a turn, unless nothing is in it: servers refuse it, and the message after it says that it was empty."""
+    return [turn] if turn["content"].strip() or set(turn) > {"role", "content"} else []
+
+
 def _block(content: str | list[Wire]) -> list[Wire]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(content, str):
+        return content
+    return [{"type": "text", "text": content}] if content.strip() else []
 
 
 def _content(message: Message, pictures: bool) -> str | list[Wire]:
@@ -112,16 +135,24 @@ def _pictures(message: Message) -> list[Wire]:
     return [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}} for data in found]
 
 
-def _assistant_turn(message: Mapping[str, Any]) -> Wire:
-    turn: Wire = {"role": "assistant", "content": text_of(message), **_reasoning(message)}
+def _assistant_turn(message: Mapping[str, Any], reasoning: str | None) -> Wire:
+    text = text_of(message)
+    turn: Wire = {"role": "assistant", "content": text if text.strip() else "", **_reasoning(message, reasoning)}
     if calls := message.get("tool_calls"):
         turn["tool_calls"] = [_call(entry) for entry in calls]
-    return turn
+    return turn | _seals(message)
 
 
-def _reasoning(message: Mapping[str, Any]) -> Wire:
-    thought = message.get("reasoning_content")
-    return {"reasoning_content": thought} if thought else {}
+def _reasoning(message: Mapping[str, Any], field: str | None) -> Wire:
+    """Return the reasoning of a turn in the field that the server reads, and as it gave it, if that is signed."""
+    if field is None:
+        return {}
+    named = {field: message.get("reasoning_content"), "reasoning_details": message.get("reasoning_details")}
+    return {name: value for name, value in named.items() if value}
+
+
+def _seals(part: Mapping[str, Any]) -> Wire:
+    return {"extra_content": sealed} if (sealed := part.get("extra_content")) else {}
 
 
 def _call(entry: Mapping[str, Any]) -> Wire:
@@ -131,6 +162,7 @@ def _call(entry: Mapping[str, Any]) -> Wire:
         "id": entry["id"],
         "type": "function",
         "function": {"name": name, "arguments": _arguments(function.get("arguments"))},
+        **_seals(entry),
     }
 
 
@@ -138,12 +170,13 @@ def _arguments(written: Any) -> str:
     """Return arguments as the text of a JSON object. What the model wrote instead of one is quoted in one."""
     if not isinstance(written, str):
         return json.dumps(written or {})
+    if not written.strip():
+        return "{}"
     try:
-        if isinstance(json.loads(written), dict):
-            return written
-    except (ValueError, RecursionError):
-        pass
-    return json.dumps({"unreadable": written}) if written.strip() else "{}"
+        strict_json.read_object(written)
+    except JsonProblem:  # other readers refuse NaN and halves of characters, too
+        return json.dumps({"unreadable": written.encode("utf-8", "replace").decode()})
+    return written
 
 
 def _written(message: Mapping[str, Any], seat: Seat) -> str:

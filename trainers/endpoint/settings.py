@@ -62,8 +62,11 @@ class EndpointSettings:
     pictures: bool = False
     """Whether the model can see; otherwise a line says where a picture was shown."""
     reasoning: Literal["drop", "keep"] = "drop"
-    """Whether a turn's reasoning (`reasoning_content`, or `<think>` in its text) is sent back in later turns. It is
-    recorded either way."""
+    """Whether a turn's reasoning is sent back in later turns, in the field in which it came or as `<think>` in its
+    text. It is recorded either way."""
+    system: Literal["system", "developer", "user"] = "system"
+    """The role of system messages. With `user`, they stand at the head of the first user message, for chat templates
+    that refuse them."""
     results: Literal["user", "tool"] = "user"
     """The role of results, where the model writes its calls as text. Every server takes `user`; `tool` leaves it to the
     chat template, as in training here."""
@@ -78,7 +81,8 @@ class EndpointSettings:
     connect_timeout_s: _Positive = 10.0
     """Wall-clock limit for connecting."""
     retries: _Count = 5
-    """How often a request is repeated after a failure that may pass: 429, 5xx, a timeout, an unreadable answer."""
+    """How often a request is repeated after a failure that may pass: 429, 5xx, a timeout, an unreadable answer. A rate
+    limit (429) is waited for longer: until nothing has been answered for `longest_wait_s`."""
     first_wait_s: _NotNegative = 0.5
     """Wait before the first repetition; it doubles each time, with jitter. `Retry-After` is respected."""
     longest_wait_s: _Positive = 60.0
@@ -96,7 +100,7 @@ class EndpointSettings:
     prices: dict[str, Price] = field(default_factory=dict)
     """Prices by model, e.g. {my-model: {input: 0.5, output: 2}}."""
     budget: _NotNegative | None = None
-    """Stop the run when this much is spent. Requests under way are still paid."""
+    """Stop the run when this much is spent. Requests under way are broken off, and may be paid as well."""
     budget_tokens: _Count | None = None
     """Stop the run when this many tokens are used."""
     cache: str | None = None
