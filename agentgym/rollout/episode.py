@@ -15,7 +15,7 @@ from agentgym.engine.steps import details_in
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
-from agentgym.policy import EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.policy import ChatPolicy, EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
 from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
@@ -51,7 +51,8 @@ class Episode:
         listener: Listener | None = None,
     ):
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
-        self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
+        # One of the two plays. Asked once: the answer takes long.
+        self._sampler, self._speaker = (policy, None) if isinstance(policy, TokenPolicy) else (None, policy)
         self._started = time.perf_counter()
         self._clock = TurnClock(self._started)
         self._deadline = inf
@@ -120,8 +121,8 @@ class Episode:
         trajectory.opening, trajectory.tools = opening.messages, opening.tools
         if self._sampler is not None:
             await self._play_tokens(self._sampler, opening)
-        else:
-            player = await self._player(opening)
+        if self._speaker is not None:
+            player = await self._player(self._speaker, opening)
             try:
                 await self._play_messages(player, opening.messages)
             finally:
@@ -132,14 +133,12 @@ class Episode:
             trajectory.usage = {**trajectory.usage, **self._listener.usage}
         return trajectory
 
-    async def _player(self, opening: Opening) -> Player:
-        policy, job = self._policy, self._job
+    async def _player(self, speaker: ChatPolicy | ScriptedPolicy, opening: Opening) -> Player:
         self._component = Component.POLICY
-        assert not isinstance(policy, TokenPolicy)
-        if isinstance(policy, ScriptedPolicy):
-            return await self._place.script(policy)
-        seed = job.seed + job.attempt
-        return policy.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
+        if isinstance(speaker, ScriptedPolicy):
+            return await self._place.script(speaker)
+        seed = self._job.seed + self._job.attempt
+        return speaker.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
 
     async def _play_messages(self, player: Player, observation: list[Message]) -> None:
         limit_s = self._limits.generation_timeout_s
