@@ -65,7 +65,8 @@ class EnvPool:
                     assert limit_s is not None
                     raise OutOfTime(Reason.RESET_TIME, "making an environment", limit_s)
             except BaseException:
-                making.abandon()
+                if (made := making.abandoned()) is not None:
+                    self.close_later(made)
                 raise
             return making.result()
 
@@ -103,7 +104,7 @@ class EnvPool:
         return None
 
     def close_later(self, env: Env) -> None:
-        """Close an environment that is stuck, without waiting: its release may be what ends the stuck work."""
+        """Close an environment without waiting. If it is stuck, its release may be what ends the stuck work."""
         task = asyncio.get_running_loop().create_task(discard(env))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -139,13 +140,12 @@ class _Making:
         assert self._made is not None
         return self._made
 
-    def abandon(self) -> None:
-        """Give up on the environment; it is closed once it is made."""
+    def abandoned(self) -> Env | None:
+        """Give up on the environment: it is closed once it is made. Return it if it is made already."""
         self._running.cancel()
         with self._lock:
             self._unwanted = True
-        if self._made is not None:
-            close(self._made)
+        return self._made
 
     def _run(self) -> BaseException | None:
         """Make the environment; return its exception, if any, since futures cannot carry every exception."""
