@@ -23,6 +23,7 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
+from agentgym.foreign.closing import closed_after
 from agentgym.messages import Message, ToolCall
 from agentgym.policy import FunctionPolicy, Generation, ScriptedPolicy
 from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits, RolloutEngine, collect
@@ -40,8 +41,8 @@ DONE = Counter().dialect.render("", [ToolCall("done")], Counter.tools)
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("foreign.apart", "rollout.engine"):
-        monkeypatch.setattr(f"agentgym.{module}.UNHEARD_S", 0.05)
+    for module in ("apart", "loops"):
+        monkeypatch.setattr(f"agentgym.foreign.{module}.UNHEARD_S", 0.05)
 
 
 def outside(name: str, **kwargs: Any) -> EnvFactory:
@@ -123,8 +124,40 @@ def test_a_solution_that_blocks_holds_up_no_other_episode_and_has_a_limit():
     ]
 
 
-def test_an_environment_that_stops_the_event_loop_stops_nothing():
-    assert [t.reason for t in play(outside("Stopping"), count=3)] == [Reason.ANSWERED] * 3
+@pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("name", ["Stopping", "Exiting"])
+def test_an_environment_that_stops_the_event_loop_stops_nothing(name: str, workers: str):
+    assert [t.reason for t in play(outside(name), count=3, workers=workers)] == [Reason.ANSWERED] * 3
+
+
+@pytest.mark.parametrize("name", ["Stopping", "Exiting"])
+def test_without_a_rollout_it_stops_nothing_either(name: str):
+    with closed_after(outside(name)()) as env:
+        for seed in range(2):
+            env.reset(seed=seed)
+            assert env.step(call("done"))[2]
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("name", ["Respawning", "Lingering"])
+def test_closing_does_not_wait_for_what_never_ends(name: str, workers: str):
+    assert [t.reason for t in play(outside(name), count=3, workers=workers)] == [Reason.ANSWERED] * 3
+
+
+def test_a_policy_that_closes_its_engine_is_told_so_and_the_engine_goes_on():
+    engines: list[RolloutEngine] = []
+
+    def ask(messages: list[Message]) -> None:
+        if len(asked) < 1:
+            asked.append(1)
+            engines[0].close()
+
+    asked: list[int] = []
+    with RolloutEngine(COUNTER, FunctionPolicy("closing", ask)) as engine:
+        engines.append(engine)
+        with pytest.raises(UsageError, match="cannot be closed from inside"):
+            engine.collect(groups(2))
+        assert [t.reason for t in engine.trajectories(jobs(2))] == [Reason.GAVE_UP] * 2
 
 
 # Worker processes.

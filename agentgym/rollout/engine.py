@@ -18,8 +18,8 @@ from typing import Any, Generic, Self, TypeVar
 from agentgym.engine.drive import close_unbegun
 from agentgym.engine.threads import blocking
 from agentgym.errors import UsageError
-from agentgym.foreign.apart import UNHEARD_S
 from agentgym.foreign.errors import ends_work, running_task
+from agentgym.foreign.loops import end_others, keep_running, run_to_end
 from agentgym.policy import Policy
 from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
@@ -133,7 +133,14 @@ class RolloutEngine:
 
         Args:
             limit_s: Seconds after which whatever has not ended by then is left to itself; `None` waits.
+
+        Raises:
+            UsageError: A policy or an environment closes the engine that it is played by.
         """
+        if self._loop.is_own_thread:
+            raise UsageError(
+                "a rollout engine cannot be closed from inside of its rollout; leave the iteration, then close it"
+            )
         with self._closing:
             if self._loop.is_running:
                 self._loop.finish(self._ended(), limit_s)
@@ -279,24 +286,9 @@ class _LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        while not self._finishing:  # foreign code may stop the loop that it runs on
-            self._loop.run_forever()
+        keep_running(self._loop, lambda: self._finishing)
         # Tasks of policies and environments may be left; they must not be destroyed while pending.
-        self._loop.run_until_complete(_cancel_all())
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-
-
-async def _cancel_all() -> None:
-    await asyncio.sleep(0)  # what was to begin begins
-    deaf: set[asyncio.Task[Any]] = set()
-    while left := asyncio.all_tasks() - deaf - {asyncio.current_task()}:
-        for task in left:
-            task.cancel()
-        done, deaf_now = await asyncio.wait(left, timeout=UNHEARD_S)
-        deaf |= deaf_now
-        for task in done:
-            if not task.cancelled():
-                task.exception()  # nobody else asks for it, and asyncio would report that
+        run_to_end(self._loop, end_others())
 
 
 class _Call(Generic[_T]):
