@@ -54,8 +54,10 @@ async def acted(player: Player, observation: list[Message], policy: str) -> Acti
     if not inspect.isawaitable(work):
         raise InfrastructureError(f"policy {policy!r}: act() must be `async def`")
     action: Any = await work
-    if action is None or isinstance(action, str):
-        return action
+    if action is None:
+        return None
+    if isinstance(action, str):
+        return str.__str__(action)  # plain text, which any process can read, also of a class of its own
     if isinstance(action, Mapping):
         return _as_data(action, policy)
     raise InfrastructureError(

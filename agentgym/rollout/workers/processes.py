@@ -25,7 +25,7 @@ from agentgym.rollout.deadlines import within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Place, Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
-from agentgym.rollout.workers.host import Request, check_portable
+from agentgym.rollout.workers.host import Request, sealed
 from agentgym.rollout.workers.starting import EXIT_S, Starter, make_starter, own_sockets
 from agentgym.rollout.workers.wire import Outbox, packed, received
 
@@ -58,7 +58,7 @@ class ProcessWorkers(Fleet["_Process"]):
             raise UsageError(f"processes must be at least 1, not {processes}")
         if not hasattr(os, "register_at_fork"):
             raise UsageError("worker processes need Linux or macOS; use workers='threads'")
-        check_portable("the environment factory", factory)
+        sealed("the environment factory", factory)  # or refused
         super().__init__(episodes, memory_mb)
         self._factory = factory
         self._wanted = min(processes or cores(), max_in_flight)
