@@ -36,6 +36,7 @@ from agentgym.rollout import (
     PlayedGroup,
     RolloutEngine,
 )
+from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.waits import report_all
 from agentgym.rollout.workers.choice import WORKERS
 from agentgym.toolset import tool
@@ -283,7 +284,22 @@ def test_the_lengths_that_are_trained_on_are_the_lengths_that_were_sampled():
 def test_an_episode_has_a_time_limit_of_its_own():
     found = played(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
     assert {t.ending for t in found} == {Ending.TRUNCATED}
-    assert {t.reason for t in found} <= {Reason.TIME, Reason.GENERATION_TIME}
+    assert {t.reason for t in found} == {Reason.TIME}
+
+
+def test_a_policy_that_is_busy_when_the_time_of_an_episode_ends_is_not_stuck():
+    """It cuts its turn off once it begins to sample, which may be long after it was asked."""
+
+    class Busy(Talker):
+        async def generate(
+            self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+        ) -> Generation:
+            await asyncio.sleep(0.2)
+            return Generation([97], [-1.0], "time")
+
+    for limits in (Limits(), Limits(generation_timeout_s=None, episode_timeout_s=600)):
+        said = asyncio.run(Conversation(Busy(), limits).sample(5, "session", limit_s=0.01))
+        assert said.ids == [97]
 
 
 @pytest.mark.parametrize(

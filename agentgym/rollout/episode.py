@@ -16,7 +16,7 @@ from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
 from agentgym.policy import ChatPolicy, EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
-from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
+from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
@@ -168,23 +168,23 @@ class Episode:
             if isinstance(room, Reason):
                 await self._interrupt(room)
                 return
-            limit_s = turn_limit_s(self._limits.generation_timeout_s, self._deadline - time.monotonic())
+            limit_s, late = turn_limit(self._limits, self._deadline - time.monotonic())
             self._clock.ask()
             turn = conversation.sample(room, self._job.id, limit_s)
             said = await self._waiting(Component.POLICY, turn)
             self._clock.queued(said.queued_s)
             text, span = conversation.say(said)
             if said.finish == "time":
-                await self._cut_off(text, span)
+                await self._cut_off(text, span, late)
                 return
             played = await self._step(text, span)
             if self._trajectory.reason is None:
                 self._component = Component.POLICY
                 conversation.hear(played.result.observation)
 
-    async def _cut_off(self, text: str, span: tuple[int, int]) -> None:
+    async def _cut_off(self, text: str, span: tuple[int, int], reason: Reason) -> None:
         """End the episode at a turn that took too long. Its tokens are kept: they are part of what the policy does."""
-        self._record(text, await self._interrupted(Reason.GENERATION_TIME), span)
+        self._record(text, await self._interrupted(reason), span)
 
     @property
     def _is_over(self) -> bool:
