@@ -314,6 +314,15 @@ def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.Monkey
     assert found[0].reason is Reason.STEP_TIME
 
 
+def test_a_process_that_is_stuck_before_its_first_episode_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.workers.fleet.START_S", 2.0)
+    factory = EnvFactory("tests.worker_envs:Seizing", {})
+    limits = Limits(max_in_flight=1, retries=0, reset_timeout_s=0.1)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers="processes") as engine:
+        [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
+    assert found.reason is Reason.RESET_TIME
+
+
 def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 1)
     factory = EnvFactory("tests.worker_envs:Unreadable", {})

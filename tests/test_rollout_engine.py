@@ -44,6 +44,7 @@ from agentgym.trajectory import Trajectory
 from tests.counter_env import AsyncCounter, Counter, groups
 from tests.rollout_cases import END, Letters
 from tests.test_rollout_foreign import Factory
+from tests.waiting import eventually
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 
@@ -402,6 +403,36 @@ def test_a_report_says_what_every_trajectory_waits_for():
     Stuck.go_on.set()
     playing.join()
     engine.close()
+
+
+def test_a_report_says_that_a_rollout_waits_for_its_first_environment():
+    go = threading.Event()
+
+    class Waiting(Counter):
+        def __init__(self) -> None:
+            go.wait(60)
+            super().__init__()
+
+    with RolloutEngine(Factory(build=Waiting), ScriptedPolicy()) as engine:
+        playing = threading.Thread(target=lambda: engine.collect(groups(1)))
+        playing.start()
+        assert eventually(lambda: "the rollout  waits for making (agentgym/guess-v0)" in engine.waits.report())
+        go.set()
+        playing.join()
+        assert engine.waits.report() == "no trajectory waits for anything"
+
+
+def test_the_first_environment_has_the_time_limit_of_every_other():
+    go = threading.Event()
+
+    class Waiting(Counter):
+        def __init__(self) -> None:
+            go.wait(60)
+            super().__init__()
+
+    [found] = played(Factory(build=Waiting), groups(1), reset_timeout_s=0.1)
+    go.set()
+    assert (found.reason, found.component) == (Reason.RESET_TIME, "making")
 
 
 HANGS = """

@@ -73,7 +73,7 @@ class Rollout:
         running: dict[asyncio.Task[Trajectory], Job] = {}
         finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
-            places = await self.workers.at_once(self.limits.max_in_flight)
+            places = await self._places()
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
@@ -98,6 +98,14 @@ class Rollout:
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
             self.ids.difference_update(job.id for job in running.values())
+
+    async def _places(self) -> int:
+        """Return how many environments may be in use. That takes making one."""
+        self.waits.begin("the rollout", f"{Component.MAKING} ({self.factory.env_id})")
+        try:
+            return await self.workers.at_once(self.limits.max_in_flight, self.limits.reset_timeout_s)
+        finally:
+            self.waits.end("the rollout")
 
     async def _tries(self, job: Job, places: int) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""

@@ -90,8 +90,8 @@ class Host:
     async def _do(self, request: Request) -> Any:
         return await self._VERBS[request.verb](self, request.place, *request.arguments)
 
-    async def _at_once(self, _: int, wanted: int) -> int:
-        return await self._workers.at_once(wanted)
+    async def _at_once(self, _: int, *arguments: Any) -> int:
+        return await self._workers.at_once(*arguments)
 
     async def _take(self, number: int, limit_s: float | None) -> None:
         self._places[number] = await self._workers.take(limit_s)

@@ -22,11 +22,8 @@ from agentgym.rollout.deadlines import OutOfTime
 CLOSING_S = 60.0
 """Time limit for closing an environment."""
 
-PROBE_S = 300.0
-"""Time limit for making the environment that says how many may exist."""
-
 PROBES = 3
-"""How often that environment is tried to make: if it is never known how many may exist, none is too many."""
+"""How often the environment that says how many may exist is tried to make: if it is never known, none is too many."""
 
 PROBE_WAIT_S = 0.1
 """Seconds before it is tried again, once; twice as many before the third time."""
@@ -74,9 +71,14 @@ class EnvPool:
         """Keep `env` for another episode."""
         self._idle.append(env)
 
-    async def at_once(self, wanted: int) -> int:
-        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others."""
-        env = await self._probe()
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
+        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others.
+
+        Args:
+            wanted: The most that are of use.
+            limit_s: Time limit for making the environment that says so.
+        """
+        env = await self._probe(limit_s)
         if env is None:
             return wanted  # the episodes retry, and report the error if it persists
         self.give_back(env)
@@ -86,12 +88,12 @@ class EnvPool:
             raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
         return min(wanted, env.max_concurrent)
 
-    async def _probe(self) -> Env | None:
+    async def _probe(self, limit_s: float | None) -> Env | None:
         """Return an environment; `None` if it cannot be made now. Raises what no retry can help."""
         for probe in range(PROBES):
             await asyncio.sleep(PROBE_WAIT_S * probe)
             try:
-                return await self.take(PROBE_S)
+                return await self.take(limit_s)
             except OutOfTime:
                 break
             except BaseException as error:

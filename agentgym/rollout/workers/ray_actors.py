@@ -93,12 +93,14 @@ class RayWorkers(Fleet["_Actor"]):
         self._failed_starts, self._start_after, self._last_error = 0, 0.0, ""
         self._changed = asyncio.Event()
 
-    async def at_once(self, wanted: int) -> int:
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
         """Start the actors; return how many of `wanted` episodes can run concurrently."""
         for is_last in (False, False, True):
             actor = await self._with_room()
             try:
-                await self._learn_capacity(actor)
+                await self._learn_capacity(actor, limit_s)
+                break
+            except OutOfTime:  # the episodes will say so
                 break
             except WorkerLost:
                 if is_last:
