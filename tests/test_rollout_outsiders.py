@@ -410,6 +410,57 @@ def test_two_iterations_of_one_engine_do_not_play_one_conversation_twice():
         assert len(list(engine.trajectories(jobs(2)))) == 2
 
 
+def test_iterations_at_once_share_the_room_of_their_engine():
+    made: list[Any] = []
+    running: list[Any] = []
+    most: list[int] = []
+
+    class Narrow(Counter):
+        max_concurrent = 2
+
+        def __init__(self) -> None:
+            made.append(self)
+            super().__init__()
+
+        def start(self, task: Any) -> None:
+            super().start(task)
+            running.append(self)
+            most.append(len(running))
+
+        @tool
+        def done(self) -> str:
+            """Say that the goal is reached."""
+            time.sleep(0.01)
+            running.remove(self)
+            return super().done()
+
+    found: list[str] = []
+    with RolloutEngine(Factory(build=Narrow), ScriptedPolicy(), Limits(max_in_flight=8)) as engine:
+        work = groups(30)
+        shares = [work[0:12], work[12:24], work[24:30], []]
+
+        def play(share: list[Group]) -> None:
+            found.extend(played.group.task.id for played in engine.play(share))
+
+        playing = [threading.Thread(target=play, args=(share,)) for share in shares]
+        for one in playing:
+            one.start()
+        for one in playing:
+            one.join(60)
+    assert sorted(found) == sorted(group.task.id for group in work)
+    assert max(most) == 2
+    assert len(made) == 2
+
+
+def test_an_iteration_that_nobody_goes_on_with_leaves_its_room_to_others():
+    with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=2)) as engine:
+        work = groups(30)
+        first = engine.play(work[:20])
+        next(first)
+        assert len(list(engine.play(work[20:]))) == 10
+        assert len(list(first)) == 19
+
+
 def test_all_of_a_generator_is_collected_and_none_is_mistaken_for_another():
     with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=1)) as engine:
         assert len(engine.collect(group for group in groups(3))) == 3  # type: ignore[arg-type]

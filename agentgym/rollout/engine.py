@@ -25,7 +25,7 @@ from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Method
-from agentgym.rollout.streams import Rollout, check_distinct
+from agentgym.rollout.streams import Rollout, Room, check_distinct
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.choice import make_workers
@@ -79,7 +79,7 @@ class RolloutEngine:
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
         """What every running trajectory waits for."""
-        self._ids: set[str] = set()
+        self._room = Room()
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
         self._streams: set[AsyncGenerator[Any]] = set()
@@ -153,7 +153,7 @@ class RolloutEngine:
 
     def _rollout(self) -> Rollout:
         self._loop.check()
-        shared = self.failures, self.tally, self.waits, self.method, self._ids
+        shared = self.failures, self.tally, self.waits, self.method, self._room
         return Rollout(self.policy, self.factory, self._workers, self.limits, *shared)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
