@@ -86,6 +86,26 @@ def test_an_iteration_of_a_closed_engine_ends_with_an_error_and_is_let_go_quietl
     del second
 
 
+def test_an_iteration_does_not_end_as_if_all_was_played_while_its_engine_closes():
+    closing, go = threading.Event(), threading.Event()
+
+    class Watched(Counter):
+        def release(self) -> None:
+            closing.set()
+            go.wait(60)
+
+    engine = RolloutEngine(Factory(build=Watched), ScriptedPolicy(), Limits(max_in_flight=1))
+    play = iter(engine.play(groups(50)))
+    next(play)
+    ending = threading.Thread(target=engine.close)
+    ending.start()
+    assert closing.wait(60)
+    with pytest.raises(UsageError, match="closed while it played"):
+        next(play)
+    go.set()
+    ending.join()
+
+
 def test_an_iteration_that_only_the_garbage_collector_ends_is_ended():
     released: list[int] = []
 

@@ -85,6 +85,8 @@ class RolloutEngine:
         self._streams: set[AsyncGenerator[Any]] = set()
         """Those whose episodes may be running."""
         self._closing = threading.Lock()
+        self._is_ending = False
+        """Whether the episodes end, and the environments after them."""
         _open.add(self)
         report_on_signal()
 
@@ -147,6 +149,7 @@ class RolloutEngine:
             _open.discard(self)
 
     async def _ended(self) -> None:
+        self._is_ending = True
         await self._loop.cancel_others()
         await asyncio.gather(*map(self._left, list(self._streams)), return_exceptions=True)
         await self._workers.close()
@@ -169,7 +172,9 @@ class RolloutEngine:
                     self._loop.start(self._left(stream)).wait()
 
     async def _following(self, stream: AsyncGenerator[_T]) -> _T | None:
-        """Return the next item, or `None` at the end."""
+        """Return the next item, or `None` at the end. Raises `EngineClosed` if the rest was not played."""
+        if self._is_ending:
+            raise _closed_meanwhile()
         self._streams.add(stream)
         return await anext(stream, None)
 
@@ -349,11 +354,15 @@ class _Call(Generic[_T]):
 
     def _result(self) -> _T:
         if self._task is None or self._task.cancelled():
-            raise EngineClosed("the rollout engine was closed while it played")
+            raise _closed_meanwhile()
         result = self._task.result()
         if isinstance(result, _Raised):
             raise result.error
         return result
+
+
+def _closed_meanwhile() -> EngineClosed:
+    return EngineClosed("the rollout engine was closed while it played")
 
 
 class _Raised:
