@@ -461,6 +461,32 @@ def test_an_iteration_that_nobody_goes_on_with_leaves_its_room_to_others():
         assert len(list(first)) == 19
 
 
+def test_who_leaves_while_waiting_for_room_takes_none():
+    go = asyncio.Event()
+
+    async def ask(messages: list[Message]) -> None:
+        await go.wait()
+
+    async def play_on(engine: RolloutEngine) -> None:
+        async for _ in engine.stream(groups(5)[1:]):
+            pass
+
+    async def leave(engine: RolloutEngine) -> None:
+        waiting = asyncio.create_task(play_on(engine))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    with RolloutEngine(COUNTER, FunctionPolicy("slow", ask), Limits(max_in_flight=1)) as engine:
+        playing = threading.Thread(target=lambda: engine.collect(groups(1)))
+        playing.start()
+        assert eventually(lambda: "policy" in engine.waits.report())
+        asyncio.run(leave(engine))
+        engine._loop.soon(go.set)
+        playing.join(60)
+        assert len(engine.collect(groups(5))) == 5
+
+
 def test_all_of_a_generator_is_collected_and_none_is_mistaken_for_another():
     with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=1)) as engine:
         assert len(engine.collect(group for group in groups(3))) == 3  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ class Room:
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
-        """The ids of the jobs that run: policies know conversations by them."""
+        """The ids of the jobs that run or wait to: policies know conversations by them."""
         self._asking = asyncio.Lock()
         self._places = 0
         self._free = asyncio.Semaphore(0)
@@ -71,12 +71,15 @@ class Room:
         Raises:
             UsageError: Another one of the same id runs.
         """
-        free = self._free
-        await free.acquire()
         if job.id in self.ids:
-            free.release()
             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
         self.ids.add(job.id)
+        free = self._free
+        try:
+            await free.acquire()
+        except BaseException:
+            self.ids.discard(job.id)
+            raise
         return lambda _: free.release()
 
 
