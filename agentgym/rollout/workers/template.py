@@ -76,6 +76,7 @@ class _Template:
     def end(self) -> None:
         """Wait for the processes, and kill those that do not end."""
         until = time.monotonic() + GRACE_S
+        self._reap()
         while self._living and time.monotonic() < until:
             time.sleep(0.05)
             self._reap()
