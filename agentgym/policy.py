@@ -310,7 +310,9 @@ class FunctionPolicy:
         name: Name in reports.
         ask: `(messages) -> action` or `(messages, tools) -> action`, plain or `async def`; receives the whole
             conversation so far, and the tools' schemas if it has a parameter `tools`. The calls of a message it
-            returns get ids of their own where theirs are missing or repeated.
+            returns get ids of their own where theirs are missing or repeated. A plain function runs on the event loop
+            of the rollout: one that waits, as for a model, must be `async def`, or it holds up every other episode,
+            and no time limit stops it.
         history: Transforms the conversation first, e.g. `agentgym.history.shorten_observations`.
     """
 

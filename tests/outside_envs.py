@@ -9,8 +9,10 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,50 @@ class Stopping(AsyncCounter):
         """Say that the goal is reached."""
         asyncio.get_running_loop().stop()
         await asyncio.sleep(0)
+        return Counter.done(self)
+
+
+class Exiting(AsyncCounter):
+    """Asks the event loop for a call that ends the program."""
+
+    @tool
+    async def done(self) -> str:
+        """Say that the goal is reached."""
+        asyncio.get_running_loop().call_soon(sys.exit, 3)
+        await asyncio.sleep(0)
+        return Counter.done(self)
+
+
+class Respawning(AsyncCounter):
+    """Leaves a task that is started again whenever it ends."""
+
+    @tool
+    async def done(self) -> str:
+        """Say that the goal is reached."""
+        loop = asyncio.get_running_loop()
+
+        def again(_: object = None) -> None:
+            if not loop.is_closed():
+                loop.create_task(asyncio.sleep(3600)).add_done_callback(again)
+
+        again()
+        return Counter.done(self)
+
+
+class Lingering(AsyncCounter):
+    """Leaves a generator that takes for ever to end."""
+
+    async def _pages(self) -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(3600)
+
+    @tool
+    async def done(self) -> str:
+        """Say that the goal is reached."""
+        self._left = self._pages()
+        await anext(self._left)
         return Counter.done(self)
 
 

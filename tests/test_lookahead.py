@@ -18,12 +18,15 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
+from agentgym.lookahead.cost import Cost
 from agentgym.lookahead.value import Asking
+from agentgym.lookahead.voices import ChatVoice
 from agentgym.messages import Message, ToolCall, text_of
-from agentgym.policy import Generation, RandomPolicy, ScriptedPolicy
+from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPolicy
 from agentgym.records.replay import replay
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, collect
+from agentgym.rollout.workers.base import Opening
 from agentgym.seat import Seat
 from agentgym.task import Task
 from agentgym.toolset import tool
@@ -289,6 +292,16 @@ def test_the_time_limit_of_an_episode_is_that_of_its_search():
         factory = Factory(build=Slow, kwargs={"max_turns": 10_000})
         [trajectory] = searched(Search(strategy), factory=factory, count=1, episode_timeout_s=0.2)
         assert trajectory.reason is Reason.TIME
+
+
+def test_a_message_that_takes_longer_than_the_search_has_left_is_waited_for():
+    async def ask(messages: list[Message]) -> str:
+        await asyncio.sleep(0.1)
+        return "hm"
+
+    opening = Opening([{"role": "user", "content": "Guess."}], [], GuessEnv().dialect)
+    voice = ChatVoice(FunctionPolicy("slow", ask), Limits(), Cost(), opening)
+    assert asyncio.run(voice.say("key", left_s=0.01)).action == "hm"
 
 
 class Breaking(GuessEnv):

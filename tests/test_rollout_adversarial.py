@@ -86,6 +86,26 @@ def test_an_iteration_of_a_closed_engine_ends_with_an_error_and_is_let_go_quietl
     del second
 
 
+def test_an_iteration_does_not_end_as_if_all_was_played_while_its_engine_closes():
+    closing, go = threading.Event(), threading.Event()
+
+    class Watched(Counter):
+        def release(self) -> None:
+            closing.set()
+            go.wait(60)
+
+    engine = RolloutEngine(Factory(build=Watched), ScriptedPolicy(), Limits(max_in_flight=1))
+    play = iter(engine.play(groups(50)))
+    next(play)
+    ending = threading.Thread(target=engine.close)
+    ending.start()
+    assert closing.wait(60)
+    with pytest.raises(UsageError, match="closed while it played"):
+        next(play)
+    go.set()
+    ending.join()
+
+
 def test_an_iteration_that_only_the_garbage_collector_ends_is_ended():
     released: list[int] = []
 
@@ -312,6 +332,15 @@ def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.Monkey
     ) as engine:
         found = [group.trajectories[0] for group in engine.collect(groups(4))]
     assert found[0].reason is Reason.STEP_TIME
+
+
+def test_a_process_that_is_stuck_before_its_first_episode_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.workers.fleet.START_S", 2.0)
+    factory = EnvFactory("tests.worker_envs:Seizing", {})
+    limits = Limits(max_in_flight=1, retries=0, reset_timeout_s=0.1)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers="processes") as engine:
+        [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
+    assert found.reason is Reason.RESET_TIME
 
 
 def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -167,6 +168,33 @@ def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_po
         assert await pool.take() is not first
 
     asyncio.run(play())
+
+
+def test_an_environment_that_was_made_as_its_episode_left_is_closed_beside_the_event_loop():
+    made, closed_in = threading.Event(), list[threading.Thread]()
+
+    class Watched(GuessEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            made.set()
+
+        def release(self) -> None:
+            closed_in.append(threading.current_thread())
+
+    async def play() -> None:
+        pool = EnvPool(Watched)
+        taking = asyncio.create_task(pool.take())
+        for _ in range(3):
+            await asyncio.sleep(0)  # it begins
+        made.wait(60)
+        time.sleep(0.1)  # the thread hands it over, which the event loop is yet to hear
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        await pool.close()
+
+    asyncio.run(play())
+    assert len(closed_in) == 1
+    assert closed_in != [threading.current_thread()]
 
 
 def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():

@@ -36,6 +36,7 @@ from agentgym.rollout import (
     PlayedGroup,
     RolloutEngine,
 )
+from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.waits import report_all
 from agentgym.rollout.workers.choice import WORKERS
 from agentgym.toolset import tool
@@ -43,6 +44,7 @@ from agentgym.trajectory import Trajectory
 from tests.counter_env import AsyncCounter, Counter, groups
 from tests.rollout_cases import END, Letters
 from tests.test_rollout_foreign import Factory
+from tests.waiting import eventually
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 
@@ -283,7 +285,22 @@ def test_the_lengths_that_are_trained_on_are_the_lengths_that_were_sampled():
 def test_an_episode_has_a_time_limit_of_its_own():
     found = played(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
     assert {t.ending for t in found} == {Ending.TRUNCATED}
-    assert {t.reason for t in found} <= {Reason.TIME, Reason.GENERATION_TIME}
+    assert {t.reason for t in found} == {Reason.TIME}
+
+
+def test_a_policy_that_is_busy_when_the_time_of_an_episode_ends_is_not_stuck():
+    """It cuts its turn off once it begins to sample, which may be long after it was asked."""
+
+    class Busy(Talker):
+        async def generate(
+            self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+        ) -> Generation:
+            await asyncio.sleep(0.2)
+            return Generation([97], [-1.0], "time")
+
+    for limits in (Limits(), Limits(generation_timeout_s=None, episode_timeout_s=600)):
+        said = asyncio.run(Conversation(Busy(), limits).sample(5, "session", limit_s=0.01))
+        assert said.ids == [97]
 
 
 @pytest.mark.parametrize(
@@ -386,6 +403,36 @@ def test_a_report_says_what_every_trajectory_waits_for():
     Stuck.go_on.set()
     playing.join()
     engine.close()
+
+
+def test_a_report_says_that_a_rollout_waits_for_its_first_environment():
+    go = threading.Event()
+
+    class Waiting(Counter):
+        def __init__(self) -> None:
+            go.wait(60)
+            super().__init__()
+
+    with RolloutEngine(Factory(build=Waiting), ScriptedPolicy()) as engine:
+        playing = threading.Thread(target=lambda: engine.collect(groups(1)))
+        playing.start()
+        assert eventually(lambda: "the rollout  waits for making (agentgym/guess-v0)" in engine.waits.report())
+        go.set()
+        playing.join()
+        assert engine.waits.report() == "no trajectory waits for anything"
+
+
+def test_the_first_environment_has_the_time_limit_of_every_other():
+    go = threading.Event()
+
+    class Waiting(Counter):
+        def __init__(self) -> None:
+            go.wait(60)
+            super().__init__()
+
+    [found] = played(Factory(build=Waiting), groups(1), reset_timeout_s=0.1)
+    go.set()
+    assert (found.reason, found.component) == (Reason.RESET_TIME, "making")
 
 
 HANGS = """

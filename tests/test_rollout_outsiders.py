@@ -23,6 +23,7 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
+from agentgym.foreign.closing import closed_after
 from agentgym.messages import Message, ToolCall
 from agentgym.policy import FunctionPolicy, Generation, ScriptedPolicy
 from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits, RolloutEngine, collect
@@ -40,8 +41,8 @@ DONE = Counter().dialect.render("", [ToolCall("done")], Counter.tools)
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("foreign.apart", "rollout.engine"):
-        monkeypatch.setattr(f"agentgym.{module}.UNHEARD_S", 0.05)
+    for module in ("apart", "loops"):
+        monkeypatch.setattr(f"agentgym.foreign.{module}.UNHEARD_S", 0.05)
 
 
 def outside(name: str, **kwargs: Any) -> EnvFactory:
@@ -123,8 +124,40 @@ def test_a_solution_that_blocks_holds_up_no_other_episode_and_has_a_limit():
     ]
 
 
-def test_an_environment_that_stops_the_event_loop_stops_nothing():
-    assert [t.reason for t in play(outside("Stopping"), count=3)] == [Reason.ANSWERED] * 3
+@pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("name", ["Stopping", "Exiting"])
+def test_an_environment_that_stops_the_event_loop_stops_nothing(name: str, workers: str):
+    assert [t.reason for t in play(outside(name), count=3, workers=workers)] == [Reason.ANSWERED] * 3
+
+
+@pytest.mark.parametrize("name", ["Stopping", "Exiting"])
+def test_without_a_rollout_it_stops_nothing_either(name: str):
+    with closed_after(outside(name)()) as env:
+        for seed in range(2):
+            env.reset(seed=seed)
+            assert env.step(call("done"))[2]
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("name", ["Respawning", "Lingering"])
+def test_closing_does_not_wait_for_what_never_ends(name: str, workers: str):
+    assert [t.reason for t in play(outside(name), count=3, workers=workers)] == [Reason.ANSWERED] * 3
+
+
+def test_a_policy_that_closes_its_engine_is_told_so_and_the_engine_goes_on():
+    engines: list[RolloutEngine] = []
+
+    def ask(messages: list[Message]) -> None:
+        if len(asked) < 1:
+            asked.append(1)
+            engines[0].close()
+
+    asked: list[int] = []
+    with RolloutEngine(COUNTER, FunctionPolicy("closing", ask)) as engine:
+        engines.append(engine)
+        with pytest.raises(UsageError, match="cannot be closed from inside"):
+            engine.collect(groups(2))
+        assert [t.reason for t in engine.trajectories(jobs(2))] == [Reason.GAVE_UP] * 2
 
 
 # Worker processes.
@@ -375,6 +408,83 @@ def test_two_iterations_of_one_engine_do_not_play_one_conversation_twice():
         engine._loop.soon(go.set)
         playing.join(60)
         assert len(list(engine.trajectories(jobs(2)))) == 2
+
+
+def test_iterations_at_once_share_the_room_of_their_engine():
+    made: list[Any] = []
+    running: list[Any] = []
+    most: list[int] = []
+
+    class Narrow(Counter):
+        max_concurrent = 2
+
+        def __init__(self) -> None:
+            made.append(self)
+            super().__init__()
+
+        def start(self, task: Any) -> None:
+            super().start(task)
+            running.append(self)
+            most.append(len(running))
+
+        @tool
+        def done(self) -> str:
+            """Say that the goal is reached."""
+            time.sleep(0.01)
+            running.remove(self)
+            return super().done()
+
+    found: list[str] = []
+    with RolloutEngine(Factory(build=Narrow), ScriptedPolicy(), Limits(max_in_flight=8)) as engine:
+        work = groups(30)
+        shares = [work[0:12], work[12:24], work[24:30], []]
+
+        def play(share: list[Group]) -> None:
+            found.extend(played.group.task.id for played in engine.play(share))
+
+        playing = [threading.Thread(target=play, args=(share,)) for share in shares]
+        for one in playing:
+            one.start()
+        for one in playing:
+            one.join(60)
+    assert sorted(found) == sorted(group.task.id for group in work)
+    assert max(most) == 2
+    assert len(made) == 2
+
+
+def test_an_iteration_that_nobody_goes_on_with_leaves_its_room_to_others():
+    with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=2)) as engine:
+        work = groups(30)
+        first = engine.play(work[:20])
+        next(first)
+        assert len(list(engine.play(work[20:]))) == 10
+        assert len(list(first)) == 19
+
+
+def test_who_leaves_while_waiting_for_room_takes_none():
+    go = asyncio.Event()
+
+    async def ask(messages: list[Message]) -> None:
+        await go.wait()
+
+    async def play_on(engine: RolloutEngine) -> None:
+        async for _ in engine.stream(groups(5)[1:]):
+            pass
+
+    async def leave(engine: RolloutEngine) -> None:
+        waiting = asyncio.create_task(play_on(engine))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    with RolloutEngine(COUNTER, FunctionPolicy("slow", ask), Limits(max_in_flight=1)) as engine:
+        playing = threading.Thread(target=lambda: engine.collect(groups(1)))
+        playing.start()
+        assert eventually(lambda: "policy" in engine.waits.report())
+        asyncio.run(leave(engine))
+        engine._loop.soon(go.set)
+        playing.join(60)
+        assert len(engine.collect(groups(5))) == 5
 
 
 def test_all_of_a_generator_is_collected_and_none_is_mistaken_for_another():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -10,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import Message
-from agentgym.policy import Player, ScriptedPolicy
+from agentgym.policy import EndEpisode, FunctionPolicy, Player, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.script import solution_player
@@ -82,3 +85,55 @@ def test_players_of_scripts_wait_beside_one_another(tmp_path: Path, kind: type[B
     with RolloutEngine(COUNTER, kind(Meeting(tmp_path)), limits, workers=placed) as engine:
         found = [group.trajectories[0] for group in engine.collect(groups(PLAYERS))]
     assert [(one.error, one.success) for one in found] == [(None, True)] * PLAYERS
+
+
+def gives_up(env: Env, task: Task) -> Generator[Any, Any, None]:
+    raise EndEpisode(Reason.CONTEXT)
+    yield
+
+
+@pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
+def test_a_script_ends_an_episode_alike_everywhere(workers: str):
+    with RolloutEngine(COUNTER, ScriptedPolicy(gives_up), Limits(retries=0), workers=workers) as engine:
+        [found] = engine.collect(groups(1))
+    assert [(one.reason, one.error) for one in found.real] == [(Reason.CONTEXT, None)]
+
+
+SCRIPT = """
+from agentgym.errors import UsageError
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, RolloutEngine
+from tests.counter_env import groups
+
+def script(env, task):
+    yield from env.solution(task)
+
+with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), ScriptedPolicy(script), workers="processes") as engine:
+    try:
+        engine.collect(groups(2))
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_a_script_that_processes_cannot_import_is_refused_in_one_line():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert "another process cannot import the script of the policy" in done.stdout
+    assert "use workers='threads'" in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+class Said(str):
+    """Text of a class that no other process knows."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("not to be sent")
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_what_a_policy_says_is_recorded_as_plain_text(workers: str):
+    policy = FunctionPolicy("said", lambda messages: Said("hm") if len(messages) < 3 else None)
+    with RolloutEngine(COUNTER, policy, Limits(retries=0), workers=workers) as engine:
+        [found] = engine.collect(groups(1))
+    assert [(type(turn.action), turn.action) for one in found.real for turn in one.turns[:1]] == [(str, "hm")]

@@ -6,11 +6,13 @@ import asyncio
 import subprocess
 import sys
 import threading
+import weakref
 from contextvars import ContextVar
 
 import pytest
 
 from agentgym.engine.threads import Threads
+from tests.waiting import eventually
 
 
 def test_as_much_work_runs_at_once_as_is_there():
@@ -57,6 +59,22 @@ def test_work_sees_the_context_of_who_asked():
         return await Threads("t").run(name.get)
 
     assert asyncio.run(play()) == "caller"
+
+
+def test_an_idle_thread_keeps_nothing_of_its_work_alive(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.engine.threads.IDLE_S", 3600)
+
+    class Held:
+        """Stands for an environment."""
+
+    async def play() -> weakref.ref[Held]:
+        held = Held()
+        await threads.run(lambda: id(held))
+        return weakref.ref(held)
+
+    threads = Threads("t")
+    first = asyncio.run(play())
+    assert eventually(lambda: first() is None, 10)
 
 
 STUCK = """

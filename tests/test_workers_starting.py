@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.rollout.workers.starting import Child, OneByOne, Starter, Template
+from agentgym.rollout.workers.template import REPORT
 from tests.counter_env import groups
 
 STARTERS = [
@@ -90,6 +92,22 @@ def test_more_processes_than_a_template_has_room_for_start_one_after_the_other()
         assert starter.works
 
     with_starter(Template, use)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
+def test_a_process_that_does_not_notice_the_end_of_its_rollout_is_ended():
+    main = "from agentgym.rollout.workers import template; template.GRACE_S = 0.1; template.main()"
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        program = [sys.executable, "-c", main, str(theirs.fileno())]
+        template = subprocess.Popen(program, pass_fds=(theirs.fileno(),))
+    end, for_worker = socket.socketpair()
+    with ours, end, for_worker:
+        socket.send_fds(ours, [b"f"], [for_worker.fileno()])
+        _, pid, _ = REPORT.unpack(ours.recv(REPORT.size))
+        os.kill(pid, signal.SIGSTOP)  # as if its environment held on to everything
+    assert template.wait(60) == 0
+    assert not psutil.pid_exists(pid)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")

@@ -4,6 +4,7 @@ and would wait for what the tests around them need.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import signal
@@ -95,6 +96,14 @@ class Deaf(Counter):
         if self.task.id.endswith("/0"):
             time.sleep(3600)
         return super().done()
+
+
+class Seizing(Counter):
+    """Is never made, and lets nothing else run in its process meanwhile."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        ctypes.PyDLL(None).sleep(3600)
 
 
 class Unreadable(Counter):

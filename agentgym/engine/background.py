@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from agentgym.errors import UsageError
+from agentgym.foreign.loops import keep_running
 
 T = TypeVar("T")
 
@@ -70,4 +71,4 @@ class BackgroundLoop:
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
-    loop.run_forever()
+    keep_running(loop, lambda: False)

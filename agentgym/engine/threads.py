@@ -109,23 +109,23 @@ class Threads:
             is_new = self._free <= 0
             self._free -= not is_new
         if is_new:
-            threading.Thread(target=self._serve, args=(work,), name=self._name, daemon=True).start()
-        else:
-            self._work.put(work)
+            # Without arguments, which a thread keeps until it ends.
+            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        self._work.put(work)
 
-    def _serve(self, work: _Work[Any]) -> None:
+    def _serve(self) -> None:
         while True:
-            result = work.run()
-            with self._lock:
-                self._free += 1  # before anyone can ask for more because of this result
-            work.deliver(result)
-            del work, result  # an idle thread must not keep an environment alive
             try:
                 work = self._work.get(timeout=IDLE_S)
             except Empty:
                 if self._leaves():
                     return
                 work = self._work.get()
+            result = work.run()
+            with self._lock:
+                self._free += 1  # before anyone can ask for more because of this result
+            work.deliver(result)
+            del work, result  # an idle thread must not keep an environment alive
 
     def _leaves(self) -> bool:
         """Whether this idle thread may end; not if work is on its way to it."""

@@ -65,7 +65,7 @@ class PooledEpisodes:
     async def _room(self, here: _Here) -> asyncio.Semaphore:
         async with here.asking:  # asking makes an environment, of which there may not be too many
             if here.room is None:
-                here.room = asyncio.Semaphore(await here.pool.at_once(_MANY))
+                here.room = asyncio.Semaphore(await here.pool.at_once(_MANY, self._make_s))
         return here.room
 
     def _leave(self, here: _Here) -> None:

@@ -12,7 +12,7 @@ from agentgym.engine.spaces import Action
 from agentgym.lookahead.cost import Cost
 from agentgym.messages import Message
 from agentgym.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, TokenPolicy
-from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
+from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.limits import Limits
@@ -39,7 +39,7 @@ class Voice(Protocol):
 
         Args:
             key: Names the sample; the same key gives the same sample where the policy is seeded.
-            left_s: Seconds left for the search.
+            left_s: Seconds left for the search. A token policy's turn is cut off then.
         """
         ...
 
@@ -90,14 +90,14 @@ class TokenVoice:
         if isinstance(room, Reason):
             return Said(self, None, room)
         try:
-            limit_s = turn_limit_s(self._limits.generation_timeout_s, left_s)
+            limit_s, late = turn_limit(self._limits, left_s)
             generation = await self._conversation.sample(room, key, limit_s)
         finally:
             self._policy.release(key)
         self._cost.sampled_tokens += len(generation.ids)
         mine = self._conversation.copy()
         text, span = mine.say(generation)
-        reason = Reason.GENERATION_TIME if generation.finish == "time" else None
+        reason = late if generation.finish == "time" else None
         return Said(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
 
     def hear(self, observation: list[Message]) -> None:
@@ -135,10 +135,9 @@ class ChatVoice:
         """Ask for a turn."""
         player = self._player_for(key)
         before = usage_of(player, self._name)
-        limit_s = turn_limit_s(self._limits.generation_timeout_s, left_s)
         turn = within(
             asked(acted(player, self._heard, self._name), self._name),
-            limit_s,
+            self._limits.generation_timeout_s,
             Reason.INFRASTRUCTURE,
             "a turn of the policy",
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from agentgym.endings import Reason
 from agentgym.engine.drive import close_unbegun
 from agentgym.engine.spaces import Action
 from agentgym.errors import InfrastructureError, UsageError
@@ -17,6 +18,7 @@ from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message, copied
 from agentgym.policy import EndEpisode, Player
 from agentgym.records.fields import is_number
+from agentgym.rollout.limits import Limits
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +56,10 @@ async def acted(player: Player, observation: list[Message], policy: str) -> Acti
     if not inspect.isawaitable(work):
         raise InfrastructureError(f"policy {policy!r}: act() must be `async def`")
     action: Any = await work
-    if action is None or isinstance(action, str):
-        return action
+    if action is None:
+        return None
+    if isinstance(action, str):
+        return str.__str__(action)  # plain text, which any process can read, also of a class of its own
     if isinstance(action, Mapping):
         return _as_data(action, policy)
     raise InfrastructureError(
@@ -92,7 +96,22 @@ def usage_of(player: Player, policy: str) -> dict[str, float]:
     return {name: used for name, used in told.items() if name not in wrong}
 
 
-def turn_limit_s(generation_s: float | None, left_s: float) -> float | None:
-    """Return the seconds that a turn may take: its own limit, or what is left of the episode's if that is less."""
-    limit_s = min(generation_s or inf, left_s)
-    return None if limit_s == inf else limit_s
+def turn_limit(limits: Limits, left_s: float) -> tuple[float | None, Reason]:
+    """Return the seconds that a token policy has for a turn, and how the episode ends if it is cut off then.
+
+    Args:
+        limits: Its own limit, if any.
+        left_s: Seconds left for the whole episode.
+    """
+    own_s = limits.generation_timeout_s or inf
+    limit_s = min(own_s, max(left_s, 0.0))
+    return None if limit_s == inf else limit_s, Reason.GENERATION_TIME if limit_s == own_s else Reason.TIME
+
+
+def patience_s(limits: Limits, turn_s: float | None) -> float | None:
+    """Return the seconds after which a token policy counts as stuck in a turn that it was given `turn_s` seconds for.
+
+    That the episode has little time left does not make a busy policy a stuck one.
+    """
+    whole_s = limits.generation_timeout_s or limits.episode_timeout_s
+    return None if turn_s is None else PATIENCE * max(turn_s, whole_s or 0)

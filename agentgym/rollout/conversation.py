@@ -13,7 +13,7 @@ from agentgym.errors import InfrastructureError
 from agentgym.messages import Message, shown_pictures
 from agentgym.policy import Codec, Generation, SeeingPolicy, StreamingPolicy, TokenPolicy
 from agentgym.records.fields import is_count, is_counts, is_numbers
-from agentgym.rollout.asking import PATIENCE, asked
+from agentgym.rollout.asking import asked, patience_s
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Tokens
@@ -79,8 +79,7 @@ class Conversation:
             more["on_tokens"] = on_tokens
         history = tokens.prompt_ids + tokens.completion_ids
         turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **more), policy.name)
-        patience_s = None if limit_s is None else limit_s * PATIENCE
-        said = await within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
+        said = await within(turn, patience_s(self._limits, limit_s), Reason.INFRASTRUCTURE, "a turn of the policy")
         if problem := _problem(said, room):
             raise InfrastructureError(f"policy {policy.name!r} {problem}")
         return said

@@ -18,14 +18,14 @@ from typing import Any, Generic, Self, TypeVar
 from agentgym.engine.drive import close_unbegun
 from agentgym.engine.threads import blocking
 from agentgym.errors import UsageError
-from agentgym.foreign.apart import UNHEARD_S
 from agentgym.foreign.errors import ends_work, running_task
+from agentgym.foreign.loops import end_others, keep_running, run_to_end
 from agentgym.policy import Policy
 from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Method
-from agentgym.rollout.streams import Rollout, check_distinct
+from agentgym.rollout.streams import Rollout, Room, check_distinct
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.choice import make_workers
@@ -79,12 +79,14 @@ class RolloutEngine:
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
         """What every running trajectory waits for."""
-        self._ids: set[str] = set()
+        self._room = Room()
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
         self._streams: set[AsyncGenerator[Any]] = set()
         """Those whose episodes may be running."""
         self._closing = threading.Lock()
+        self._is_ending = False
+        """Whether the episodes end, and the environments after them."""
         _open.add(self)
         report_on_signal()
 
@@ -133,20 +135,28 @@ class RolloutEngine:
 
         Args:
             limit_s: Seconds after which whatever has not ended by then is left to itself; `None` waits.
+
+        Raises:
+            UsageError: A policy or an environment closes the engine that it is played by.
         """
+        if self._loop.is_own_thread:
+            raise UsageError(
+                "a rollout engine cannot be closed from inside of its rollout; leave the iteration, then close it"
+            )
         with self._closing:
             if self._loop.is_running:
                 self._loop.finish(self._ended(), limit_s)
             _open.discard(self)
 
     async def _ended(self) -> None:
+        self._is_ending = True
         await self._loop.cancel_others()
         await asyncio.gather(*map(self._left, list(self._streams)), return_exceptions=True)
         await self._workers.close()
 
     def _rollout(self) -> Rollout:
         self._loop.check()
-        shared = self.failures, self.tally, self.waits, self.method, self._ids
+        shared = self.failures, self.tally, self.waits, self.method, self._room
         return Rollout(self.policy, self.factory, self._workers, self.limits, *shared)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
@@ -162,7 +172,9 @@ class RolloutEngine:
                     self._loop.start(self._left(stream)).wait()
 
     async def _following(self, stream: AsyncGenerator[_T]) -> _T | None:
-        """Return the next item, or `None` at the end."""
+        """Return the next item, or `None` at the end. Raises `EngineClosed` if the rest was not played."""
+        if self._is_ending:
+            raise _closed_meanwhile()
         self._streams.add(stream)
         return await anext(stream, None)
 
@@ -279,24 +291,9 @@ class _LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        while not self._finishing:  # foreign code may stop the loop that it runs on
-            self._loop.run_forever()
+        keep_running(self._loop, lambda: self._finishing)
         # Tasks of policies and environments may be left; they must not be destroyed while pending.
-        self._loop.run_until_complete(_cancel_all())
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-
-
-async def _cancel_all() -> None:
-    await asyncio.sleep(0)  # what was to begin begins
-    deaf: set[asyncio.Task[Any]] = set()
-    while left := asyncio.all_tasks() - deaf - {asyncio.current_task()}:
-        for task in left:
-            task.cancel()
-        done, deaf_now = await asyncio.wait(left, timeout=UNHEARD_S)
-        deaf |= deaf_now
-        for task in done:
-            if not task.cancelled():
-                task.exception()  # nobody else asks for it, and asyncio would report that
+        run_to_end(self._loop, end_others())
 
 
 class _Call(Generic[_T]):
@@ -357,11 +354,15 @@ class _Call(Generic[_T]):
 
     def _result(self) -> _T:
         if self._task is None or self._task.cancelled():
-            raise EngineClosed("the rollout engine was closed while it played")
+            raise _closed_meanwhile()
         result = self._task.result()
         if isinstance(result, _Raised):
             raise result.error
         return result
+
+
+def _closed_meanwhile() -> EngineClosed:
+    return EngineClosed("the rollout engine was closed while it played")
 
 
 class _Raised:

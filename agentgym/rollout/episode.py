@@ -15,8 +15,8 @@ from agentgym.engine.steps import details_in
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
-from agentgym.policy import EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
-from agentgym.rollout.asking import acted, asked, turn_limit_s, usage_of
+from agentgym.policy import ChatPolicy, EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
@@ -51,7 +51,8 @@ class Episode:
         listener: Listener | None = None,
     ):
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
-        self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
+        # One of the two plays. Asked once: the answer takes long.
+        self._sampler, self._speaker = (policy, None) if isinstance(policy, TokenPolicy) else (None, policy)
         self._started = time.perf_counter()
         self._clock = TurnClock(self._started)
         self._deadline = inf
@@ -120,8 +121,8 @@ class Episode:
         trajectory.opening, trajectory.tools = opening.messages, opening.tools
         if self._sampler is not None:
             await self._play_tokens(self._sampler, opening)
-        else:
-            player = await self._player(opening)
+        if self._speaker is not None:
+            player = await self._player(self._speaker, opening)
             try:
                 await self._play_messages(player, opening.messages)
             finally:
@@ -132,14 +133,12 @@ class Episode:
             trajectory.usage = {**trajectory.usage, **self._listener.usage}
         return trajectory
 
-    async def _player(self, opening: Opening) -> Player:
-        policy, job = self._policy, self._job
+    async def _player(self, speaker: ChatPolicy | ScriptedPolicy, opening: Opening) -> Player:
         self._component = Component.POLICY
-        assert not isinstance(policy, TokenPolicy)
-        if isinstance(policy, ScriptedPolicy):
-            return await self._place.script(policy)
-        seed = job.seed + job.attempt
-        return policy.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
+        if isinstance(speaker, ScriptedPolicy):
+            return await self._place.script(speaker)
+        seed = self._job.seed + self._job.attempt
+        return speaker.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
 
     async def _play_messages(self, player: Player, observation: list[Message]) -> None:
         limit_s = self._limits.generation_timeout_s
@@ -169,23 +168,23 @@ class Episode:
             if isinstance(room, Reason):
                 await self._interrupt(room)
                 return
-            limit_s = turn_limit_s(self._limits.generation_timeout_s, self._deadline - time.monotonic())
+            limit_s, late = turn_limit(self._limits, self._deadline - time.monotonic())
             self._clock.ask()
             turn = conversation.sample(room, self._job.id, limit_s)
             said = await self._waiting(Component.POLICY, turn)
             self._clock.queued(said.queued_s)
             text, span = conversation.say(said)
             if said.finish == "time":
-                await self._cut_off(text, span)
+                await self._cut_off(text, span, late)
                 return
             played = await self._step(text, span)
             if self._trajectory.reason is None:
                 self._component = Component.POLICY
                 conversation.hear(played.result.observation)
 
-    async def _cut_off(self, text: str, span: tuple[int, int]) -> None:
+    async def _cut_off(self, text: str, span: tuple[int, int], reason: Reason) -> None:
         """End the episode at a turn that took too long. Its tokens are kept: they are part of what the policy does."""
-        self._record(text, await self._interrupted(Reason.GENERATION_TIME), span)
+        self._record(text, await self._interrupted(reason), span)
 
     @property
     def _is_over(self) -> bool:

@@ -27,7 +27,8 @@ class Limits:
     tool_timeout_s: float | None = None
     """Seconds for a single tool call. Then the episode fails (`tool_time`)."""
     episode_timeout_s: float | None = None
-    """Seconds for the whole episode, from its reset on. Then it is truncated (`time`) at the end of its turn."""
+    """Seconds for the whole episode, from its reset on. Then it is truncated (`time`) at the end of its turn; that of a
+    token policy is cut off, and keeps the sampled tokens."""
     retries: int = 2
     """How often a failed episode is tried again on a fresh environment."""
     max_in_flight: int = 256

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -40,6 +40,49 @@ SUSPECT = 2
 """After it has lost as many workers, an episode is tried with nothing beside it: it may be what ends them."""
 
 
+class Room:
+    """What all iterations of an engine share: no two jobs of one id run at once, and no more than there is room for."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        """The ids of the jobs that run or wait to: policies know conversations by them."""
+        self._asking = asyncio.Lock()
+        self._places = 0
+        self._free = asyncio.Semaphore(0)
+
+    async def places(self, ask: Callable[[], Awaitable[int]], each: int) -> int:
+        """Return how many environments may be in use, of which each job uses up to `each`.
+
+        While jobs run, that is known: to ask makes an environment beside theirs.
+        """
+        async with self._asking:
+            if not self.ids and (places := await ask()) != self._places:
+                self._places, self._free = places, asyncio.Semaphore(max(1, places // each))
+        return self._places
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a job would have to wait for one of any iteration."""
+        return self._free.locked()
+
+    async def enter(self, job: Job) -> Callable[[object], None]:
+        """Wait until a job can run; return what its task is to call when it is done.
+
+        Raises:
+            UsageError: Another one of the same id runs.
+        """
+        if job.id in self.ids:
+            raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
+        self.ids.add(job.id)
+        free = self._free
+        try:
+            await free.acquire()
+        except BaseException:
+            self.ids.discard(job.id)
+            raise
+        return lambda _: free.release()
+
+
 @dataclass(frozen=True)
 class Rollout:
     """What the jobs of a rollout share."""
@@ -52,8 +95,7 @@ class Rollout:
     tally: Tally = field(default_factory=Tally)
     waits: Waits = field(default_factory=Waits)
     method: Method = PLAYED_ONCE
-    ids: set[str] = field(default_factory=set)
-    """The ids of the jobs that run: policies know conversations by them."""
+    room: Room = field(default_factory=Room)
 
     async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
@@ -73,31 +115,41 @@ class Rollout:
         running: dict[asyncio.Task[Trajectory], Job] = {}
         finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
-            places = await self.workers.at_once(self.limits.max_in_flight)
+            places = await self.room.places(self._places, self.method.places)
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
-                    while len(running) < at_once and (job := next(waiting, _END)) is not _END:
+                    # Who has none in the room waits for a place. Who has some goes on when one of them is done.
+                    while len(running) < at_once and not (running and self.room.is_full):
+                        if (job := next(waiting, _END)) is _END:
+                            break
                         if not isinstance(job, Job):
                             raise UsageError(f"a rollout plays jobs and groups, not a {type(job).__name__}")
-                        if job.id in self.ids:
-                            raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
-                        self.ids.add(job.id)
+                        leave = await self.room.enter(job)
                         task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
+                        task.add_done_callback(leave)
                         task.add_done_callback(finished.put_nowait)
                     if not running:
                         return
                     task = await finished.get()
                     job = running.pop(task)
-                    self.ids.discard(job.id)
+                    self.room.ids.discard(job.id)
                     yield job, task.result()
         finally:
             for task in running:
                 task.cancel()
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
-            self.ids.difference_update(job.id for job in running.values())
+            self.room.ids.difference_update(job.id for job in running.values())
+
+    async def _places(self) -> int:
+        """Return how many environments may be in use. That takes making one."""
+        self.waits.begin("the rollout", f"{Component.MAKING} ({self.factory.env_id})")
+        try:
+            return await self.workers.at_once(self.limits.max_in_flight, self.limits.reset_timeout_s)
+        finally:
+            self.waits.end("the rollout")
 
     async def _tries(self, job: Job, places: int) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""

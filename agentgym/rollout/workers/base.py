@@ -77,8 +77,13 @@ class Place(Protocol):
 class Workers(Protocol):
     """Hold the environments of a rollout. One event loop uses them."""
 
-    async def at_once(self, wanted: int) -> int:
-        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others."""
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
+        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others.
+
+        Args:
+            wanted: The most that are of use.
+            limit_s: Time limit for making the environment that says so.
+        """
         ...
 
     async def take(self, limit_s: float | None) -> Place:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
+from agentgym.foreign.loops import end_others, run_to_end
 from agentgym.rollout.workers.host import Host, Reply, Request, portable
 from agentgym.rollout.workers.wire import Outbox, framed, packed, received
 
@@ -81,7 +82,10 @@ def prepare() -> None:
 
 def serve(descriptor: int) -> None:
     """Serve on a socket, and end the process."""
-    asyncio.run(_serve(descriptor))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    run_to_end(loop, _serve(descriptor))
+    run_to_end(loop, end_others())
     os._exit(0)  # stuck threads of environments must not keep it
 
 

@@ -15,6 +15,7 @@ from agentgym.errors import InfrastructureError
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.pool import PROBES
 from agentgym.rollout.workers.remote import Connection, RemotePlace
 
 START_S = 120.0
@@ -88,9 +89,15 @@ class Fleet(ABC, Generic[W]):
             raise
         return RemotePlace(worker, number, lambda: self._left(worker, number), lambda: self._stuck(worker, number))
 
-    async def _learn_capacity(self, worker: W) -> None:
-        """Ask a worker how many episodes it can play at once."""
-        most = await worker.ask(0, "at_once", sys.maxsize)
+    async def _learn_capacity(self, worker: W, limit_s: float | None) -> None:
+        """Ask a worker how many episodes it can play at once. Kills one that does not answer."""
+        patience_s = None if limit_s is None else START_S + limit_s * PROBES
+        asking = worker.ask(0, "at_once", sys.maxsize, limit_s)
+        try:
+            most = await within(asking, patience_s, Reason.RESET_TIME, "making an environment")
+        except OutOfTime:
+            worker.kill("it did not make an environment in time")
+            raise
         self._per_worker = None if most == sys.maxsize else most
 
     def _is_full(self, worker: W) -> bool:

@@ -21,11 +21,13 @@ from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.errors import caught, describe, ends_work, running_task
 from agentgym.foreign.tasks import contained_tasks
-from agentgym.policy import Player
+from agentgym.policy import EndEpisode, Player
 from agentgym.rollout.deadlines import OutOfTime
 from agentgym.rollout.workers.base import Place, Played
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
+
+SCRIPT = "the script of the policy"
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,14 @@ class Host:
     async def _do(self, request: Request) -> Any:
         return await self._VERBS[request.verb](self, request.place, *request.arguments)
 
-    async def _at_once(self, _: int, wanted: int) -> int:
-        return await self._workers.at_once(wanted)
+    async def _at_once(self, _: int, *arguments: Any) -> int:
+        return await self._workers.at_once(*arguments)
 
     async def _take(self, number: int, limit_s: float | None) -> None:
         self._places[number] = await self._workers.take(limit_s)
 
-    async def _script(self, number: int, policy: Any) -> None:
-        self._players[number] = await self._places[number].script(policy)
+    async def _script(self, number: int, policy: bytes) -> None:
+        self._players[number] = await self._places[number].script(opened(SCRIPT, policy))
 
     async def _act(self, number: int, observation: Any) -> Any:
         return await self._players[number].act(observation)
@@ -167,6 +169,8 @@ def portable(error: BaseException) -> Exception:
     """Return an error in a form that means the same in the other process."""
     if isinstance(error, OutOfTime):
         return OutOfTime(Reason(error.reason), error.what, error.limit_s)
+    if isinstance(error, EndEpisode):
+        return EndEpisode(Reason(error.reason))
     kind = type(error) if isinstance(error, AgentGymError | TypeError | ImportError) else InfrastructureError
     if not kind.__module__.startswith(("agentgym.", "builtins")):
         kind = next(base for base in kind.__mro__ if base.__module__.startswith(("agentgym.", "builtins")))
@@ -182,12 +186,23 @@ def portable(error: BaseException) -> Exception:
     return made
 
 
-def check_portable(what: str, value: Any) -> None:
-    """Raise `UsageError` if a value cannot be sent to another process."""
+def sealed(what: str, value: Any) -> bytes:
+    """Return a value of the user's as bytes for another process. Raises `UsageError` if it cannot be sent there."""
     try:
-        pickle.dumps(value)
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise UsageError(
             f"{what} cannot be sent to another process ({describe(error)}); use workers='threads', or define it at the "
             "top of a module"
+        ) from error
+
+
+def opened(what: str, data: bytes) -> Any:
+    """Return the value that was sealed. Raises `UsageError` if this process does not know its class or function."""
+    try:
+        return pickle.loads(data)
+    except (AttributeError, ImportError) as error:
+        raise UsageError(
+            f"another process cannot import {what} ({describe(error)}); define it in a module that can be imported, "
+            "not in a script or a notebook, or use workers='threads'"
         ) from error

@@ -31,9 +31,9 @@ class LocalWorkers:
     def __init__(self, pool: EnvPool, *, inline: bool = False):
         self._pool, self._inline = pool, inline
 
-    async def at_once(self, wanted: int) -> int:
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
         """Return how many of `wanted` episodes can run concurrently."""
-        return await self._pool.at_once(wanted)
+        return await self._pool.at_once(wanted, limit_s)
 
     async def take(self, limit_s: float | None) -> Place:
         """Return a place with an environment."""

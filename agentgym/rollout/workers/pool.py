@@ -22,11 +22,8 @@ from agentgym.rollout.deadlines import OutOfTime
 CLOSING_S = 60.0
 """Time limit for closing an environment."""
 
-PROBE_S = 300.0
-"""Time limit for making the environment that says how many may exist."""
-
 PROBES = 3
-"""How often that environment is tried to make: if it is never known how many may exist, none is too many."""
+"""How often the environment that says how many may exist is tried to make: if it is never known, none is too many."""
 
 PROBE_WAIT_S = 0.1
 """Seconds before it is tried again, once; twice as many before the third time."""
@@ -65,7 +62,8 @@ class EnvPool:
                     assert limit_s is not None
                     raise OutOfTime(Reason.RESET_TIME, "making an environment", limit_s)
             except BaseException:
-                making.abandon()
+                if (made := making.abandoned()) is not None:
+                    self.close_later(made)
                 raise
             return making.result()
 
@@ -73,9 +71,14 @@ class EnvPool:
         """Keep `env` for another episode."""
         self._idle.append(env)
 
-    async def at_once(self, wanted: int) -> int:
-        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others."""
-        env = await self._probe()
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
+        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others.
+
+        Args:
+            wanted: The most that are of use.
+            limit_s: Time limit for making the environment that says so.
+        """
+        env = await self._probe(limit_s)
         if env is None:
             return wanted  # the episodes retry, and report the error if it persists
         self.give_back(env)
@@ -85,12 +88,12 @@ class EnvPool:
             raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
         return min(wanted, env.max_concurrent)
 
-    async def _probe(self) -> Env | None:
+    async def _probe(self, limit_s: float | None) -> Env | None:
         """Return an environment; `None` if it cannot be made now. Raises what no retry can help."""
         for probe in range(PROBES):
             await asyncio.sleep(PROBE_WAIT_S * probe)
             try:
-                return await self.take(PROBE_S)
+                return await self.take(limit_s)
             except OutOfTime:
                 break
             except BaseException as error:
@@ -103,7 +106,7 @@ class EnvPool:
         return None
 
     def close_later(self, env: Env) -> None:
-        """Close an environment that is stuck, without waiting: its release may be what ends the stuck work."""
+        """Close an environment without waiting. If it is stuck, its release may be what ends the stuck work."""
         task = asyncio.get_running_loop().create_task(discard(env))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -139,13 +142,12 @@ class _Making:
         assert self._made is not None
         return self._made
 
-    def abandon(self) -> None:
-        """Give up on the environment; it is closed once it is made."""
+    def abandoned(self) -> Env | None:
+        """Give up on the environment: it is closed once it is made. Return it if it is made already."""
         self._running.cancel()
         with self._lock:
             self._unwanted = True
-        if self._made is not None:
-            close(self._made)
+        return self._made
 
     def _run(self) -> BaseException | None:
         """Make the environment; return its exception, if any, since futures cannot carry every exception."""

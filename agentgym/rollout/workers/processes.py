@@ -21,11 +21,11 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
-from agentgym.rollout.deadlines import within
+from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Place, Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
-from agentgym.rollout.workers.host import Request, check_portable
+from agentgym.rollout.workers.host import Request, sealed
 from agentgym.rollout.workers.starting import EXIT_S, Starter, make_starter, own_sockets
 from agentgym.rollout.workers.wire import Outbox, packed, received
 
@@ -58,7 +58,7 @@ class ProcessWorkers(Fleet["_Process"]):
             raise UsageError(f"processes must be at least 1, not {processes}")
         if not hasattr(os, "register_at_fork"):
             raise UsageError("worker processes need Linux or macOS; use workers='threads'")
-        check_portable("the environment factory", factory)
+        sealed("the environment factory", factory)  # or refused
         super().__init__(episodes, memory_mb)
         self._factory = factory
         self._wanted = min(processes or cores(), max_in_flight)
@@ -77,13 +77,17 @@ class ProcessWorkers(Fleet["_Process"]):
         """The ids of the processes that live."""
         return sorted(process.pid for process in list(self._alive) if process.pid is not None)  # other threads may ask
 
-    async def at_once(self, wanted: int) -> int:
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
         while len(self._running) < min(self._wanted, wanted):
             self._running.append(self._started())
         for _ in range(ASKED):
-            with suppress(WorkerLost):  # if they all end at once, the episodes will say so
-                await self._learn_capacity(await self._with_room())
+            try:
+                await self._learn_capacity(await self._with_room(), limit_s)
+                break
+            except WorkerLost:  # if they all end at once, the episodes will say so
+                continue
+            except OutOfTime:  # and so they will if none can be made
                 break
         return wanted if self._per_worker is None else min(wanted, self._per_worker * self._wanted)
 
@@ -153,8 +157,8 @@ class _Isolated:
     def __init__(self, workers: ProcessWorkers):
         self._workers = workers
 
-    async def at_once(self, wanted: int) -> int:
-        return await self._workers.at_once(wanted)
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
+        return await self._workers.at_once(wanted, limit_s)
 
     async def take(self, limit_s: float | None) -> Place:
         return await self._workers.take_alone(limit_s)

@@ -25,7 +25,7 @@ from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
-from agentgym.rollout.workers.host import Reply, Request, check_portable
+from agentgym.rollout.workers.host import Reply, Request, sealed
 from agentgym.rollout.workers.ray_host import RayHost
 from agentgym.rollout.workers.ray_session import join, leave
 
@@ -80,9 +80,8 @@ class RayWorkers(Fleet["_Actor"]):
         if cpus_per_actor is not None and cpus_per_actor <= 0:
             raise UsageError(f"cpus_per_actor must be above 0, not {cpus_per_actor:g}")
         require("ray", "ray")
-        check_portable("the environment factory", factory)
+        self._factory = sealed("the environment factory", factory)
         super().__init__(episodes, memory_mb)
-        self._factory = pickle.dumps(factory)
         # For Ray, no number of CPUs means one to be placed and none to run.
         self._options = {"num_cpus": cpus_per_actor, "runtime_env": dict(runtime_env or {})}
         self._cpus = cpus_per_actor or 1.0
@@ -94,12 +93,14 @@ class RayWorkers(Fleet["_Actor"]):
         self._failed_starts, self._start_after, self._last_error = 0, 0.0, ""
         self._changed = asyncio.Event()
 
-    async def at_once(self, wanted: int) -> int:
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
         """Start the actors; return how many of `wanted` episodes can run concurrently."""
         for is_last in (False, False, True):
             actor = await self._with_room()
             try:
-                await self._learn_capacity(actor)
+                await self._learn_capacity(actor, limit_s)
+                break
+            except OutOfTime:  # the episodes will say so
                 break
             except WorkerLost:
                 if is_last:

@@ -13,7 +13,7 @@ from agentgym.policy import Player, ScriptedPolicy
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Opening, Played
-from agentgym.rollout.workers.host import check_portable
+from agentgym.rollout.workers.host import SCRIPT, sealed
 from agentgym.task import Task
 
 DISCARD_S = 30.0
@@ -61,8 +61,7 @@ class RemotePlace:
 
     async def script(self, policy: ScriptedPolicy) -> Player:
         """Return the player of a script, which runs in the host."""
-        check_portable("the script of the policy", policy)
-        await self.host.ask(self.number, "script", policy)
+        await self.host.ask(self.number, "script", sealed(SCRIPT, policy))
         return _RemotePlayer(self)
 
     async def give_back(self) -> None:

@@ -3,7 +3,8 @@
     python -m agentgym.rollout.workers.template DESCRIPTOR
 
 Importing takes most of the time in which a worker process starts. A template has no threads of its own and makes no
-environments, so that what it forks is as good as fresh. It ends when the other end of its socket is closed.
+environments, so that what it forks is as good as fresh. It ends when the other end of its socket is closed, after the
+processes that it forked: one whose environment blocks everything does not notice that its rollout is gone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import traceback
 from contextlib import suppress
 from enum import IntEnum
@@ -22,6 +24,9 @@ from enum import IntEnum
 import numpy as np
 
 from agentgym.rollout.workers import child
+
+GRACE_S = 10.0
+"""Seconds that processes have to close their environments and end once their rollout is gone."""
 
 
 class Event(IntEnum):
@@ -44,6 +49,7 @@ class _Template:
         self._ended, waker = os.pipe()
         os.set_blocking(waker, False)
         self._pipe = self._ended, waker
+        self._living: set[int] = set()
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup descriptor says so
 
@@ -64,11 +70,32 @@ class _Template:
                     self._become_worker(wanted)
                 else:
                     os.close(wanted)
-                    self._control.send(REPORT.pack(Event.STARTED, pid, 0))
+                    self._living.add(pid)
+                    self._report(Event.STARTED, pid, 0)
+
+    def end(self) -> None:
+        """Wait for the processes, and kill those that do not end."""
+        until = time.monotonic() + GRACE_S
+        self._reap()
+        while self._living and time.monotonic() < until:
+            time.sleep(0.05)
+            self._reap()
+        for pid in self._living:
+            os.kill(pid, signal.SIGKILL)
+        while self._living:
+            os.read(self._ended, 4096)
+            self._reap()
+
+    def _report(self, event: Event, pid: int, code: int) -> None:
+        with suppress(OSError):  # the other end is gone, as the next look at it will tell
+            self._control.send(REPORT.pack(event, pid, code))
 
     def _wanted(self) -> int | None:
         """Return the descriptor for the next process; `None` at the end."""
-        message, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
+        except ConnectionError:
+            return None
         return descriptors[0] if message else None
 
     def _reap(self) -> None:
@@ -83,7 +110,8 @@ class _Template:
             with suppress(ProcessLookupError, PermissionError):  # what it has left, while its id is still its own
                 os.killpg(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
-            self._control.send(REPORT.pack(Event.ENDED, pid, os.waitstatus_to_exitcode(status)))
+            self._living.discard(pid)
+            self._report(Event.ENDED, pid, os.waitstatus_to_exitcode(status))
 
     def _become_worker(self, descriptor: int) -> None:
         """Serve as a worker process, and end it."""
@@ -106,10 +134,9 @@ def main() -> None:
     child.prepare()
     gc.collect()
     gc.freeze()  # what is never collected is never copied
-    try:
-        _Template(int(sys.argv[1])).serve()
-    except OSError:  # the other end is gone
-        os._exit(0)
+    template = _Template(int(sys.argv[1]))
+    template.serve()
+    template.end()
 
 
 if __name__ == "__main__":
