@@ -233,7 +233,7 @@ class CodeEnv(Env):
         """Give the final answer.
 
         Args:
-            answer: The value, such as 42 or [1, 'a'], or the function's source; its name submits your latest version.
+            answer: The value, or the source of the function; its name alone submits your latest version.
         """
         if not answer.strip():
             raise ToolError("The answer is empty. Submit a value, or the source of the function.")

@@ -209,7 +209,7 @@ class SQLEnv(Env):
         """Give the final answer.
 
         Args:
-            answer: A query, or the value itself, such as 42 (in quotes if it begins like a query).
+            answer: A query, or the value itself (in quotes if it begins like a query).
         """
         if not answer.strip():
             raise ToolError("The answer is empty. Submit a query or a value.")

@@ -42,7 +42,7 @@ class BrowserTools(Env):
         """Click an element.
 
         Args:
-            ref: Its ref, such as e12.
+            ref: Its ref.
         """
         return self._act("click", {"ref": ref}, lambda page: page.click(ref))
 
@@ -51,7 +51,7 @@ class BrowserTools(Env):
         """Double-click an element.
 
         Args:
-            ref: Its ref, such as e12.
+            ref: Its ref.
         """
         return self._act("double_click", {"ref": ref}, lambda page: page.click(ref, double=True))
 
@@ -83,7 +83,7 @@ class BrowserTools(Env):
         """Move the mouse over an element.
 
         Args:
-            ref: Its ref, such as e12.
+            ref: Its ref.
         """
         return self._act("hover", {"ref": ref}, lambda page: page.hover(ref))
 
