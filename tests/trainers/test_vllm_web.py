@@ -135,7 +135,8 @@ def save_reading_model(folder: Path) -> Any:
 
 def behind(url: str, name: str, *settings: str) -> Policy:
     """The policy of a model behind a server, which says what is likeliest."""
-    chosen: dict[str, Any] = {"endpoint": settings, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
+    sent = ["results=tool", *settings]  # so that turns with nothing in them are sent, too
+    chosen: dict[str, Any] = {"endpoint": sent, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
     return load_policy(f"openai:{name}@{url}/v1", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **chosen)
 
 
