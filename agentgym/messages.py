@@ -126,12 +126,16 @@ def copied(value: Any) -> Any:
     return [copied(part) for part in value] if isinstance(value, list) else value
 
 
+def numbered_call_id(number: int) -> str:
+    """Return an id for a call that has none: nine letters and digits, since Mistral's servers refuse all others."""
+    return f"call{number:05}"
+
+
 def with_call_ids(message: Mapping[str, Any], taken: set[str]) -> Mapping[str, Any]:
     """Return an assistant message in which every call has an id of its own, as chat endpoints require.
 
     Args:
-        message: The message. Ids that are missing or taken are replaced by nine letters and digits, since Mistral's
-            servers refuse all others.
+        message: The message. Ids that are missing or taken are replaced.
         taken: The ids used in the conversation so far; those of this message are added.
     """
     entries = message.get("tool_calls")
@@ -146,7 +150,7 @@ def _with_id(entry: Any, taken: set[str]) -> Any:
     own = entry.get("id")
     number = len(taken) + 1
     while not own or not isinstance(own, str) or own in taken:
-        own, number = f"call{number:05}", number + 1
+        own, number = numbered_call_id(number), number + 1
     taken.add(own)
     return {"type": "function", **entry, "id": own}
 

@@ -159,7 +159,7 @@ def test_an_unreadable_message_without_calls_that_could_be_answered_is_answered_
     assert refusals("text", "no", 0) == []
     assert refusals({"role": "assistant", "content": "", "tool_calls": ["x", 5]}, "no", 0) == []
     told = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
-    assert [message.get("tool_call_id") for message in told] == ["call_5", "call_6"]
+    assert [message.get("tool_call_id") for message in told] == ["call00005", "call00006"]
 
 
 def test_ids_that_the_server_repeats_or_leaves_out_become_unique():

@@ -120,7 +120,7 @@ def test_a_tool_error_is_an_observation_and_the_episode_goes_on():
     env = started()
     result = env.step(call("add", number=-1))
     assert result.observation == [
-        {"role": "tool", "tool_call_id": "call_1", "name": "add", "content": "Error: Only upwards."}
+        {"role": "tool", "tool_call_id": "call00001", "name": "add", "content": "Error: Only upwards."}
     ]
     assert not result.terminated
     assert env.reason is None

@@ -142,7 +142,7 @@ def test_blocking_calls_run_at_the_same_time():
 def test_results_keep_the_order_of_the_calls():
     result = played(look("a"), look("b"), look("last"))
     assert texts(result.observation) == ["a by night", "b by night", "last by night"]
-    assert [message.get("tool_call_id") for message in result.observation] == ["call_1", "call_2", "call_3"]
+    assert [message.get("tool_call_id") for message in result.observation] == ["call00001", "call00002", "call00003"]
 
 
 def test_dependent_calls_run_between_the_runs_of_independent_ones():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentgym.engine.spaces import Action
-from agentgym.messages import Message, ToolCall, text_of, tool_result
+from agentgym.messages import Message, ToolCall, numbered_call_id, text_of, tool_result
 
 
 def is_text(action: Action) -> bool:
@@ -28,7 +28,7 @@ def with_ids(calls: Sequence[ToolCall], before: int) -> list[ToolCall]:
         before: Number of calls in the turns before.
     """
     numbered = enumerate(calls, start=before + 1)
-    return [call if call.id else replace(call, id=f"call_{number}") for number, call in numbered]
+    return [call if call.id else replace(call, id=numbered_call_id(number)) for number, call in numbered]
 
 
 def refusals(action: Action, problem: str, before: int) -> list[Message]:
