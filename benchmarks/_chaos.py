@@ -113,8 +113,8 @@ class Timed:
     taking_s: list[float] = field(default_factory=list)
     """How long those waited for a place that got one: part of both."""
 
-    async def at_once(self, wanted: int) -> int:
-        return await self.workers.at_once(wanted)
+    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
+        return await self.workers.at_once(wanted, limit_s)
 
     async def take(self, limit_s: float | None) -> Place:
         began = time.monotonic()

@@ -48,8 +48,9 @@ def test_hidden_states_and_gradients_are_the_same(model: Any, left: list[int]):
 
 
 def test_no_argument_is_used_that_transformers_gives_up():
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
-    llama = LlamaForCausalLM(LlamaConfig(vocab_size=100, **shape))
+    llama = LlamaForCausalLM(
+        LlamaConfig(vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2)
+    )
     share_prefixes(llama)
     ids, mask = padded([0, 0, 0])
     with warnings.catch_warnings(record=True) as told:
