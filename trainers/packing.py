@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -23,8 +23,8 @@ ATTENTION = "agentgym_packed"
 FULL, SLIDING = "full_attention", "sliding_attention"
 """Kinds of layers that can be packed, as configurations call them."""
 
-_SHORT = 32
-"""Up to this many new tokens of a conversation are worth padding."""
+_SHORT, _SHORT_ON_GPU = 32, 256
+"""Up to this many new tokens of a conversation are worth padding. A GPU computes them faster than it is told to."""
 
 
 class CannotPack(Exception):
@@ -56,8 +56,9 @@ class Plan:
     """
 
     def __init__(self, rows: Sequence[Row], device: torch.device):
+        limit = _SHORT_ON_GPU if device.type == "cuda" else _SHORT
         ones = [row for row in rows if len(row.pending) == 1]
-        short = [row for row in rows if 1 < len(row.pending) <= _SHORT and row.filled]
+        short = [row for row in rows if 1 < len(row.pending) <= limit and row.filled]
         done = {row.slot for row in (*ones, *short)}
         long = [row for row in rows if row.slot not in done]
         self.rows = [*ones, *short, *long]
@@ -67,6 +68,8 @@ class Plan:
         self.ids = torch.tensor([token for row in self.rows for token in row.pending], device=device)
         self.positions = torch.tensor([at for row in self.rows for at in range(row.filled, row.end)], device=device)
         self.slots = torch.tensor([row.slot for row in self.rows]).repeat_interleave(lengths).to(device)
+        self.written = self.positions
+        """Where the keys and values of each token go."""
         self.last = last.to(device)
         """Where the last token of each row is."""
         self._parts: list[_Block | _Chunk] = []
@@ -94,6 +97,16 @@ class Plan:
         return torch.cat([part.attend(query, keys, values, scale, window) for part in self._parts])
 
 
+class Attends(Protocol):
+    """A forward pass that attends for the model."""
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None, window: int | None
+    ) -> torch.Tensor:
+        """Return what each token attends to (`Plan.attend`)."""
+        ...
+
+
 class _Chunk:
     """A conversation by itself."""
 
@@ -113,7 +126,7 @@ class _Chunk:
             )
         else:
             positions = torch.arange(row.filled, row.end, device=self._device)[None]
-            out = _grouped(q, k, v, _visible(positions, row.end, window), scale)
+            out = grouped(q, k, v, visible(positions, row.end, window), scale)
         return out[0].transpose(0, 1)
 
 
@@ -146,12 +159,12 @@ class _Block:
         q[self._row, :, self._column] = query[:, self._tokens].transpose(0, 1)
         seen = slice(self._height) if self._is_view else self._slots
         if window not in self._masks:
-            self._masks[window] = _visible(self._positions, self._end, window)
+            self._masks[window] = visible(self._positions, self._end, window)
         k, v = keys[seen, :, : self._end], values[seen, :, : self._end]
-        return _grouped(q, k, v, self._masks[window], scale)[self._row, :, self._column]
+        return grouped(q, k, v, self._masks[window], scale)[self._row, :, self._column]
 
 
-def _visible(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor:
+def visible(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor:
     """Return which of the first `end` positions each token sees, `(rows, 1, tokens, end)`."""
     columns = torch.arange(end, device=positions.device)
     seen = columns <= positions[:, :, None]
@@ -160,9 +173,7 @@ def _visible(positions: torch.Tensor, end: int, window: int | None) -> torch.Ten
     return seen[:, None]
 
 
-def _grouped(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, scale: float | None
-) -> torch.Tensor:
+def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, scale: float | None) -> torch.Tensor:
     """Attend with a mask. Heads that share keys are rows of one head, so that keys need not be repeated."""
     rows, heads, tokens, size = q.shape
     sharing = heads // k.shape[1]
@@ -178,7 +189,7 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    plan: Plan | None = None,
+    plan: Attends | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **options: Any,

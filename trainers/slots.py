@@ -7,12 +7,32 @@ filled part of one slot.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from agentgym.trainers.packing import Plan
+from agentgym.trainers.packing import Row
+
+
+class Pass(Protocol):
+    """What a cache has to know of a forward pass."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The conversations."""
+        ...
+
+    @property
+    def slots(self) -> torch.Tensor:
+        """The slot of each token."""
+        ...
+
+    @property
+    def written(self) -> torch.Tensor:
+        """The position in its slot to which the keys and values of each token go."""
+        ...
 
 
 class _Layer(CacheLayerMixin):
@@ -23,7 +43,7 @@ class _Layer(CacheLayerMixin):
     def __init__(self) -> None:
         super().__init__()
         self.size = (0, 0)
-        self.plan: Plan | None = None
+        self.plan: Pass | None = None
         self.alone = False
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -50,8 +70,8 @@ class _Layer(CacheLayerMixin):
         assert self.keys is not None
         assert self.values is not None
         assert self.plan is not None
-        self.keys[self.plan.slots, :, self.plan.positions] = key_states[0].transpose(0, 1)
-        self.values[self.plan.slots, :, self.plan.positions] = value_states[0].transpose(0, 1)
+        self.keys[self.plan.slots, :, self.plan.written] = key_states[0].transpose(0, 1)
+        self.values[self.plan.slots, :, self.plan.written] = value_states[0].transpose(0, 1)
         if not self.alone:
             return self.keys, self.values
         [row] = self.plan.rows
@@ -89,7 +109,7 @@ class SlotCache(Cache):
             for layer in self._each():
                 layer.reserve(slots, positions)
 
-    def aim(self, plan: Plan, *, alone: bool) -> None:
+    def aim(self, plan: Pass, *, alone: bool) -> None:
         """Set where the next forward pass writes.
 
         Args:

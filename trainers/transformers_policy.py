@@ -8,25 +8,27 @@ with transformers' own continuous batching.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from agentgym.errors import UsageError
-from agentgym.foreign.errors import for_future
+from agentgym.foreign.errors import describe, for_future
 from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.lora import without_adapters
 from agentgym.trainers.memory import bytes_per_position, cache_budget, give_back
 from agentgym.trainers.merging import Merged
 from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.packing import CannotPack, Plan, Row, packed
+from agentgym.trainers.replay import Replays
 from agentgym.trainers.seating import Seat, Seating, common
 from agentgym.trainers.slots import SlotCache
 from agentgym.trainers.versions import cache_argument
@@ -40,6 +42,11 @@ _WORTH_WAITING = 32
 
 _STRIDE = 64
 """The cache grows by multiples of this many positions."""
+
+_REPLAYS = 8
+"""Tokens that are replayed, which takes little time, while conversations wait for their turns to begin together."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ class TransformersPolicy:
         sampling: How to draw tokens.
         cache_bytes: Largest size of the cache; by default half of the memory that is free when the first conversation
             begins. What does not fit waits.
+        replays: Record the passes over sampled tokens as CUDA graphs and replay them; by default on GPUs.
     """
 
     def __init__(
@@ -127,6 +135,7 @@ class TransformersPolicy:
         slots: int = 128,
         sampling: Sampling | None = None,
         cache_bytes: int | None = None,
+        replays: bool | None = None,
     ):
         self.name, self.codec, self.context = name, codec, context
         self.streams = True
@@ -139,6 +148,10 @@ class TransformersPolicy:
         self._cache: _GrowingCache | None = None
         self._seating = Seating(slots)
         self._merged: Merged | None = None
+        self._may_replay = replays
+        self._replays: Replays | None = None
+        self._replayed = 0
+        """Passes since conversations last began a turn."""
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -205,14 +218,14 @@ class TransformersPolicy:
         """Give the memory back if nothing is played: a model in training needs it to learn from what was sampled."""
         if self._model.training and not self._seating.taken:
             self._seating.forget()
-            self._cache = None
+            self._cache, self._replays = None, None
             give_back()
 
     def updated(self, version: int) -> None:
         """Discard everything computed before, since the weights have changed."""
         self.version = version
         self._seating = Seating(self._slots)
-        self._cache, self._merged = None, None
+        self._cache, self._replays, self._merged = None, None, None
 
     async def _work(self) -> None:
         """Run forward passes until no request is left."""
@@ -265,6 +278,9 @@ class TransformersPolicy:
         if self._cache is None:
             keeps = self._way is not Way.WHOLE
             self._cache = _GrowingCache(self._model, self._cache_bytes, self.context, keeps=keeps)
+            on_gpu = self._model.device.type == "cuda"
+            if self._way is Way.PACKED and (on_gpu if self._may_replay is None else self._may_replay):
+                self._replays = Replays(self._model, self._cache.slots, self._prepared)
         slots = min(self._slots, self._cache.slots_for(request.room))
         if len(self._active) >= slots:
             return False
@@ -304,17 +320,31 @@ class TransformersPolicy:
         if not requests:
             return
         assert self._cache is not None
+        with torch.inference_mode():
+            self._cache.widen(len(self._seating))
+            known = [request for request in requests if len(request.row().pending) == 1]
+            new = [request for request in requests if len(request.row().pending) > 1]
+            if self._replay(known):
+                self._replayed += 1
+                if not new or self._replayed < _REPLAYS:
+                    return
+                known = []
+            self._replayed = 0
+            with self._prepared():
+                self._sample(known)
+                self._sample_first(self._cache.slots, new)
+
+    @contextmanager
+    def _prepared(self) -> Iterator[None]:
+        """Make the model ready to be sampled from; this visits every module, which takes milliseconds."""
         if self._merged is None:
             self._merged = Merged(self._model)
         was_training = self._model.training
-        if was_training:  # visits every module, which takes milliseconds
+        if was_training:
             self._model.eval()
         try:
-            with self._merged.swapped(), torch.inference_mode():
-                self._cache.widen(len(self._seating))
-                known = [request for request in requests if len(request.row().pending) == 1]
-                self._sample(known)
-                self._sample_first(self._cache.slots, [request for request in requests if request not in known])
+            with self._merged.swapped():
+                yield
         finally:
             if was_training:
                 self._model.train()
@@ -365,6 +395,24 @@ class TransformersPolicy:
         for row in order:
             of[row.slot].seat.tokens.extend(row.pending)
         self._draw([of[row.slot] for row in order], logits.float())
+
+    def _replay(self, requests: list[_Request]) -> bool:
+        """Draw a token for each request, which has one new token, from a graph; return whether that could be done."""
+        if self._replays is None or not requests:
+            return False
+        rows = [request.row() for request in requests]
+        try:
+            logits = self._replays.run(rows)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, CannotPack) as error:
+            _log.warning("%s is sampled without CUDA graphs, which takes longer: %s", self.name, describe(error))
+            self._may_replay, self._replays = False, None
+            return False
+        for request, row in zip(requests, rows, strict=True):
+            request.seat.tokens.extend(row.pending)
+        self._draw(requests, logits.float())
+        return True
 
     def _run(self, rows: list[Row]) -> tuple[list[Row], torch.Tensor]:
         """Run one forward pass; return the rows in its order and their last logits, `(rows, vocabulary)`."""
@@ -443,7 +491,8 @@ class _GrowingCache:
         now = self.slots.size[0]
         if slots > now:
             now = max(slots, min(2 * now, self.slots_for(0)))
-        self.slots.reserve(now, self._positions)
+        # One position to spare, which no conversation fills.
+        self.slots.reserve(now, self._positions + 1)
 
 
 def _share(cache: SlotCache, donor: Seat, request: _Request, held: int) -> None:

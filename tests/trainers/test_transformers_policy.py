@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -11,12 +13,14 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
+from peft import LoraConfig, get_peft_model
 
 from agentgym.errors import UsageError
 from agentgym.policy import Generation, StreamingPolicy
 from agentgym.rollout.limits import Limits
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.memory import bytes_per_position
+from agentgym.trainers.replay import Replays
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.ways import Way
 
@@ -26,7 +30,15 @@ PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14], [9, 9], [20] * 9, [31, 30], [8, 7, 6
 ANSWER = [33, 34, 35]
 
 
-def policy(model: Any, tokenizer: Any, *, slots: int = 64, context: int = 128, **sampling: Any) -> TransformersPolicy:
+def policy(
+    model: Any,
+    tokenizer: Any,
+    *,
+    slots: int = 64,
+    context: int = 128,
+    replays: bool | None = None,
+    **sampling: Any,
+) -> TransformersPolicy:
     return TransformersPolicy(
         model,
         ChatCodec(tokenizer),
@@ -34,6 +46,7 @@ def policy(model: Any, tokenizer: Any, *, slots: int = 64, context: int = 128, *
         context=context,
         slots=slots,
         sampling=Sampling(**sampling),
+        replays=replays,
     )
 
 
@@ -270,8 +283,6 @@ def test_a_model_that_attends_by_itself_samples_the_same(model: Any, tokenizer: 
 
 
 def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer: Any):
-    from peft import LoraConfig, get_peft_model
-
     adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
@@ -288,6 +299,68 @@ def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer:
     assert all(torch.equal(weight, before[name]) for name, weight in adapted.state_dict().items())
     assert sampler._merged is not None
     assert sampler._merged._weights
+
+
+# Passes that a GPU replays. On a CPU they run without being recorded.
+
+
+@pytest.mark.parametrize("slots", [64, 3])
+@pytest.mark.parametrize("training", [False, True])
+def test_replayed_passes_sample_the_same(model: Any, tokenizer: Any, slots: int, training: bool):
+    model.train(training)
+    launched = talks(policy(model, tokenizer, slots=slots, replays=False))
+    replayed = talks(policy(model, tokenizer, slots=slots, replays=True))
+    assert ids(replayed) == ids(launched)
+    for one, other in zip(chain(*replayed), chain(*launched), strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_replayed_passes_sample_from_adapters_and_from_new_weights(model: Any, tokenizer: Any):
+    adapted: Any = get_peft_model(copy.deepcopy(model), LoraConfig(r=4, init_lora_weights=False))
+    launched, replayed = (policy(adapted, tokenizer, replays=replays) for replays in (False, True))
+    before = ids(talks(launched))
+    assert ids(talks(replayed)) == before
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.mul_(-20)
+    for sampler in (launched, replayed):
+        sampler.updated(1)
+    after = ids(talks(replayed))
+    assert after == ids(talks(launched)) != before
+
+
+def test_an_idle_conversation_that_fills_its_slot_stays_as_it_is(model: Any, tokenizer: Any):
+    """While others are replayed, its slot takes part; what it writes must go to no position that is in use."""
+
+    async def play(sampler: TransformersPolicy) -> list[int]:
+        full = await sampler.generate(PROMPTS[0], 64 - len(PROMPTS[0]), "full")
+        await talk(sampler, "other", PROMPTS[1])
+        return full.ids + (await sampler.generate([*PROMPTS[0], *full.ids, *ANSWER], 8, "full")).ids
+
+    launched, replayed = (asyncio.run(play(policy(model, tokenizer, replays=replays))) for replays in (False, True))
+    assert replayed == launched
+
+
+def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
+    model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def refuse(self: Replays, rows: Any) -> torch.Tensor:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    expected = ids(talks(policy(model, tokenizer, replays=False)))
+    monkeypatch.setattr(Replays, "run", refuse)
+    sampler = policy(model, tokenizer, replays=True)
+    assert ids(talks(sampler)) == expected
+    [told] = caplog.messages
+    assert "without CUDA graphs" in told
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_recorded_graphs_sample_the_same(model: Any, tokenizer: Any):
+    there = copy.deepcopy(model).to("cuda")
+    launched, replayed = (policy(there, tokenizer, replays=replays) for replays in (False, True))
+    assert ids(talks(replayed)) == ids(talks(launched))
 
 
 # How turns end.
