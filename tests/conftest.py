@@ -53,6 +53,11 @@ loaded torch and a browser holds about a gigabyte."""
 SLOWEST = 10
 """Files that are named as the slowest after a run."""
 
+# Set here, so that workers and the processes that tests start inherit it. Tests run side by side and their matrices are
+# tiny, but each thread that numpy starts when it is imported spins for as long as the rest of the import takes.
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 # A slow machine is no failure, and a red run is about the change: the same examples each time.
 settings.register_profile(
     "agentgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
