@@ -28,7 +28,6 @@ from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import canonical, must_equal, play, replayed, solving_player
 from agentgym.checks.probe import ENDING_S, Request
 from agentgym.checks.subject import Subject
-from agentgym.checks.surroundings import subject_of, surroundings
 from agentgym.env import Env
 from agentgym.foreign.errors import describe, ends_work
 
@@ -38,7 +37,7 @@ ROUNDS = 3
 
 def traces(request: Request) -> list[list[str]]:
     """Replay the recorded episodes and return their traces."""
-    subject = subject_of(request)
+    subject = Subject.of(request)
     with subject.env() as env:
         return [replayed(env, episode).trace() for episode in request.episodes]
 
@@ -83,7 +82,7 @@ def _made(request: Request, error_file: Path) -> Env:
 
 
 def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
-    subject = subject_of(request)
+    subject = Subject.of(request)
     vector: Any = AsyncVectorEnv([make, make], shared_memory=False)
     try:
         observations, _ = vector.reset(seed=request.seed)
@@ -100,7 +99,7 @@ def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
 
 def leftovers(request: Request) -> None:
     """Make and close environments; the resources the process holds must not grow with their number."""
-    subject = subject_of(request)
+    subject = Subject.of(request)
     _use(subject, request)  # creates the state that all environments share
     growth = _growth(subject, request)
     if growth:  # on a busy machine, a pool that all share may have grown as much; what leaks grows every time
@@ -121,6 +120,14 @@ def _growth(subject: Subject, request: Request) -> dict[str, int]:
     while (growth := grown(before, resources(), least=ROUNDS)) and time.monotonic() < patience:
         time.sleep(0.05)
     return growth
+
+
+def surroundings(request: Request) -> dict[str, Any] | None:
+    """Find out what episodes depend on in their surroundings, and what they change there."""
+    # Imported here: what sets the clock imports pytest, which takes a while, and only one process has this job.
+    from agentgym.checks import surroundings
+
+    return surroundings.surroundings(request)
 
 
 JOBS: dict[str, Callable[[Request], Any]] = {

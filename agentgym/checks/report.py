@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from agentgym.checks.runner import CheckResult, CheckStatus, Report
+
+# Imported where something is printed: the fresh interpreters of the checks import this module and print nothing.
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 _LOOK = {
     CheckStatus.PASS: ("✓", "green"),
@@ -28,6 +30,10 @@ def print_report(report: Report, console: Console | None = None, failures_only: 
         console: Where to print; standard output by default.
         failures_only: Omit checks that passed or were skipped; warnings are shown.
     """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console() if console is None else console
     rows = shown_rows(report, failures_only)
     if rows:
@@ -67,6 +73,8 @@ def counts(report: Report) -> dict[str, int]:
 
 def summary(report: Report) -> Text:
     """Return the verdict in one line."""
+    from rich.text import Text
+
     parts = [f"{count} {status}" for status, count in counts(report).items()]
     verdict, style = ("passed", "bold green") if report.passed else ("did not pass", "bold red")
     if not report.passed and not report.problems:
@@ -75,6 +83,8 @@ def summary(report: Report) -> Text:
 
 
 def _described(row: CheckResult, style: str) -> Text:
+    from rich.text import Text
+
     text = Text(row.promise)
     if row.message:
         text.append(f"\n{row.message}", style="dim" if row.status is CheckStatus.PASS else style.removeprefix("bold "))

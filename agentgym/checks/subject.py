@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice, zip_longest
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -104,6 +104,11 @@ class Subject:
         """Whether checks must use fewer tasks; set by `pace`."""
         self._played: dict[str, list[Any] | Exception] = {}
         self._replays: list[tuple[Episode, Episode]] = []
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Return the subject that a request describes."""
+        return cls(request.target, request.kwargs, request.seed)
 
     def make(self, **extra: Any) -> Env:
         """Make a fresh environment. Raises `Blocked` on failure; the check `makes` reports why."""

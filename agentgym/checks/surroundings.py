@@ -69,11 +69,6 @@ _TASKS = 3
 """Tasks of each split that must be the same on every day."""
 
 
-def subject_of(request: Request) -> Subject:
-    """Return the subject that the request describes."""
-    return Subject(request.target, request.kwargs, request.seed)
-
-
 def surroundings(request: Request) -> dict[str, Any] | None:
     """Return a `Surroundings` as data, or `None` on systems without `os.fork`."""
     return asdict(_Inquiry(request).conduct()) if can_fork() else None
@@ -83,7 +78,7 @@ class _Inquiry:
     """A single inquiry. It plays all episodes in copies of this process."""
 
     def __init__(self, request: Request):
-        self._request, self._subject = request, subject_of(request)
+        self._request, self._subject = request, Subject.of(request)
         self._episodes = _some(request.episodes)
         self._patience_s = patience_s([*request.episodes, *request.stumbled])
         self._held = resources()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.play import assistant_call, is_over, let_it_blunder, short
@@ -32,6 +29,10 @@ def tool_schemas(subject: Subject) -> Finding:
 
 
 def _check_schema(function: dict[str, Any]) -> None:
+    # Imported here: every fresh interpreter of the checks imports this module, but only this function validates.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
     name, parameters = function["name"], function["parameters"]
     try:
         Draft202012Validator.check_schema(parameters)
