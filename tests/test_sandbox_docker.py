@@ -182,6 +182,17 @@ def test_what_weakens_the_walls_is_declared():
 
 
 @needs_docker
+def test_calls_of_a_daemon_behind_a_socket_do_not_depend_on_the_environment():
+    """To look for proxies, requests would read all variables, which breaks where another thread sets one meanwhile."""
+    daemon = Daemon()
+    try:
+        assert not daemon.api.trust_env
+        assert not daemon.maker.trust_env
+    finally:
+        daemon.close()
+
+
+@needs_docker
 def test_runs_sessions_and_files_work(sandbox: Sandbox):
     assert sandbox.tier is SandboxTier.DOCKER
     result = sandbox.exec(code="import sys; print(sys.stdin.read() * 2); sys.exit(3)", stdin="ab")

@@ -17,6 +17,9 @@ from agentgym.errors import InfrastructureError, require
 if TYPE_CHECKING:
     from docker import APIClient
 
+_NO_NETWORK = "http+docker://"
+"""How the SDK begins the address of a daemon behind a socket, a pipe or SSH."""
+
 
 class DockerUnavailable(InfrastructureError):
     """No Docker daemon responds."""
@@ -85,12 +88,17 @@ class Daemon:
         where = options.get("base_url", DEFAULT_UNIX_SOCKET.replace("http+unix", "unix"))
         try:
             _check_listening(where, timeout_s)
-            return APIClient(version="auto", timeout=max(1, round(timeout_s)), max_pool_size=32, **options)
+            client = APIClient(version="auto", timeout=max(1, round(timeout_s)), max_pool_size=32, **options)
         except (DockerException, OSError) as error:
             raise DockerUnavailable(
                 f"no Docker daemon responds at {where}: {_first_line(error)}; "
                 "start Docker, or set DOCKER_HOST to its address"
             ) from error
+        if client.base_url.startswith(_NO_NETWORK):
+            # No proxy is in between. To look for one, requests would read the environment at each call, which breaks in
+            # one thread if another one changes it meanwhile.
+            client.trust_env = False
+        return client
 
 
 @contextmanager

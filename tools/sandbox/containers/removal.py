@@ -6,6 +6,7 @@ import logging
 import queue
 import threading
 import time
+from contextlib import suppress
 
 from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox.containers.daemon import Daemon
@@ -13,6 +14,8 @@ from agentgym.tools.sandbox.containers.daemon import Daemon
 _log = logging.getLogger(__name__)
 _TRIES = 3
 _THREADS = 4
+_GONE_S = 10
+"""How long to wait for a removal that the daemon has begun."""
 
 
 def remove(daemon: Daemon, container: str) -> None:
@@ -33,7 +36,7 @@ def remove(daemon: Daemon, container: str) -> None:
         except APIError as error:
             # The daemon is already removing it: a container exits as soon as its stdin closes.
             if error.status_code == 409:
-                return
+                return _wait_until_gone(daemon, container)
             problem = str(error.explanation or error)
         except (RequestException, OSError) as error:
             problem = str(error) or type(error).__name__
@@ -43,6 +46,15 @@ def remove(daemon: Daemon, container: str) -> None:
     raise InfrastructureError(
         f"container {container[:12]} could not be removed: {problem}; try: docker rm -f {container[:12]}"
     )
+
+
+def _wait_until_gone(daemon: Daemon, container: str) -> None:
+    """Wait for a removal that is under way. One that takes long goes on without us."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    with suppress(DockerException, RequestException, OSError):  # such as NotFound
+        daemon.api.wait(container, timeout=_GONE_S, condition="removed")
 
 
 def try_to_remove(daemon: Daemon, container: str) -> None:
@@ -80,7 +92,10 @@ class Remover:
     def _run(self) -> None:
         while True:
             container = self._waiting.get()
-            try_to_remove(self._daemon, container)
+            try:
+                try_to_remove(self._daemon, container)
+            except Exception:  # of libraries; the thread has others to remove
+                _log.exception("container %s could not be removed", container[:12])
             with self._change:
                 self._left -= 1
                 self._change.notify_all()
