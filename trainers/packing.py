@@ -23,8 +23,11 @@ ATTENTION = "agentgym_packed"
 FULL, SLIDING = "full_attention", "sliding_attention"
 """Kinds of layers that can be packed, as configurations call them."""
 
-_SHORT, _SHORT_ON_GPU = 32, 256
-"""Up to this many new tokens of a conversation are worth padding. A GPU computes them faster than it is told to."""
+_SHORT = 32
+"""Up to this many new tokens of a conversation are worth padding."""
+_SHORT_ON_GPU, _PADDED_ON_GPU = 256, 16_384
+"""On a GPU, which computes padding faster than it is told of another conversation: likewise, and how many tokens all
+conversations of a pass may be padded to, which takes memory."""
 
 
 class CannotPack(Exception):
@@ -47,37 +50,21 @@ class Row:
         return self.filled + len(self.pending)
 
 
-class Plan:
-    """A forward pass over some conversations.
+class Pass(Protocol):
+    """What a model and its cache have to know of a forward pass over some conversations."""
 
-    Args:
-        rows: The conversations; each slot at most once.
-        device: Where the model is.
-    """
-
-    def __init__(self, rows: Sequence[Row], device: torch.device):
-        limit = _SHORT_ON_GPU if device.type == "cuda" else _SHORT
-        ones = [row for row in rows if len(row.pending) == 1]
-        short = [row for row in rows if 1 < len(row.pending) <= limit and row.filled]
-        done = {row.slot for row in (*ones, *short)}
-        long = [row for row in rows if row.slot not in done]
-        self.rows = [*ones, *short, *long]
-        """In the order of their tokens."""
-        lengths = torch.tensor([len(row.pending) for row in self.rows])
-        last = lengths.cumsum(0) - 1
-        self.ids = torch.tensor([token for row in self.rows for token in row.pending], device=device)
-        self.positions = torch.tensor([at for row in self.rows for at in range(row.filled, row.end)], device=device)
-        self.slots = torch.tensor([row.slot for row in self.rows]).repeat_interleave(lengths).to(device)
-        self.written = self.positions
-        """Where the keys and values of each token go."""
-        self.last = last.to(device)
-        """Where the last token of each row is."""
-        self._parts: list[_Block | _Chunk] = []
-        starts = dict(zip((row.slot for row in self.rows), (last - lengths + 1).tolist(), strict=True))
-        for block in (ones, short):
-            if block:
-                self._parts.append(_Block(block, starts[block[0].slot], device))
-        self._parts += [_Chunk(row, starts[row.slot], device) for row in long]
+    ids: torch.Tensor
+    """The new tokens of all rows, one after the other."""
+    positions: torch.Tensor
+    """The position of each in its conversation."""
+    slots: torch.Tensor
+    """The slot of each."""
+    written: torch.Tensor
+    """The position in its slot to which the keys and values of each go."""
+    last: torch.Tensor
+    """Where the last token of each row is."""
+    rows: Sequence[Row]
+    """The conversations, in the order of their tokens."""
 
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None, window: int | None
@@ -94,17 +81,43 @@ class Plan:
         Returns:
             `(tokens, heads, size)`.
         """
-        return torch.cat([part.attend(query, keys, values, scale, window) for part in self._parts])
+        ...
 
 
-class Attends(Protocol):
-    """A forward pass that attends for the model."""
+class Plan:
+    """A forward pass over some conversations.
+
+    Args:
+        rows: The conversations; each slot at most once.
+        device: Where the model is.
+    """
+
+    def __init__(self, rows: Sequence[Row], device: torch.device):
+        limit = min(_SHORT_ON_GPU, _PADDED_ON_GPU // len(rows)) if device.type == "cuda" else _SHORT
+        ones = [row for row in rows if len(row.pending) == 1]
+        short = [row for row in rows if 1 < len(row.pending) <= limit and row.filled]
+        done = {row.slot for row in (*ones, *short)}
+        long = [row for row in rows if row.slot not in done]
+        self.rows: Sequence[Row] = [*ones, *short, *long]
+        lengths = torch.tensor([len(row.pending) for row in self.rows])
+        last = lengths.cumsum(0) - 1
+        self.ids = torch.tensor([token for row in self.rows for token in row.pending], device=device)
+        self.positions = torch.tensor([at for row in self.rows for at in range(row.filled, row.end)], device=device)
+        self.slots = torch.tensor([row.slot for row in self.rows]).repeat_interleave(lengths).to(device)
+        self.written = self.positions
+        self.last = last.to(device)
+        self._parts: list[_Block | _Chunk] = []
+        starts = dict(zip((row.slot for row in self.rows), (last - lengths + 1).tolist(), strict=True))
+        for block in (ones, short):
+            if block:
+                self._parts.append(_Block(block, starts[block[0].slot], device))
+        self._parts += [_Chunk(row, starts[row.slot], device) for row in long]
 
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None, window: int | None
     ) -> torch.Tensor:
-        """Return what each token attends to (`Plan.attend`)."""
-        ...
+        """Return what each token attends to (`Pass.attend`)."""
+        return torch.cat([part.attend(query, keys, values, scale, window) for part in self._parts])
 
 
 class _Chunk:
@@ -189,7 +202,7 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    plan: Attends | None = None,
+    plan: Pass | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **options: Any,

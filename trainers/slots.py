@@ -7,32 +7,12 @@ filled part of one slot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from agentgym.trainers.packing import Row
-
-
-class Pass(Protocol):
-    """What a cache has to know of a forward pass."""
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """The conversations."""
-        ...
-
-    @property
-    def slots(self) -> torch.Tensor:
-        """The slot of each token."""
-        ...
-
-    @property
-    def written(self) -> torch.Tensor:
-        """The position in its slot to which the keys and values of each token go."""
-        ...
+from agentgym.trainers.packing import Pass
 
 
 class _Layer(CacheLayerMixin):

@@ -14,7 +14,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,15 +23,16 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe, for_future
 from agentgym.policy import Codec, Finish, Generation
-from agentgym.trainers.lora import without_adapters
-from agentgym.trainers.memory import bytes_per_position, cache_budget, give_back
+from agentgym.trainers.drawing import draw
+from agentgym.trainers.growing_cache import GrowingCache
+from agentgym.trainers.memory import give_back
 from agentgym.trainers.merging import Merged
 from agentgym.trainers.model_thread import own_thread
-from agentgym.trainers.packing import CannotPack, Plan, Row, packed
+from agentgym.trainers.packing import CannotPack, Plan, Row
+from agentgym.trainers.passes import run, run_whole
 from agentgym.trainers.replay import Replays
 from agentgym.trainers.seating import Seat, Seating, common
 from agentgym.trainers.slots import SlotCache
-from agentgym.trainers.versions import cache_argument
 from agentgym.trainers.ways import Way, way_of
 
 _ROUND_TOKENS = 4096
@@ -40,11 +41,8 @@ _ROUND_TOKENS = 4096
 _WORTH_WAITING = 32
 """A conversation waits for another one that begins alike if this many tokens are then known."""
 
-_STRIDE = 64
-"""The cache grows by multiples of this many positions."""
-
-_REPLAYS = 8
-"""Tokens that are replayed, which takes little time, while conversations wait for their turns to begin together."""
+_BETWEEN_STARTS = 8
+"""Where tokens are replayed, which takes little time, turns wait for so many of them to begin together."""
 
 _log = logging.getLogger(__name__)
 
@@ -145,13 +143,13 @@ class TransformersPolicy:
         self._end_ids = frozenset(end_ids)
         self._slots = slots
         self._cache_bytes = cache_bytes
-        self._cache: _GrowingCache | None = None
+        self._cache: GrowingCache | None = None
         self._seating = Seating(slots)
         self._merged: Merged | None = None
         self._may_replay = replays
         self._replays: Replays | None = None
         self._replayed = 0
-        """Passes since conversations last began a turn."""
+        """Passes since turns last began."""
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -277,7 +275,7 @@ class TransformersPolicy:
         """Whether the cache can be as long as a request needs. Long conversations leave room for fewer of them."""
         if self._cache is None:
             keeps = self._way is not Way.WHOLE
-            self._cache = _GrowingCache(self._model, self._cache_bytes, self.context, keeps=keeps)
+            self._cache = GrowingCache(self._model, self._cache_bytes, self.context, keeps=keeps)
             on_gpu = self._model.device.type == "cuda"
             if self._way is Way.PACKED and (on_gpu if self._may_replay is None else self._may_replay):
                 self._replays = Replays(self._model, self._cache.slots, self._prepared)
@@ -326,7 +324,7 @@ class TransformersPolicy:
             new = [request for request in requests if len(request.row().pending) > 1]
             if self._replay(known):
                 self._replayed += 1
-                if not new or self._replayed < _REPLAYS:
+                if not new or self._replayed < _BETWEEN_STARTS:
                     return
                 known = []
             self._replayed = 0
@@ -380,29 +378,34 @@ class TransformersPolicy:
         """Run one pass and draw a token for each request."""
         if not requests:
             return
-        of = {request.seat.slot: request for request in requests}
+        assert self._cache is not None
+        cache, of = self._cache.slots, {request.seat.slot: request for request in requests}
         rows = [request.row() for request in requests]
         if self._way is Way.PACKED:
             try:
-                order, logits = self._run(rows)
+                plan = Plan(rows, self._model.device)
+                order, logits = plan.rows, run(self._model, cache, plan)
             except CannotPack:
                 self._way = Way.ALONE
                 return self._sample(requests)
         elif self._way is Way.ALONE:
-            order, logits = rows, torch.cat([self._run([row])[1] for row in rows])
+            plans = [Plan([row], self._model.device) for row in rows]
+            order, logits = rows, torch.cat([run(self._model, cache, plan, alone=True) for plan in plans])
         else:
-            order, logits = rows, torch.cat([self._run_whole(of[row.slot].seat.tokens, row) for row in rows])
+            whole = [[*of[row.slot].seat.tokens, *row.pending] for row in rows]
+            order, logits = rows, torch.cat([run_whole(self._model, ids) for ids in whole])
         for row in order:
             of[row.slot].seat.tokens.extend(row.pending)
-        self._draw([of[row.slot] for row in order], logits.float())
+        self._draw([of[row.slot] for row in order], logits)
 
     def _replay(self, requests: list[_Request]) -> bool:
         """Draw a token for each request, which has one new token, from a graph; return whether that could be done."""
-        if self._replays is None or not requests:
+        replays = self._replays  # of this pass: new weights may come meanwhile
+        if replays is None or not requests:
             return False
         rows = [request.row() for request in requests]
         try:
-            logits = self._replays.run(rows)
+            logits = replays.run(rows)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, CannotPack) as error:
@@ -411,49 +414,18 @@ class TransformersPolicy:
             return False
         for request, row in zip(requests, rows, strict=True):
             request.seat.tokens.extend(row.pending)
-        self._draw(requests, logits.float())
+        self._draw(requests, logits)
         return True
 
-    def _run(self, rows: list[Row]) -> tuple[list[Row], torch.Tensor]:
-        """Run one forward pass; return the rows in its order and their last logits, `(rows, vocabulary)`."""
-        assert self._cache is not None
-        packs = self._way is Way.PACKED
-        cache, plan = self._cache.slots, Plan(rows, self._model.device)
-        cache.aim(plan, alone=not packs)
-        arguments = {
-            "input_ids": plan.ids[None],
-            "position_ids": plan.positions[None],
-            **cache_argument(without_adapters(self._model), cache),
-            "use_cache": True,
-            "logits_to_keep": plan.last,
-        }
-        # Without a mask from here, a model makes its own: of windows, chunks or whatever else its layers see.
-        with packed(self._model) if packs else nullcontext():
-            return plan.rows, self._model(**arguments, **({"plan": plan} if packs else {})).logits[0]
-
-    def _run_whole(self, before: Sequence[int], row: Row) -> torch.Tensor:
-        """Run a pass over a whole conversation; return its last logits, `(1, vocabulary)`."""
-        ids = torch.tensor([[*before, *row.pending]], device=self._model.device)
-        return self._model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1:]
-
     def _draw(self, requests: Sequence[_Request], logits: torch.Tensor) -> None:
-        """Draw a token for each row: invert its distribution at a number from the row's own generator."""
-        temperature = self.sampling.temperature
-        logprobs = torch.log_softmax(logits / temperature if temperature > 0 else logits, dim=-1)
-        if temperature > 0:
-            points = torch.tensor([[request.draws.random()] for request in requests])
-            cumulative = logprobs.exp().cumsum(dim=-1)
-            points = points.to(logits.device) * cumulative[:, -1:]
-            chosen = torch.searchsorted(cumulative, points, right=True).clamp_(max=logits.shape[-1] - 1)
-        else:
-            chosen = logprobs.argmax(dim=-1, keepdim=True)
-        picked = logprobs.gather(1, chosen)[:, 0].tolist()
-        if any(map(math.isnan, picked)):
+        """Draw a token for each request."""
+        tokens, logprobs = draw(logits, self.sampling.temperature, [request.draws for request in requests])
+        if any(map(math.isnan, logprobs)):
             raise UsageError(
                 f"the probabilities of {self.name!r} are not numbers: its weights are broken, or overflow in "
                 f"{self._model.dtype}. Use another checkpoint or precision"
             )
-        for request, token, logprob in zip(requests, chosen[:, 0].tolist(), picked, strict=True):
+        for request, token, logprob in zip(requests, tokens, logprobs, strict=True):
             request.sampled.append(token)
             request.logprobs.append(logprob)
 
@@ -464,35 +436,6 @@ def _playable(model: Any) -> tuple[Any, Way]:
     Adapters that were added to an evaluated model are in training, with their dropout, until they are told.
     """
     return model if model.training else model.eval(), way_of(model)
-
-
-class _GrowingCache:
-    """A cache within a budget of memory: as many slots and positions as its conversations need."""
-
-    def __init__(self, model: Any, budget: int | None, context: int, *, keeps: bool = True):
-        self.slots = SlotCache(model.config.get_text_config().num_hidden_layers if keeps else 0)
-        self._context = context
-        self._each = bytes_per_position(model.config, model.dtype) if keeps else 0
-        self._budget = cache_budget(model.device) if budget is None else budget
-        self._positions = 0
-
-    def slots_for(self, positions: int) -> int:
-        """Return how many slots there may be if one of them has this many positions; at least one."""
-        return max(1, self._budget // max(1, self._each * max(positions, self._positions)))
-
-    def lengthen(self, positions: int) -> None:
-        """Have at least this many positions from the next pass on, and some to spare, since growing copies."""
-        if positions > self._positions:
-            spare = min(self._context, self._positions + self._positions // 4)
-            self._positions = max(spare, -(-positions // _STRIDE) * _STRIDE)
-
-    def widen(self, slots: int) -> None:
-        """Have at least this many slots, and some to spare."""
-        now = self.slots.size[0]
-        if slots > now:
-            now = max(slots, min(2 * now, self.slots_for(0)))
-        # One position to spare, which no conversation fills.
-        self.slots.reserve(now, self._positions + 1)
 
 
 def _share(cache: SlotCache, donor: Seat, request: _Request, held: int) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -20,56 +18,11 @@ from agentgym.policy import Generation, StreamingPolicy
 from agentgym.rollout.limits import Limits
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.memory import bytes_per_position
-from agentgym.trainers.replay import Replays
-from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.ways import Way
+from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
 pytestmark = pytest.mark.train
-
-PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14], [9, 9], [20] * 9, [31, 30], [8, 7, 6, 40]]
-ANSWER = [33, 34, 35]
-
-
-def policy(
-    model: Any,
-    tokenizer: Any,
-    *,
-    slots: int = 64,
-    context: int = 128,
-    replays: bool | None = None,
-    **sampling: Any,
-) -> TransformersPolicy:
-    return TransformersPolicy(
-        model,
-        ChatCodec(tokenizer),
-        end_ids=[tokenizer.eos_token_id],
-        context=context,
-        slots=slots,
-        sampling=Sampling(**sampling),
-        replays=replays,
-    )
-
-
-async def talk(policy: TransformersPolicy, session: str, prompt: Sequence[int], turns: int = 3) -> list[Generation]:
-    """A conversation of several turns, each answered with the same observation."""
-    ids, said = list(prompt), []
-    for turn in range(turns):
-        said.append(await policy.generate(ids, 5 + turn, session))
-        ids += said[-1].ids + ANSWER
-        await asyncio.sleep(0)
-    policy.release(session)
-    return said
-
-
-def talks(policy: TransformersPolicy, prompts: Sequence[Sequence[int]] = PROMPTS) -> list[list[Generation]]:
-    async def together() -> list[list[Generation]]:
-        return await asyncio.gather(*(talk(policy, f"s{i}", prompt) for i, prompt in enumerate(prompts)))
-
-    return asyncio.run(together())
-
-
-def ids(conversations: list[list[Generation]]) -> list[list[list[int]]]:
-    return [[turn.ids for turn in conversation] for conversation in conversations]
 
 
 def watch(policy: TransformersPolicy) -> list[int]:
@@ -183,16 +136,10 @@ def test_parts_that_were_added_to_an_evaluated_model_are_evaluated_too(model: An
 # What is computed once.
 
 
-def new_tokens(policy: TransformersPolicy) -> list[int]:
+def new_tokens(model: Any) -> list[int]:
     """Note how many tokens each forward pass takes in."""
     taken: list[int] = []
-    run = policy._run
-
-    def counted(rows: Any) -> Any:
-        taken.append(sum(len(row.pending) for row in rows))
-        return run(rows)
-
-    policy._run = counted  # type: ignore[method-assign]
+    model.register_forward_pre_hook(lambda _, args, given: taken.append(given["input_ids"].numel()), with_kwargs=True)
     return taken
 
 
@@ -202,7 +149,7 @@ LONG = [[(7 * i) % 300 + 6 for i in range(80)] + [20 + n] * 3 for n in range(6)]
 
 def test_what_conversations_begin_with_is_computed_by_one_of_them(model: Any, tokenizer: Any):
     sampler = policy(model, tokenizer, context=256)
-    taken = new_tokens(sampler)
+    taken = new_tokens(model)
     together = talks(sampler, LONG)
     assert taken[:2] == [83, 5 * 3]
     for i, prompt in enumerate(LONG):
@@ -214,7 +161,7 @@ def test_a_later_conversation_goes_on_from_what_an_earlier_one_has_left(model: A
     model.eval()
     sampler = policy(model, tokenizer, context=256)
     asyncio.run(talk(sampler, "first", LONG[0], turns=1))
-    taken = new_tokens(sampler)
+    taken = new_tokens(model)
     later = asyncio.run(talk(sampler, "later", LONG[1], turns=1))
     assert taken[0] == 3
     assert ids([later]) == ids([asyncio.run(talk(policy(model, tokenizer, context=256), "later", LONG[1], turns=1))])
@@ -225,7 +172,7 @@ def test_new_weights_take_nothing_over(model: Any, tokenizer: Any):
     sampler = policy(model, tokenizer, context=256)
     asyncio.run(talk(sampler, "first", LONG[0], turns=1))
     sampler.updated(1)
-    taken = new_tokens(sampler)
+    taken = new_tokens(model)
     asyncio.run(talk(sampler, "later", LONG[1], turns=1))
     assert taken[0] == 83
 
@@ -299,68 +246,6 @@ def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer:
     assert all(torch.equal(weight, before[name]) for name, weight in adapted.state_dict().items())
     assert sampler._merged is not None
     assert sampler._merged._weights
-
-
-# Passes that a GPU replays. On a CPU they run without being recorded.
-
-
-@pytest.mark.parametrize("slots", [64, 3])
-@pytest.mark.parametrize("training", [False, True])
-def test_replayed_passes_sample_the_same(model: Any, tokenizer: Any, slots: int, training: bool):
-    model.train(training)
-    launched = talks(policy(model, tokenizer, slots=slots, replays=False))
-    replayed = talks(policy(model, tokenizer, slots=slots, replays=True))
-    assert ids(replayed) == ids(launched)
-    for one, other in zip(chain(*replayed), chain(*launched), strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
-
-
-def test_replayed_passes_sample_from_adapters_and_from_new_weights(model: Any, tokenizer: Any):
-    adapted: Any = get_peft_model(copy.deepcopy(model), LoraConfig(r=4, init_lora_weights=False))
-    launched, replayed = (policy(adapted, tokenizer, replays=replays) for replays in (False, True))
-    before = ids(talks(launched))
-    assert ids(talks(replayed)) == before
-    with torch.no_grad():
-        for name, weight in adapted.named_parameters():
-            if "lora_B" in name:
-                weight.mul_(-20)
-    for sampler in (launched, replayed):
-        sampler.updated(1)
-    after = ids(talks(replayed))
-    assert after == ids(talks(launched)) != before
-
-
-def test_an_idle_conversation_that_fills_its_slot_stays_as_it_is(model: Any, tokenizer: Any):
-    """While others are replayed, its slot takes part; what it writes must go to no position that is in use."""
-
-    async def play(sampler: TransformersPolicy) -> list[int]:
-        full = await sampler.generate(PROMPTS[0], 64 - len(PROMPTS[0]), "full")
-        await talk(sampler, "other", PROMPTS[1])
-        return full.ids + (await sampler.generate([*PROMPTS[0], *full.ids, *ANSWER], 8, "full")).ids
-
-    launched, replayed = (asyncio.run(play(policy(model, tokenizer, replays=replays))) for replays in (False, True))
-    assert replayed == launched
-
-
-def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
-    model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    def refuse(self: Replays, rows: Any) -> torch.Tensor:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    expected = ids(talks(policy(model, tokenizer, replays=False)))
-    monkeypatch.setattr(Replays, "run", refuse)
-    sampler = policy(model, tokenizer, replays=True)
-    assert ids(talks(sampler)) == expected
-    [told] = caplog.messages
-    assert "without CUDA graphs" in told
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_recorded_graphs_sample_the_same(model: Any, tokenizer: Any):
-    there = copy.deepcopy(model).to("cuda")
-    launched, replayed = (policy(there, tokenizer, replays=replays) for replays in (False, True))
-    assert ids(talks(replayed)) == ids(talks(launched))
 
 
 # How turns end.

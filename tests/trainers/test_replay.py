@@ -1,0 +1,135 @@
+"""Passes that a GPU replays sample what launched ones sample. On a CPU the same passes run without being recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+from peft import LoraConfig, get_peft_model
+
+from agentgym.trainers.packing import Row
+from agentgym.trainers.replay import Replays
+from agentgym.trainers.transformers_policy import TransformersPolicy
+from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
+
+pytestmark = pytest.mark.train
+
+
+@pytest.fixture
+def replayed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note how many conversations take part in each replayed pass."""
+    sizes: list[int] = []
+    run = Replays.run
+
+    def counted(self: Replays, rows: Sequence[Row]) -> torch.Tensor:
+        sizes.append(len(rows))
+        return run(self, rows)
+
+    monkeypatch.setattr(Replays, "run", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("slots", [64, 3])
+@pytest.mark.parametrize("training", [False, True])
+def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int], slots: int, training: bool):
+    model.train(training)
+    launched = talks(policy(model, tokenizer, slots=slots, replays=False))
+    assert not replayed_rows
+    replayed = talks(policy(model, tokenizer, slots=slots, replays=True))
+    assert ids(replayed) == ids(launched)
+    for one, other in zip(chain(*replayed), chain(*launched), strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    # All but the first token of each turn.
+    tokens = [len(turn.ids) for turn in chain(*replayed)]
+    assert sum(replayed_rows) == sum(tokens) - len(tokens)
+    assert model.training == training
+
+
+def test_adapters_and_new_weights_are_sampled_from(model: Any, tokenizer: Any, replayed_rows: list[int]):
+    adapted: Any = get_peft_model(
+        copy.deepcopy(model), LoraConfig(r=4, init_lora_weights=False, lora_dropout=0.5)
+    ).train()
+    launched, replayed = (policy(adapted, tokenizer, replays=replays) for replays in (False, True))
+    before = ids(talks(launched))
+    assert ids(talks(replayed)) == before
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.mul_(-20)
+    for sampler in (launched, replayed):
+        sampler.updated(1)
+    after = ids(talks(replayed))
+    assert after == ids(talks(launched)) != before
+    assert replayed_rows
+
+
+def test_what_idle_conversations_have_computed_stays(model: Any, tokenizer: Any):
+    """The slot of a conversation that has come to its limit takes part in the passes of others."""
+
+    async def play(sampler: TransformersPolicy) -> list[int]:
+        full = await sampler.generate(PROMPTS[0], 64 - len(PROMPTS[0]), "full")
+        await talk(sampler, "other", PROMPTS[1])
+        return full.ids + (await sampler.generate([*PROMPTS[0], *full.ids, *ANSWER], 8, "full")).ids
+
+    taken: list[int] = []
+    model.register_forward_pre_hook(lambda _, args, given: taken.append(given["input_ids"].numel()), with_kwargs=True)
+    launched, replayed = (asyncio.run(play(policy(model, tokenizer, replays=replays))) for replays in (False, True))
+    assert replayed == launched
+    assert max(taken) <= max(map(len, PROMPTS))  # nothing of it was computed again
+
+
+def test_turns_begin_together_while_others_are_replayed(model: Any, tokenizer: Any):
+    """Not one by one, which would launch a pass for each; and not when the others have ended."""
+    sampler = policy(model, tokenizer, context=256, replays=True)
+    together: list[int] = []
+    begin = sampler._sample_first
+
+    def counted(cache: Any, requests: Any) -> None:
+        together.append(len(requests))
+        begin(cache, requests)
+
+    sampler._sample_first = counted  # type: ignore[method-assign]
+
+    async def late(number: int) -> None:
+        while len(sampler._active["long"].sampled) < 5 + number:
+            await asyncio.sleep(0)
+        await sampler.generate(PROMPTS[number], 4, f"s{number}")
+
+    async def play() -> None:
+        long = asyncio.create_task(sampler.generate(PROMPTS[5], 60, "long"))
+        while "long" not in sampler._active:
+            await asyncio.sleep(0)
+        await asyncio.gather(*(late(number) for number in range(4)), long)
+
+    asyncio.run(play())
+    assert [size for size in together if size] == [1, 4]
+
+
+def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
+    model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def refuse(self: Replays, rows: Sequence[Row]) -> torch.Tensor:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    expected = ids(talks(policy(model, tokenizer, replays=False)))
+    monkeypatch.setattr(Replays, "run", refuse)
+    sampler = policy(model, tokenizer, replays=True)
+    assert ids(talks(sampler)) == expected
+    [told] = caplog.messages
+    assert "without CUDA graphs" in told
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_recorded_graphs_sample_the_same(model: Any, tokenizer: Any, replayed_rows: list[int]):
+    there = copy.deepcopy(model).to("cuda")
+    launched, replayed = (policy(there, tokenizer, replays=replays) for replays in (False, True))
+    assert ids(talks(replayed)) == ids(talks(launched))
+    assert replayed_rows
