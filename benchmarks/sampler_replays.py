@@ -1,4 +1,4 @@
-"""Sampling in process on a GPU: CUDA graphs replayed, next to passes that Python launches.
+"""Sampling in process on a GPU: CUDA graphs recorded and replayed, next to passes that Python launches.
 
 256 conversations of three turns, with observations of up to 120 tokens between them, and a model that has the shape of
 SmolLM2-135M and random weights. Needs a GPU; `--small` shows on a CPU that it runs, and writes nothing.
@@ -16,7 +16,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, median_ratio, write
 
 NAME = "sampler_replays"
 SHAPE = {
@@ -33,19 +33,22 @@ TURNS = 3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=2, help="runs with graphs; the first records them too")
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="a dozen conversations with a tiny model, on a CPU")
     options = parser.parse_args()
+    if not options.small and not torch.cuda.is_available():
+        parser.error("this needs a GPU; --small shows on a CPU that it runs")
     conversations, longest = (12, 40) if options.small else (256, 100)
     model: Any = _model(SMALL if options.small else SHAPE, "cpu" if options.small else "cuda")
-    contenders = [("launched", False), *[("replayed", True)] * options.runs]
-    rows = [{"name": name, **play(model, conversations, longest, replays)} for name, replays in contenders]
-    for row in rows:
-        print(row)
+    play(model, 12, longest, replays=False)  # libraries prepare on their first use
+    rows: list[dict[str, Any]] = []
+    for number in range(options.runs):
+        for name, replays in (("launched", False), ("replayed", True)):
+            rows.append({"run": number, "name": name, **play(model, conversations, longest, replays)})
+            print(rows[-1])
     if options.small:
         return
-    rates = {row["name"]: row["tokens_per_s"] for row in rows}  # the last run of each
-    ratio = round(rates["replayed"] / rates["launched"], 2)
+    ratio = median_ratio(rows, "replayed", "launched")
     device = {"gpu": torch.cuda.get_device_name(0)}
     write(NAME, rows, [Claim(NAME, ratio, ">=", 2)], packages=("torch", "transformers"), more_versions=device)
 
@@ -69,7 +72,7 @@ def play(model: Any, conversations: int, longest: int, replays: bool) -> dict[st
     began = time.perf_counter()
     tokens = sum(asyncio.run(together()))
     seconds = time.perf_counter() - began
-    return {"seconds": round(seconds, 2), "tokens": tokens, "tokens_per_s": round(tokens / seconds)}
+    return {"seconds": round(seconds, 2), "tokens": tokens, "steps_per_s": round(tokens / seconds)}
 
 
 async def converse(policy: TransformersPolicy, number: int, longest: int) -> int:
