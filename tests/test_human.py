@@ -3,11 +3,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
-import pty
-import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +19,7 @@ from agentgym.messages import calls_of
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import Task
 from agentgym.trajectory import read_jsonl
+from tests.terminals import at_terminal
 
 FACTORY = EnvFactory("agentgym/guess-v0", {"max_turns": 3})
 TASKS = [Task(f"guess/mine/{n}", "train", "Find it.", data={"highest": 10}, gold={"number": n}) for n in (3, 7)]
@@ -81,46 +77,20 @@ def test_without_a_terminal_one_line_says_so(options: list[str]):
     assert (result.exit_code, result.output.count("asks in the terminal")) == (1 if options else 2, 1)
 
 
+RUN = "from agentgym.cli import main; main()"
 EVAL = ["eval", "--env", "guess", "-n", "2", "--set", "max_turns=2", "--policy", "human", "--out"]
 
 
 @pytest.mark.parametrize("stop", [b"\x03", b"\x04"])
 def test_ctrl_c_and_ctrl_d_at_a_real_terminal_leave_a_file_to_resume(tmp_path: Path, stop: bytes):
     out = tmp_path / "a.jsonl"
-    screen, code = at_terminal([*EVAL, str(out)], b"guess 1\n", b"guess 2\n", stop)
+    screen, code = at_terminal(RUN, [*EVAL, str(out)], b"guess 1\n", b"guess 2\n", stop)
     assert code == 130
     assert "run the same command to resume" in " ".join(screen.split())
     assert "Traceback" not in screen
     [first] = read_jsonl(out)
-    screen, code = at_terminal([*EVAL, str(out), "--json"], b":quit\n")
+    screen, code = at_terminal(RUN, [*EVAL, str(out), "--json"], b":quit\n")
     assert code == 0
     both = list(read_jsonl(out))
     assert both[0] == first
     assert json.loads(screen[screen.index("{") :])["overall"]["attempts"] == len(both) == 2
-
-
-def at_terminal(words: list[str], *typed: bytes) -> tuple[str, int]:
-    """Run a command in a terminal of its own and type when it prompts; return the screen and the exit code."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "import os; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR))\n" + RUN]
-    environment = {**os.environ, "TERM": "dumb", "PYTHON_COLORS": "0"}
-    child = subprocess.Popen([*command, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    screen, prompts, answers = b"", 0, iter(typed)
-    while shown := _shown(ours):
-        screen += shown
-        if (seen := len(re.findall(rb"^> ", screen.replace(b"\r", b""), re.MULTILINE))) > prompts:
-            prompts = seen
-            os.write(ours, next(answers, b"\x04"))
-    os.close(ours)
-    return screen.decode(), child.wait()
-
-
-RUN = "import sys; from agentgym.cli import main; main()"
-
-
-def _shown(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65_536)
-    except OSError:  # its last user is gone
-        return b""

@@ -12,6 +12,7 @@ import pytest
 
 from agentgym.trajectory import read_jsonl
 from tests.stopped import HANG_S, Command, command
+from tests.terminals import at_terminal
 from tests.waiting import eventually
 
 BOTH = pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -130,6 +131,26 @@ with interruptible():
 def test_signals_of_a_forked_process_are_not_its_parents():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=HANG_S)
     assert (done.stdout, done.stderr, done.returncode) == ("goes on\n", "", 0)
+
+
+JUST_BEFORE = """
+import ctypes, functools, readline, signal, sys
+from agentgym.commands.signals import interruptible
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+# Called by readline once it has shown the prompt. Within C code alone, Python notes a signal and does not handle it.
+readline.set_pre_input_hook(functools.partial(ctypes.CDLL(None)["raise"], int(sys.argv[1])))
+with interruptible():
+    input("> ")
+"""
+
+
+@BOTH
+def test_a_signal_is_seen_that_comes_just_before_a_line_is_waited_for(number: int, status: int):
+    readline = pytest.importorskip("readline")
+    if not hasattr(readline, "set_pre_input_hook"):
+        pytest.skip("needs GNU readline")
+    assert at_terminal(JUST_BEFORE, [str(int(number))]) == ("> ", status)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

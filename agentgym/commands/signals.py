@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 _FATAL = 128
 """A shell reports the end by a signal as this number plus that of the signal."""
@@ -27,6 +27,11 @@ _AGAIN_S = 0.3
 
 _TELL_S = 2.0
 """Seconds after which a command that still ends says how to end it at once."""
+
+_WAKE_S = 0.1
+"""Seconds between the times at which a command that ends is woken."""
+
+_CAN_WAKE = hasattr(signal, "pthread_kill") and hasattr(signal, "SIGURG")
 
 _ended_by = signal.SIGINT
 _is_released = threading.Event()
@@ -44,6 +49,8 @@ def interruptible() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
+    if _CAN_WAKE and signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
+        signal.signal(signal.SIGURG, lambda *_: None)  # ignored signals would wake nothing
     _watch_signals()
     try:
         yield
@@ -98,19 +105,29 @@ def _watch_no_more() -> None:
 
 def _watch(heard: socket.socket, _told: socket.socket) -> None:
     """Note Ctrl-C, and end the process on the second one."""
-    first: float | None = None
-    is_told = False
+    pressed: float | None = None
+    wakes_until: float | None = None
     while True:
-        wait_s = None if first is None or is_told else max(0.0, first + _TELL_S - time.monotonic())
-        if not select.select([heard], [], [], wait_s)[0]:
-            is_told = True
-            if not _is_released.is_set():
-                _tell("Ending; Ctrl-C again ends at once.")
-        elif signal.SIGINT in heard.recv(64):
-            now = time.monotonic()
-            if first is not None and now - first > _AGAIN_S:
+        if not select.select([heard], [], [], None if wakes_until is None else _WAKE_S)[0]:
+            _wake_main_thread()
+            if wakes_until is not None and time.monotonic() > wakes_until:
+                wakes_until = None
+                if pressed is not None and not _is_released.is_set():
+                    _tell("Ending; Ctrl-C again ends at once.")
+            continue
+        numbers, now = heard.recv(64), time.monotonic()
+        if signal.SIGINT in numbers:
+            if pressed is not None and now - pressed > _AGAIN_S:
                 os._exit(_FATAL + signal.SIGINT)
-            first = now if first is None else first
+            pressed = pressed or now
+        if wakes_until is None and (signal.SIGINT in numbers or signal.SIGTERM in numbers):
+            wakes_until = now + _TELL_S
+
+
+def _wake_main_thread() -> None:
+    """Interrupt what the main thread waits for: a signal that comes just before `input` waits is not seen by it."""
+    if _CAN_WAKE:
+        signal.pthread_kill(cast(int, threading.main_thread().ident), signal.SIGURG)
 
 
 def _tell(text: str) -> None:
