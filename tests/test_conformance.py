@@ -99,6 +99,14 @@ def test_the_groups_that_start_first_are_there():
     assert [group for group in FIRST if group not in groups and not (root / group).is_file()] == []
 
 
+@pytest.mark.xdist_group("known")
+def test_groups_are_known_to_what_gives_tests_to_workers(request: pytest.FixtureRequest):
+    """Otherwise one worker gets all environments, silently, and the others wait for it."""
+    if not request.config.getoption("loadgroup", False):
+        pytest.skip("needs --dist loadgroup")
+    assert request.node.nodeid.endswith("@known")
+
+
 @pytest.mark.xdist_group(_group(ALL_CHECKS[0], {}))  # whose reports are there then
 def test_every_check_is_kept_by_some_environment_that_needs_no_browser():
     """One that none of them can be put to would hold of nothing."""
