@@ -42,9 +42,9 @@ def interleaved(runs: int, contenders: Mapping[str, Callable[[], float]]) -> lis
     return rows
 
 
-def median_ratio(rows: Sequence[Mapping[str, Any]], name: str, base: str) -> float:
+def median_ratio(rows: Sequence[Mapping[str, Any]], name: str, base: str, rate: str = "steps_per_s") -> float:
     """Return the median over runs of `name`'s rate divided by `base`'s in the same run."""
-    rates: dict[tuple[int, str], float] = {(row["run"], row["name"]): row["steps_per_s"] for row in rows}
+    rates: dict[tuple[int, str], float] = {(row["run"], row["name"]): row[rate] for row in rows}
     runs = sorted({run for run, _ in rates})
     return round(statistics.median(rates[run, name] / rates[run, base] for run in runs), 3)
 

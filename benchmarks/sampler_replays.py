@@ -48,7 +48,7 @@ def main() -> None:
             print(rows[-1])
     if options.small:
         return
-    ratio = median_ratio(rows, "replayed", "launched")
+    ratio = median_ratio(rows, "replayed", "launched", rate="tokens_per_s")
     device = {"gpu": torch.cuda.get_device_name(0)}
     write(NAME, rows, [Claim(NAME, ratio, ">=", 2)], packages=("torch", "transformers"), more_versions=device)
 
@@ -72,7 +72,7 @@ def play(model: Any, conversations: int, longest: int, replays: bool) -> dict[st
     began = time.perf_counter()
     tokens = sum(asyncio.run(together()))
     seconds = time.perf_counter() - began
-    return {"seconds": round(seconds, 2), "tokens": tokens, "steps_per_s": round(tokens / seconds)}
+    return {"seconds": round(seconds, 2), "tokens": tokens, "tokens_per_s": round(tokens / seconds)}
 
 
 async def converse(policy: TransformersPolicy, number: int, longest: int) -> int:
