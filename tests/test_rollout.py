@@ -190,12 +190,13 @@ def test_a_policy_has_no_say_in_other_endings(reason: Reason):
 
 
 class Counting:
-    """A policy that sees how many episodes run at once."""
+    """A policy that sees how many episodes run at once. The first ones wait for each other until `room` of them do."""
 
     name = "counting"
 
-    def __init__(self):
+    def __init__(self, room: int):
         self.now = self.most = 0
+        self.room, self.full = room, asyncio.Event()
 
     def player(self, seat: Seat) -> Any:
         return self
@@ -203,18 +204,21 @@ class Counting:
     async def act(self, observation: list[Message]) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
+        if self.now >= self.room:
+            self.full.set()
+        await asyncio.wait_for(self.full.wait(), 60)
         await asyncio.sleep(0.005)
         self.now -= 1
 
 
 def test_no_more_episodes_run_than_allowed_and_all_room_is_used():
-    policy = Counting()
+    policy = Counting(3)
     run(jobs(20), policy, max_in_flight=3)
     assert policy.most == 3
 
 
 def test_no_more_episodes_run_than_the_environment_can_hold():
-    policy = Counting()
+    policy = Counting(2)
     few = type("Few", (Watched,), {"made": [], "max_concurrent": 2})
     run(jobs(12), policy, Factory(build=lambda **kwargs: few(lambda env: None, **kwargs)), max_in_flight=8)
     assert policy.most == 2
