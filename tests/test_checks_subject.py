@@ -178,8 +178,10 @@ def test_what_cannot_be_pickled_is_known_and_what_can_be_is_kept():
 def test_the_pace_is_that_of_an_environment_that_has_warmed_up(levels: Subject):
     began = time.perf_counter()
     reset_s, step_s = levels.pace()
-    # Two episodes of three steps each, then the solution.
-    assert 0.0 < reset_s + 3 * step_s < time.perf_counter() - began
+    took = time.perf_counter() - began
+    assert 0.0 < reset_s < took
+    assert 0.0 < step_s < took
+    # Two episodes and the solution.
     assert Levels.resets == ["boxes/train/0"] * 3
 
 
