@@ -14,7 +14,19 @@ from pathlib import Path
 
 URL, TOKEN = "AGENTGYM_SANDBOX_URL", "AGENTGYM_SANDBOX_TOKEN"
 
-_SERVE = "from agentgym.tools.serving.command import serve_app; serve_app()"
+_SERVE = """
+import os, signal, threading
+
+def end_with_the_tests():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=end_with_the_tests, daemon=True).start()
+from agentgym.tools.serving.command import serve_app
+
+serve_app()
+"""
+"""Its input ends when the process of the tests does, also where that is killed."""
 
 SILENT_S = 4
 """After which the server closes the sandboxes of a client that is gone."""
@@ -30,7 +42,7 @@ def started() -> str:
         (Path(folder) / "token").write_text(token)
         options = ["--token-file", str(Path(folder) / "token"), "--silent", str(SILENT_S), "--backend", "auto"]
         command = [sys.executable, "-c", _SERVE, "sandbox", *options]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(_stop, server)
         assert server.stdout is not None
         for line in server.stdout:
