@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.envs.swe.building.runner import SubprocessRunner, write_tree
-from agentgym.tasks.swe.bundled import REPOSITORIES, repository_files
+from agentgym.tasks.swe.bundled import repository_files, repository_package
 from agentgym.tasks.swe.instance import Instance, file_of
-from agentgym.tasks.swe.package import read_package
 from agentgym.tools.patches import apply_patch, touched
 
 _BLOCK = re.compile(r"^(`{3,})(python|pycon)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
@@ -142,7 +141,7 @@ def given_away(instance: Instance) -> tuple[str, ...]:
 
 def exports(instance: Instance) -> set[str]:
     """Return the names that a bundled package exports."""
-    package = read_package(REPOSITORIES / instance.repo)
+    package = repository_package(instance.repo)
     paths = [path for path in package.modules if path.endswith(f"{instance.repo}/__init__.py")]
     return set(re.findall(r'"(\w+)"', "".join(package.source(path).partition("__all__")[2] for path in paths)))
 

@@ -33,11 +33,6 @@ def shipped() -> set[str]:
     return found
 
 
-def is_module(path: str) -> bool:
-    """Bundled repositories are data, although they hold Python files."""
-    return path.endswith(".py") and "/repositories/" not in path
-
-
 def folder_of(package: str) -> Path:
     """Where the source of a listed package is."""
     head, _, rest = package.removeprefix("agentgym.").partition(".")
@@ -45,7 +40,7 @@ def folder_of(package: str) -> Path:
 
 
 def test_every_folder_with_modules_is_a_listed_package_and_no_other():
-    with_modules = {Path(path).parent.as_posix().replace("/", ".") for path in shipped() if is_module(path)}
+    with_modules = {Path(path).parent.as_posix().replace("/", ".") for path in shipped() if path.endswith(".py")}
     assert with_modules == set(SETUPTOOLS["packages"])
     assert [package for package in with_modules if not (folder_of(package) / "__init__.py").is_file()] == []
 
@@ -55,7 +50,7 @@ def test_every_room_is_mapped_to_its_place_under_the_package():
 
 
 def test_every_data_file_is_declared():
-    data = {path for path in shipped() if not is_module(path)}
+    data = {path for path in shipped() if not path.endswith(".py")}
     patterns = SETUPTOOLS["package-data"]["*"]
     declared = set()
     for package in SETUPTOOLS["packages"]:
