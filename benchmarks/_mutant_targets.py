@@ -8,7 +8,11 @@ _ROLLOUT = (
     "tests/test_rollout_tokens.py",
     "tests/test_rollout_foreign.py",
 )
-_DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
+_DIALECTS = (
+    "tests/core/test_dialects.py",
+    "tests/core/test_dialects_malformed.py",
+    "tests/core/test_dialects_template.py",
+)
 _ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
@@ -20,7 +24,7 @@ _CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "test
 _SWE = ("tests/test_swe_grading.py", "tests/test_swe_withholding.py")
 _SWE_CALIBRATED = ("tests/test_swe_calibrated.py", "tests/test_swe_calibration.py")
 _SWE_HACKS = ("tests/test_swe_judge.py", "tests/test_swe_grading.py", "tests/test_swe_hacks.py")
-_RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
+_RECORDS = ("tests/core/test_trajectory.py",)
 
 TARGETS: dict[str, tuple[str, ...]] = {
     **{
@@ -36,6 +40,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/checks/play.py": ("tests/test_checks_play.py", *_CHECKS),
     "agentgym/engine/answers.py": ("tests/test_answers.py",),
     "agentgym/dialects/compact.py": _DIALECTS,
+    "agentgym/dialects/families.py": _DIALECTS,
     "agentgym/dialects/fenced.py": _DIALECTS,
     "agentgym/dialects/hermes.py": _DIALECTS,
     "agentgym/dialects/tags.py": _DIALECTS,
@@ -48,14 +53,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
     "agentgym/history.py": ("tests/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
-    "agentgym/messages.py": ("tests/test_messages_shapes.py", "tests/test_messages.py", "tests/test_pictures.py"),
+    "agentgym/messages.py": ("tests/core/test_messages.py", "tests/test_pictures.py"),
     "agentgym/procedural/families.py": ("tests/test_procedural.py",),
     "agentgym/procedural/family.py": ("tests/test_procedural.py",),
     "agentgym/procedural/scene.py": ("tests/test_procedural.py",),
     "agentgym/procedural/source.py": ("tests/test_procedural.py",),
     "agentgym/procedural/splits.py": ("tests/test_procedural.py",),
-    "agentgym/records/fields.py": ("tests/test_record_fields.py", *_RECORDS),
-    "agentgym/rewards.py": ("tests/test_rewards_bounds.py", "tests/test_rewards.py"),
+    "agentgym/records/fields.py": ("tests/core/test_record_fields.py", *_RECORDS),
+    "agentgym/rewards.py": ("tests/core/test_rewards_lint.py", "tests/core/test_rewards.py"),
     **{
         f"agentgym/rollout/{name}.py": _ROLLOUT
         for name in ("deadlines", "engine", "episode", "failures", "jobs", "limits", "streams", "waits")
@@ -73,19 +78,19 @@ TARGETS: dict[str, tuple[str, ...]] = {
     **{f"agentgym/comparison/{name}.py": ("tests/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
     "agentgym/calibration.py": ("tests/test_calibration.py",),
     "agentgym/measures.py": ("tests/test_summary.py",),
-    "agentgym/mistakes.py": ("tests/test_mistakes.py",),
+    "agentgym/mistakes.py": ("tests/core/test_mistakes.py",),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
     "agentgym/records/strict_json.py": (
-        "tests/test_strict_json.py",
-        "tests/test_dialects.py",
-        "tests/test_dialects_malformed.py",
+        "tests/core/test_strict_json.py",
+        "tests/core/test_dialects.py",
+        "tests/core/test_dialects_malformed.py",
     ),
     **{
         f"agentgym/summary/{name}.py": ("tests/test_summary.py", "tests/test_evaluation.py")
         for name in ("results", "tables")
     },
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
-    "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
+    "agentgym/toolset.py": ("tests/core/test_toolset.py",),
     "agentgym/trajectory.py": _RECORDS,
     "envs/code/answers.py": _CODE,
     "envs/code/canaries.py": ("tests/test_code_canaries.py", "tests/test_code_leaks.py"),

@@ -60,7 +60,7 @@ FENCED = {
     "bad JSON": ("```add\n{a: 1}\n```", "arguments of 'add' must be a JSON object, but .*at character 2"),
     "not an object": ("```add\n3\n```", "expected, not a number"),
     "unclosed": ("```say\nhello", "'```say' is never closed"),
-    "too short a fence": ("````say\nhello\n```", "is never closed"),
+    "unclosed by too short a fence": ("````say\nhello\n```", "is never closed"),
     "nested": ("```say\n```add\n```\n```", "'```add' starts inside '```say'"),
     "text after": ("```say\na\n```\nOutput: a", "text after the block: .*End your message"),
     "unclosed reasoning": ("<think>\n```say\na\n```", "<think> is never closed"),
@@ -83,11 +83,6 @@ ANY = {
     "NUL": ("a\x00", "is not text"),
 }
 OWN = {"hermes": HERMES, "tags": TAGS, "fenced": FENCED, "compact": COMPACT}
-CASES = [
-    pytest.param(dialect, text, pattern, id=f"{dialect}: {what}")
-    for dialect, own in OWN.items()
-    for what, (text, pattern) in (own | ANY).items()
-]
 
 
 class Adding(Env):
@@ -117,95 +112,77 @@ class Adding(Env):
         return text
 
 
-@pytest.mark.parametrize(("dialect", "text", "pattern"), CASES)
-def test_each_mistake_has_its_own_error_and_the_episode_goes_on(dialect, text, pattern):
+def begun(dialect: str) -> Env:
     env = Adding(dialect=dialect)
     env.reset(seed=0)
-    parsed = env.dialect.parse(text, env.tools)
-    assert parsed.calls == ()
-    observation, _, terminated, truncated, _ = env.step(text)
-    assert not terminated
-    assert not truncated
-    assert [message.get("role") for message in observation] == ["user"]
-    assert re.search(pattern, text_of(observation[0])), text_of(observation[0])
-    assert len(text_of(observation[0])) < 400
+    return env
 
 
 @pytest.mark.parametrize("dialect", OWN)
-def test_cut_off_messages_are_recognised(dialect):
-    cut = [(text, what) for what, (text, _) in OWN[dialect].items() if what.startswith("unclosed")]
-    for text, _ in cut:
-        assert get_dialect(dialect).parse(text, Adding.tools).unclosed
-    for what, (text, _) in OWN[dialect].items():
-        if what in ("bad JSON", "text after", "nested", "not an object"):
-            assert not get_dialect(dialect).parse(text, Adding.tools).unclosed
+def test_each_mistake_has_its_own_error_and_the_episode_goes_on(dialect: str):
+    wrong: list[str] = []
+    for name, (text, pattern) in (OWN[dialect] | ANY).items():
+        env = begun(dialect)
+        parsed = env.dialect.parse(text, env.tools)
+        observation, _, terminated, truncated, _ = env.step(text)
+        answer = text_of(observation[0])
+        roles = [message.get("role") for message in observation]
+        if (parsed.calls, parsed.unclosed) != ((), name.startswith("unclosed")):
+            wrong.append(f"{name}: {parsed}")
+        if (roles, terminated, truncated) != (["user"], False, False):
+            wrong.append(f"{name}: {roles}, {terminated=}, {truncated=}")
+        if not re.search(pattern, answer) or len(answer) >= 400:
+            wrong.append(f"{name}: {answer}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("dialect", "text"),
-    [
-        ("hermes", f'{OPEN}{{"name": "ad", "arguments": {{}}}}{CLOSE}'),
-        ("fenced", "```ad\n{}\n```"),
-        ("compact", "@ad 1 2"),
-    ],
-)
-def test_an_unknown_tool_is_named_with_the_nearest(dialect, text):
-    class OneMore(Adding):
-        @tool
-        def note(self, text: str) -> str:
-            """Note something.
-
-            Args:
-                text: What.
-            """
-            return text
-
-    env = OneMore(dialect=dialect)
-    env.reset(seed=0)
-    assert "There is no tool 'ad'. Did you mean 'add'? Tools: add, say, note." in text_of(env.step(text)[0][0])
+RIGHT = {
+    "hermes": f'{OPEN}{{"name": "add", "arguments": {{"a": "1", "b": 2}}}}{CLOSE}',
+    "tags": 'Easy. <add>{"a": 1, "b": 2}</add>',
+    "fenced": 'Easy.\n```add\n{"a": 1, "b": 2}\n```',
+    "compact": 'Easy.\n@add {"a":1,"b":2}',
+}
 
 
-@pytest.mark.parametrize(
-    ("dialect", "right"),
-    [
-        ("hermes", f'{OPEN}{{"name": "add", "arguments": {{"a": "1", "b": 2}}}}{CLOSE}'),
-        ("tags", 'Easy. <add>{"a": 1, "b": 2}</add>'),
-        ("fenced", 'Easy.\n```add\n{"a": 1, "b": 2}\n```'),
-        ("compact", 'Easy.\n@add {"a":1,"b":2}'),
-    ],
-)
-def test_wrong_arguments_and_too_many_calls_are_answered_and_right_ones_run(dialect, right):
-    env = Adding(dialect=dialect)
-    env.reset(seed=0)
-    assert "argument 'b' is missing" in text_of(env.step(right.replace('"b"', '"c"'))[0][0])
-    assert "there is no argument 'c'" in text_of(env.step(right.replace('"b"', '"c"'))[0][0])
-    assert "valid integer" in text_of(env.step(right.replace("2", '"two"'))[0][0])
-    assert "one tool at a time, not 2" in text_of(env.step(f"{right}\n{right.removeprefix('Easy.').lstrip()}")[0][0])
-    assert "3" in text_of(env.step(right)[0][0])
+@pytest.mark.parametrize("dialect", RIGHT)
+def test_wrong_arguments_too_many_calls_and_unknown_tools_are_answered_and_right_calls_run(dialect: str):
+    env, right = begun(dialect), RIGHT[dialect]
+
+    def answered(action: str) -> str:
+        return text_of(env.step(action)[0][0])
+
+    missing = answered(right.replace('"b"', '"c"'))
+    assert "argument 'b' is missing" in missing
+    assert "there is no argument 'c'" in missing
+    assert "valid integer" in answered(right.replace("2", '"two"'))
+    assert "one tool at a time, not 2" in answered(f"{right}\n{right.removeprefix('Easy.').lstrip()}")
+    if dialect in (
+        "hermes",
+        "compact",
+    ):  # tags of other names are text, and fences of other languages the string of `say`
+        assert "There is no tool 'ad'. Did you mean 'add'? Tools: add, say." in answered(right.replace("add", "ad"))
+    assert "3" in answered(right)
 
 
 def test_unreadable_turns_in_a_row_end_the_episode():
-    env = Adding()
-    env.reset(seed=0)
+    env = begun("hermes")
     truncated = [env.step(OPEN).truncated for _ in range(env.max_format_errors)]
     assert truncated == [False] * (env.max_format_errors - 1) + [True]
     assert env.reason is Reason.FORMAT_ERRORS
 
 
-@pytest.mark.parametrize("dialect", OWN)
-def test_a_character_that_is_none_is_named_in_a_sentence(dialect):
-    parsed = get_dialect(dialect).parse("a\ud800", Adding.tools)
-    assert parsed.error == "The character '\\ud800' at 2 is not text; leave it out."
+def test_a_character_that_is_none_is_named_in_a_sentence():
+    for dialect in OWN:
+        parsed = get_dialect(dialect).parse("a\ud800", Adding.tools)
+        assert parsed.error == "The character '\\ud800' at 2 is not text; leave it out."
 
 
-ENDS = [0, 0xD800, 0xDFFF, 0x110000]
-"""Numbers of no character, next to numbers of characters."""
-
-
-@pytest.mark.parametrize("code", [1, *ENDS, *(end - 1 for end in ENDS[1:2]), ENDS[2] + 1, ENDS[3] - 1])
-def test_a_numbered_entity_is_a_character_if_there_is_one_of_that_number(code):
-    [call] = get_dialect("tags").parse(f"<say>x&#{code};y</say>", Adding.tools).calls
-    assert call.arguments == {"text": f"x&#{code};y" if code in ENDS else f"x{chr(code)}y"}
+def test_a_numbered_entity_is_a_character_if_there_is_one_of_that_number():
+    no_characters = [0, 0xD800, 0xDFFF, 0x110000]
+    for code in [1, 0xD7FF, 0xE000, 0x10FFFF, *no_characters]:
+        [call] = get_dialect("tags").parse(f"<say>x&#{code};y</say>", Adding.tools).calls
+        text = f"x&#{code};y" if code in no_characters else f"x{chr(code)}y"
+        assert call.arguments == {"text": text}, code
 
 
 class Chatty(Adding):

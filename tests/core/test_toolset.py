@@ -1,4 +1,4 @@
-"""Tools: schemas from signatures, arguments checked, mistakes explained."""
+"""Tools: schemas from signatures, arguments checked, mistakes explained, results bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
-from agentgym.toolset import MethodTool, Tool, ToolOptions, Toolset, bounded, tool
+from agentgym.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, kind_of, tool
+from tests.tables import differing, refusal, unrefused
 
 
 class Row(BaseModel):
@@ -87,8 +88,7 @@ TOOLS = Toolset.of(Tools)
 STORE = {"row": {"title": "t"}, "point": {"x": 1}, "options": {"deep": True}, "tags": ["a"], "extra": {"k": [None]}}
 
 
-def one(method: Any) -> Tool:
-    return MethodTool(method, ToolOptions())
+# Schemas.
 
 
 def test_the_schema_says_what_signature_and_docstring_say():
@@ -155,59 +155,114 @@ def test_parameters_may_have_any_name():
     assert list(TOOLS.get("odd").parameters["properties"]) == list(arguments)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "pattern"),
-    [
-        (
-            {},
-            r"query: argument 'sql' is missing. Usage: query\(sql: string, limit: integer = 10, mode: \"fast\"",
-        ),
-        ({"sql": "a", "rows": 1}, "there is no argument 'rows'"),
-        ({"sql": "a", "argument_sql": "b"}, "there is no argument 'argument_sql'"),
-        ({"sql": "a", "limit": "many"}, "argument 'limit': .*valid integer.*got 'many'"),
-        ({"sql": "a", "limit": None}, "argument 'limit': .*valid integer.*got None"),
-        ({"sql": ["a"]}, r"argument 'sql': .*valid string.*got \['a'\]"),
-        ({"sql": "a", "mode": "slow"}, "'fast' or 'exact'"),
-        ({1: 2, "sql": "a"}, "query: "),
-        ([], "the arguments must be an object"),
-        ("sql", "the arguments must be an object"),
-    ],
-)
-def test_wrong_arguments_are_explained(arguments, pattern):
-    with pytest.raises(ToolError, match=pattern):
-        TOOLS.get("query").check(arguments)
+def test_a_schema_is_a_word_or_two_in_a_usage():
+    rows = [
+        ({"type": "integer"}, "integer"),
+        ({"type": "array", "items": {"type": "string"}}, "list of string"),
+        ({"type": "array"}, "array"),
+        ({"items": {"type": "string"}}, "any"),
+        ({"type": "object", "items": {}}, "object"),
+        ({"enum": ["süß", 1]}, '"süß"|1'),
+        ({"anyOf": [{"type": "array", "items": {"type": "null"}}, {"type": "null"}]}, "list of null|null"),
+        ({"$ref": "#/$defs/Row"}, "object"),
+        ({}, "any"),
+    ]
+    assert differing(rows, kind_of) == []
+    usage = 'look(what: string, near: string = "\\u00fcber", deep: boolean = false)'
+    assert Toolset.of(Words).get("look").usage == usage
 
 
-def test_mistakes_in_nested_arguments_are_located_and_constraints_named():
-    with pytest.raises(ToolError, match=r"argument 'point.x' is missing"):
-        TOOLS.get("store").check(STORE | {"point": {}})
-    with pytest.raises(ToolError, match="greater than or equal to 1"):
-        TOOLS.get("odd").check({"schema": "", "copy": 1, "title": "", "self_": True, "json": 1, "size": 0})
+# Mistakes of models.
+
+WRONG: list[tuple[Any, str]] = [
+    ({}, "query: argument 'sql' is missing. Usage: query(sql: string, limit: integer = 10, mode: \"fast\""),
+    ({"sql": "a", "rows": 1}, "there is no argument 'rows'"),
+    ({"sql": "a", "argument_sql": "b"}, "there is no argument 'argument_sql'"),
+    ({"sql": "a", "limit": "many"}, "argument 'limit': Input should be a valid integer"),
+    ({"sql": "a", "limit": "many"}, "got 'many'"),
+    ({"sql": "a", "limit": None}, "got None"),
+    ({"sql": ["a"]}, "got ['a']"),
+    ({"sql": "a", "mode": "slow"}, "'fast' or 'exact'"),
+    ({1: 2, "sql": "a"}, "query: "),
+    ([], "the arguments must be an object"),
+    ("sql", "the arguments must be an object"),
+]
 
 
-def test_huge_or_deep_arguments_give_short_errors():
+def test_wrong_arguments_are_explained():
+    assert unrefused(WRONG, TOOLS.get("query").check, ToolError) == []
+    assert (
+        unrefused([(STORE | {"point": {}}, "argument 'point.x' is missing")], TOOLS.get("store").check, ToolError) == []
+    )
+    odd = {"schema": "", "copy": 1, "title": "", "self_": True, "json": 1, "size": 0}
+    assert unrefused([(odd, "greater than or equal to 1")], TOOLS.get("odd").check, ToolError) == []
+
+
+class Words:
+    @tool
+    def look(self, what: str, near: str = "über", *, deep: bool = False) -> str:
+        """Look at something.
+
+        Args:
+            what: What.
+            near: Where.
+            deep: How.
+        """
+        return f"{what} {near} {deep}"
+
+    @tool(name="a.b-c_1", max_chars=7)
+    def short(self, a: int, b: int, c: int, d: int, e: int, f: int) -> None:
+        """Take six numbers.
+
+        Args:
+            a: 1.
+            b: 2.
+            c: 3.
+            d: 4.
+            e: 5.
+            f: 6.
+        """
+
+
+def test_up_to_five_mistakes_are_explained_at_once_and_each_is_told_apart():
+    tools = Toolset.of(Words)
+    text = refusal(lambda: tools.get("a.b-c_1").check({}), ToolError)
+    assert [name for name in "abcdef" if f"argument '{name}' is missing" in text] == list("abcde")
+    text = refusal(lambda: tools.get("look").check({"near": 1.5, "deep": "perhaps", "else": 1}), ToolError)
+    parts = ("argument 'what' is missing.", "there is no argument 'else'.", "argument 'deep': Input", "got 'perhaps'.")
+    assert [part for part in parts if part not in text] == []
+    assert "near" not in text.partition("Usage:")[0]
+
+
+def test_huge_or_deep_arguments_and_names_give_short_errors():
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
     for value in ("x" * 1_000_000, deep, {str(n): n for n in range(10_000)}):
-        with pytest.raises(ToolError) as caught:
-            TOOLS.get("query").check({"sql": "a", "limit": value})
-        assert len(str(caught.value)) < 700
+        text = refusal(lambda value=value: TOOLS.get("query").check({"sql": "a", "limit": value}), ToolError)
+        assert len(text) < 700
+    look = Toolset.of(Words).get("look")
+    text = refusal(lambda: look.check({"what": "x", "deep": "y" * 10_000}), ToolError)
+    given = text.partition("got ")[2].partition(". Usage")[0]
+    assert (len(given), "..." in given) == (80, True)
+    assert f"there is no argument '{'n' * 100}'." in refusal(lambda: look.check({"what": "x", "n" * 101: 1}), ToolError)
+    assert f"There is no tool '{'n' * 100}'. Tools: " in refusal(lambda: TOOLS.get("n" * 101), ToolError)
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest_and_all():
-    with pytest.raises(ToolError, match=r"no tool 'qery'. Did you mean 'query'\? Tools: query, store, odd, nothing\."):
-        TOOLS.check(ToolCall("qery", {}))
-    with pytest.raises(ToolError) as caught:
-        TOOLS.get("x" * 1_000_000)
-    assert len(str(caught.value)) < 400
+    words = "no tool 'qery'. Did you mean 'query'? Tools: query, store, odd, nothing."
+    assert words in refusal(lambda: TOOLS.check(ToolCall("qery", {})), ToolError)
+    assert "There are none; write text" in refusal(lambda: Toolset(()).get("fly"), ToolError)
 
 
-def test_toolset_is_ordered_and_sized():
-    assert TOOLS.names == ("query", "store", "odd", "nothing")
-    assert len(TOOLS) == 4
-    assert "store" in TOOLS
-    assert "put" not in TOOLS
+# Sets of tools.
+
+
+def test_a_toolset_is_ordered_and_a_choice_of_it_too():
+    assert (TOOLS.names, len(TOOLS)) == (("query", "store", "odd", "nothing"), 4)
+    assert ("store" in TOOLS, "put" in TOOLS) == (True, False)
+    assert TOOLS.only("odd", "query").names == ("odd", "query")
+    assert "there is no tool 'qery'; there are: query, store" in refusal(lambda: TOOLS.only("store", "qery"))
 
 
 def test_overrides_replace_and_undecorated_overrides_remove():
@@ -271,20 +326,16 @@ def unknown_type(self, a: Nowhere) -> None:  # type: ignore[name-defined]  # noq
     """
 
 
-@pytest.mark.parametrize(
-    ("method", "pattern"),
-    [
+def test_authors_mistakes_are_found_at_once():
+    rows = [
         (no_docstring, "'no_docstring' needs a docstring"),
         (no_type, "parameter 'a' needs a type"),
         (no_line, "parameter 'a' needs a type and a line under 'Args:'"),
         (many, "'a' must be passable by name"),
         (strange, "no JSON schema"),
-        (unknown_type, "no JSON schema.*Nowhere"),
-    ],
-)
-def test_authors_mistakes_are_found_at_once(method, pattern):
-    with pytest.raises(UsageError, match=pattern):
-        one(method)
+        (unknown_type, "Nowhere"),
+    ]
+    assert unrefused(rows, lambda method: MethodTool(method, ToolOptions())) == []
 
 
 def test_tool_names_must_be_usable_and_unique():
@@ -299,10 +350,22 @@ def test_tool_names_must_be_usable_and_unique():
 
     with pytest.raises(UsageError, match="two tools are called 'go'"):
         Toolset.of(Twice)
-    with pytest.raises(UsageError, match="tool name 'a b'"):
-        MethodTool(Twice.a, ToolOptions(name="a b"))
+    names = [(name, f"tool name {name!r}") for name in (" ", "1st", "a b", "é", "a" * 65, "-a")]
+    assert unrefused(names, lambda name: MethodTool(Twice.a, ToolOptions(name=name))) == []
+    assert MethodTool(Twice.a, ToolOptions(name="a" * 64)).name == "a" * 64
+
+
+def test_only_a_plain_method_can_be_a_tool():
+    class Odd:
+        __agentgym_tool__ = ToolOptions()
+
+    with pytest.raises(UsageError, match="tool 'odd' of Owner must be a plain method"):
+        Toolset.of(type("Owner", (), {"odd": Odd()}))
     with pytest.raises(UsageError, match="plain methods"):
-        tool(staticmethod(Twice.a))
+        tool(staticmethod(Tools.query))
+
+
+# Results.
 
 
 def test_results_are_text():
@@ -317,10 +380,15 @@ def test_results_are_text():
     assert bounded(itself, 100) == "[[...]]"
 
 
-@pytest.mark.parametrize("limit", [0, 10, 60, 100, 8000])
-def test_long_results_are_cut_with_a_note(limit):
-    text = bounded("x" * 10_000, limit)
-    assert len(text) <= limit
-    if limit >= 100:
-        assert f"[cut: 10000 characters, of which the first {text.count('x')} are shown]" in text
+def test_long_results_are_cut_at_the_limit_with_a_note():
+    for limit in (0, 10, 60):
+        assert len(bounded("x" * 10_000, limit)) <= limit
+    for limit in (100, 101, 1_000, MAX_RESULT_CHARS):
+        text = bounded("x" * 10_000, limit)
+        kept = text.count("x")
+        assert text == "x" * kept + f"\n[cut: 10000 characters, of which the first {kept} are shown]"
+        assert limit - 16 < len(text) <= limit
         assert bounded("x" * limit, limit) == "x" * limit
+    assert "[cut: 101 characters" in bounded("x" * 101, 100)
+    assert [Toolset.of(Words).get(name).max_chars for name in ("a.b-c_1", "look")] == [7, MAX_RESULT_CHARS]
+    assert MAX_RESULT_CHARS == 8_000
