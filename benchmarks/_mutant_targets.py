@@ -15,8 +15,8 @@ _DIALECTS = (
 )
 _ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
-_CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
-_PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
+_CHECKS = ("tests/check/test_broken.py", "tests/check/test_runs.py")
+_PAY = ("tests/check/test_pay.py", "tests/check/test_honest.py", *_CHECKS)
 _SEARCH = ("tests/test_search_grading.py",)
 _SEARCH_MODES = (*_SEARCH, "tests/test_search_env.py", "tests/test_search_modes.py")
 _SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
@@ -32,12 +32,12 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("contract", "grading", "lifecycle", "runner", "seeding", "tasks", "tools")
     },
     **{f"agentgym/checks/{name}.py": _PAY for name in ("adversaries", "contest", "honest", "pay")},
-    **{f"agentgym/checks/{name}.py": ("tests/test_checks_splits.py", *_CHECKS) for name in ("sample", "splits")},
-    **{f"agentgym/checks/{name}.py": ("tests/test_checks_subtle.py", *_CHECKS) for name in ("luck", "stumble", "work")},
-    "agentgym/checks/gold.py": ("tests/test_checks_gold.py", *_CHECKS),
-    "agentgym/checks/hostile.py": ("tests/test_checks_hostile.py", *_CHECKS),
-    "agentgym/checks/subject.py": ("tests/test_checks_subject.py", *_CHECKS),
-    "agentgym/checks/play.py": ("tests/test_checks_play.py", *_CHECKS),
+    **{f"agentgym/checks/{name}.py": ("tests/check/test_splits.py", *_CHECKS) for name in ("sample", "splits")},
+    **{f"agentgym/checks/{name}.py": ("tests/check/test_processes.py", *_CHECKS) for name in ("luck", "stumble", "work")},
+    "agentgym/checks/gold.py": ("tests/check/test_gold.py", *_CHECKS),
+    "agentgym/checks/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
+    "agentgym/checks/subject.py": ("tests/check/test_subject.py", *_CHECKS),
+    "agentgym/checks/play.py": ("tests/check/test_play.py", *_CHECKS),
     "agentgym/engine/answers.py": ("tests/test_answers.py",),
     "agentgym/dialects/compact.py": _DIALECTS,
     "agentgym/dialects/families.py": _DIALECTS,

@@ -1,8 +1,8 @@
 """Tests whether `agentgym check` finds subtle faults, names their cause, and passes sound environments.
 
-Every environment of `_order_faults` has one fault that its solution never meets. A fault is found if the check
+Every environment of `tests.order_faults` has one fault that its solution never meets. A fault is found if the check
 meant for it fails or warns, in words that name the cause; it is named first if no other check fails before. The sound
-ones are those of `_orders` that come close to a fault, and the registered environments that need no browser or Docker.
+ones are those of `tests.orders` that come close to a fault, and the registered environments that need no browser or Docker.
 
     python -m benchmarks.broken_environments [--only Slow sql]
 """
@@ -18,8 +18,8 @@ from typing import Any
 
 from agentgym.checks import Report, run_checks
 from agentgym.checks.report import shown_rows
-from benchmarks._order_faults import FAULTS, Fault
-from benchmarks._orders import SOUND
+from tests.order_faults import FAULTS, Fault
+from tests.orders import SOUND
 from benchmarks._report import Claim, write
 
 REGISTERED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -42,7 +42,7 @@ def checked(target: str, kwargs: Mapping[str, Any] | None = None) -> Report:
 
 def fault_row(fault: Fault) -> dict[str, Any]:
     """Check a broken environment and report whether the cause was named."""
-    report = checked(f"benchmarks._order_faults:{fault.env.__name__}")
+    report = checked(f"tests.order_faults:{fault.env.__name__}")
     named = shown_rows(report, failures_only=True)
     hits = [row for row in named if row.name == fault.check and fault.says in row.message]
     return {
@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", metavar="ENVIRONMENT", help="environments to check; default: all")
     only = parser.parse_args().only
-    sound = {env.__name__: (f"benchmarks._orders:{env.__name__}", {}) for env in SOUND} | dict(REGISTERED)
+    sound = {env.__name__: (f"tests.orders:{env.__name__}", {}) for env in SOUND} | dict(REGISTERED)
     broken, passed = [], []
     for fault in FAULTS:
         if not only or fault.env.__name__ in only:

@@ -22,7 +22,7 @@ from agentgym.registry import make
 from agentgym.rollout import EnvFactory
 from agentgym.summary import Summary
 from agentgym.task import Task
-from benchmarks._noisy import NoisyPolicy
+from tests.noisy import NoisyPolicy
 from benchmarks._report import Claim, write
 
 NOISE, TASKS = 0.5, 200

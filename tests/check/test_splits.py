@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from agentgym.checks import run_checks
 from agentgym.task import GeneratedTasks, Task
-from tests.sound_envs import SoundTalkEnv
+from tests.check.sound_envs import SoundTalkEnv
+from tests.tables import differing
 
 SIZES = {"train": 60, "test": 40}
-
-
-@pytest.fixture(autouse=True)
-def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
 def drawn(*seed: object) -> list[int]:
@@ -31,31 +24,37 @@ def task(split: str, index: int, prompt: str, data: dict[str, Any], gold: dict[s
 
 
 def same(split: str, index: int) -> Task:
+    """Test tasks are training tasks."""
     return task(split, index, "Add the numbers.", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
 
 
 def louder(split: str, index: int) -> Task:
+    """The same in capitals."""
     prompt = f"Add  {drawn(index)}."
     return task(split, index, prompt.upper() if split == "test" else prompt, {}, {"sum": sum(drawn(index))})
 
 
 def renumbered(split: str, index: int) -> Task:
+    """The same under other numbers, in the prompt and in the data."""
     data = {"uid": f"{split}-{index}", "numbers": drawn(index)}
     return task(split, index, f"Problem {index + (split == 'test') * 500}: add.", data, {"sum": sum(drawn(index))})
 
 
 def shuffled(split: str, index: int) -> Task:
+    """The same in another order."""
     numbers = drawn(index)
     random.Random(split).shuffle(numbers)
     return task(split, index, "Add the numbers.", {"numbers": numbers}, {"sum": sum(numbers)})
 
 
 def reworded(split: str, index: int) -> Task:
+    """The same in other words."""
     prompt = "What is the sum?" if split == "test" else "Add the numbers."
     return task(split, index, f"{prompt} {drawn(index)}", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
 
 
 def apart(split: str, index: int) -> Task:
+    """Other numbers, counted alike."""
     numbers = drawn(split, index)
     return task(split, index, f"Problem {index}: add.", {"numbers": numbers, "case": index}, {"sum": sum(numbers)})
 
@@ -72,73 +71,26 @@ def few(split: str, index: int) -> Task:
     return task(split, index, "Add the numbers.", data, {"sum": small + large})
 
 
-class Same(SoundTalkEnv):
-    """Test tasks are training tasks."""
+class Sums(SoundTalkEnv):
+    """Takes its tasks from the function of a name."""
 
-    generate: Callable[[str, int], Task] = staticmethod(same)
-
-    @classmethod
-    def default_tasks(cls) -> Any:
-        return GeneratedTasks("sums", cls.generate, SIZES)
+    def __init__(self, generate: str, **kwargs: Any):
+        super().__init__(tasks=GeneratedTasks("sums", globals()[generate], SIZES), **kwargs)
 
 
-class Louder(Same):
-    """The same in capitals."""
-
-    generate = staticmethod(louder)
-
-
-class Renumbered(Same):
-    """The same under other numbers, in the prompt and in the data."""
-
-    generate = staticmethod(renumbered)
-
-
-class Shuffled(Same):
-    """The same in another order."""
-
-    generate = staticmethod(shuffled)
-
-
-class Reworded(Same):
-    """The same in other words."""
-
-    generate = staticmethod(reworded)
-
-
-class Apart(Same):
-    """Other numbers, counted alike."""
-
-    generate = staticmethod(apart)
-
-
-class Hidden(Same):
-    """Told apart by the gold alone."""
-
-    generate = staticmethod(hidden)
-
-
-class Few(Same):
-    """Repeats itself within its splits."""
-
-    generate = staticmethod(few)
-
-
-def found(env: type[Same]) -> str:
-    row = run_checks(f"tests.test_checks_splits:{env.__name__}", only=["splits-disjoint"]).row("splits-disjoint")
+def finding(generate: Callable[[str, int], Task]) -> str:
+    arguments = {"generate": generate.__name__}
+    row = run_checks(f"{__name__}:Sums", arguments, only=["splits-disjoint"]).row("splits-disjoint")
     return "" if row.status == "pass" else row.message
 
 
-@pytest.mark.parametrize("env", [Same, Louder, Renumbered, Shuffled, Reworded], ids=lambda env: env.__name__)
-def test_the_same_problems_are_found_in_both_splits(env: type[Same]):
-    assert "'sums/train/0' and 'sums/test/0' are the same problem" in found(env)
+def test_equal_problems_are_found_in_both_splits_and_their_differences_named():
+    words = "'sums/train/0' and 'sums/test/0' are the same problem"
+    rows = [(generate, words) for generate in (same, louder, renumbered, shuffled, reworded)]
+    rows.append((reworded, "but for the prompt, and so are 39 others"))
+    rows.append((renumbered, "but for the numbers in the prompt, data.uid"))
+    assert [(generate.__name__, finding(generate)) for generate, part in rows if part not in finding(generate)] == []
 
 
-@pytest.mark.parametrize("env", [Apart, Hidden, Few], ids=lambda env: env.__name__)
-def test_problems_that_only_look_alike_are_not_the_same(env: type[Same]):
-    assert found(env) == ""
-
-
-def test_what_differs_is_named():
-    assert "but for the prompt, and so are 39 others" in found(Reworded)
-    assert "but for the numbers in the prompt, data.uid" in found(Renumbered)
+def test_problems_that_only_look_alike_are_not_the_same():
+    assert differing([(generate, "") for generate in (apart, hidden, few)], finding) == []

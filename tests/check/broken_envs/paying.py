@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from agentgym.engine.steps import StepResult
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.toolset import tool
-from tests.sound_envs import SoundEnv
+from tests.check.sound_envs import SoundEnv
 
 
 class PaysOutOfRange(SoundEnv):
@@ -25,12 +27,47 @@ class PaysAnEpisodeChannelTwice(SoundEnv):
     channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
 
 
-class PaysBesidesTheScheme(SoundEnv):
-    """Adds its own bonus to the reward."""
+class Channels(SoundEnv):
+    """Pays in its first turn what `pays` says, beside what it should."""
+
+    pays: ClassVar[Mapping[str, Any]] = {}
 
     def step(self, action: Any) -> StepResult:
         result = super().step(action)
-        return result._replace(reward=result.reward + 0.25)
+        rewards = {**result.info["rewards"], **self.pays}
+        return result._replace(info={**result.info, "rewards": rewards})
+
+
+class PaysIntoAnotherChannel(Channels):
+    """Shows a channel that it did not declare."""
+
+    pays = {"bonus": 1.0}
+
+
+class PaysNan(Channels):
+    """Shows a value that is no number."""
+
+    pays = {"effort": math.nan}
+
+
+class PaysText(Channels):
+    """Shows a number as text."""
+
+    pays = {"effort": "1"}
+
+
+class PaysTooLittle(Channels):
+    """Declares 0 to 1 and takes something away."""
+
+    pays = {"effort": -0.5}
+
+
+class PaysALittleBesidesTheScheme(SoundEnv):
+    """Adds a small bonus of its own to every reward."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(reward=result.reward + 1e-3)
 
 
 class UnsoundScheme(SoundEnv):
@@ -43,6 +80,13 @@ class UnsoundNamedScheme(SoundEnv):
     """Offers, under a name, a scheme in which looking pays a failed episode more for ending sooner."""
 
     schemes = {"eager": Scheme(weights={OUTCOME: 1.0, "effort": 0.1}, averaged=frozenset({"effort"}))}
+
+
+class PaysFailuresMore(SoundEnv):
+    """Keeps to its scheme, but not to the range that the scheme was checked with."""
+
+    channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
+    scheme = Scheme({OUTCOME: 1.0, "effort": 0.4})
 
 
 class PaysForHaste(SoundEnv):

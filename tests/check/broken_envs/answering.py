@@ -1,26 +1,18 @@
-"""Environments that do not take what a model may write, or answer it badly."""
+"""Environments that do not take all that a model may write, or answer it badly."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution, StepResult
 from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, text_of
+from agentgym.messages import ToolCall, text_of, user
 from agentgym.task import Task
 from agentgym.toolset import tool
-from tests.sound_envs import SoundEnv
-
-
-class CrashesOnLongNames(SoundEnv):
-    """Passes an argument on to something that cannot take it."""
-
-    def see(self, box: str) -> str:
-        if len(box) > 255:
-            raise OSError("file name too long")
-        return super().see(box)
+from tests.check.sound_envs import Opening, SoundEnv
 
 
 class CrashesOnBraces(SoundEnv):
@@ -111,3 +103,80 @@ class CountsAsTheyCome(SoundEnv):
     def solution(self, task: Task) -> Solution:
         observation = yield ToolCall("look", {"box": task.gold["box"]})
         yield ToolCall("answer", {"text": text_of(observation[-1]).partition(" (")[0]})
+
+
+class AnswersMistakesWithNo(SoundEnv):
+    """Does not say what was wrong with a call."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result if self.reason or "Error" not in str(result[0]) else result._replace(observation=[user("No.")])
+
+
+class TakesWordsForNumbers(SoundEnv):
+    """Does not mind what it is given for a number."""
+
+    @tool
+    def wait(self, minutes: int = 1) -> str:
+        """Wait.
+
+        Args:
+            minutes: How long.
+        """
+        return "Waited."
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(observation=[user("Waited.")]) if "certainly not" in str(action) else result
+
+
+class BreaksOnUnknownTools(SoundEnv):
+    """Looks tools up without asking whether they are there."""
+
+    def step(self, action: Any) -> StepResult:
+        for call in [] if isinstance(action, str) else action.get("tool_calls", ()):
+            self.tools.get(call["function"]["name"]).parameters  # noqa: B018
+        return super().step(action)
+
+
+class HidesATool(SoundEnv):
+    """Lists only its first tool."""
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, info | {"tools": info["tools"][:1]}
+
+
+class Describes(SoundEnv):
+    """Shows its first tool as `shown` says."""
+
+    shown: ClassVar[Mapping[str, Any]] = {}
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
+        observation, info = super().reset(seed=seed, options=options)
+        first, *rest = info["tools"]
+        return observation, info | {"tools": [{**first, "function": {**first["function"], **self.shown}}, *rest]}
+
+
+class DescribesNoSchema(Describes):
+    """Shows parameters that are no JSON Schema."""
+
+    shown = {"parameters": {"type": 5}}
+
+
+class DescribesAText(Describes):
+    """Shows parameters that are a text."""
+
+    shown = {"parameters": {"type": "string"}}
+
+
+class DescribesNothing(Describes):
+    """Does not say what its tool is for."""
+
+    shown = {"description": " "}
+
+
+class DescribesNoArgument(Describes):
+    """Does not say what an argument is."""
+
+    shown = {"parameters": {"type": "object", "properties": {"box": {"type": "string"}}}}

@@ -90,7 +90,7 @@ def test_no_environment_is_forgotten():
 
 def test_the_groups_that_start_first_are_there():
     groups = {_group(env_id, kwargs) for env_id, kwargs in CHOSEN}
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     assert [group for group in FIRST if group not in groups and not (root / group).is_file()] == []
 
 

@@ -12,10 +12,13 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, text_of
+from agentgym.messages import Message, ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
+
+Opening = tuple[list[Message], dict[str, Any]]
+"""What a reset returns."""
 
 SPLITS = {"train": 60, "test": 60}
 

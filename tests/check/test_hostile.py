@@ -1,11 +1,8 @@
-"""Everything hostile reaches the environment, and what it trips over is named."""
+"""Every hostile action reaches the environment, and the one that trips it is named."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +16,8 @@ from agentgym.dialects import dialect_names
 from agentgym.engine.steps import StepResult
 from agentgym.env import Env
 from agentgym.toolset import tool
-from tests.sound_envs import SoundEnv
+from tests.check.sound_envs import SoundEnv
+from tests.tables import refusal
 
 
 class Listening(SoundEnv):
@@ -91,11 +89,8 @@ class Babbling(SoundEnv):
 
 
 @pytest.fixture(autouse=True)
-def _nothing_heard_yet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
-    Listening.heard.clear()
-    yield
-    Listening.heard.clear()
+def _silence_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listening, "heard", [])
 
 
 def checked(env: type[Env], check: Check) -> str:
@@ -117,30 +112,23 @@ def test_every_text_is_said_in_every_dialect():
     assert told == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
 
 
-def test_an_environment_that_takes_no_dialect_hears_every_text_in_its_own():
+def test_an_environment_that_takes_no_dialect_hears_every_text_in_its_own_and_arguments_as_messages():
     assert checked(HermesOnly, hostile_text) == f"{len(TEXTS)} actions"
     assert Listening.heard == [("hermes", text) for text in TEXTS]
+    assert checked(HermesOnly, hostile_arguments) == f"{2 * len(VALUES)} actions"
 
 
-def test_every_malformed_message_is_sent_and_every_malformed_argument_of_each_tool():
+def test_every_malformed_message_is_sent_and_each_tool_called_with_every_malformed_argument_and_twice_at_once():
     told = checked(Listening, hostile_messages)
     sent = messages()
     assert sent[: len(MESSAGES)] == list(MESSAGES)
     calls = [message["tool_calls"] for message in sent[len(MESSAGES) :]]
-    given = [(call["function"]["name"], call["function"]["arguments"]) for [call, *more] in calls if not more]
-    assert given == [(name, arguments) for name in ("look", "answer") for arguments in ARGUMENT_TEXTS]
-    assert told == f"{len(sent)} actions"
-
-
-def test_each_tool_is_called_twice_in_one_message_under_one_id():
-    checked(Listening, hostile_messages)
-    calls = [message["tool_calls"] for message in messages()[len(MESSAGES) :]]
+    single = [(call["function"]["name"], call["function"]["arguments"]) for [call, *more] in calls if not more]
+    assert single == [(name, arguments) for name in ("look", "answer") for arguments in ARGUMENT_TEXTS]
     twice = [(first, second) for [first, *more] in calls for second in more]
-    assert [(first["function"]["name"], second["function"]["name"]) for first, second in twice] == [
-        ("look", "look"),
-        ("answer", "answer"),
-    ]
+    assert [[call["function"]["name"] for call in pair] for pair in twice] == [["look"] * 2, ["answer"] * 2]
     assert all(first["id"] == second["id"] and not isinstance(first["id"], str) for first, second in twice)
+    assert told == f"{len(sent)} actions"
 
 
 def test_every_argument_of_every_tool_takes_every_value():
@@ -176,37 +164,24 @@ def test_of_many_calls_a_bounded_share_from_all_tools_is_written():
         assert any(name in text for text in said)
 
 
-def test_an_environment_that_takes_no_dialect_is_given_absurd_arguments_as_messages():
-    assert checked(HermesOnly, hostile_arguments) == f"{2 * len(VALUES)} actions"
-
-
-@pytest.mark.parametrize(
-    ("at", "check", "shown"),
-    [
+def test_the_action_that_trips_it_is_shown_with_the_error(monkeypatch: pytest.MonkeyPatch):
+    rows: list[tuple[Any, Check, str]] = [
         ("{0} {name} {0.__class__} %s %(x)s %n", hostile_text, "the action ‹'{0} {name} {0.__class__} %s %(x)s %n'›"),
         ({"role": "assistant"}, hostile_messages, "the action ‹{'role': 'assistant'}›"),
         (MESSAGES[8], hostile_messages, "'tool_calls': 'call'}›"),
-    ],
-)
-def test_what_trips_it_is_shown_with_what_was_raised(
-    at: Any, check: Check, shown: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(Stumbling, "at", at)
-    with pytest.raises(CheckFailed, match=re.escape(f"{shown} raised LookupError: ‹stumbled›; raise ToolError")):
-        checked(Stumbling, check)
-
-
-def test_a_call_that_trips_it_is_shown_as_a_call():
-    with pytest.raises(CheckFailed, match=re.escape("as a message, the action look(‹{'box': ")) as failed:
-        checked(Careless, hostile_arguments)
-    assert "raised KeyError" in str(failed.value)
+    ]
+    for at, check, shown in rows:
+        monkeypatch.setattr(Stumbling, "at", at)
+        words = refusal(lambda check=check: checked(Stumbling, check), CheckFailed)
+        assert f"{shown} raised LookupError: ‹stumbled›; raise ToolError" in words
+    words = refusal(lambda: checked(Careless, hostile_arguments), CheckFailed)
+    assert "as a message, the action look(‹{'box': " in words
+    assert "raised KeyError" in words
 
 
 def test_an_answer_without_bound_is_named_with_the_text_it_answers():
-    with pytest.raises(
-        CheckFailed, match="in dialect 'hermes', the action ‹'NaN'› was answered by a message of 100000"
-    ):
-        checked(Babbling, hostile_text)
+    words = refusal(lambda: checked(Babbling, hostile_text), CheckFailed)
+    assert "in dialect 'hermes', the action ‹'NaN'› was answered by a message of 100000" in words
 
 
 def test_an_episode_that_a_hostile_action_ended_is_begun_anew():

@@ -1,4 +1,4 @@
-"""What counts as showing gold to the policy, and what does not."""
+"""Gold that is shown to the policy is found; text that only looks like it is no leak."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from agentgym.errors import ToolError
 from agentgym.messages import ToolCall
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
-from tests.sound_envs import SPLITS, SoundEnv, SoundOpenEnv, boxes_task, closed_task
+from tests.check.sound_envs import SPLITS, SoundEnv, SoundOpenEnv, boxes_task, closed_task
+from tests.tables import differing
 
 
 def checked(env: type[Env], check: Check, **kwargs: Any) -> str:
@@ -42,7 +43,7 @@ class Boxes(SoundEnv):
         return {}
 
 
-# What the gold of a marked task is.
+# The gold of a marked task.
 
 
 class Watched(Boxes):
@@ -85,9 +86,8 @@ def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
     assert canaries >= 6 * episodes > 0
 
 
-@pytest.mark.parametrize(
-    ("gold", "secrets"),
-    [
+def test_telling_pieces_are_long_and_not_in_the_data():
+    rows: list[tuple[dict[str, Any], list[str]]] = [
         ({"a": "7 chars"}, []),
         ({"a": "8 chars."}, ["8 chars."]),
         ({"a": ["of a list", ("of a tuple",)], "b": {"c": "of a dict"}}, ["of a dict", "of a list", "of a tuple"]),
@@ -95,29 +95,17 @@ def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
         ({"a": True, "b": None}, []),
         ({"a": "in the data", "b": "is a key", "c": 98765432}, []),
         ({"keys of gold are its form": "a"}, []),
-    ],
-)
-def test_telling_pieces_are_long_and_not_in_the_data(gold: dict[str, Any], secrets: list[str]):
-    task = Task("t", "train", "Say it.", data={"is a key": ["it is in the data", (98765432,)]}, gold=gold)
-    assert secrets_of(task) == secrets
+    ]
+    task = Task("t", "train", "Say it.", data={"is a key": ["it is in the data", (98765432,)]})
+    assert differing(rows, lambda gold: secrets_of(replace(task, gold=gold))) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ('He said "héllo"\n.', True),
-        (r"{'x': 'He said \"h\u00e9llo\"\n.'}", True),
-        (r"{'x': 'He said \"héllo\"\n.'}", True),
-        (r"He said \"h\u00e9llo\"\n", False),
-        (r"He said \"héllo\"\n", False),
-        (r"e said \"h\u00e9llo\"\n.", False),
-        (r"e said \"héllo\"\n.", False),
-        ('He said "hallo"\n.', False),
-        ("", False),
-    ],
-)
-def test_a_piece_is_shown_as_it_is_or_inside_json(text: str, shown: bool):
-    assert shows(text, 'He said "héllo"\n.') is shown
+def test_a_piece_is_shown_as_it_is_or_inside_json():
+    shown = ['He said "héllo"\n.', r"{'x': 'He said \"h\u00e9llo\"\n.'}", r"{'x': 'He said \"héllo\"\n.'}"]
+    others = [r"He said \"h\u00e9llo\"\n", r"He said \"héllo\"\n", r"e said \"h\u00e9llo\"\n."]
+    others += [r"e said \"héllo\"\n.", 'He said "hallo"\n.', ""]
+    rows = [(text, text in shown) for text in shown + others]
+    assert differing(rows, lambda text: shows(text, 'He said "héllo"\n.')) == []
 
 
 # At the start.
@@ -134,7 +122,7 @@ class LastPieceInPrompt(Boxes):
         return f"{super().start(task)} {task.gold['the middle']}"
 
 
-def test_one_shown_piece_among_others_is_found():
+def test_a_shown_piece_among_others_is_found():
     with pytest.raises(CheckFailed, match=re.escape("shows ‹the middle of train 0›; keep gold for grade()")):
         checked(LastPieceInPrompt, gold_hidden_at_start)
 
@@ -150,14 +138,10 @@ class CommonWords(Boxes):
         return f"{super().start(task)} It is dark blue 01 or light red 02. Look into customers."
 
 
-def test_what_other_tasks_show_too_and_single_words_are_no_leak():
-    # Of each of 8 tasks: the rubric and the colour, not the word.
-    assert str(checked(CommonWords, gold_hidden_at_start)).startswith("looked for 16 pieces of gold")
-
-
-def test_an_answer_that_lies_in_the_open_is_no_leak():
-    # The rubric, and what is in the box, which the data does not have.
-    assert str(checked(SoundOpenEnv, gold_hidden_at_start)).startswith("looked for 16 pieces of gold")
+def test_gold_that_other_tasks_show_too_single_words_and_answers_in_the_open_are_no_leak():
+    # Of each of 8 tasks the rubric and the colour, not the word; the rubric and the content, which the data has not.
+    for env in (CommonWords, SoundOpenEnv):
+        assert str(checked(env, gold_hidden_at_start)).startswith("looked for 16 pieces of gold")
     checked(SoundOpenEnv, gold_hidden_in_play)
 
 
@@ -174,11 +158,6 @@ class Guarded(SoundEnv):
     def solution(self, task: Task) -> Solution:
         yield ToolCall("look", {"box": task.gold["box"]})
         yield ToolCall("answer", {"text": task.gold["content"]})
-
-
-def test_gold_that_comes_out_as_itself_is_found():
-    with pytest.raises(CheckFailed, match=r"turn 1 of the \w+ player: a tool result or info shows ‹Full marks for"):
-        checked(Guarded, gold_hidden_in_play)
 
 
 class ToldAtTheEnd(SoundEnv):
@@ -237,10 +216,10 @@ class Particular(SoundEnv):
         return boxes[box]
 
 
-@pytest.mark.parametrize("env", [ToldAtTheEnd, Confirming, Particular])
-@pytest.mark.parametrize("dialect", ["hermes", "tags"])
-def test_what_is_told_at_the_end_or_was_said_before_or_is_to_be_found_is_no_leak(env: type[Env], dialect: str):
-    checked(env, gold_hidden_in_play, dialect=dialect)
+def test_gold_that_is_told_at_the_end_or_was_said_before_or_is_to_be_found_is_no_leak():
+    for env in (ToldAtTheEnd, Confirming, Particular):
+        for dialect in ("hermes", "tags"):
+            checked(env, gold_hidden_in_play, dialect=dialect)
 
 
 class ToldTooEarly(Confirming):
@@ -263,11 +242,6 @@ class ToldTooEarly(Confirming):
         yield from super().solution(task)
 
 
-def test_what_the_policy_says_only_afterwards_is_a_leak():
-    with pytest.raises(CheckFailed, match=r"player: a tool result or info shows ‹\w+ lantern \d+›"):
-        checked(ToldTooEarly, gold_hidden_in_play)
-
-
 class ToldFarIntoAPage(SoundEnv):
     """Shows gold in the middle of a long text."""
 
@@ -279,6 +253,12 @@ class ToldFarIntoAPage(SoundEnv):
         yield ToolCall("answer", {"text": task.gold["content"]})
 
 
-def test_a_leak_is_shown_with_what_stands_before_it():
-    with pytest.raises(CheckFailed, match=r"part of the gold is shown: ‹\.+HEREcanary"):
-        checked(ToldFarIntoAPage, gold_hidden_in_play)
+def test_gold_that_comes_out_before_the_policy_has_said_it_is_found_and_shown_with_the_text_before_it():
+    rows = [
+        (Guarded, r"turn 1 of the \w+ player: a tool result or info shows ‹Full marks for"),
+        (ToldTooEarly, r"player: a tool result or info shows ‹\w+ lantern \d+›"),
+        (ToldFarIntoAPage, r"part of the gold is shown: ‹\.+HEREcanary"),
+    ]
+    for env, pattern in rows:
+        with pytest.raises(CheckFailed, match=pattern):
+            checked(env, gold_hidden_in_play)
