@@ -33,7 +33,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     },
     **{f"agentgym/checks/{name}.py": _PAY for name in ("adversaries", "contest", "honest", "pay")},
     **{f"agentgym/checks/{name}.py": ("tests/check/test_splits.py", *_CHECKS) for name in ("sample", "splits")},
-    **{f"agentgym/checks/{name}.py": ("tests/check/test_processes.py", *_CHECKS) for name in ("luck", "stumble", "work")},
+    **{
+        f"agentgym/checks/{name}.py": ("tests/check/test_processes.py", *_CHECKS)
+        for name in ("luck", "stumble", "work")
+    },
     "agentgym/checks/gold.py": ("tests/check/test_gold.py", *_CHECKS),
     "agentgym/checks/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
     "agentgym/checks/subject.py": ("tests/check/test_subject.py", *_CHECKS),

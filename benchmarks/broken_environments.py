@@ -2,7 +2,8 @@
 
 Every environment of `tests.order_faults` has one fault that its solution never meets. A fault is found if the check
 meant for it fails or warns, in words that name the cause; it is named first if no other check fails before. The sound
-ones are those of `tests.orders` that come close to a fault, and the registered environments that need no browser or Docker.
+ones are those of `tests.orders` that come close to a fault, and the registered environments that need no browser or
+Docker.
 
     python -m benchmarks.broken_environments [--only Slow sql]
 """
@@ -18,9 +19,9 @@ from typing import Any
 
 from agentgym.checks import Report, run_checks
 from agentgym.checks.report import shown_rows
+from benchmarks._report import Claim, write
 from tests.order_faults import FAULTS, Fault
 from tests.orders import SOUND
-from benchmarks._report import Claim, write
 
 REGISTERED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "guess": ("guess", {}),

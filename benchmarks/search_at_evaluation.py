@@ -22,8 +22,8 @@ from agentgym.registry import make
 from agentgym.rollout import EnvFactory
 from agentgym.summary import Summary
 from agentgym.task import Task
-from tests.noisy import NoisyPolicy
 from benchmarks._report import Claim, write
+from tests.noisy import NoisyPolicy
 
 NOISE, TASKS = 0.5, 200
 VALUES = (Majority(), Majority(by="result"), Signals(), Oracle())
