@@ -13,7 +13,12 @@ _DIALECTS = (
     "tests/core/test_dialects_malformed.py",
     "tests/core/test_dialects_template.py",
 )
-_ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
+_ENV = (
+    "tests/test_rollout_bounds.py",
+    "tests/core/test_env.py",
+    "tests/core/test_env_async.py",
+    "tests/core/test_talking.py",
+)
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 _CHECKS = ("tests/check/test_broken.py", "tests/check/test_runs.py")
 _PAY = ("tests/check/test_pay.py", "tests/check/test_honest.py", *_CHECKS)

@@ -1,7 +1,8 @@
-"""Feedback by a simulated user: what it says, what it may not say, and what is recorded."""
+"""Feedback by a simulated user: its comments, the gold that they may not hold, and their record."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.endpoints import Fake, Said, call, calling, completion
-from tests.test_lookahead import Wanderer
+from tests.rollout.test_lookahead import Wanderer
+from tests.tables import differing, unrefused
 
+NAMES = {"name": "Ada", "house": ["Mill"]}
+QUERY = {"sql": "SELECT name FROM t ORDER BY price DESCENDING LIMIT 3"}
 ERRAND = Task("t", "test", "In town: Ada, Ben.", gold={"name": "Ada", "house": "Mill"})
 
 
@@ -61,77 +65,50 @@ class Saying:
         return Remark(self.text, {"completion_tokens": 2.0})
 
 
-# What the script says.
-
-
-async def _remark(scene: Scene) -> str:
-    return (await ScriptedUser().remark(scene, "key")).text
+# The script.
 
 
 def scripted(*turns: tuple[str, str], most: int = 20) -> str:
-    import asyncio
+    """The remark after the last of these turns, each an action and its result."""
+    scene = Scene(ERRAND, [user("Go.")], [(action, [user(result)]) for action, result in turns], most)
+    return asyncio.run(ScriptedUser().remark(scene, "key")).text
 
-    shown = [(action, [user(result)]) for action, result in turns]
-    return asyncio.run(_remark(Scene(ERRAND, [user("Go.")], shown, most)))
 
-
-def test_a_turn_with_nothing_wrong_gets_no_comment():
+def test_the_script_sees_errors_repetitions_and_the_end_of_the_turns():
     assert scripted(("a", "fine")) == ""
     assert scripted(("a", "fine"), ("b", "The text says Error: no")) == ""
-
-
-def test_the_script_sees_errors_and_repetitions():
     assert "Read the error" in scripted(("a", "Error: no such table"))
     assert "failed again" in scripted(("a", "Error: x"), ("b", "Error: y"))
     assert "the same in turn 1 and it failed again" in scripted(("a", "Error: x"), ("a ", "Error: x"))
     assert "Use what you learned" in scripted(("a", "fine"), ("b", "fine"), ("a", "fine"))
-
-
-def test_the_script_tells_when_few_turns_are_left():
     assert scripted(("a", "fine"), most=4) == ""
     assert scripted(("a", "fine"), most=3) == "You have 2 turns left: give your best answer now."
     assert scripted(("a", "fine"), most=2) == "You have 1 turn left: give your best answer now."
-
-
-def test_the_script_says_the_same_whatever_the_gold_is():
-    one, other = (played(WithFeedback(ScriptedUser()), guessing(1, 1, 2000), max_turns=6) for _ in range(2))
-    assert one.messages == other.messages
     assert not ScriptedUser.sees_gold
 
 
-# What may not be said.
+# Gold.
+
+REVEALING: list[tuple[tuple[str, dict[str, Any], str], bool]] = [
+    (("Think about where Ada lives.", NAMES, ""), True),
+    (("Think about where ADA, lives.", NAMES, ""), True),
+    (("Think about where Ada lives.", NAMES, "fetch Ada"), False),
+    (("Try Mill House.", NAMES, "fetch Ada"), True),
+    (("Try the windmills.", NAMES, ""), False),
+    (("Look closer at the names.", NAMES, ""), False),
+    (("It is 42.", {"number": 42}, ""), True),
+    (("It is 421.", {"number": 42}, ""), False),
+    (("It is 4.5!", {"number": 4.5}, ""), True),
+    (("Choose B.", {"choice": "B"}, ""), True),
+    (("This would be a choice.", {"choice": "B"}, ""), False),
+    (("Order by price descending limit 3", QUERY, ""), True),
+    (("Order the rows by their price.", QUERY, ""), False),
+    (("True", {"shipped": True, "none": None, "empty": ""}, ""), False),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "told"),
-    [
-        ("Think about where Ada lives.", "", True),
-        ("Think about where ADA, lives.", "", True),
-        ("Think about where Ada lives.", "fetch Ada", False),
-        ("Try Mill House.", "fetch Ada", True),
-        ("Try the windmills.", "", False),
-        ("Look closer at the names.", "", False),
-    ],
-)
-def test_values_of_the_gold_are_only_said_once_the_episode_has_brought_them_up(text: str, known: str, told: bool):
-    assert reveals(text, {"name": "Ada", "house": ["Mill"]}, known) is told
-
-
-@pytest.mark.parametrize(
-    ("text", "gold", "told"),
-    [
-        ("It is 42.", {"number": 42}, True),
-        ("It is 421.", {"number": 42}, False),
-        ("It is 4.5!", {"number": 4.5}, True),
-        ("Choose B.", {"choice": "B"}, True),
-        ("This would be a choice.", {"choice": "B"}, False),
-        ("Order by price descending limit 3", {"sql": "SELECT name FROM t ORDER BY price DESCENDING LIMIT 3"}, True),
-        ("Order the rows by their price.", {"sql": "SELECT name FROM t ORDER BY price DESCENDING LIMIT 3"}, False),
-        ("True", {"shipped": True, "none": None, "empty": ""}, False),
-    ],
-)
-def test_numbers_letters_and_parts_of_long_values_count(text: str, gold: dict[str, Any], told: bool):
-    assert reveals(text, gold, "") is told
+def test_values_of_the_gold_are_only_said_once_the_episode_has_brought_them_up():
+    assert differing(REVEALING, lambda row: reveals(*row)) == []
 
 
 def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
@@ -143,7 +120,7 @@ def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
     assert f"It is {gold}." not in str(trajectory.messages)
 
 
-# What is recorded.
+# Records.
 
 
 def test_feedback_follows_the_observation_and_the_policy_hears_it():
@@ -167,15 +144,11 @@ def test_an_episode_with_feedback_replays_and_is_scored_again_without_the_user()
     assert str(replay(again)).startswith("turn 1: observation")
 
 
-def test_the_turn_that_ends_an_episode_gets_none():
-    trajectory = played(WithFeedback(Saying("Think again.")), ScriptedPolicy())
-    assert trajectory.success
-    assert trajectory.turns[-1].feedback == 0
-
-
-def test_comments_can_be_for_mistakes_alone():
+def test_comments_can_be_for_mistakes_alone_and_the_turn_that_ends_an_episode_gets_none():
     trajectory = played(WithFeedback(Saying("Think again."), "mistake"), guessing(1, 2000, 2), max_turns=5)
     assert [turn.feedback for turn in trajectory.model_turns] == [0, 1, 0]
+    solved = played(WithFeedback(Saying("Think again.")), ScriptedPolicy())
+    assert (solved.success, solved.turns[-1].feedback) == (True, 0)
 
 
 def test_token_policies_read_feedback_as_tokens_without_loss():
@@ -215,30 +188,18 @@ def test_a_model_that_says_nothing_adds_nothing():
     assert played(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
 
 
-# On the command line.
+# The command line.
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "--feedback takes scripted"),
-        ("scripted,when=never", "when must be one of turn, mistake"),
-    ],
-)
-def test_feedback_that_cannot_be_read_is_told(text: str, told: str):
-    with pytest.raises(UsageError, match=told):
-        read_feedback(text)
-
-
-def test_feedback_is_read_with_its_settings():
-    found = read_feedback("openai:m@http://localhost:1/v1,when=mistake")
-    assert (found.model, found.when) == ("openai:m@http://localhost:1/v1", "mistake")
-    assert read_feedback(found.name) == found
-    assert read_feedback("scripted").loaded(lambda name: SilentPolicy()) == read_feedback("scripted,when=turn").loaded(
-        lambda name: SilentPolicy()
-    )
-    with pytest.raises(UsageError, match="cannot give feedback"):
-        read_feedback("mine").loaded(lambda name: ScriptedPolicy())
+def test_feedback_is_read_with_its_settings_or_refused():
+    settings = read_feedback("openai:m@http://localhost:1/v1,when=mistake")
+    assert (settings.model, settings.when) == ("openai:m@http://localhost:1/v1", "mistake")
+    assert read_feedback(settings.name) == settings
+    silent = [read_feedback(text).loaded(lambda name: SilentPolicy()) for text in ("scripted", "scripted,when=turn")]
+    assert silent[0] == silent[1]
+    rows = [("", "--feedback takes scripted"), ("scripted,when=never", "one of turn, mistake")]
+    rows.append(("mine", "cannot give feedback"))
+    assert unrefused(rows, lambda text: read_feedback(text).loaded(lambda name: ScriptedPolicy())) == []  # type: ignore[arg-type, return-value]
 
 
 def test_feedback_and_search_are_not_combined():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -14,6 +14,8 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import text_of
 from agentgym.toolset import tool
 from tests.counter_env import AsyncCounter, Counter, call, started
+
+KINDS = pytest.mark.parametrize("kind", [Counter, AsyncCounter])
 
 
 def test_an_asynchronous_tool_works_in_a_synchronous_loop_and_inside_a_running_one():
@@ -34,13 +36,13 @@ class Nesting(AsyncCounter):
         return "played"
 
 
-def test_an_environment_that_would_wait_for_itself_for_ever_is_told_to_await():
+def test_an_environment_that_would_wait_for_itself_for_ever_is_refused():
     with pytest.raises(UsageError, match="await it instead"):
         started(Nesting).step(call("nest"))
 
 
-@pytest.mark.parametrize("kind", [Counter, AsyncCounter])
-def test_the_async_methods_do_what_the_others_do(kind: type[Env]):
+@KINDS
+def test_the_async_methods_do_as_the_others_do(kind: type[Env]):
     async def play() -> list[Any]:
         env = kind()
         opening, _ = await env.areset(seed=1, options={"split": "test", "index": 2})
@@ -52,39 +54,36 @@ def test_the_async_methods_do_what_the_others_do(kind: type[Env]):
     assert asyncio.run(play()) == expected
 
 
-@pytest.mark.parametrize("kind", [Counter, AsyncCounter])
+@KINDS
 def test_a_blocking_tool_does_not_block_the_event_loop(kind: type[Env]):
+    begun, moved = threading.Event(), threading.Event()
+
     class Slow(kind):  # type: ignore[misc, valid-type]
         """Waits until the loop has moved. Beside it there may be tools that are coroutines."""
 
         @tool
         def wait(self) -> str:
             """Wait."""
-            for _ in range(500):
-                if moved:
-                    return "the loop moved"
-                time.sleep(0.01)
-            return "the loop stood still"
-
-    moved: list[bool] = []
+            begun.set()
+            return "the loop moved" if moved.wait(30) else "the loop stood still"
 
     async def play() -> str:
         env = Slow()
         await env.areset(seed=1)
         step = asyncio.create_task(env.astep(call("wait")))
-        await asyncio.sleep(0.05)
-        moved.append(True)
+        await asyncio.to_thread(begun.wait, 30)
+        moved.set()
         return text_of((await step).observation[0])
 
     assert asyncio.run(play()) == "the loop moved"
 
 
-@pytest.mark.parametrize("number", [13, 14])
-def test_what_breaks_on_the_event_loop_comes_out_the_same(number: int):
-    async def play() -> None:
+def test_a_tool_that_breaks_on_the_event_loop_is_an_infrastructure_failure():
+    async def play(number: int) -> None:
         env = Counter()
         await env.areset(seed=1)
         await env.astep(call("add", number=number))
 
-    with pytest.raises(InfrastructureError):
-        asyncio.run(play())
+    for number in (13, 14):
+        with pytest.raises(InfrastructureError):
+            asyncio.run(play(number))

@@ -1,4 +1,4 @@
-"""Value functions: what they score, and how answers of a judge are read."""
+"""Value functions: their scores, and how answers of a judge and searches as they are typed are read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from agentgym.lookahead.typed import read_search
 from agentgym.messages import Message, ToolCall, assistant, text_of, tool_result, user
 from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.toolset import Toolset
+from tests.tables import differing, refusal, unrefused
 
 NO_TOOLS = Toolset(())
 
@@ -91,13 +92,14 @@ def test_errors_lower_a_score_and_the_last_turn_counts_most():
     assert scores(Signals(), clean, early, late) == [1.0, 0.75, 0.25]
 
 
-@pytest.mark.parametrize(
-    ("report", "share"),
-    [("2 of 4 examples pass.", 0.5), ("Tests: 3/4 passed", 0.75), ("1 failed, 3 passed in 0.1s", 0.75)],
-)
-def test_the_latest_report_of_tests_counts(report: str, share: float):
-    seen = line(("x", "0 of 4 examples pass."), ("y", report), over=False)
-    assert scores(Signals(), seen) == [pytest.approx((1 + 1 + share) / 3)]
+def test_the_latest_report_of_tests_counts():
+    for report, share in (
+        ("2 of 4 examples pass.", 0.5),
+        ("Tests: 3/4 passed", 0.75),
+        ("1 failed, 3 passed in 0.1s", 0.75),
+    ):
+        seen = line(("x", "0 of 4 examples pass."), ("y", report), over=False)
+        assert scores(Signals(), seen) == [pytest.approx((1 + 1 + share) / 3)]
 
 
 def test_a_line_that_a_limit_ended_is_worth_less_than_one_that_was_answered():
@@ -128,9 +130,8 @@ def judge(answers: Sequence[str], asked: list[str] | None = None, **settings: An
     return Judge(FunctionPolicy("judge", ask), **settings)
 
 
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
+def test_scores_and_votes_are_read_strictly():
+    rows: list[tuple[str, float | None]] = [
         ("It looks right.\nScore: 7", 0.7),
         ("score: 10", 1.0),
         ("**Score: 2.5**", 0.25),
@@ -141,24 +142,16 @@ def judge(answers: Sequence[str], asked: list[str] | None = None, **settings: An
         ("Score: 7\nOr maybe not.", None),
         ("7", None),
         ("", None),
-    ],
-)
-def test_a_score_is_read_strictly(text: str, score: float | None):
-    assert score_in(text) == score
-
-
-@pytest.mark.parametrize(("text", "best"), [("Best: 2", 1), ("Best: 3", None), ("Best: 0", None), ("2", None)])
-def test_a_vote_is_read_strictly(text: str, best: int | None):
-    assert best_in(text, 2) == best
+    ]
+    assert differing(rows, score_in) == []
+    votes = [("Best: 2", 1), ("Best: 3", None), ("Best: 0", None), ("2", None)]
+    assert differing(votes, lambda text: best_in(text, 2)) == []
 
 
 def test_a_judge_scores_each_line_and_unreadable_answers_are_counted():
     cost = Cost()
     assert scores(judge(["Score: 9", "no idea"]), line(submit(4)), line(submit(5)), cost=cost) == [0.9, None]
     assert (cost.value_calls, cost.value_failures) == (2, 1)
-
-
-def test_several_samples_are_averaged():
     assert scores(judge(["Score: 9", "no idea", "Score: 5"], samples=3), line(submit(4))) == [0.7]
 
 
@@ -170,11 +163,8 @@ def test_a_vote_is_one_question_about_all():
     assert scores(judge(["none"], ask="vote"), *lines) == [None, None]
 
 
-def test_a_judge_that_says_nothing_scores_nothing():
+def test_a_judge_that_says_nothing_scores_nothing_and_a_script_cannot_judge():
     assert scores(Judge(SilentPolicy()), line(submit(4))) == [None]
-
-
-def test_a_script_cannot_judge():
     with pytest.raises(UsageError, match="cannot judge"):
         Judge(ScriptedPolicy())  # pyright: ignore[reportArgumentType]
 
@@ -185,9 +175,6 @@ def test_a_question_has_the_whole_conversation_but_never_too_much_of_it():
     long = line(("I look.", "x" * 3 * MOST_CHARS))
     assert len(to_score(long)) < MOST_CHARS + 1_000
     assert len(to_vote([long, long])) < MOST_CHARS + 1_000
-
-
-def test_results_of_tools_are_shown_to_the_judge_with_the_call():
     shown = line((ToolCall("query", {"sql": "SELECT 1"}), ""))
     shown.turns[0][1][:] = [tool_result(ToolCall("query", {}, "c1"), "one row")]  # type: ignore[index]
     assert "SELECT 1" in shown.conversation
@@ -197,24 +184,17 @@ def test_results_of_tools_are_shown_to_the_judge_with_the_call():
 # Searches as they are typed.
 
 
-@pytest.mark.parametrize(
-    ("text", "strategy", "value"),
-    [
-        ("best-of-n:8", BestOfN(8), Majority()),
-        ("best-of-n:n=8,value=oracle", BestOfN(8), Oracle()),
-        ("beam", Beam(4, 3), Majority()),
-        ("beam:width=2,branch=5,value=signals,channels=[ran, ok]", Beam(2, 5), Signals(frozenset({"ran", "ok"}))),
-        (
-            "mcts:iterations=9,branch=2,explore=0.5,evaluate=value,by=result",
-            Mcts(9, 2, 0.5, "value"),
-            Majority("result"),
-        ),
-    ],
-)
-def test_a_search_is_read_and_its_name_reads_the_same(text: str, strategy: Any, value: Any):
-    read = read_search(text).loaded(lambda name: SilentPolicy())
-    assert read == Search(strategy, value)
-    assert read_search(read.name).loaded(lambda name: SilentPolicy()) == read
+def test_a_search_is_read_and_its_name_reads_the_same():
+    signals, votes = Signals(frozenset({"ran", "ok"})), Majority("result")
+    rows = [
+        ("best-of-n:8", Search(BestOfN(8), Majority())),
+        ("best-of-n:n=8,value=oracle", Search(BestOfN(8), Oracle())),
+        ("beam", Search(Beam(4, 3), Majority())),
+        ("beam:width=2,branch=5,value=signals,channels=[ran, ok]", Search(Beam(2, 5), signals)),
+        ("mcts:iterations=9,branch=2,explore=0.5,evaluate=value,by=result", Search(Mcts(9, 2, 0.5, "value"), votes)),
+    ]
+    rows += [(search.name, search) for _, search in rows]
+    assert differing(rows, lambda text: read_search(text).loaded(lambda name: SilentPolicy())) == []
 
 
 def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
@@ -232,9 +212,8 @@ def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
     assert asked == ["openai:m@http://localhost:1/v1", None]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_a_search_that_cannot_be_read_is_refused_in_one_line():
+    rows = [
         ("bestofn:8", "there is no search 'bestofn'; did you mean 'best-of-n'?"),
         ("best-of-n", "needs a number: best-of-n:8"),
         ("best-of-n:x", "n must be a whole number from 1, not 'x'"),
@@ -248,10 +227,7 @@ def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
         ("mcts:value=judge,samples=0", "samples must be at least 1"),
         ("mcts:value=majority,by=luck", "by must be one of call, result"),
         ("mcts:policy=x", "has no setting 'policy'"),
-    ],
-)
-def test_a_search_that_cannot_be_read_is_told_in_one_line(text: str, told: str):
-    with pytest.raises(UsageError) as error:
-        read_search(text).loaded(lambda name: SilentPolicy())
-    assert told in str(error.value)
-    assert "\n" not in str(error.value)
+    ]
+    load = lambda text: read_search(text).loaded(lambda name: SilentPolicy())  # noqa: E731
+    assert unrefused(rows, load) == []
+    assert [text for text, _ in rows if "\n" in refusal(lambda text=text: load(text))] == []

@@ -1,4 +1,4 @@
-"""Searches around a policy: what is chosen, what is recorded, what it costs, and what is refused."""
+"""Searches around a policy: the choice, the record, the costs, and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPolicy
 from agentgym.records.replay import replay
 from agentgym.rewards import OUTCOME
-from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, collect
+from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
 from agentgym.rollout.workers.base import Opening
 from agentgym.seat import Seat
 from agentgym.task import Task
@@ -52,17 +52,12 @@ def success(factory: EnvFactory, search: Search | None, count: int = 60) -> floa
 
 
 def searched(
-    search: Search,
-    policy: Any = None,
-    factory: EnvFactory = GUESS,
-    count: int = 3,
-    failures: Failures | None = None,
-    **limits: Any,
+    search: Search, policy: Any = None, factory: EnvFactory = GUESS, count: int = 3, **limits: Any
 ) -> list[Trajectory]:
     kind = ErrandEnv if factory.env_id == ERRAND.env_id else GuessEnv
     jobs = [Job(task, seed) for seed, task in enumerate(tasks(kind, count))]
     played = policy or NoisyPolicy("guess", 0.5)
-    with RolloutEngine(factory, played, Limits(**limits), failures=failures, method=search) as engine:
+    with RolloutEngine(factory, played, Limits(**limits), method=search) as engine:
         return sorted(engine.trajectories(jobs), key=lambda one: one.task_id)
 
 
@@ -76,23 +71,17 @@ def actions(trajectory: Trajectory) -> list[Any]:
     return [turn.action for turn in trajectory.turns]
 
 
-# What is chosen.
+# Choices.
 
 
-def test_success_rises_with_n_by_what_the_policy_can_see():
-    shares = [success(GUESS, search) for search in (None, Search(BestOfN(2), Signals()), Search(BestOfN(8), Signals()))]
-    assert shares[0] + 0.05 < shares[1] < shares[2] - 0.2
-
-
-def test_success_rises_with_n_by_majority():
-    shares = [success(ERRAND, Search(BestOfN(n), Majority())) for n in (1, 4, 16)]
-    assert shares[0] + 0.05 < shares[1] < shares[2] - 0.1
-
-
-def test_success_rises_with_n_by_the_oracle_and_no_honest_value_exceeds_it():
-    shares = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
-    assert shares[0] < shares[1] < shares[2]
-    assert all(success(ERRAND, Search(BestOfN(8), value)) <= shares[2] for value in (Majority(), Signals()))
+def test_success_rises_with_n_by_every_value_and_no_honest_one_exceeds_the_oracle():
+    seen = [success(GUESS, search) for search in (None, *(Search(BestOfN(n), Signals()) for n in (2, 8)))]
+    votes = [success(ERRAND, Search(BestOfN(n), Majority())) for n in (1, 4, 16)]
+    known = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
+    assert seen[0] + 0.05 < seen[1] < seen[2] - 0.2
+    assert votes[0] + 0.05 < votes[1] < votes[2] - 0.1
+    assert known[0] < known[1] < known[2]
+    assert all(success(ERRAND, Search(BestOfN(8), value)) <= known[2] for value in (Majority(), Signals()))
 
 
 @pytest.mark.parametrize("strategy", [Beam(1, 6), Mcts(8, 3)], ids=str)
@@ -117,19 +106,16 @@ class Flipped(ErrandEnv):
         super().reward(channel, 1.0 - value if channel == OUTCOME else value)
 
 
-@pytest.mark.parametrize("value", [Majority(), Majority(by="result"), Signals()], ids=lambda value: value.name)
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
-def test_the_choice_does_not_depend_on_the_hidden_outcome(strategy: Any, value: Any):
-    policy, search = NoisyPolicy("errand", 0.5), Search(strategy, value)
-    as_it_is = searched(search, policy, ERRAND)
-    flipped = searched(search, policy, Factory("agentgym/errand-v0", build=Flipped))
-    assert list(map(actions, as_it_is)) == list(map(actions, flipped))
+EACH = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 
 
-def test_the_choice_of_the_oracle_does():
-    search, flipped = Search(BestOfN(3), Oracle()), Factory("agentgym/errand-v0", build=Flipped)
-    policy = NoisyPolicy("errand", 0.5)
-    assert list(map(actions, searched(search, policy, ERRAND))) != list(map(actions, searched(search, policy, flipped)))
+@EACH
+def test_the_choice_depends_on_the_hidden_outcome_only_with_the_oracle(strategy: Any):
+    policy, flipped = NoisyPolicy("errand", 0.5), Factory("agentgym/errand-v0", build=Flipped)
+    for value in (Majority(), Majority(by="result"), Signals(), Oracle()):
+        search = Search(BestOfN(3) if value == Oracle() else strategy, value)
+        plain, other = (list(map(actions, searched(search, policy, factory))) for factory in (ERRAND, flipped))
+        assert (plain != other) == (value == Oracle()), value.name
 
 
 def test_a_value_function_sees_rewards_only_by_name():
@@ -148,36 +134,24 @@ def test_a_value_function_sees_rewards_only_by_name():
         searched(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
 
 
-# What is recorded.
+# Records.
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
-def test_the_chosen_line_is_a_trajectory_that_replays(strategy: Any):
-    for trajectory in searched(Search(strategy, Signals())):
+@EACH
+def test_the_chosen_line_is_a_trajectory_that_replays_and_the_same_however_many_run_at_once(strategy: Any):
+    alone, together = (searched(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
+    assert list(map(without_times, alone)) == list(map(without_times, together))
+    for trajectory in alone:
         assert replay(trajectory, GUESS()) is None
         assert trajectory.reason in (Reason.SOLVED, Reason.MAX_TURNS)
         assert trajectory.policy == f"noisy guess 0.5 with {strategy.name},value=signals"
         assert Trajectory.from_dict(trajectory.to_dict()) == trajectory
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
-def test_the_same_seeds_make_the_same_search_however_many_run_at_once(strategy: Any):
-    search = Search(strategy)
-    alone = searched(search, max_in_flight=1)
-    beside = searched(search, max_in_flight=64)
-    assert list(map(without_times, alone)) == list(map(without_times, beside))
-
-
 def test_attempts_at_a_task_search_with_other_samples():
-    [task] = tasks(GuessEnv, 1)
-    found = asyncio.run(collect_with(Search(BestOfN(2)), [Job(task, 0, attempt) for attempt in range(4)]))
-    assert len({str([turn.action for turn in trajectory.turns]) for trajectory in found}) > 1
-
-
-async def collect_with(search: Search, jobs: Sequence[Job]) -> list[Trajectory]:
-    from agentgym.rollout import rollouts
-
-    return [t async for t in rollouts(jobs, NoisyPolicy("guess", 0.5), GUESS, method=search)]
+    jobs = [Job(tasks(GuessEnv, 1)[0], 0, attempt) for attempt in range(4)]
+    with RolloutEngine(GUESS, NoisyPolicy("guess", 0.5), method=Search(BestOfN(2))) as engine:
+        assert len({str(actions(trajectory)) for trajectory in engine.trajectories(jobs)}) > 1
 
 
 def test_the_search_is_counted_beside_the_chosen_line():
@@ -223,7 +197,7 @@ class Wanderer:
         self.open.discard(session)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+@EACH
 def test_the_tokens_of_the_chosen_line_are_its_own(strategy: Any):
     policy = Wanderer()
     for trajectory in searched(Search(strategy), policy):
@@ -317,22 +291,22 @@ class Breaking(GuessEnv):
         raise InfrastructureError("the dice fell off the table")
 
 
+class Weightless(RandomPolicy):
+    """Cannot go on."""
+
+    def resume(self, seat: Seat, past: Any) -> Any:
+        raise RuntimeError("no weights")
+
+
 def test_a_search_that_breaks_is_tried_again_and_fails_as_an_episode_does():
     [failed] = searched(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
     assert (failed.failed, failed.component, failed.success) == (True, "step", False)
     assert "fell off the table" in str(failed.error)
-
-
-def test_a_policy_that_breaks_is_named():
-    class Broken(RandomPolicy):
-        def resume(self, seat: Seat, past: Any) -> Any:
-            raise RuntimeError("no weights")
-
-    [failed] = searched(Search(Mcts(2, 2)), Broken(), count=1, retries=0)
+    [failed] = searched(Search(Mcts(2, 2)), Weightless(), count=1, retries=0)
     assert (failed.component, "no weights" in str(failed.error)) == ("policy", True)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+@EACH
 def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
     opened: list[int] = []
 
@@ -349,7 +323,7 @@ def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
     assert not opened
 
 
-# What is refused.
+# Refusals.
 
 
 class Live(GuessEnv):
@@ -363,12 +337,14 @@ class Forgetful(GuessEnv):
         return f"{task.prompt} {random.random()}"
 
 
-@pytest.mark.parametrize("strategy", [Beam(), Mcts()], ids=["beam", "mcts"])
-def test_an_environment_that_does_not_come_back_is_refused_in_one_line(strategy: Any):
-    with pytest.raises(UsageError, match=r"^the environment cannot be searched turn by turn, because its numbers"):
-        searched(Search(strategy), factory=Factory(build=Live))
-    with pytest.raises(UsageError, match="played again, turn 0 differs"):
-        searched(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
+def test_an_environment_that_does_not_come_back_is_refused_unless_whole_episodes_are_played():
+    for strategy in (Beam(), Mcts()):
+        with pytest.raises(UsageError, match="its numbers come from a live feed"):
+            searched(Search(strategy), factory=Factory(build=Live))
+        with pytest.raises(UsageError, match="played again, turn 0 differs"):
+            searched(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
+    for kind in (Live, Forgetful):
+        assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=kind)))
 
 
 class Straight:
@@ -380,16 +356,11 @@ class Straight:
         return RandomPolicy().player(seat)
 
 
-@pytest.mark.parametrize("policy", [Straight(), ScriptedPolicy()], ids=["chat", "scripted"])
-def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes(policy: Any):
-    with pytest.raises(UsageError, match="cannot go on from the middle of an episode"):
-        searched(Search(Beam()), policy)
-    assert all(t.search["episodes"] == 2 for t in searched(Search(BestOfN(2)), policy))
-
-
-def test_best_of_n_needs_no_way_back():
-    assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=Live)))
-    assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=Forgetful)))
+def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes():
+    for policy in (Straight(), ScriptedPolicy()):
+        with pytest.raises(UsageError, match="cannot go on from the middle of an episode"):
+            searched(Search(Beam()), policy)
+        assert all(t.search["episodes"] == 2 for t in searched(Search(BestOfN(2)), policy))
 
 
 def test_another_search_does_not_continue_a_file(tmp_path: Path):
@@ -405,8 +376,6 @@ def test_another_search_does_not_continue_a_file(tmp_path: Path):
 
 
 def test_a_conversation_of_messages_goes_on_from_any_turn():
-    from agentgym.policy import FunctionPolicy
-
     heard: list[list[str]] = []
 
     def ask(messages: list[Message]) -> Any:
@@ -418,8 +387,3 @@ def test_a_conversation_of_messages_goes_on_from_any_turn():
     )
     assert [len(one) for one in heard] == [2, 2, 4, 4]
     assert replay(trajectory, Factory(kwargs={"max_turns": 2})()) is None
-
-
-def test_collect_plays_without_a_search_as_before():
-    [trajectory] = asyncio.run(collect([Job(tasks(GuessEnv, 1)[0], 0)], NoisyPolicy("guess", 0.0), GUESS))
-    assert (trajectory.search, trajectory.policy) == ({}, "noisy guess 0")

@@ -47,31 +47,20 @@ def test_eval_shows_what_the_whole_search_took_and_compare_too(tmp_path: Path):
     assert "another policy" in ran(*of, "--search", "best-of-n:4", "--out", searched, code=2)
 
 
-def test_the_oracle_is_called_an_upper_bound():
-    words = ["eval", "--env", "guess", "--policy", "random", "-n", "2", "--search", "best-of-n:2,value=oracle"]
-    assert "The reward itself chose: an upper bound of what choosing could bring, not a result of the policy" in ran(
-        *words
-    )
+def test_the_oracle_is_called_an_upper_bound_and_numbers_of_the_search_are_for_programs_too():
+    words = ["eval", "--env", "guess", "--policy", "random", "-n", "2", "--search"]
+    assert "an upper bound" in ran(*words, "best-of-n:2,value=oracle")
+    result = CliRunner().invoke(app, [*words, "beam:width=1,branch=2", "--json"])
+    costs = json.loads(result.stdout)["search"]
+    assert (costs["turns"], costs["policy_calls"]) == (2 * 12, 2 * 12)
 
 
-def test_numbers_of_the_search_are_for_programs_too():
-    words = ["eval", "--env", "guess", "--policy", "random", "-n", "2", "--search", "beam:width=1,branch=2", "--json"]
-    result = CliRunner().invoke(app, words)
-    found = json.loads(result.stdout)["search"]
-    assert found["turns"] == 2 * 12
-    assert found["policy_calls"] == 2 * 12
-
-
-def test_a_wrong_search_is_told_before_anything_is_loaded():
+def test_a_wrong_search_or_one_that_cannot_be_is_refused(tmp_path: Path):
     words = ["eval", "--env", "guess", "--policy", "no/such-model", "--search", "beam:widht=1"]
-    assert "did you mean 'width'?" in ran(*words, code=2)
-
-
-def test_a_search_cannot_be_rescored(tmp_path: Path):
+    assert "did you mean 'width'?" in ran(*words, code=2), "nothing is loaded before"
     (tmp_path / "a.jsonl").write_text("")
-    assert "--search cannot be used here" in ran(
-        "eval", "--rescore", str(tmp_path / "a.jsonl"), "--search", "beam", code=2
-    )
+    words = ["eval", "--rescore", str(tmp_path / "a.jsonl"), "--search", "beam"]
+    assert "--search cannot be used here" in ran(*words, code=2)
 
 
 def test_a_suite_is_searched_and_its_folder_belongs_to_the_search(tmp_path: Path):
