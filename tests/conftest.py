@@ -125,10 +125,15 @@ def pytest_sessionfinish() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave a file unread, and what it imports too, if the expression after `-m` excludes all of its tests."""
-    if collection_path.suffix != ".py" or "not " not in config.getoption("markexpr"):
+    if collection_path.suffix != ".py" or "not " not in _expression(config):
         return None
     mark = MARKED_FILE.search(collection_path.read_text(encoding="utf-8"))
-    return True if mark and f"not {mark[1]}" in config.getoption("markexpr") else None
+    return True if mark and f"not {mark[1]}" in _expression(config) else None
+
+
+def _expression(config: pytest.Config) -> str:
+    """Return what follows `-m` on the command line of pytest."""
+    return config.getoption("markexpr") or ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -170,7 +175,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Watch each test and its fixtures in a run of the fast tier alone; elsewhere, other tests leave threads behind."""
     GUARD.violations.clear()
-    GUARD.is_armed = "not real" in item.config.getoption("markexpr")
+    GUARD.is_armed = "not real" in _expression(item.config)
     try:
         return (yield)
     finally:
