@@ -11,6 +11,8 @@ from benchmarks.resume_200k import Size, claims, run
 pytest.importorskip("starlette", reason="needs the [view] extra")
 pytest.importorskip("uvicorn", reason="needs the [view] extra")
 
+pytestmark = pytest.mark.nightly
+
 
 def test_an_evaluation_is_killed_continued_scored_compared_and_shown(tmp_path: Path):
     rows = run(tmp_path, Size(tasks=80, attempts=10, kill_at=0.2))

@@ -32,6 +32,8 @@ from agentgym.tasks.swe.instance import Instance, from_task
 from agentgym.tools.patches import apply_patch, touched
 from benchmarks._swe_issues import examine, solves, special_cased
 
+pytestmark = pytest.mark.real
+
 INSTANCES = bundled_instances()
 SAMPLE = random.Random(0).sample(INSTANCES, 8)
 
