@@ -58,7 +58,10 @@ SLOWEST = 10
 TIERS = ("real", "nightly")
 """Marks of the tests that the fast tier leaves out."""
 
-MARKED_FILE = re.compile(r"^pytestmark = .*pytest\.mark\.(real|nightly)\b", re.MULTILINE)
+TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightly", "ray": "nightly", "vllm": "nightly"}
+"""Tiers that follow from other marks."""
+
+MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
 """A file whose tests all belong to one of `TIERS`."""
 
 ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child")
@@ -128,7 +131,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py" or "not " not in _expression(config):
         return None
     mark = MARKED_FILE.search(collection_path.read_text(encoding="utf-8"))
-    return True if mark and f"not {mark[1]}" in _expression(config) else None
+    return True if mark and f"not {TIER_OF.get(mark[1], mark[1])}" in _expression(config) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put a test into the tier that follows from what it needs."""
+    for need, tier in TIER_OF.items():
+        if item.get_closest_marker(need):
+            item.add_marker(tier)
 
 
 def _expression(config: pytest.Config) -> str:
