@@ -105,6 +105,16 @@ def native(seed: int = SEED) -> Trajectory:
     return trajectory
 
 
+def compared(row: Trajectory) -> None:
+    """The row is what the rollout engine records of the same episode, token by token."""
+    wanted = native()
+    assert row.tokens == wanted.tokens
+    assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
+        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+    ]
+    assert (row.success, row.reason, row.task_id) == (True, "solved", wanted.task_id)
+
+
 def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
     gateway = gateway_of(Speaker(halving))
     session = gateway.session("episode")

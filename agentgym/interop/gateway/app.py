@@ -1,9 +1,9 @@
-"""The web application of a gateway: two APIs for agents, sessions and rewards for its owner."""
+"""The web application of a gateway: chat completions for agents, sessions and rewards for its owner."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,12 +16,9 @@ from agentgym.interop.gateway.clients import HANDLERS, read_request, while_there
 from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.gateway import Gateway
-from agentgym.interop.gateway.live import Writer, streamed
+from agentgym.interop.gateway.live import streamed
 from agentgym.interop.gateway.owner import end, played
 from agentgym.interop.gateway.requests import ChatRequest
-from agentgym.interop.gateway.response_answers import Answering
-from agentgym.interop.gateway.response_events import ResponseStream
-from agentgym.interop.gateway.responses import chat_body, is_stored
 from agentgym.interop.gateway.rows import Reply
 from agentgym.interop.gateway.session import GatewaySession
 
@@ -44,7 +41,6 @@ def make_app(gateway: Gateway, body_bytes: int = BODY_BYTES) -> Starlette:
     answers = _Answers(gateway, body_bytes)
     agents: list[tuple[str, Handler, str]] = [
         ("/v1/chat/completions", answers.chat, "POST"),
-        ("/v1/responses", answers.responses, "POST"),
         ("/v1/models", answers.models, "GET"),
         ("/v1/models/{model:path}", answers.model, "GET"),
     ]
@@ -70,41 +66,15 @@ class _Answers:
         session = self._session(request)
         wanted = ChatRequest.of(await read_request(request, self._body_bytes))
         head = head_of(session.name, wanted.model or self._gateway.policy.name)
-        if wanted.stream:
-            return await self._streamed(request, session, wanted, ChatStream(head, wanted))
-        return _answered(whole(head, await self._reply(request, session, wanted), wanted), wanted)
+        headers = {"x-agentgym-ignored": ", ".join(wanted.ignored)} if wanted.ignored else {}
 
-    async def responses(self, request: Request) -> Response:
-        """Answer an agent's call of the Responses API."""
-        session = self._session(request)
-        body = await read_request(request, self._body_bytes)
-        given = chat_body(body, session.stored)
-        is_kept, wanted = is_stored(body), ChatRequest.of({"model": self._gateway.policy.name, **given})
-        answering = Answering(body, wanted, _temperature(self._gateway))
-
-        def keep(answer: Mapping[str, Any], reply: Reply) -> None:
-            if is_kept:
-                said = given["messages"][1:] if body.get("instructions") else given["messages"]
-                session.stored.keep(answer, body.get("input"), [*said, reply.message])
-
-        if wanted.stream:
-            writer = ResponseStream(answering, is_live=not wanted.wants_logprobs, on_end=keep)
-            return await self._streamed(request, session, wanted, writer)
-        reply = await self._reply(request, session, wanted)
-        answer = answering.whole(reply)
-        keep(answer, reply)
-        return _answered(answer, wanted)
-
-    async def _reply(self, request: Request, session: GatewaySession, wanted: ChatRequest) -> Reply:
-        return await while_there(request, session.reply(wanted, is_retry=_is_retry(request)))
-
-    async def _streamed(
-        self, request: Request, session: GatewaySession, wanted: ChatRequest, writer: Writer
-    ) -> Response:
-        async def reply(draft: Draft) -> Reply:
+        async def reply(draft: Draft | None = None) -> Reply:
             return await session.reply(wanted, is_retry=_is_retry(request), draft=draft)
 
-        return await streamed(request, reply, writer, _told(wanted), self._gateway.settings.silent_s)
+        if wanted.stream:
+            stream = ChatStream(head, wanted)
+            return await streamed(request, reply, stream, headers, self._gateway.settings.silent_s)
+        return JSONResponse(whole(head, await while_there(request, reply()), wanted), headers=headers)
 
     async def models(self, request: Request) -> Response:
         """List the one model that there is."""
@@ -158,19 +128,5 @@ def _key(request: Request) -> str:
     return request.headers.get("authorization", "").removeprefix("Bearer ").strip()
 
 
-def _temperature(gateway: Gateway) -> float | None:
-    """Return the temperature that the policy samples with, if it is known."""
-    return getattr(getattr(gateway.policy, "sampling", None), "temperature", None)
-
-
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "agentgym"}
-
-
-def _answered(answer: Mapping[str, Any], request: ChatRequest) -> Response:
-    return JSONResponse(answer, headers=_told(request))
-
-
-def _told(request: ChatRequest) -> dict[str, str]:
-    """Return headers that say what of a request had no effect."""
-    return {"x-agentgym-ignored": ", ".join(request.ignored)} if request.ignored else {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
+from agentgym.interop.gateway.chat_answers import ChatStream
 from agentgym.interop.gateway.clients import while_there
 from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.problems import problem_of
@@ -19,26 +20,10 @@ _ALIVE = ": the model is at work\n\n"
 """A comment, which clients pass over."""
 
 
-class Writer(Protocol):
-    """Writes a turn as server-sent events."""
-
-    def more(self, text: str) -> str:
-        """Return the events for what is new in the text that the message is sure to begin with; there may be none."""
-        ...
-
-    def end(self, reply: Reply) -> str:
-        """Return the other events of the whole turn."""
-        ...
-
-    def failed(self, problem: Mapping[str, Any]) -> str:
-        """Return the events with which a stream ends that cannot go on."""
-        ...
-
-
 async def streamed(
     request: Request,
     work: Callable[[Draft], Coroutine[Any, Any, Reply]],
-    writer: Writer,
+    writer: ChatStream,
     headers: Mapping[str, str],
     silent_s: float,
 ) -> Response:
@@ -89,7 +74,7 @@ async def _from(first: str, pieces: AsyncGenerator[str]) -> AsyncGenerator[str]:
 
 
 async def _pieces(
-    work: Callable[[Draft], Coroutine[Any, Any, Reply]], writer: Writer, silent_s: float
+    work: Callable[[Draft], Coroutine[Any, Any, Reply]], writer: ChatStream, silent_s: float
 ) -> AsyncGenerator[str]:
     stirred = asyncio.Event()
     draft = Draft(stirred.set)

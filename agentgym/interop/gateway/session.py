@@ -16,7 +16,6 @@ from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.requests import ChatRequest
 from agentgym.interop.gateway.rows import Reply, Row, RowSettings, RowTurn
-from agentgym.interop.gateway.stored import StoredResponses
 from agentgym.rewards import OUTCOME
 from agentgym.rollout.failures import Component
 from agentgym.trajectory import Tokens, Trajectory, Turn
@@ -68,9 +67,6 @@ class GatewaySession:
         self._numbers = count()
         self._lock = threading.Lock()
         """Held while rows or replies are added or the session ends, which its owner may do in another thread."""
-
-        self.stored = StoredResponses()
-        """What calls may refer to by the id of an earlier response."""
 
         self._began = time.perf_counter()
         self._error: str | None = None
