@@ -2,7 +2,7 @@
 
 python -m benchmarks.suites_core
 
-The suite is played as `agentgym eval --suite core` plays it. It needs a Chromium and bubblewrap.
+The suite is played as `agentgym eval --suite core` plays it. It needs a Chromium.
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ PROVIDED = re.compile(
     r"needs (the \[|a Chromium|a model)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set"
     r"|no backend"
 )
-"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser, bubblewrap
-and a Docker engine."""
+"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser and a Docker engine."""
 
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",

@@ -264,6 +264,16 @@ def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> Non
 
 
 @pytest.mark.parametrize("tier", LOCAL)
+def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> None:
+    code = "print({str(n) for n in range(50)})"
+    outputs = set()
+    for _ in range(2):
+        with open_on(tier) as sandbox:
+            outputs |= {sandbox.exec(code=code).stdout, sandbox.exec(["python", "-c", code]).stdout}
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("tier", LOCAL)
 def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
     code = (
         "import os, threading\n"
