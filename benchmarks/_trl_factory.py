@@ -24,7 +24,7 @@ from agentgym.messages import Message, assistant, calls_of, text_of
 from agentgym.registry import make
 from agentgym.statistics.intervals import wilson
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
-from benchmarks._noisy import errand
+from tests.noisy import errand
 
 ENV = "errand"
 ARGUMENTS: dict[str, Any] = {"difficulty": 1}
