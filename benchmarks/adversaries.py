@@ -12,7 +12,6 @@ paid less; pay above an honest failure that earns nothing gives 1000. Episodes t
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -29,7 +28,7 @@ from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import Scheme
 from agentgym.script import Move, ScriptedPlayer, solution_player
 from agentgym.task import Task
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 
 BEYOND = 1000.0
 """The ratio if an adversary is paid and the honest failure is not."""
@@ -214,7 +213,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--tasks", type=int, default=12, help="number of test tasks per environment; fewer where grading is slow"
     )

@@ -18,23 +18,20 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agentgym.registry import make
 from agentgym.rollout import Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from benchmarks._chaos import ChaosFactory, LaggingPolicy, Timed
-from benchmarks._left import COUNTED, difference, settled, state
-from benchmarks._processes import adopt_orphans
-from benchmarks._report import Claim, write
+from benchmarks._processes import COUNTED, adopt_orphans, difference, private_temporary_folder, settled, state
+from benchmarks._report import Claim, argument_parser, write
 
 LATENCY_S = (0.1, 0.5)
 """How long a generation takes."""
@@ -204,7 +201,7 @@ def claims_of(base: dict[str, Any], chaos: dict[str, Any], at_once: int) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--envs", default="guess,errand,sql,search,code", help="web and swe work too, and take long")
     parser.add_argument("--at-once", type=int, default=12, help="episodes in flight of each environment")
@@ -213,10 +210,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     adopt_orphans()
-    with tempfile.TemporaryDirectory() as folder:
-        # Use a private folder, so that files left behind by others are not counted.
-        tempfile.tempdir = os.environ["TMPDIR"] = folder
-        Path(folder).chmod(0o711)
+    with private_temporary_folder():
         run("warm-up", NONE, argparse.Namespace(**{**vars(options), "episodes": 10}))
         base = run("base", NONE, options)
         print(base, file=sys.stderr)

@@ -7,7 +7,6 @@ An attack that a backend declares not to withstand is not tried: its declaration
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.tools.sandbox import SandboxTier
-from benchmarks._report import RESULTS, Claim, write
+from benchmarks._report import RESULTS, Claim, argument_parser, write
 from tests.sandbox_attacks import ATTACKS
 from tests.sandbox_attacks.attack import Attack
 from tests.sandbox_attacks.host import Host
@@ -105,7 +104,7 @@ def claims_of(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--only", nargs="+", type=SandboxTier, default=list(SandboxTier), help="backends to attack")
     parser.add_argument("--table", type=Path, default=RESULTS.parent.parent / "docs" / "hostile.md")
     options = parser.parse_args()

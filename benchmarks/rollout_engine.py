@@ -26,7 +26,7 @@ from typing import Any
 
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._rollout_envs import Together, work
 
 MODES = ("inline", "threads", "processes")
@@ -112,7 +112,7 @@ def median(rows: list[dict[str, Any]], mode: str, of: str, name: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--measure", nargs=3, metavar=("WHAT", "MODE", "OF"), help=argparse.SUPPRESS)
     options = parser.parse_args()

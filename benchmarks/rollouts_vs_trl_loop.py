@@ -19,7 +19,6 @@ It runs with vLLM's Python (`.ci/vllm` makes one), `gguf` and the package `llm-s
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -44,7 +43,7 @@ from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm.engine import engine_settings, servable
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trajectory import Trajectory
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._slow_tools import EPISODES, EveryTurnIsACall, Lookups, TrlLookups, latency_s, question, read_turn
 
 CONTEXT, MEMORY = 1536, 0.2
@@ -248,7 +247,7 @@ def claims(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--model", default="toy")
     parser.add_argument("--tokens", type=int, default=64, help="most tokens of a turn")
     parser.add_argument("--runs", type=int, default=3)

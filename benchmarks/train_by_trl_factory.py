@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._trl_factory import Done, Schedule, Training, begun_model, shares, threads, trained
 
 
 def main() -> None:
     """Train with several seeds, and write the result file."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--steps", type=int, default=Schedule.steps)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--eval-tasks", type=int, default=400)

@@ -69,7 +69,7 @@ class Prints(OrdersEnv):
 
     def known(self, order: str) -> dict[str, str]:
         if order not in self.orders:
-            print("unknown order", order[:20])
+            print("unknown order", order[:20])  # noqa: T201
         return super().known(order)
 
 

@@ -90,9 +90,7 @@ def run_command(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_command_prints_one_json_object_whatever_the_environment_prints():
-    code, output = run_command(
-        "tests.order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"
-    )
+    code, output = run_command("tests.order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays")
     assert code == 0
     assert [one["name"] for one in json.loads(output)["checks"]] == ["plays", "tool-mistakes"]
 
