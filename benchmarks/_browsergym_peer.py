@@ -16,9 +16,9 @@ from benchmarks._peers import answer
 
 def bid(tree: str, role: str, name: str | None = None) -> str:
     """Return the id of an element that the text of an accessibility tree shows."""
-    for found, kind, called in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
-        if kind == role and name in (None, called):
-            return found
+    for element, kind, label in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
+        if kind == role and name in (None, label):
+            return element
     raise SystemExit(f"no {role} {name!r} in:\n{tree}")
 
 

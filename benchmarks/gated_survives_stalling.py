@@ -60,8 +60,8 @@ def train(folder: Path, seed: int) -> list[dict[str, Any]]:
 def ends(folder: Path, scheme: str, seed: int) -> dict[str, Any]:
     """Return the reward, the turns and the channels of the held-out episodes before and after training."""
     summary = json.loads((folder / f"{scheme}-{seed}" / "summary.json").read_text(encoding="utf-8"))
-    wanted = ("reward", "turns", "channels", "endings")
-    return {f"{when}_episodes": {name: summary[when][name] for name in wanted} for when in ("before", "after")}
+    names = ("reward", "turns", "channels", "endings")
+    return {f"{when}_episodes": {name: summary[when][name] for name in names} for when in ("before", "after")}
 
 
 def draw(target: Path, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:

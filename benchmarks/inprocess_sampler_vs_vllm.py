@@ -79,8 +79,8 @@ class Work:
     @property
     def positions(self) -> int:
         """Tokens of all conversations in the end."""
-        given = sum(len(ids) for ids in self.prompts) + sum(len(ids) for turn in self.answers for ids in turn)
-        return given + self.sampled
+        read = sum(len(ids) for ids in self.prompts) + sum(len(ids) for turn in self.answers for ids in turn)
+        return read + self.sampled
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,17 @@ def by_vllm(ask: Callable[[Mapping[str, Any]], dict[str, Any]], model: str, work
 
 
 def ours(policy: TransformersPolicy, work: Work) -> Taken:
-    async def one(number: int) -> int:
+    async def converse(number: int) -> int:
         ids, sampled = list(work.prompts[number]), 0
         for answers in (*work.answers, None):
-            said = await policy.generate(ids, work.tokens, f"c{number}")
-            sampled += len(said.ids)
-            ids += [*said.ids, *(answers[number] if answers else ())]
+            turn = await policy.generate(ids, work.tokens, f"c{number}")
+            sampled += len(turn.ids)
+            ids += [*turn.ids, *(answers[number] if answers else ())]
         policy.release(f"c{number}")
         return sampled
 
     async def together() -> int:
-        return sum(await asyncio.gather(*(one(number) for number in range(len(work.prompts)))))
+        return sum(await asyncio.gather(*(converse(number) for number in range(len(work.prompts)))))
 
     policy.updated(policy.version + 1)  # forgets all that it has computed
     meter = Meter()

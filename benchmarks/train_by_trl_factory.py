@@ -57,8 +57,8 @@ def row(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         training = trained(Path(folder), model, tokenizer, schedule, seed=seed, held_out=options.eval_tasks)
     before, after = shares(training.before), shares(training.after)
     minutes = round((time.perf_counter() - started) / 60, 2)
-    told = (f"{name} {before[name]['share']:.2f} to {after[name]['share']:.2f}" for name in Done._fields)
-    print(f"seed {seed}: {', '.join(told)} in {minutes} minutes", flush=True)
+    shares_of = (f"{name} {before[name]['share']:.2f} to {after[name]['share']:.2f}" for name in Done._fields)
+    print(f"seed {seed}: {', '.join(shares_of)} in {minutes} minutes", flush=True)
     return {"seed": seed, "minutes": minutes, "before": before, "after": after, "steps": steps_of(training)}
 
 
