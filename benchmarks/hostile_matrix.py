@@ -1,6 +1,6 @@
 """Attack every backend that works here, and record which attacks each one withstands.
 
-python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
+    python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
 
 An attack that a backend declares not to withstand is not tried: its declaration goes into the table.
 """

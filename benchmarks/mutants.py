@@ -1,6 +1,6 @@
 """Put small faults into graders, rewards, credit and rollouts, one at a time, and check whether their tests notice.
 
-python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
+    python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
 
 Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). They must pass
 on the unchanged file, and at least notice that it cannot be imported. A mutant counts as killed if a test fails or does

@@ -2,6 +2,8 @@
 
 256 conversations of three turns, with observations of up to 120 tokens between them, and a model that has the shape of
 SmolLM2-135M and random weights. Needs a GPU; `--small` shows on a CPU that it runs, and writes nothing.
+
+    python -m benchmarks.sampler_replays
 """
 
 from __future__ import annotations

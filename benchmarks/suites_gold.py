@@ -1,6 +1,6 @@
 """Play the solutions of bundled suites, and look for equal and nearly equal problems among their tasks.
 
-python -m benchmarks.suites_gold [SUITE ...] [--data NAME=PATH]
+    python -m benchmarks.suites_gold [SUITE ...] [--data NAME=PATH]
 
 Without names: every suite, except for entries over data that is not given. Rows of suites that are not played again are
 kept. `seconds` is the time that the solutions of an entry took, with 8 episodes at the same time.

@@ -2,6 +2,8 @@
 
 Nothing of our trainer takes part. The model (0.1 M weights) learned to do errands from play with wrong calls, by
 `SFTTrainer`. TRL's own evaluation plays held-out errands before and after, once each, as it plays those of training.
+
+    python -m benchmarks.train_by_trl_factory [--seeds 3]
 """
 
 from __future__ import annotations
