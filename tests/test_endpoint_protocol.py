@@ -98,6 +98,7 @@ def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
     yield calling(right)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("env_id", ["guess", "errand", "sql", "code", "search"])
 @pytest.mark.parametrize("dialect", ["native", "hermes", "fenced"])
 def test_a_strict_server_accepts_every_turn_of_a_stumbling_solution(env_id: str, dialect: str):

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")

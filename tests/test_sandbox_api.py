@@ -20,6 +20,8 @@ from agentgym.tools.sandbox import (
 )
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 
+pytestmark = pytest.mark.real
+
 LIMITS = SPEC.limits
 
 

@@ -29,7 +29,7 @@ from agentgym.tools.sandbox.connection import greet
 from agentgym.tools.sandbox.registry import probe
 from tests.waiting import eventually, is_running
 
-pytestmark = pytest.mark.skipif(not version(), reason="bubblewrap is not installed")
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not version(), reason="bubblewrap is not installed")]
 
 
 @pytest.fixture(autouse=True)

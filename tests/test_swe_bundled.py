@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -17,6 +18,7 @@ import pytest
 
 from agentgym.envs.swe.building.build import BuildOptions, build, check_patches
 from agentgym.envs.swe.building.instance import changed_lines
+from agentgym.envs.swe.building.pack import pack
 from agentgym.envs.swe.building.runner import SubprocessRunner, write_tree
 from agentgym.envs.swe.building.secrets import MIN_TELLING
 from agentgym.envs.swe.building.validation import measure_baseline
@@ -29,10 +31,12 @@ from agentgym.tasks.swe.bundled import (
     bundled_report,
     repository_files,
     repository_names,
+    repository_package,
 )
 from agentgym.tasks.swe.instance import Instance, from_task
-from agentgym.tasks.swe.package import read_package
 from agentgym.tools.patches import apply_patch, touched
+
+pytestmark = pytest.mark.real
 
 INSTANCES = bundled_instances()
 SAMPLE = random.Random(0).sample(INSTANCES, 8)
@@ -53,8 +57,7 @@ def test_there_are_enough_of_every_kind() -> None:
 
 @pytest.mark.parametrize("name", repository_names())
 def test_repository_passes_its_tests_fast(name: str) -> None:
-    package = read_package(REPOSITORIES / name)
-    baseline = measure_baseline(package, SubprocessRunner())
+    baseline = measure_baseline(repository_package(name), SubprocessRunner())
     assert baseline.dropped == {}
     assert len(baseline.passing) >= 20
     assert baseline.duration_s < 60
@@ -159,7 +162,7 @@ def test_issues_are_not_all_in_the_same_words() -> None:
 
 def test_the_builder_makes_the_tasks_that_are_stored() -> None:
     options = BuildOptions(count=1, seed=0, combined_share=0.3)
-    made = build(REPOSITORIES / "spanset", SubprocessRunner(), options).instances[0]
+    made = build(repository_package("spanset"), SubprocessRunner(), options).instances[0]
     stored = next(instance for instance in INSTANCES if instance.repo == "spanset")
     assert made == replace(stored, archive=made.archive)
 
@@ -198,3 +201,20 @@ def test_report_tells_the_yield() -> None:
 def test_unknown_repository_is_named() -> None:
     with pytest.raises(UsageError, match="there are: almanac"):
         repository_files("nothing")
+
+
+def test_packing_the_unpacked_repositories_makes_the_same_archive(tmp_path: Path) -> None:
+    for name in reversed(repository_names()):
+        for path, content in repository_files(name).items():
+            file = tmp_path / "repositories" / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    pack(tmp_path / "repositories", tmp_path / "packed.tar.gz")
+    # Versions of zlib compress differently.
+    packed, stored = (gzip.decompress(path.read_bytes()) for path in (tmp_path / "packed.tar.gz", REPOSITORIES))
+    assert packed == stored
+
+
+def test_every_repository_is_listed_with_its_version() -> None:
+    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \|", REPOSITORIES.with_name("repositories.md").read_text(), re.MULTILINE)
+    assert rows == [(name, repository_package(name).version) for name in repository_names()]

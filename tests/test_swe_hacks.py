@@ -23,6 +23,8 @@ from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks
 from tests.swe_payloads import PAYLOADS, with_payload
 
+pytestmark = pytest.mark.real
+
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
 
 

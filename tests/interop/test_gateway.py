@@ -429,6 +429,7 @@ def test_it_is_served_from_a_thread_and_other_policies_are_refused():
         Gateway(SilentPolicy())
 
 
+@pytest.mark.real
 def test_the_command_serves_a_policy_and_writes_what_was_rewarded(tmp_path: Path, out: Path):
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
     command = [sys.executable, "-m", "agentgym", "gateway", "--policy", "tests.interop.speaking:make_halving"]

@@ -20,7 +20,7 @@ from agentgym.trainers.replay import Replays
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.nightly, pytest.mark.train]
 
 
 @pytest.fixture

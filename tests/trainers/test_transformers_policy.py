@@ -22,7 +22,7 @@ from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.ways import Way
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def watch(policy: TransformersPolicy) -> list[int]:

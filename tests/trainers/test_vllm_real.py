@@ -38,6 +38,7 @@ from tests.serving_cases import raw, until
 from tests.vllm_servers import RUN, served
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.vllm,
     pytest.mark.train,
     pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM

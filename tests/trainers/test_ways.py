@@ -19,7 +19,7 @@ from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.ways import Way, _tell, way_of
 from tests.trainers.test_transformers_policy import ANSWER, talks
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.nightly, pytest.mark.train]
 
 PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14] * 4, [20] * 9 + [21] * 5]
 """Longer than the windows below, and then some."""
