@@ -1,6 +1,6 @@
 """The main job, `agentgym train --env sql`: its gain on held-out tasks, its time, and credit modes compared.
 
-    python -m benchmarks.train_sql [--seeds 3] [--credits gated outcome turn]
+python -m benchmarks.train_sql [--seeds 3] [--credits gated outcome turn]
 """
 
 from __future__ import annotations
