@@ -31,7 +31,7 @@ from agentgym.seat import Seat
 from agentgym.task import Task
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
-from benchmarks._noisy import NoisyPolicy
+from tests.noisy import NoisyPolicy
 from tests.rollout_cases import END, Factory, Letters
 
 STRATEGIES = [BestOfN(3), Beam(2, 2), Beam(2, 2, "rollout"), Mcts(3, 2), Mcts(3, 2, evaluate="value")]

@@ -1,4 +1,4 @@
-"""The customer service of `_orders` with one subtle fault at a time.
+"""The customer service of `orders` with one subtle fault at a time.
 
 Each fault is a mistake that authors of environments really make, and leaves the environment playable: its solution
 solves every task. `FAULTS` lists which check of `agentgym check` must name it, and in which words.
@@ -21,7 +21,7 @@ from agentgym.endings import Reason
 from agentgym.errors import ToolError
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
-from benchmarks._orders import SIZES, OrdersEnv, TalkingOrdersEnv, orders_task
+from tests.orders import SIZES, OrdersEnv, TalkingOrdersEnv, orders_task
 
 
 class GoldInError(OrdersEnv):
@@ -69,7 +69,7 @@ class Prints(OrdersEnv):
 
     def known(self, order: str) -> dict[str, str]:
         if order not in self.orders:
-            print("unknown order", order[:20])
+            print("unknown order", order[:20])  # noqa: T201
         return super().known(order)
 
 
@@ -295,7 +295,7 @@ FAULTS = (
     Fault(SetsVariable, "process-untouched", "changed os.environ (LAST_REFUND)"),
     Fault(ChangesFolder, "process-untouched", "changed the working directory (for a while to ‹/›)"),
     Fault(Prints, "stdout-unused", "‹unknown order"),
-    Fault(AsksForToday, "clock-unused", "_order_faults.py:"),
+    Fault(AsksForToday, "clock-unused", "order_faults.py:"),
     Fault(AskedWhenImported, "clock-unused", "depends on the clock"),
     Fault(NumbersByTime, "clock-unused", "calls time()"),
     Fault(NumbersByChance, "deterministic", "calls uuid4()"),

@@ -528,16 +528,6 @@ PAYLOADS: Mapping[str, str] = {
     "leaves with success": "\nimport os\nos._exit(0)\n",
 }
 """Text to append, by name."""
-STRONGEST = (
-    "group near-copies",
-    "coin by content, best bias",
-    "near what the code returns",
-    "near and made of the test's own words",
-    "wanted value is in the rest of the test",
-    *(name for name in PAYLOADS if name.startswith("new tests")),
-    "notes on the disk",
-)
-"""The payloads that come nearest to telling the forms of a test apart."""
 
 
 def with_payload(tree: Mapping[str, bytes], payload: str) -> dict[str, bytes]:
