@@ -224,19 +224,18 @@ def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_pa
 def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, [errand(task, attempt, solved=task == 1) for task in range(5) for attempt in range(3)])
-    rows = Collection([file, other]).rows
-    assert sides(rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
-    found, expected = versus(rows, 0, 1), compare(read_run(file), read_run(other)).to_dict()
-    for name in ("overall", "by_difficulty", "p_value"):
+    collection = Collection([file, other])
+    assert sides(collection.rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
+    found, expected = versus(collection, 0, 1), compare(read_run(file), read_run(other)).to_dict()
+    for name in ("overall", "by_difficulty", "p_value", "measures"):
         assert found[name] == expected[name]
-    assert found["measures"] == {name: expected["measures"][name] for name in found["measures"]}
     flipped = [{**task, "attempts": None} for task in found["tasks"]]
     assert flipped == [{**task, "attempts": None} for task in expected["tasks"] if task["verdict"] != "tied"]
     assert found["tasks"][1]["attempts"] == [
         [["0.3", False], ["0.4", False], ["0.5", False]],
         [["1.3", True], ["1.4", True], ["1.5", True]],
     ]
-    assert set(all_versus(rows)) == {"0-1", "1-0"}
+    assert set(all_versus(collection)) == {"0-1", "1-0"}
 
 
 def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
@@ -244,14 +243,14 @@ def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
     write_jsonl(other, [errand(77)])
     write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
     assert sides(Collection([file, other]).rows) == []
-    rows = Collection([file, other, changed]).rows
-    found = all_versus(rows)
+    collection = Collection([file, other, changed])
+    found = all_versus(collection)
     assert "have no task in common" in found["0-1"]
     assert "its hash differs" in found["0-2"]
     with pytest.raises(UsageError, match="choose two different sides from 0 to 2"):
-        versus(rows, 1, 1)
+        versus(collection, 1, 1)
     with pytest.raises(UsageError, match="choose two different sides"):
-        versus(rows, 0, 3)
+        versus(collection, 0, 3)
 
 
 def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):

@@ -56,7 +56,7 @@ class _Answers:
         return sorted(self._search.find(wanted.get("q", "")))
 
     def versus(self, wanted: Wanted) -> dict[str, Any]:
-        return versus(self._collection.rows, _count(wanted, "a", 0), _count(wanted, "b", 1))
+        return versus(self._collection, _count(wanted, "a", 0), _count(wanted, "b", 1))
 
     def trajectory(self, wanted: Wanted) -> dict[str, Any]:
         return self._contents.of(wanted.get("key", ""))

@@ -16,9 +16,10 @@ from typing import Any
 from agentgym.errors import UsageError
 from agentgym.records.json_lines import MAX_LINE, parse_line
 from agentgym.results.annotations import Annotations
+from agentgym.results.entry import Entry
 from agentgym.results.index import TrajectoryIndex
 from agentgym.trajectory import Trajectory
-from agentgym.view.rows import Row, group_of, row_of
+from agentgym.view.rows import Row, row_of
 
 METRICS = "metrics.jsonl"
 """Name of the file with the metrics of a training run."""
@@ -149,6 +150,12 @@ class Collection:
         """Return the rows by group, in the order of the first of each."""
         return self._groups
 
+    def entry(self, key: str) -> Entry:
+        """Return what the index knows of a trajectory. Raises `UsageError` if there is none."""
+        with self._lock:
+            file, position = self._locate(key)
+            return file.index.entries[position]
+
     def read(self, key: str) -> Trajectory:
         """Return a trajectory in full. Raises `UsageError` if its file was changed since."""
         with self._lock:
@@ -211,22 +218,22 @@ class Collection:
 
     def _list(self) -> None:
         rows: list[Row] = []
-        for number, file in enumerate(self._files.values()):
-            rows += [row_of(file.index.entries[at], f"{number}.{at}", file.name) for at in file.index.latest()]
         numbers: dict[tuple[Any, ...], int] = {}
-        groups: list[list[Row]] = []
-        for row in rows:
-            row["group"] = numbers.setdefault(group_of(row), len(groups))
-            if row["group"] == len(groups):
-                groups.append([])
-            groups[row["group"]].append(row)
-        for group in groups:
+        groups: dict[int, list[Row]] = {}
+        for number, file in enumerate(self._files.values()):
+            for at in file.index.latest():
+                entry = file.index.entries[at]
+                task = file.name, entry.env_id, entry.arguments, entry.policy, entry.task_id, entry.step
+                row = row_of(entry, f"{number}.{at}", file.name, numbers.setdefault(task, len(numbers)))
+                groups.setdefault(row["group"], []).append(row)
+                rows.append(row)
+        for group in groups.values():
             group.sort(key=lambda row: row["attempt"])
         self._listed += 1
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.rows, rows, strict=False)))
         latest = list(self._unchanged.items())[-_VERSIONS:]
         self._unchanged = {version: min(count, same) for version, count in latest}
-        self.rows, self._groups, self._by_key = rows, groups, {row["key"]: row for row in rows}
+        self.rows, self._groups, self._by_key = rows, list(groups.values()), {row["key"]: row for row in rows}
 
 
 def _holds_trajectories(path: Path) -> bool:

@@ -105,7 +105,7 @@ class _Packed:
         note = (
             f"{missing} of {len(rows)} trajectories are listed without their contents, to bound the size of this file."
         )
-        return {**head, "versus": all_versus(rows), "chunks": self.chunks, "note": note if missing else ""}
+        return {**head, "versus": all_versus(self.collection), "chunks": self.chunks, "note": note if missing else ""}
 
 
 def evenly(items: list[Any]) -> Iterator[Any]:

@@ -14,7 +14,6 @@ from agentgym.results.entry import Entry
 Row = dict[str, Any]
 """A row as JSON data. Its `key` names the trajectory in addresses; attempts at one task share the number `group`."""
 
-_FOR_SERVERS_ONLY = ("arguments", "hash")
 _FILTERS: dict[str, Callable[[Row], Iterable[Any]]] = {
     "env": lambda row: [row["env"]],
     "policy": lambda row: [row["policy"]],
@@ -35,24 +34,24 @@ _SORTABLE = (
 """Columns that `ordered` knows."""
 
 
-def row_of(entry: Entry, key: str, file: str) -> Row:
-    """Return the row of an entry, without its group.
+def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
+    """Return the row of an entry.
 
     Args:
         entry: The entry.
         key: Names the trajectory in addresses.
         file: Name of the file for people.
+        group: Number of the group of attempts at its task.
     """
     return {
         "key": key,
         "file": file,
         "id": entry.id,
         "env": entry.env_id,
-        "arguments": entry.arguments,
         "policy": entry.policy,
         "task": entry.task_id,
-        "hash": entry.task_hash,
         "attempt": entry.attempt,
+        "group": group,
         "step": entry.step,
         "split": entry.split,
         "difficulty": entry.difficulty,
@@ -74,15 +73,9 @@ def row_of(entry: Entry, key: str, file: str) -> Row:
     }
 
 
-def group_of(row: Row) -> tuple[Any, ...]:
-    """Return what the attempts at one task have in common."""
-    return tuple(row[name] for name in ("file", "env", "arguments", "policy", "task", "step"))
-
-
 def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Return what a page needs of rows, by column: names that repeat in every row would take most of the space."""
-    names = [name for name in rows[0] if name not in _FOR_SERVERS_ONLY] if rows else ()
-    return {name: [row[name] for row in rows] for name in names}
+    """Return rows by column, for pages: names that repeat in every row would take most of the space."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
 def matching(rows: Iterable[Row], wanted: Mapping[str, str], found: frozenset[str] | None = None) -> list[Row]:
