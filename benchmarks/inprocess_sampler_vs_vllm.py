@@ -36,9 +36,9 @@ from typing import Any
 import torch
 
 from agentgym import make
+from agentgym.trainers.cache import give_back
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.gguf import checkpoint_of
-from agentgym.trainers.memory import give_back
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from benchmarks._continuous_batching import continuous_batching

@@ -18,8 +18,8 @@ from agentgym.trajectory import read_jsonl
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
-from agentgym.trainers.endpoint.client import completions_url
-from agentgym.trainers.endpoint.pacing import Rate
+from agentgym.trainers.endpoint.connection import completions_url
+from agentgym.trainers.endpoint.limits import Rate
 from agentgym.trainers.endpoint.settings import NAMES, read_settings
 from tests.endpoints import Fake, Said, guessing
 

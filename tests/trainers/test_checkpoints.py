@@ -16,9 +16,9 @@ import torch
 from transformers import Gemma3Config, LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from agentgym.errors import UsageError
+from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.lora import with_adapters
 from agentgym.trainers.policies import (
     check_model,
     end_tokens,

@@ -1,20 +1,137 @@
-"""Counts requests, tokens and costs, and stops the run when its budget is spent."""
+"""The limits of a policy: rates and places of its requests, tries of each, and a budget of tokens or money."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from agentgym.errors import UsageError
-from agentgym.trainers.endpoint.reading import Answer, Tokens
+from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.settings import EndpointSettings, Price
+from agentgym.trainers.endpoint.wire import Answer, Tokens
 
+_BURST_S = 10.0
+"""Seconds' worth of a rate that may be used at once."""
+_MOST_TRIES = 100
+"""More than a request needs that competes with hundreds of others for a few answers a minute."""
 _MILLION = 1_000_000
+
+
+class Rate:
+    """A rate per minute. A request for more than is left must wait, after those made before.
+
+    Args:
+        per_minute: The rate.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, per_minute: float, clock: Callable[[], float] = time.monotonic):
+        self._per_s, self._clock = per_minute / 60, clock
+        self._most = max(1.0, self._per_s * _BURST_S)
+        self._left, self._at = self._most, clock()
+
+    def take(self, amount: float) -> float:
+        """Use an amount; return the seconds to wait first."""
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._at) * self._per_s) - amount
+        self._at = now
+        return max(0.0, -self._left / self._per_s)
+
+    def correct(self, amount: float) -> None:
+        """Use `amount` more than was taken, or less if it is negative."""
+        self._left -= amount
+
+
+class Pace:
+    """The queue of all requests of one policy. Belongs to one event loop.
+
+    Args:
+        concurrency: Maximum concurrent requests.
+        requests: Rate of requests.
+        tokens: Rate of tokens.
+    """
+
+    def __init__(self, concurrency: int | None = None, requests: Rate | None = None, tokens: Rate | None = None):
+        self._places = nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
+        self._requests, self._tokens = requests, tokens
+        self._paused_until = 0.0
+
+    @asynccontextmanager
+    async def place(self, tokens: int) -> AsyncIterator[None]:
+        """Wait for a place for one request that will use about so many tokens, and hold it.
+
+        Waiting does not count against the time limit of a turn.
+        """
+        async with AsyncExitStack() as stack:
+            with off_the_clock():
+                await stack.enter_async_context(self._places)
+                await self._wait(tokens)
+            yield
+
+    async def _wait(self, tokens: int) -> None:
+        wait = self._requests.take(1) if self._requests else 0.0
+        wait = max(wait, self._tokens.take(tokens)) if self._tokens else wait
+        if wait:
+            await asyncio.sleep(wait)
+        while (pause := self._paused_until - time.monotonic()) > 0:
+            await asyncio.sleep(pause)
+
+    def pause(self, seconds: float) -> None:
+        """Let no request begin for a while."""
+        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
+
+    def used(self, tokens: int, expected: int) -> None:
+        """Correct the rate of tokens by what a request really used."""
+        if self._tokens:
+            self._tokens.correct(tokens - expected)
+
+
+class Tries:
+    """Counts the tries of one request.
+
+    After a failure it is repeated `retries` times. A rate limit is no failure: most hold for a minute, and many servers
+    do not say for how long. So it is waited for until `longest_wait_s` have passed without an answer to anybody.
+
+    Args:
+        retries: How often it is repeated at most; 0 means never.
+        longest_wait_s: How long a rate limit is waited for.
+        answered: How many requests the endpoint has answered before.
+    """
+
+    def __init__(self, retries: int, longest_wait_s: float, answered: int):
+        self.count = 0
+        self._retries, self._longest_wait_s, self._answered = retries, longest_wait_s, answered
+        self._failed = self._limited = 0
+        self._waited_s = 0.0
+
+    def may_repeat(self, answered: int, *, limited: bool) -> bool:
+        """Count a try without an answer; return whether the request is repeated.
+
+        Args:
+            answered: How many requests the endpoint has answered until now.
+            limited: Whether the answer was a rate limit.
+        """
+        self.count += 1
+        if not limited:
+            self._failed += 1
+            return self._failed <= self._retries
+        self._limited += 1
+        if answered > self._answered:
+            self._answered, self._waited_s = answered, 0.0
+        is_early = self._waited_s < self._longest_wait_s and self.count < _MOST_TRIES
+        return self._limited <= self._retries or (self._retries > 0 and is_early)
+
+    def add_wait(self, seconds: float) -> None:
+        """Count the seconds before a repetition."""
+        self._waited_s += seconds
 
 
 @dataclass
 class Usage:
-    """What a policy has used so far. Answers from its own cache count as `cached` only."""
+    """The requests, tokens and costs of a policy so far. Answers from its own cache count as `cached` only."""
 
     requests: int = 0
     """Answers received from the endpoint."""
@@ -93,7 +210,7 @@ class Account:
         return None if tokens is None else self.pay(tokens)
 
     def pay(self, tokens: Tokens) -> float | None:
-        """Count the tokens of any answer, also of one that nothing can be done with; return their cost."""
+        """Count the tokens of any answer, even an unreadable one; return their cost."""
         usage = self.usage
         usage.prompt_tokens += tokens.prompt
         usage.cached_prompt_tokens += tokens.cached
@@ -113,15 +230,15 @@ class Account:
             ("withheld by the endpoint's filter", usage.filtered),
             ("answered without a count of tokens", usage.uncounted),
         )
-        more = [f"{count:,} {what}" for what, count in counts if count]
+        parts = [f"{count:,} {name}" for name, count in counts if count]
         if usage.overflows:
-            more.append(f"{usage.overflows:,} episodes ended as the conversation outgrew the model's context")
+            parts.append(f"{usage.overflows:,} episodes ended as the conversation outgrew the model's context")
         if self._price is not None:
-            more.append(f"cost {usage.cost:.4g}{' without them' if usage.uncounted else ''}")
+            parts.append(f"cost {usage.cost:.4g}{' without them' if usage.uncounted else ''}")
         if self._unpriced is not None:
-            more.append(f"no price of {self._unpriced!r} among the prices")
+            parts.append(f"no price of {self._unpriced!r} among the prices")
         totals = f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
-        return ", ".join([totals, *more])
+        return ", ".join([totals, *parts])
 
     def _stop(self, setting: str, limit: str, spent: str) -> None:
         raise UsageError(

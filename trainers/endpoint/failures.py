@@ -1,4 +1,4 @@
-"""Tells apart what may pass, what ends an episode and what ends the run, by what an endpoint answered."""
+"""Failures of an endpoint, by its response: those that may pass, end an episode, or end the run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _MOST_TEXT = 20_000
 
 
 class Declined(Exception):
-    """The endpoint does not go on with one conversation, whatever it does with others."""
+    """The endpoint refuses one conversation, whatever it does with others."""
 
 
 class TooLong(Declined):
@@ -86,8 +86,8 @@ class Refused(Declined):
     """The endpoint refuses the request for another reason: what all requests have in common, or this conversation."""
 
 
-def as_told(response: Response) -> Response:
-    """Return a response with the status that its body tells: gateways report failures of a model with status 200."""
+def with_true_status(response: Response) -> Response:
+    """Return a response with the status in its body: gateways report failures of a model with status 200."""
     data = _data_of(response) if b'"error"' in response.body else None
     if not 200 <= response.status < 300 or not isinstance(data, Mapping) or not data.get("error"):
         return response
@@ -95,29 +95,29 @@ def as_told(response: Response) -> Response:
         return response
     error = data["error"]
     codes = (error.get("code"), error.get("status"), error.get("status_code")) if isinstance(error, Mapping) else ()
-    told = [int(code) for code in map(str, codes) if re.fullmatch(r"[45]\d\d", code, re.ASCII)]
-    return replace(response, status=400 if _TOO_LONG.search(_whole_reason(response)) else [*told, 500][0])
+    statuses = [int(code) for code in map(str, codes) if re.fullmatch(r"[45]\d\d", code, re.ASCII)]
+    return replace(response, status=400 if _TOO_LONG.search(_whole_reason(response)) else [*statuses, 500][0])
 
 
 def asked_wait_s(response: Response) -> float:
     """Return the seconds that the text of a response asks to wait, as Gemini and OpenAI do; 0 if it does not."""
-    found = _ASKED_WAIT.search(response.body[:_MOST_TEXT].decode("utf-8", "replace"))
-    parts = _PART_OF_WAIT.findall(found[1]) if found else []
+    match = _ASKED_WAIT.search(response.body[:_MOST_TEXT].decode("utf-8", "replace"))
+    parts = _PART_OF_WAIT.findall(match[1]) if match else []
     return sum(float(amount) * _SECONDS[unit.lower()] for amount, unit in parts)
 
 
 def may_pass(response: Response) -> bool:
     """Whether the same request may succeed later."""
-    # Who is told when to come back has a rate limit, whatever else is said about money.
+    # A response that names a wait is a rate limit, whatever else it says about money.
     if response.status == 429:
         reason = _whole_reason(response)
-        return not _TOO_LARGE.search(reason) and (not _NO_MONEY.search(reason) or _tells_when(response))
+        return not _TOO_LARGE.search(reason) and (not _NO_MONEY.search(reason) or _names_a_wait(response))
     if response.status < 500:
         return response.status in _MAY_PASS or (response.status >= 400 and response.status not in _REGISTERED)
     return not _TOO_LONG.search(_whole_reason(response))
 
 
-def _tells_when(response: Response) -> bool:
+def _names_a_wait(response: Response) -> bool:
     return bool(response.headers.get("retry-after")) or asked_wait_s(response) > 0
 
 
@@ -146,7 +146,7 @@ def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception
     if response.status == 429 and _TOO_LARGE.search(whole):
         advice = "it is larger than the rate limit: lower --max-new-tokens, or have the limit raised"
     if response.status in (400, 404, 422):
-        advice = next((told for words, told in _ADVICE if words.search(whole)), advice)
+        advice = next((text for words, text in _ADVICE if words.search(whole)), advice)
     if pictures and response.status in (400, 415, 422) and _PICTURES.search(reason):
         advice = (
             "set --endpoint pictures=false if the model cannot see; if it can, have the server take as many pictures "
@@ -166,7 +166,7 @@ def _is_too_long(response: Response, reason: str) -> bool:
 
 
 def _data_of(response: Response) -> object:
-    """Return the data in a response; `None` if there are none."""
+    """Return the data in a response; `None` if it has no JSON."""
     try:
         data = json.loads(response.body)
     except (ValueError, RecursionError):
@@ -187,22 +187,22 @@ def _whole_reason(response: Response) -> str:
     """Return what the endpoint says is wrong, in one line: codes may stand behind a long message."""
     text = response.body.decode("utf-8", "replace")
     if isinstance(data := _data_of(response), Mapping):
-        text = _told(data.get("error", data.get("detail", data.get("message", text))))
+        text = _message_of(data.get("error", data.get("detail", data.get("message", text))))
     return one_line(text[:_MOST_TEXT])
 
 
-def _told(error: object) -> str:
+def _message_of(error: object) -> str:
     if not isinstance(error, Mapping):
         return str(error or "")
     message, code = str(error.get("message") or error.get("type") or ""), error.get("code")
-    if inner := _inner(error.get("metadata")):
+    if inner := _inner_reason(error.get("metadata")):
         message = f"{message.rstrip('.')}: {inner}"
     if not isinstance(code, str) or not code:
         return message
     return f"{message.rstrip('.')} ({code})" if message else code
 
 
-def _inner(metadata: object) -> str:
-    """Return what the provider behind OpenRouter said, which stands as it came beside a word of OpenRouter's own."""
+def _inner_reason(metadata: object) -> str:
+    """Return the reason of the provider behind OpenRouter, which comes with a word of OpenRouter's own."""
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     return _whole_reason(Response(0, {}, raw.encode("utf-8", "replace"))) if isinstance(raw, str) else ""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from math import inf
+from typing import Any, Protocol, TypeVar
 
+from agentgym.dialects import get_dialect
 from agentgym.endings import Reason
+from agentgym.engine.actions import text_in
 from agentgym.engine.spaces import Action
 from agentgym.lookahead.cost import Cost
-from agentgym.messages import Message
+from agentgym.messages import Message, user
 from agentgym.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, TokenPolicy
 from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
 from agentgym.rollout.conversation import Conversation
@@ -19,6 +23,8 @@ from agentgym.rollout.limits import Limits
 from agentgym.rollout.workers.base import Opening
 from agentgym.seat import Seat
 from agentgym.trajectory import Tokens
+
+_T = TypeVar("_T")
 
 
 class Voice(Protocol):
@@ -34,7 +40,7 @@ class Voice(Protocol):
         """The tokens of the line; `None` if the policy speaks in messages."""
         ...
 
-    async def say(self, key: str, left_s: float) -> Said:
+    async def say(self, key: str, left_s: float) -> Sample:
         """Return a turn.
 
         Args:
@@ -49,7 +55,7 @@ class Voice(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class Sample:
     """A turn of the policy, not played yet."""
 
     voice: Voice
@@ -61,7 +67,7 @@ class Said:
     usage: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     share: float = 1.0
-    """Share of the samples drawn here that said the same."""
+    """Share of the samples drawn here that were the same."""
 
 
 class TokenVoice:
@@ -84,11 +90,11 @@ class TokenVoice:
         """The tokens of the line."""
         return self._conversation.tokens
 
-    async def say(self, key: str, left_s: float) -> Said:
+    async def say(self, key: str, left_s: float) -> Sample:
         """Sample a turn."""
         room = self._conversation.room()
         if isinstance(room, Reason):
-            return Said(self, None, room)
+            return Sample(self, None, room)
         try:
             limit_s, late = turn_limit(self._limits, left_s)
             generation = await self._conversation.sample(room, key, limit_s)
@@ -98,7 +104,7 @@ class TokenVoice:
         mine = self._conversation.copy()
         text, span = mine.say(generation)
         reason = late if generation.finish == "time" else None
-        return Said(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
+        return Sample(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
 
     def hear(self, observation: list[Message]) -> None:
         """Add the tokens of the observation."""
@@ -108,7 +114,7 @@ class TokenVoice:
 
 
 class ChatVoice:
-    """What was said and heard so far. A policy that cannot resume keeps one player, for one line."""
+    """The messages so far. A policy that cannot resume keeps one player, for one line."""
 
     tokens = None
 
@@ -131,7 +137,7 @@ class ChatVoice:
         """Whether the policy can go on from the middle of an episode."""
         return self._player is None and isinstance(self._policy, ResumablePolicy)
 
-    async def say(self, key: str, left_s: float) -> Said:
+    async def say(self, key: str, left_s: float) -> Sample:
         """Ask for a turn."""
         player = self._player_for(key)
         before = usage_of(player, self._name)
@@ -149,7 +155,7 @@ class ChatVoice:
             reason = end.reason
         usage = {name: value - before.get(name, 0) for name, value in usage_of(player, self._name).items()}
         self._cost.pay(usage)
-        return Said(self if action is None else self._after(action), action, reason, usage=usage)
+        return Sample(self if action is None else self._after(action), action, reason, usage=usage)
 
     def hear(self, observation: list[Message]) -> None:
         """Keep the observation."""
@@ -175,3 +181,37 @@ class ChatVoice:
 def seed_from(key: str) -> int:
     """Return a 31-bit seed that follows from a text."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") >> 1
+
+
+async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Run coroutines at the same time and return their results in order; raise the first error of any."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def answer_of(policy: ChatPolicy | TokenPolicy, question: str, key: str, limits: Limits, cost: Cost) -> str:
+    """Return a policy's answer; empty if it has none or the question is too long for it.
+
+    Args:
+        policy: Whom to ask.
+        question: The question.
+        key: Names the question; the sample follows from it where the policy is seeded.
+        limits: Limits of the answer.
+        cost: Counts what it takes.
+
+    Raises:
+        InfrastructureError: The policy broke.
+    """
+    opening = Opening([user(question)], [], get_dialect("native"))
+    voice = (
+        TokenVoice.opening(policy, limits, cost, opening)
+        if isinstance(policy, TokenPolicy)
+        else ChatVoice(policy, limits, cost, opening)
+    )
+    sample = await voice.say(key, inf)
+    return "" if sample.action is None else text_in(sample.action)

@@ -7,12 +7,23 @@ filled part of one slot.
 
 from __future__ import annotations
 
+import ctypes
+import sys
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from agentgym.trainers.packing import Pass
+
+_STRIDE = 64
+"""The cache grows by multiples of this many positions."""
+_SHARE = 0.5
+"""Share of the free memory that a cache may take: a pass needs room for itself, and the environments run beside it."""
+
+_CGROUP = Path("/sys/fs/cgroup")
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 class _Layer(CacheLayerMixin):
@@ -113,6 +124,93 @@ class SlotCache(Cache):
 def _resized(held: torch.Tensor | None, slots: int, positions: int) -> torch.Tensor:
     assert held is not None
     fresh = held.new_zeros(slots, held.shape[1], positions, held.shape[3])
-    kept = (slice(min(slots, held.shape[0])), slice(None), slice(min(positions, held.shape[2])))
-    fresh[kept] = held[kept]
+    common = (slice(min(slots, held.shape[0])), slice(None), slice(min(positions, held.shape[2])))
+    fresh[common] = held[common]
     return fresh
+
+
+class GrowingCache:
+    """A cache within a budget of memory: as many slots and positions as its conversations need."""
+
+    def __init__(self, model: Any, budget: int | None, context: int, *, keeps: bool = True):
+        self.slots = SlotCache(model.config.get_text_config().num_hidden_layers if keeps else 0)
+        self._context = context
+        self._each = bytes_per_position(model.config, model.dtype) if keeps else 0
+        self._budget = cache_budget(model.device) if budget is None else budget
+        self._positions = 0
+
+    def slots_for(self, positions: int) -> int:
+        """Return how many slots there may be if one of them has this many positions; at least one."""
+        return max(1, self._budget // max(1, self._each * max(positions, self._positions)))
+
+    def lengthen(self, positions: int) -> None:
+        """Have at least this many positions from the next pass on, and some to spare, since growing copies."""
+        if positions > self._positions:
+            spare = min(self._context, self._positions + self._positions // 4)
+            self._positions = max(spare, -(-positions // _STRIDE) * _STRIDE)
+
+    def widen(self, slots: int) -> None:
+        """Have at least this many slots, and some to spare."""
+        now = self.slots.size[0]
+        if slots > now:
+            now = max(slots, min(2 * now, self.slots_for(0)))
+        self.slots.reserve(now, self._positions)
+
+
+def cache_budget(device: torch.device) -> int:
+    """Return the bytes that a cache may take on a device."""
+    return int(_SHARE * (_free_on_gpu(device) if device.type == "cuda" else _free_on_machine()))
+
+
+def give_back() -> None:
+    """Return freed memory to the system.
+
+    glibc keeps what many threads freed, in arenas of their own; over the steps of a run that came to several GB.
+    """
+    if _trim is not None:
+        _trim(0)
+
+
+def bytes_per_position(config: Any, dtype: torch.dtype) -> int:
+    """Return the bytes that a model's cache takes for each position of each slot."""
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    layers = getattr(config, "per_layer_config", None) or [config] * config.num_hidden_layers
+    return sum(map(_numbers_per_position, layers)) * dtype.itemsize
+
+
+def _numbers_per_position(layer: Any) -> int:
+    """Return how many numbers the keys and values of a position have in one layer, by its configuration."""
+    heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
+    size = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
+    rotated, plain = (getattr(layer, f"qk_{name}_head_dim", None) for name in ("rope", "nope"))  # of DeepSeek
+    key = rotated + plain if rotated and plain else size
+    return heads * (key + (getattr(layer, "v_head_dim", None) or size))
+
+
+def _free_on_gpu(device: torch.device) -> int:
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused
+
+
+def _free_on_machine() -> int:
+    """Return the free memory of the machine or the container, whichever is less; 4 GiB if the system does not say."""
+    sizes = [free for free in (_available(), _left_in_container()) if free is not None]
+    return min(sizes, default=4 * 2**30)
+
+
+def _available() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _left_in_container() -> int | None:
+    try:
+        limit, used = ((_CGROUP / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))
+        return max(0, int(limit) - int(used))
+    except (OSError, ValueError):  # no limit is the word "max"
+        return None
