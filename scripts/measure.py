@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure how much there is to carry: lines, modules, packages, levels of imports, test cases.
 
-Usage: scripts/measure [--cases]
+Usage: scripts/measure.py [--cases]
     --cases   also collect the tests of each tier; needs .venv, and takes a minute
 """
 
