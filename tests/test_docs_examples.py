@@ -115,7 +115,7 @@ def extras_in(word: str) -> list[str]:
 def run_agentgym(words: list[str]) -> None:
     command, *rest = words
     if command == "export" and find_spec("pyarrow") is None:
-        pytest.skip("needs the [parquet] extra")
+        pytest.skip("needs the [data] extra")
     if command == "train":
         show_settings(rest)
     elif any(address in word for word in rest for address in ADDRESSES):

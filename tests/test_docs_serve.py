@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from typer.testing import CliRunner

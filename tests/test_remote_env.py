@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gymnasium.error import ResetNeeded
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 import agentgym

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from agentgym.checks import CheckStatus, Report, check_names, run_checks

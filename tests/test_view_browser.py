@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 need_browser()
-pytest.importorskip("starlette", reason="needs the [view] extra")
+pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.view.app import make_app  # noqa: E402

@@ -330,6 +330,6 @@ def stopping(server: Any) -> Iterator[Any]:
 @contextmanager
 def served() -> Iterator[Any]:
     """Serve the environment to this machine."""
-    servers = pytest.importorskip("tests.served_envs", reason="needs the [serve] and [remote] extras")
+    servers = pytest.importorskip("tests.served_envs", reason="needs the [serve] extra")
     with servers.served(ENV) as server:
         yield server
