@@ -62,8 +62,8 @@ class _Request:
     done: asyncio.Future[Generation]
     timeout_s: float | None
     on_tokens: Callable[[Sequence[int]], None] | None = None
-    told: int = 0
-    """How many of the sampled tokens it has been told."""
+    reported: int = 0
+    """How many of the sampled tokens have been passed on."""
     seat: Seat = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
@@ -83,10 +83,10 @@ class _Request:
         if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Pass on what has been sampled since the last time."""
-        if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.told :]):
-            self.told += len(new)
+        if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.reported :]):
+            self.reported += len(new)
             self.on_tokens(new)
 
     def row(self) -> Row:
@@ -231,7 +231,7 @@ class TransformersPolicy:
                     self._fail(failure)
                     return
                 for request in requests:
-                    request.tell()
+                    request.report()
                     if self._is_done(request):
                         self._finish(request)
                 # Let conversations that have just finished a turn run before the next pass is assembled.
