@@ -23,6 +23,8 @@ from agentgym.tools.sandbox.registry import automatic
 from tests.doc_blocks import DOCS, ROOT, Block, blocks_of, pages
 from tests.endpoints import Fake, completion
 
+pytestmark = pytest.mark.real
+
 IN_OWN_TEST = {
     "data.md": "tests/test_docs_data.py",
     "interop/serve.md": "tests/test_docs_serve.py",

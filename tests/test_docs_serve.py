@@ -20,6 +20,9 @@ from agentgym.cli import app
 from tests.doc_blocks import DOCS, Block, blocks_of
 from tests.served_envs import TOKEN, served_process
 
+pytestmark = pytest.mark.real
+
+
 ADDRESS = "http://127.0.0.1:8000"
 BLOCKS = blocks_of(DOCS / "interop" / "serve.md")
 

@@ -13,6 +13,9 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 from agentgym.checks import CheckStatus, Report, check_names, run_checks
 from tests.served_envs import TOKEN, served_process
 
+pytestmark = pytest.mark.nightly
+
+
 SERVED = ("guess", "errand")
 """Every check for these; `test_remote_env.py` compares an episode of the other cheap ones."""
 

@@ -22,13 +22,14 @@ from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_ru
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.web
 need_browser()
 pytest.importorskip("starlette", reason="needs the [view] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.view.app import make_app  # noqa: E402
 from tests.serving_cases import raw, running  # noqa: E402
+
+pytestmark = [pytest.mark.real, pytest.mark.web]
 
 
 @pytest.fixture(scope="module")

@@ -290,6 +290,7 @@ DRIVERS: tuple[Any, ...] = (
 """The ways to play, besides `native`. Another one is another line here."""
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_the_same_moves_are_the_same_episodes(driver: Driver, plans: list[Plan]):
     for one, wanted in zip(driver(plans), native(plans), strict=True):
