@@ -528,8 +528,7 @@ NAMELESS = """() => {
   const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
   return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
 }"""
-PALE = """() => {
-  // Marks that carry meaning need 3 to 1 against what is behind them.
+COLOURS = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
@@ -543,6 +542,11 @@ PALE = """() => {
       if ((colour[3] ?? 1) === 1) return colour;
     }
   };
+"""
+PALE = (
+    COLOURS
+    + """
+  // Marks that carry meaning need 3 to 1 against what is behind them.
   const fill = (e) => {
     const style = getComputedStyle(e);
     return rgb(e.matches('rect') ? style.fill : e.matches('path') ? style.stroke : style.backgroundColor);
@@ -552,22 +556,14 @@ PALE = """() => {
     .filter((e) => ratio(fill(e), behind(e.parentElement)) < 3)
     .map((e) => [e.outerHTML.slice(0, 80), ratio(fill(e), behind(e.parentElement))]);
 }"""
-FAINT = """() => {
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
-  const behind = (e) => {
-    for (; e; e = e.parentElement) {
-      const colour = rgb(getComputedStyle(e).backgroundColor);
-      if ((colour[3] ?? 1) === 1) return colour;
-    }
-  };
-  const contrast = (e) => {
-    const found = [rgb(getComputedStyle(e).color), behind(e)].map(luminance).sort((x, y) => y - x);
-    return (found[0] + 0.05) / (found[1] + 0.05);
-  };
+)
+FAINT = (
+    COLOURS
+    + """
+  const contrast = (e) => ratio(rgb(getComputedStyle(e).color), behind(e));
   const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   return [...document.querySelectorAll('main *:not(svg *), header *')]
     .filter((e) => says(e) && e.checkVisibility() && !e.disabled && contrast(e) < 4.5)
     .map((e) => [contrast(e), e.outerHTML.slice(0, 80)]);
 }"""
+)

@@ -157,7 +157,7 @@ function notes(found) {
   return [found.note, ...left("A", found.a), ...left("B", found.b)].filter(Boolean);
 }
 
-/** @type {(source: import("./source.js").Source, given: Record<string, string>) => Promise<HTMLElement>} */
+/** @type {import("./source.js").PageOf} */
 export async function comparePage(source, given) {
   const wanted = { a: given.a ?? "0", b: given.b ?? "1" };
   const frame = (...parts) =>
@@ -171,7 +171,7 @@ export async function comparePage(source, given) {
     );
   let found;
   try {
-    found = await source.store.versus(wanted);
+    found = await source.versus(wanted);
   } catch (problem) {
     return frame(h("p.notice.bad", { role: "alert" }, problem.message));
   }

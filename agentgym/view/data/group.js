@@ -70,10 +70,7 @@ function headOf({ row, pay }, wanted, current) {
   );
 }
 
-/**
- * @typedef {import("./source.js").Source} Source
- * @type {(source: Source, wanted: import("./query.js").Filters, key: string) => Promise<HTMLElement>}
- */
+/** @type {import("./source.js").PageOf} */
 export async function groupPage(source, wanted, key) {
   const first = await source.trajectory(key);
   const chosen = first.group.slice(0, MOST);

@@ -63,7 +63,7 @@ function frame() {
   );
 }
 
-/** @type {[RegExp, (source: import("./source.js").Source, wanted: any, key: string) => Promise<HTMLElement>][]} */
+/** @type {[RegExp, import("./source.js").PageOf][]} */
 const PAGES = [
   [/^\/t\/([\d.]+)$/, trajectoryPage],
   [/^\/g\/([\d.]+)$/, groupPage],
@@ -75,7 +75,7 @@ function pageFor(path, wanted) {
     const found = form.exec(path);
     if (found) return page(source, wanted, found[1]);
   }
-  return overviewPage(source, wanted);
+  return overviewPage(source, wanted, "");
 }
 
 async function show({ keep = false } = {}) {
@@ -149,7 +149,7 @@ async function refresh() {
 }
 
 function say() {
-  status.textContent = `${plural(source.rows.length, "trajectory", "trajectories")}${source.store.live ? ", live" : ""}`;
+  status.textContent = `${plural(source.rows.length, "trajectory", "trajectories")}${source.live ? ", live" : ""}`;
 }
 
 document.addEventListener("click", (event) => {
@@ -169,7 +169,7 @@ async function start() {
   }
   say();
   window.addEventListener("hashchange", () => show());
-  if (source.store.live) setInterval(refresh, EVERY_MS);
+  if (source.live) setInterval(refresh, EVERY_MS);
   await show();
 }
 

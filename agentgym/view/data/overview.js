@@ -324,10 +324,7 @@ function firstPair(sides) {
   return before >= 0 && after >= 0 ? { a: before, b: after } : { a: 0, b: 1 };
 }
 
-/**
- * @typedef {import("./source.js").Source} Source
- * @type {(source: Source, wanted: import("./query.js").Filters) => Promise<HTMLElement>}
- */
+/** @type {import("./source.js").PageOf} */
 export async function overviewPage(source, wanted) {
   const { facts, options } = source;
   const rows = await source.select(wanted);

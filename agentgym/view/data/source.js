@@ -4,28 +4,6 @@
 import { matches, options, sorted } from "./query.js";
 import { textsOf } from "./texts.js";
 
-/**
- * @typedef {import("./query.js").Row} Row
- * @typedef {import("./query.js").Filters} Filters
- * @typedef {[step: number, value: number][]} Metric
- * @typedef {{
- *   title: string, version: string, note: string, sides: [file: string, policy: string][],
- *   metrics: Record<string, Record<string, Metric>>,
- * }} Facts
- * @typedef {Facts & { start: number, columns: Record<string, any[]> }} Head  As `agentgym.view.head` makes it.
- * @typedef {{ trajectory: any, has_tokens: boolean, notes: Record<string, any>, pay: any }} Content
- * @typedef {Content & { row: Row, group: Row[] }} Shown
- * @typedef {{
- *   live: boolean,
- *   head(version: string): Promise<Head | null>,
- *   content(row: Row): Promise<Content>,
- *   tokens(row: Row): Promise<any>,
- *   versus(sides: { a: string, b: string }): Promise<any>,
- *   find(text: string): Promise<Set<string>>,
- * }} Store
- */
-
-/** @type {(name: string, parameters: Record<string, string>) => Promise<any>} */
 async function ask(name, parameters) {
   const answer = await fetch(`api/${name}?${new URLSearchParams(parameters)}`);
   if (!answer.ok)
@@ -33,98 +11,28 @@ async function ask(name, parameters) {
   return answer.json();
 }
 
-/** @type {Store} */
-const server = {
-  live: true,
-  head: (version) => ask("rows", { version }),
-  content: ({ key }) => ask("trajectory", { key }),
-  tokens: ({ key }) => ask("tokens", { key }),
-  versus: (sides) => ask("versus", sides),
-  find: async (q) => new Set(await ask("search", { q })),
-};
-
-/** @type {(id: string) => Promise<any>} */
-async function unpack(id) {
-  const text = document.getElementById(id)?.textContent ?? "";
-  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
-}
-
-/** @implements {Store} */
-class Embedded {
-  live = false;
-  /** @type {{ chunks: number, versus: Record<string, any> }} */
-  #more = { chunks: 0, versus: {} };
-  /** @type {{ number: number, contents: Record<string, Content & { tokens: any }> }} */
-  #chunk = { number: -1, contents: {} }; // the one that was read last
-
-  async head() {
-    const { chunks, versus, ...head } = await unpack("head");
-    this.#more = { chunks, versus };
-    return head;
-  }
-
-  /** @param {Row} row */
-  async content({ key, chunk }) {
-    if (chunk == null)
-      throw new Error("The contents of this trajectory would make this file too large. Look at it with: agentgym view");
-    return (await this.#contents(chunk))[key];
-  }
-
-  /** @param {Row} row */
-  async tokens(row) {
-    return (await this.content(row)).tokens;
-  }
-
-  /** @param {{ a: string, b: string }} sides */
-  async versus({ a, b }) {
-    const comparison = this.#more.versus[`${a}-${b}`];
-    if (comparison === undefined)
-      throw new Error("This file does not hold this comparison. Look at it with: agentgym view");
-    if (typeof comparison === "string") throw new Error(comparison);
-    return comparison;
-  }
-
-  /** @param {string} text */
-  async find(text) {
-    const lowered = text.toLowerCase();
-    /** @type {Set<string>} */
-    const keys = new Set();
-    for (let number = 0; number < this.#more.chunks; number += 1) {
-      for (const [key, { trajectory }] of Object.entries(await this.#contents(number))) {
-        if (textsOf(trajectory).some((one) => one.toLowerCase().includes(lowered))) keys.add(key);
-      }
-    }
-    return keys;
-  }
-
-  /** @param {number} number */
-  async #contents(number) {
-    if (this.#chunk.number !== number) this.#chunk = { number, contents: await unpack(`chunk-${number}`) };
-    return this.#chunk.contents;
-  }
-}
+/** @typedef {(source: Source, filters: import("./query.js").Filters, key: string) => Promise<HTMLElement>} PageOf */
 
 export class Source {
-  /** @type {Facts} */
+  live = true;
+  /**
+   * What is known of everything, as `agentgym.view.head` says it.
+   * @type {{
+   *   title: string, version: string, note: string, sides: [file: string, policy: string][],
+   *   metrics: Record<string, Record<string, [step: number, value: number][]>>,
+   * }}
+   */
   facts = { title: "", version: "", note: "", sides: [], metrics: {} };
-  /** @type {Row[]} */
+  /** @type {import("./query.js").Row[]} */
   rows = [];
-  /** @type {ReturnType<typeof options>} */
-  options = {};
-  /** @type {Map<string, Row>} */
+  options = options([]);
+  /** @type {Map<string, import("./query.js").Row>} */
   #byKey = new Map();
   #search = { version: "", text: "", keys: new Set() };
 
-  /** @param {Store} store */
-  constructor(store) {
-    this.store = store;
-  }
-
   // Takes what is new, and returns whether anything is.
   async refresh() {
-    const head = await this.store.head(this.facts.version);
+    const head = await this.head(this.facts.version);
     if (!head) return false;
     const { start, columns, ...facts } = head;
     this.facts = facts;
@@ -134,37 +42,50 @@ export class Source {
     return true;
   }
 
-  /** @type {(filters: Filters) => Promise<Row[]>} */
+  /** @type {(filters: import("./query.js").Filters) => Promise<import("./query.js").Row[]>} */
   async select(filters) {
-    const keys = filters.q ? await this.#find(filters.q) : null;
+    const keys = filters.q ? await this.#found(filters.q) : null;
     return sorted(
       this.rows.filter((row) => matches(row, filters) && (!keys || keys.has(row.key))),
       filters.sort,
     );
   }
 
-  /** @type {(key: string) => Promise<Shown>} */
   async trajectory(key) {
     const row = this.#byKey.get(key);
     if (!row) throw new Error(`There is no trajectory ${key} here.`);
     const group = this.rows.filter((other) => other.group === row.group).sort((a, b) => a.attempt - b.attempt);
-    return { ...(await this.store.content(row)), row, group };
+    return { ...(await this.content(row)), row, group };
   }
 
-  /** @type {(text: string) => Promise<Set<string>>} */
-  async #find(text) {
+  async #found(text) {
     const { version } = this.facts;
     if (this.#search.text !== text || this.#search.version !== version)
-      this.#search = { version, text, keys: await this.store.find(text) };
+      this.#search = { version, text, keys: new Set(await this.search(text)) };
     return this.#search.keys;
+  }
+
+  // What the server answers; a report answers it itself.
+  head(version) {
+    return ask("rows", { version });
+  }
+  search(text) {
+    return ask("search", { q: text });
+  }
+  versus(sides) {
+    return ask("versus", sides);
+  }
+  content({ key }) {
+    return ask("trajectory", { key });
+  }
+  tokens({ key }) {
+    return ask("tokens", { key });
   }
 }
 
-/** @type {(columns: Record<string, any[]>) => Row[]} */
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return (columns.key ?? []).map((_, at) => {
-    /** @type {any} */
     const row = {};
     for (const name of names) row[name] = columns[name][at];
     row.player = JSON.stringify([row.file, row.env, row.policy, row.task]);
@@ -172,8 +93,61 @@ function rowsOf(columns) {
   });
 }
 
+async function unpack(id) {
+  const text = document.getElementById(id)?.textContent ?? "";
+  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+class Report extends Source {
+  live = false;
+  #more = { versus: {}, chunks: 0 };
+  #chunk = { number: -1, contents: {} }; // the one that was read last
+
+  async head() {
+    const { versus, chunks, ...head } = await unpack("head");
+    this.#more = { versus, chunks };
+    return head;
+  }
+
+  async search(text) {
+    const lowered = text.toLowerCase();
+    const keys = [];
+    for (let number = 0; number < this.#more.chunks; number += 1) {
+      for (const [key, content] of Object.entries(await this.#contents(number))) {
+        if (textsOf(content.trajectory).some((one) => one.toLowerCase().includes(lowered))) keys.push(key);
+      }
+    }
+    return keys;
+  }
+
+  async versus({ a, b }) {
+    const comparison = this.#more.versus[`${a}-${b}`];
+    if (comparison === undefined)
+      throw new Error("This file does not hold this comparison. Look at it with: agentgym view");
+    if (typeof comparison === "string") throw new Error(comparison);
+    return comparison;
+  }
+
+  async content({ key, chunk }) {
+    if (chunk === null)
+      throw new Error("The contents of this trajectory would make this file too large. Look at it with: agentgym view");
+    return (await this.#contents(chunk))[key];
+  }
+
+  async tokens(row) {
+    return (await this.content(row)).tokens;
+  }
+
+  async #contents(number) {
+    if (this.#chunk.number !== number) this.#chunk = { number, contents: await unpack(`chunk-${number}`) };
+    return this.#chunk.contents;
+  }
+}
+
 export async function openSource() {
-  const source = new Source(document.getElementById("head") ? new Embedded() : server);
+  const source = document.getElementById("head") ? new Report() : new Source();
   await source.refresh();
   return source;
 }

@@ -140,7 +140,7 @@ function payBox(trajectory, pay) {
 
 function tokenBox(source, found) {
   const box = h("div", null, h("p.muted", null, "loading\u2026"));
-  source.store.tokens(found.row).then(
+  source.tokens(found.row).then(
     (tokens) => box.replaceChildren(strips(found.trajectory, tokens, found.pay.modes ?? {})),
     (problem) => box.replaceChildren(h("p.notice", null, problem.message)),
   );
@@ -179,10 +179,7 @@ function neighbours(rows, key, wanted, up) {
   );
 }
 
-/**
- * @typedef {import("./source.js").Source} Source
- * @type {(source: Source, wanted: import("./query.js").Filters, key: string) => Promise<HTMLElement>}
- */
+/** @type {import("./source.js").PageOf} */
 export async function trajectoryPage(source, wanted, key) {
   const [found, rows] = await Promise.all([source.trajectory(key), source.select(wanted)]);
   const { row, trajectory, pay, group } = found;
