@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from agentgym.engine.steps import StepResult
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.toolset import tool
 from tests.check.sound_envs import SoundEnv
 
 
@@ -25,41 +22,6 @@ class PaysAnEpisodeChannelTwice(SoundEnv):
     """Calls a channel once-in-an-episode and pays it every turn."""
 
     channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
-
-
-class Channels(SoundEnv):
-    """Pays in its first turn what `pays` says, beside what it should."""
-
-    pays: ClassVar[Mapping[str, Any]] = {}
-
-    def step(self, action: Any) -> StepResult:
-        result = super().step(action)
-        rewards = {**result.info["rewards"], **self.pays}
-        return result._replace(info={**result.info, "rewards": rewards})
-
-
-class PaysIntoAnotherChannel(Channels):
-    """Shows a channel that it did not declare."""
-
-    pays = {"bonus": 1.0}
-
-
-class PaysNan(Channels):
-    """Shows a value that is no number."""
-
-    pays = {"effort": math.nan}
-
-
-class PaysText(Channels):
-    """Shows a number as text."""
-
-    pays = {"effort": "1"}
-
-
-class PaysTooLittle(Channels):
-    """Declares 0 to 1 and takes something away."""
-
-    pays = {"effort": -0.5}
 
 
 class PaysALittleBesidesTheScheme(SoundEnv):
@@ -95,15 +57,9 @@ class PaysForHaste(SoundEnv):
     channels = {**SoundEnv.channels, "haste": Channel("share of the turns that were not needed")}
     scheme = Scheme(weights={OUTCOME: 1.0, "haste": 0.2})
 
-    @tool
-    def answer(self, text: str) -> str:
-        """Answer and end.
-
-        Args:
-            text: What is in the box.
-        """
+    def take(self, text: str) -> str:
         self.reward("haste", 1.0 - len(self.looked) / self.max_turns)
-        return super().answer(text)
+        return super().take(text)
 
 
 class PaysEveryLook(SoundEnv):
