@@ -182,14 +182,14 @@ def test_equal_data_has_equal_text_however_it_is_held():
 
 
 def test_the_first_turn_that_differs_is_named():
-    rows = [
+    rows: list[tuple[Any, str]] = [
         ((["a"], ["b"]), "here: the opening differs: ‹a› became ‹b›. Do this."),
         ((["a", "b", "c"], ["a", "b", "d"]), "here: turn 2 differs: ‹c› became ‹d›. Do this."),
         ((["a", "b"], ["a", "b", "c"]), "here: 1 turns the first time, 2 the second. Do this."),
         ((["a", "b"], ["a"]), "here: 1 turns the first time, 0 the second. Do this."),
     ]
-    compare = lambda pair: refusal(lambda: must_equal(*pair, "here", "Do this."), CheckFailed)  # noqa: E731
-    assert differing(rows, compare) == []
+    told = lambda pair: refusal(lambda: must_equal(pair[0], pair[1], "here", "Do this."), CheckFailed)  # noqa: E731
+    assert differing(rows, told) == []
     must_equal(["a"], ["a"], "here", "Do this.")
 
 

@@ -7,9 +7,7 @@ import io
 import json
 import random
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,10 +21,9 @@ from agentgym.checks.catalog import Check
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.play import Episode
-from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, Process, Request, Surroundings, patience_s
+from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, patience_s
 from agentgym.checks.probe_child import JOBS
 from agentgym.checks.report import report_json
-from agentgym.checks.speed import latency
 from agentgym.checks.subject import Subject
 from agentgym.cli import app
 from agentgym.dialects import dialect_names
@@ -39,7 +36,6 @@ from agentgym.rewards import OUTCOME, Scheme
 from agentgym.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundEnv, boxes_task
 from tests.check.test_broken import IN_PROCESS
-from tests.tables import differing
 
 FINDINGS = {
     "makes": "tests.check.sound_envs:SoundEnv, tools: look, answer",
@@ -226,72 +222,30 @@ def test_wrappers_add_up_all_that_is_paid_and_random_actions_may_solve_half_of_t
     assert str(check_named("random-scores-low").run(subject_of(PaysForTalk))).startswith("random solved 4 of 8")
 
 
-# Fresh processes.
-
-
-class Noted:
-    """Stands for a fresh interpreter, and notes which were started."""
-
-    started: ClassVar[list[tuple[str, ...]]] = []
-
-    def __init__(self, request: Request, process: Process, hash_seed: str, jobs: Sequence[str], patience_s: float):
-        self.jobs, self.left = tuple(jobs), []
-        self.started.append(self.jobs)
-
-    @property
-    def results(self) -> dict[str, dict[str, Any]]:
-        return {
-            job: {"job": job, "value": asdict(Surroundings()) if job == "surroundings" else []} for job in self.jobs
-        }
-
-    def close(self) -> None:
-        """Nothing runs."""
-
-
-def test_fresh_processes_do_the_jobs_of_the_chosen_checks_and_are_started_together(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.checks.probe.Probe", Noted)
-
-    def started(only: list[str] | None) -> list[tuple[str, ...]]:
-        monkeypatch.setattr(Noted, "started", [])
-        run_checks("tests.check.sound_envs:SoundEnv", only=only)
-        return Noted.started
-
-    rows: list[Any] = [
-        (["stdout-unused"], [("surroundings",)]),
-        (["spawns", "nothing-left"], [("leftovers", "traces"), ("traces", "unpickled")]),
-        (["pickles"], []),
-        (None, list(JOBS_BY_HASH_SEED.values())),
-    ]
-    assert differing(rows, started) == []
-    monkeypatch.setattr(Noted, "started", [])
-    subject = Subject("tests.check.sound_envs:SoundEnv", jobs=("traces",))
-    assert subject.probes.values("unpickled") == [[]], "it was not foreseen"
-    assert Noted.started == [("traces",), ("traces",), ("unpickled",)]
+def test_a_process_is_started_only_for_a_check_that_needs_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.checks.probe.Probe", None)
+    assert run_checks("tests.check.sound_envs:SoundEnv", only=["pickles", "deterministic"]).passed
     assert {job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs} == set(JOBS)
 
 
 # Time.
 
 
-def timed(reset_s: float, step_s: Sequence[float]) -> Episode:
-    return Episode(boxes_task("train", 0), 0, [], {}, reset_s=reset_s, step_s=list(step_s))
-
-
 def test_a_fresh_process_gets_the_more_time_the_slower_the_environment_is():
-    quick, slow = (timed(seconds, [seconds] * 2) for seconds in (0.001, 1.0))
+    task = boxes_task("train", 0)
+    quick, slow = (Episode(task, 0, [], {}, reset_s=seconds, step_s=[seconds] * 2) for seconds in (0.001, 1.0))
     assert patience_s([quick]) < START_S + 1 < patience_s([slow, slow])
 
 
 def test_the_median_and_the_slowest_hundredth_are_told_in_milliseconds(monkeypatch: pytest.MonkeyPatch):
-    def told(*episodes: Episode) -> object:
-        monkeypatch.setattr(Subject, "episodes", lambda self, player: list(episodes[player == "random" :: 2]))
-        return latency.run(sound())
-
-    few = told(timed(0.003, [0.5]), timed(0.001, []))
-    assert few == "reset median 2.00 ms, p99 3.00 ms; step median 500.00 ms, p99 500.00 ms"
-    steps = [index / 1e3 for index in range(200)]
-    many = told(timed(0.001, steps[:5]), timed(0.002, steps[5:]))
-    assert many == "reset median 1.50 ms, p99 2.00 ms; step median 99.50 ms, p99 198.00 ms"
+    task, step_s = boxes_task("train", 0), [index / 1e3 for index in range(200)]
+    quick, slow = (
+        Episode(task, 0, [], {}, reset_s=reset_s, step_s=part)
+        for reset_s, part in ((0.001, step_s[:5]), (0.002, step_s[5:]))
+    )
+    monkeypatch.setattr(Subject, "episodes", lambda self, player: [slow if player == "random" else quick])
+    told = "reset median 1.50 ms, p99 2.00 ms; step median 99.50 ms, p99 198.00 ms"
+    assert check_named("latency").run(sound()) == told
 
 
 def test_a_check_that_hangs_is_an_error_with_its_time_and_the_next_one_runs(monkeypatch: pytest.MonkeyPatch):

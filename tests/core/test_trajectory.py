@@ -347,9 +347,3 @@ def test_the_conversation_has_actions_of_both_forms_and_no_turn_for_a_grading():
     said = record(turns=turns)
     assert said.messages == [user("start"), assistant("hm"), user("1"), look, user("2"), user("3")]
     assert said.model_turns == turns[:2]
-
-
-def test_a_record_says_no_more_than_it_was_given():
-    plain = record()
-    assert (plain.difficulty, plain.attempt, plain.seconds, plain.split, plain.tags) == (1, 0, 0.0, "", ())
-    assert (plain.turns, plain.counts, plain.tokens, plain.error, plain.training_step) == ([], {}, None, None, None)
