@@ -43,12 +43,14 @@ def test_examples_are_short_and_each_is_run_here():
         assert f'run("{example.name}"' in tests, example.name
 
 
+@pytest.mark.real
 def test_an_environment_of_ones_own_passes_its_checks_and_is_solved(tmp_path: Path, cache: Path):
     lines = run("own_environment.py", cwd=tmp_path, cache=cache)
     assert re.fullmatch(r"own_environment:CoinsEnv passed: \d+ pass, 1 skip", lines[0])
     assert lines[-1] == "Thank you."
 
 
+@pytest.mark.real
 def test_a_model_behind_an_endpoint_is_evaluated(tmp_path: Path, cache: Path):
     pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
     with Fake(lambda request, number: guessing(request), strict=True).serving() as url:
@@ -58,7 +60,6 @@ def test_a_model_behind_an_endpoint_is_evaluated(tmp_path: Path, cache: Path):
     assert [episode.success for episode in read_jsonl(tmp_path / "guess.jsonl")] == [True] * 3
 
 
-@pytest.mark.real
 @pytest.mark.train
 @pytest.mark.timeout(900)
 def test_a_plain_loop_trains_on_the_tokens_that_were_sampled(tmp_path: Path, cache: Path):
@@ -68,7 +69,6 @@ def test_a_plain_loop_trains_on_the_tokens_that_were_sampled(tmp_path: Path, cac
     assert [match and match[1] for match in solved] == ["1", "2"]
 
 
-@pytest.mark.real
 @pytest.mark.train
 @pytest.mark.timeout(900)
 def test_an_agent_that_knows_nothing_of_agentgym_is_recorded(tmp_path: Path, cache: Path):
@@ -82,7 +82,6 @@ def test_an_agent_that_knows_nothing_of_agentgym_is_recorded(tmp_path: Path, cac
     assert all(row.tokens is not None and row.tokens.sampled > 0 for row in rows)
 
 
-@pytest.mark.real
 @pytest.mark.train
 @pytest.mark.timeout(900)
 def test_trl_trains_on_an_environment(tmp_path: Path, cache: Path):
