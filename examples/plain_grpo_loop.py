@@ -4,7 +4,7 @@ A tiny model imitates solutions of `guess`. It then plays groups of eight attemp
 the attempts within a group, and each sampled token is weighted with the advantage of its turn.
 
     pip install 'agentgym-suite[train]'
-    python examples/plain_grpo_loop.py --steps 20    # about a minute on two CPU cores
+    python examples/plain_grpo_loop.py --steps 20    # about two minutes on two CPU cores
 """
 
 import argparse
