@@ -63,13 +63,12 @@ def run_gateway(request: GatewayRequest, token: str, *, shows_token: bool) -> No
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Policy: {policy.name}, dialect {dialect}")
     app = make_app(gateway)
-    app.state.stop = gateway.close
 
     def announce(url: str) -> None:
         gateway.base_url = url
         typer.echo(f"Listening on {url}/v1")
 
-    load_named(SERVE_LOCALLY, "a function")(app, request.port, announce, body_bytes=_ANY_BYTES)
+    load_named(SERVE_LOCALLY, "a function")(app, request.port, announce, body_bytes=_ANY_BYTES, at_end=gateway.close)
 
 
 def _arguments(request: GatewayRequest) -> dict[str, Any]:

@@ -1,14 +1,19 @@
-"""Reads request bodies of bounded size, and parses strict JSON."""
+"""Reads requests: bodies of bounded size, strict JSON, and whether anybody still waits for the answer."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from agentgym.interop.bodies import TooLarge, bounded_body
+
+_T = TypeVar("_T")
 
 
 async def read_body(request: Request, at_most: int) -> bytes:
@@ -46,6 +51,30 @@ def parse_object(body: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise HTTPException(422, f"the request must be a JSON object, not {type(content).__name__!r}")
     return content
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of work for a request whose body has been read. It is cancelled if the client leaves.
+
+    Raises:
+        ClientDisconnect: The client has left.
+    """
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        leaving.cancel()
+        working.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await working
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _no_number(name: str) -> Any:
