@@ -20,17 +20,21 @@ async def converse(websocket: WebSocket, sessions: Sessions, idle_s: float) -> N
     await websocket.accept()
     with suppress(WebSocketDisconnect):
         try:
-            while True:
-                async with asyncio.timeout(idle_s):
-                    text = await _received(websocket)
-                await websocket.send_text(await _answer(text, sessions))
+            while True:  # while it waits, nothing keeps the last request
+                await websocket.send_text(await _answer(await _received(websocket, idle_s), sessions))
         except TimeoutError:
             await websocket.close(_GOING_AWAY)
 
 
-async def _received(websocket: WebSocket) -> bytes:
-    """Return the next message, be it text or bytes. Raises `WebSocketDisconnect` if the client has left."""
-    message = await websocket.receive()
+async def _received(websocket: WebSocket, idle_s: float) -> bytes:
+    """Return the next message, be it text or bytes.
+
+    Raises:
+        TimeoutError: None comes.
+        WebSocketDisconnect: The client has left.
+    """
+    async with asyncio.timeout(idle_s):
+        message = await websocket.receive()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message["code"])
     text = message.get("text")

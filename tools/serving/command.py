@@ -42,9 +42,9 @@ def sandbox(
     require("uvicorn", "serve")
     from agentgym.commands.signals import end_process
     from agentgym.settings import parse_settings
-    from agentgym.tools.serving.running import listen, run_server, url_of
     from agentgym.tools.sandbox.offering import offer_of
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
+    from agentgym.tools.serving.running import listen, run_server, url_of
 
     caps = caps_from(parse_settings(limit or (), "--limit"))
     token = read_token(token_file)

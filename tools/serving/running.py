@@ -21,7 +21,7 @@ _HELD_BYTES = 128 << 20
 _CONNECTIONS = 2048
 """Connections beyond which requests are refused, ..."""
 _WAITING = 512
-"""... and how many of them the server may be waiting for: clients without a request, or that do not read their answer."""
+"""... and how many of them may keep the server waiting, for a request or for the client to read an answer."""
 
 
 def listen(host: str, port: int) -> socket.socket:
