@@ -63,7 +63,7 @@ def test_every_path_needs_the_token(server: Served, path: str):
 def test_a_websocket_needs_the_token(server: Served, token: str | None):
     with pytest.raises(InvalidStatus) as refused:
         RawStream(server.port, token)
-    assert refused.value.response.status_code == 401
+    assert refused.value.response.status_code == 403
 
 
 def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
@@ -307,9 +307,9 @@ def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
         assert "count 1" in str(again.ask("step", session=session, action=ADD)["result"]["observation"])
 
 
-def test_a_connection_other_than_for_environments_is_not_found(server: Served):
+def test_a_websocket_other_than_for_environments_is_refused(server: Served):
     with raw(server.port, upgrade("/other")) as connection:
-        assert b"404" in all_of(connection).splitlines()[0]
+        assert b"403" in all_of(connection).splitlines()[0]
 
 
 def test_another_version_of_the_protocol_is_refused(server: Served):

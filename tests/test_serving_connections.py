@@ -205,7 +205,6 @@ MALFORMED = {
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "noise": bytes(range(256)) * 4 + b"\r\n\r\n",
     "HTTP/0.9": b"GET /\r\n\r\n",
-    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "NUL in a value": GET + b"a: \0\r\n\r\n",
     "a negative length": POST + b"content-length: -1\r\n\r\n",

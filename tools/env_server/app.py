@@ -21,7 +21,7 @@ from agentgym.tools.env_server.problems import OF_SESSION, PROBLEMS, REFUSALS, i
 from agentgym.tools.env_server.session import INTERRUPTIONS
 from agentgym.tools.env_server.sessions import Sessions
 from agentgym.tools.env_server.stream import converse
-from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired
 from agentgym.tools.serving.running import run_server
 
 _ABOUT = (
@@ -120,8 +120,12 @@ def make_app(offer: Offer, serving: EnvServing) -> FastAPI:
         app.add_exception_handler(kind, handler)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, refused)
-    _add_streams(app, sessions, serving)
     _add_routes(app, sessions, offer)
+
+    @app.websocket(STREAM)
+    async def stream(websocket: WebSocket) -> None:
+        await converse(websocket, sessions, serving.idle_s)
+
     return app
 
 
@@ -133,16 +137,6 @@ def serve_envs(offer: Offer, serving: EnvServing, listening: socket.socket) -> N
 def limits_of(serving: EnvServing) -> dict[str, Any]:
     """Return the limits of a server's connections, for `run_server`."""
     return {"body_bytes": serving.request_bytes, "sessions": serving.sessions, "streams": True}
-
-
-def _add_streams(app: FastAPI, sessions: Sessions, serving: EnvServing) -> None:
-    @app.websocket(STREAM)
-    async def stream(websocket: WebSocket) -> None:
-        await converse(websocket, sessions, serving.idle_s)
-
-    @app.websocket("/{path:path}")
-    async def nowhere(websocket: WebSocket) -> None:
-        await websocket.send_denial_response(answer({"detail": f"WebSockets are at {STREAM}"}, 404))
 
 
 def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 _PIECE_BYTES = 256 << 10
 RETRY_S = 1
@@ -53,7 +54,7 @@ class TokenRequired:
             await self._app(scope, receive, send)
             return
         refusal = answer({"detail": "the token is missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"})
-        await refusal(scope, receive, send)
+        await (WebSocketClose() if scope["type"] == "websocket" else refusal)(scope, receive, send)
 
 
 async def _refusal(_: Request, error: Exception) -> Response:

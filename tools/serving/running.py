@@ -20,7 +20,7 @@ BODY_BYTES = 1 << 20
 _HELD_BYTES = 128 << 20
 _CONNECTIONS = 2048
 """Connections beyond which requests are refused, ..."""
-_WAITING = 512
+_WAITING = 1024
 """... and how many of them may keep the server waiting, for a request or for the client to read an answer."""
 
 

@@ -242,8 +242,8 @@ class Connection:
                 status = refused.response.status_code
                 if status not in _REFUSED:
                     raise ConnectionError(f"the server answers {status} instead of opening a WebSocket") from None
-                problem = f"{self._address.url} refuses the token; pass token=... or set {TOKEN_VARIABLE}"
-                raise UsageError(problem) from None
+                problem = f"{self._address.url} refuses the token, or serves no environments"
+                raise UsageError(f"{problem}; pass token=... or set {TOKEN_VARIABLE}") from None
             except InvalidHandshake as error:
                 raise ConnectionError(f"the server opens no WebSocket: {error}") from error
         return self._socket
