@@ -1,12 +1,14 @@
-"""What all tests share: how properties are tried, which skips are failures, who runs what, and what takes longest."""
+"""Shared by all tests: tiers, Hypothesis settings, skips that count as failures, distribution over workers."""
 
 from __future__ import annotations
 
 import gc
 import os
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -21,8 +23,7 @@ PROVIDED = re.compile(
     r"needs (the \[|a Chromium|a model)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set"
     r"|no backend"
 )
-"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser, bubblewrap, PostgreSQL
-and a Docker engine."""
+"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser and a Docker engine."""
 
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",
@@ -46,12 +47,55 @@ FIRST = (
 Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
 """
 
-FEWEST_WORKERS, MOST_WORKERS = 4, 8
-"""Many tests wait for a browser, a sandbox or a process, so two processors have work for four; a worker that has
-loaded torch and a browser holds about a gigabyte."""
+FEWEST_WORKERS, MOST_WORKERS = 3, 8
+"""Many tests wait for a browser, a sandbox or a process, so two processors have work for more than two workers; a
+worker that has loaded torch and a browser holds about a gigabyte."""
 
 SLOWEST = 10
 """Files that are named as the slowest after a run."""
+
+TIERS = ("real", "nightly")
+"""Marks of the tests that the fast tier leaves out."""
+
+TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightly", "ray": "nightly", "vllm": "nightly"}
+"""Tiers that follow from other marks."""
+
+MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
+"""A file whose tests all belong to one of `TIERS`."""
+
+ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child")
+"""The programs that a fast test may start: DuckDB, and the fresh process of `agentgym check`."""
+
+STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
+
+
+class TierGuard:
+    """Notes what a test touches that only the tiers `real` and `nightly` may touch.
+
+    It listens to Python's audit events, among them `agentgym.sandbox.open`, and cannot be taken off again.
+    """
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.is_armed = False
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, details: tuple[object, ...]) -> None:
+        if not self.is_armed:
+            return
+        if event == "subprocess.Popen":
+            command = details[1] if isinstance(details[1], str) else " ".join(map(str, details[1]))  # pyright: ignore
+            if not any(program in command for program in ALLOWED_PROGRAMS):
+                self.violations.append(f"starts the process {command[:100]!r}")
+        elif event in STARTS:
+            self.violations.append(f"calls {event}")
+        elif event == "agentgym.sandbox.open":
+            self.violations.append(f"opens a sandbox of the tier {details[0]}")
+        elif event == "import" and details[0] == "torch":
+            self.violations.append("imports torch")
+
+
+GUARD = TierGuard()
 
 # Set here, so that workers and the processes that tests start inherit it. Tests run side by side and their matrices are
 # tiny, but each thread that numpy starts when it is imported spins for as long as the rest of the import takes.
@@ -79,6 +123,26 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_sessionfinish() -> None:
     """Let the interpreter collect everything at its end; libraries complain of what it cannot."""
     gc.unfreeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a file unread, and what it imports too, if the expression after `-m` excludes all of its tests."""
+    if collection_path.suffix != ".py" or "not " not in _expression(config):
+        return None
+    mark = MARKED_FILE.search(collection_path.read_text(encoding="utf-8"))
+    return True if mark and f"not {TIER_OF.get(mark[1], mark[1])}" in _expression(config) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put a test into the tier that follows from what it needs."""
+    for need, tier in TIER_OF.items():
+        if item.get_closest_marker(need):
+            item.add_marker(tier)
+
+
+def _expression(config: pytest.Config) -> str:
+    """Return what follows `-m` on the command line of pytest."""
+    return config.getoption("markexpr") or ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -117,8 +181,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch each test and its fixtures in a run of the fast tier alone; elsewhere, other tests leave threads behind."""
+    GUARD.violations.clear()
+    GUARD.is_armed = "not real" in _expression(item.config)
+    try:
+        return (yield)
+    finally:
+        GUARD.is_armed = False
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    return _not_skipped((yield))
+    report = _not_skipped((yield))
+    if GUARD.violations and report.passed:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"A test of the fast tier {'; '.join(GUARD.violations)}: mark it with `real`, or with `nightly` if it "
+            "takes minutes or needs another project."
+        )
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -370,6 +370,7 @@ def test_gold_is_there_if_it_is_revealed():
 # The command.
 
 
+@pytest.mark.real
 def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     (tmp_path / "leaving.py").write_text(
         "from pathlib import Path\nfrom tests.served_envs import HeldEnv\n"
@@ -392,6 +393,7 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     assert len(list(tmp_path.glob("closed-*"))) == before + 2
 
 
+@pytest.mark.real
 def test_the_command_says_where_and_with_what_token():
     with served_process("guess") as (url, _), RawStream(int(url.rpartition(":")[2])) as stream:
         assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"

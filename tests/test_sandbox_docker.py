@@ -35,6 +35,8 @@ from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, is_gone, labels
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.nightly
+
 IMAGE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
 BARE = os.environ.get("AGENTGYM_TEST_BARE_IMAGE", "")
 
@@ -182,14 +184,10 @@ def test_what_weakens_the_walls_is_declared():
 
 
 @needs_docker
-def test_calls_of_a_daemon_behind_a_socket_do_not_depend_on_the_environment():
+def test_calls_of_a_daemon_behind_a_socket_do_not_depend_on_the_environment(daemon: Daemon):
     """To look for proxies, requests would read all variables, which breaks where another thread sets one meanwhile."""
-    daemon = Daemon()
-    try:
-        assert not daemon.api.trust_env
-        assert not daemon.maker.trust_env
-    finally:
-        daemon.close()
+    assert not daemon.api.trust_env
+    assert not daemon.maker.trust_env
 
 
 @needs_docker

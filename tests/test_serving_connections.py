@@ -23,10 +23,11 @@ from starlette.responses import Response  # noqa: E402
 from starlette.routing import Route  # noqa: E402
 
 from agentgym.engine.threads import blocking  # noqa: E402
+from agentgym.interop.bodies import while_connected  # noqa: E402
 from agentgym.tools.serving import guard  # noqa: E402
 from agentgym.tools.serving import running as module  # noqa: E402
 from agentgym.tools.serving.answers import HANDLERS, in_pieces  # noqa: E402
-from agentgym.tools.serving.requests import read_body, while_there  # noqa: E402
+from agentgym.tools.serving.bodies import read_body  # noqa: E402
 from tests.serving_cases import HANG_S, Running, all_of, raw, running, until  # noqa: E402
 
 MANY_BYTES = 32 << 20
@@ -61,7 +62,7 @@ class App:
         return in_pieces(b"x" * MANY_BYTES, "text/plain")
 
     async def wait(self, request: Request) -> Response:
-        return await while_there(request, self._wait())
+        return await while_connected(request, self._wait())
 
     async def _wait(self) -> Response:
         self.waiting += 1
@@ -250,6 +251,7 @@ run_server(app, listening)
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("files", [300, 48])
 def test_a_server_with_few_files_goes_on_when_all_are_taken(files: int):
     command = [sys.executable, "-c", _FEW_FILES, str(files)]

@@ -79,8 +79,15 @@ _BARREN_TURNS = 100
 """So many turns in a row of which none could be read end a run: a policy that writes one call in twenty would go on."""
 
 
-_FIXED = ("env", "env_kwargs", "model", "dialect", "lora_rank", "updates_per_step", "epochs_per_step")
-"""Settings that a checkpoint depends on: what the model is, what it was evaluated on, how its updates are counted."""
+_MAY_CHANGE = (
+    *("steps", "save_every", "keep_checkpoints", "record_groups", "plateau_warning"),
+    *("workers", "ray", "max_in_flight", "outage", "micro_batch", "gradient_checkpointing", "vllm_memory"),
+    *("generation_timeout_s", "reset_timeout_s", "step_timeout_s", "tool_timeout_s", "episode_timeout_s"),
+)
+"""Settings that a resumed run may change: its length, its limits and where it runs.
+
+Any other would put a new tokenizer, model, task or loss under the weights of the checkpoint.
+"""
 
 
 @dataclass(frozen=True)
@@ -386,25 +393,20 @@ def _check_resumed(config: TrainConfig, checkpoint: Path | None) -> None:
     """Raise `UsageError` if a checkpoint cannot be continued with these settings."""
     if checkpoint is None:
         return
-    if fixed := {name: values for name, values in _changed(config).items() if name in _FIXED}:
+    if fixed := {name: values for name, values in _changed(config).items() if name not in _MAY_CHANGE}:
         raise UsageError(
-            f"{str(config.folder)!r} was trained with other settings, with which its checkpoint cannot go on: "
-            f"{_shown(fixed)}; give those of {str(config.folder / 'config.yaml')!r}, or choose another --output-dir"
+            f"cannot resume {str(config.folder)!r} with other settings: {_shown(fixed)}; "
+            f"resume with --recipe {config.folder / 'config.yaml'}, or choose another --output-dir"
         )
     if (done := steps_in(checkpoint, config)) > config.steps:
         raise UsageError(f"{str(config.folder)!r} has a checkpoint of step {done}, beyond --steps {config.steps}")
 
 
 def _changed(config: TrainConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ from those that a run began with: before and now."""
-    path = config.folder / "config.yaml"
-    try:
-        before = to_dict(load_config(str(path))) if path.is_file() else {}
-    except UsageError:  # of another version
-        return {}
-    now = to_dict(config)
-    names = [name for name in now if name in before and name not in ("resume", "output_dir")]
-    return {name: (before[name], now[name]) for name in names if before[name] != now[name]}
+    """Return the settings that differ from those of the run's `config.yaml`: before and now."""
+    before, now = to_dict(load_config(str(config.folder / "config.yaml"))), to_dict(config)
+    names = now.keys() - {"resume", "output_dir"}
+    return {name: (before[name], now[name]) for name in sorted(names) if before[name] != now[name]}
 
 
 def _shown(changed: dict[str, tuple[Any, Any]]) -> str:

@@ -29,7 +29,7 @@ from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.train import is_full_disk, train
 from agentgym.trajectory import read_jsonl
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 UNSTABLE = ("seconds", "tokens_per_second")
 """Metrics that depend on how fast the machine is."""
@@ -170,8 +170,10 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(small: Any, lette
 def test_a_run_goes_on_with_other_settings_only_where_its_checkpoint_can(small: Any):
     go(small(output_dir="run", steps=2))
     kept = Path("run/config.yaml").read_text()
-    with pytest.raises(UsageError, match=r"other settings.*: updates_per_step 2 is now 1; give those of"):
+    with pytest.raises(UsageError, match=r"updates_per_step 2 is now 1; resume with --recipe run/config.yaml"):
         go(small(output_dir="run", steps=2, updates_per_step=1, resume=True))
+    with pytest.raises(UsageError, match="warm_start_steps"):
+        go(small(output_dir="run", steps=3, warm_start_steps=1, resume=True))
     with pytest.raises(UsageError, match="a checkpoint of step 2, beyond --steps 1"):
         go(small(output_dir="run", steps=1, resume=True))
     assert Path("run/config.yaml").read_text() == kept

@@ -20,12 +20,13 @@ from starlette.routing import Route
 
 from agentgym.engine.threads import blocking
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.bodies import while_connected
 from agentgym.tools.index.asking import IndexServing, RetrieveRequest, parse_open, parse_retrieve
 from agentgym.tools.index.base import Index, NoSuchDocument, Span
 from agentgym.tools.index.client import SERVICE
 from agentgym.tools.index.retrieval import Retrieval
 from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
-from agentgym.tools.serving.requests import parse_object, read_body, while_there
+from agentgym.tools.serving.bodies import parse_object, read_body
 from agentgym.tools.serving.turns import Turns
 
 _SMALL_BODY_BYTES = 64 << 10
@@ -67,11 +68,11 @@ class _IndexService:
 
     async def retrieve(self, request: Request) -> Response:
         body = await read_body(request, self._serving.body_bytes)
-        return await while_there(request, self._retrieve(body))
+        return await while_connected(request, self._retrieve(body))
 
     async def open(self, request: Request) -> Response:
         place = parse_open(parse_object(await read_body(request, self._serving.body_bytes)))
-        return await while_there(request, self._open(place))
+        return await while_connected(request, self._open(place))
 
     async def _open(self, place: tuple[str, Span | None]) -> Response:
         async with self._small.turn():

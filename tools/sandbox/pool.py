@@ -7,6 +7,7 @@ import atexit
 import json
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -92,6 +93,7 @@ class SandboxPool:
             thread.join(START_TIMEOUT_S)
 
     def _take(self, backend: Backend, spec: SandboxSpec) -> Launched:
+        sys.audit("agentgym.sandbox.open", str(backend.tier))
         kind = self._kind(backend, spec)
         while True:
             with self._change:

@@ -33,7 +33,7 @@ from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.wanted import parse_spec
 from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
-from agentgym.tools.serving.requests import read_body, read_object
+from agentgym.tools.serving.bodies import read_body, read_object
 from agentgym.tools.serving.turns import Turns
 
 T = TypeVar("T")
