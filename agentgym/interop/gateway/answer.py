@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -19,7 +19,6 @@ from agentgym.interop.gateway.request import ChatRequest
 from agentgym.interop.gateway.row import Reply
 from agentgym.interop.gateway.turn import Draft
 
-_T = TypeVar("_T")
 _DONE = "data: [DONE]\n\n"
 
 _ALIVE = ": the model is at work\n\n"
