@@ -10,7 +10,7 @@ _ROLLOUT = (
 )
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
 _ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
-_SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
+_SQL = ("tests/envs/sql/test_partial.py", "tests/envs/sql/test_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
 _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
 _SEARCH = ("tests/test_search_grading.py",)
@@ -103,9 +103,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/search/verdict.py": _SEARCH_PAY,
     "envs/sql/cells.py": _SQL,
     "envs/sql/grading.py": _SQL,
-    "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
-    "envs/sql/swaps.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
-    "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
+    "envs/sql/linking.py": ("tests/envs/sql/test_linking.py",),
+    "envs/sql/swaps.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
+    "envs/sql/ties.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
     **{f"envs/swe/{name}.py": ("tests/test_swe_grading.py",) for name in ("filtering", "records")},
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},
     "envs/swe/inside.py": (*_SWE_HACKS, "tests/test_swe_env.py"),

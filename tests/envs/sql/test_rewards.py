@@ -1,8 +1,8 @@
-"""What policies that do nothing useful are paid in `sql`, by every scheme, beside an honest failure."""
+"""The pay of policies that do nothing useful in `sql`, by every scheme, compared with an honest failure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,7 +36,7 @@ def tables(env: Env) -> dict[str, list[str]]:
     return {f'"{t}"': [f'"{c.name}"' for c in database.describe(t, 0).columns] for t in database.tables()}
 
 
-def submitting(write: Any) -> Play:
+def submitting(write: Callable[[dict[str, list[str]], str], str]) -> Play:
     """Return the policy that submits at once what `write` makes of the schema and the question."""
 
     def play(env: Env) -> Moves:
@@ -77,7 +77,7 @@ NOTHING_USEFUL: dict[str, Play] = {
     "tables without a row": submitting(lambda schema, _: f"SELECT 1 FROM {', '.join(schema)} WHERE 0 = 1"),
     "comments": submitting(lambda schema, _: f"SELECT -7 -- {' '.join([*schema, *every(schema)])}"),
     "strings": submitting(lambda schema, _: "SELECT " + ", ".join(f"'{n}'" for n in [*schema, *every(schema)])),
-    "columns that nobody asks for": submitting(unused_expressions),
+    "columns that no question asks for": submitting(unused_expressions),
     "nulls of a table": submitting(lambda schema, _: f"SELECT NULL FROM {next(iter(schema))}"),
 }
 
@@ -88,25 +88,25 @@ def tasks() -> list[Task]:
 
 
 @pytest.fixture
-def env(request: pytest.FixtureRequest) -> Iterator[SQLEnv]:
-    env = SQLEnv(engine="sqlite", **getattr(request, "param", {}))
+def env() -> Iterator[SQLEnv]:
+    env = SQLEnv(engine="sqlite")
     yield env
     env.close()
 
 
-@pytest.mark.parametrize("env", [{"scheme": scheme} for scheme in SCHEMES], indirect=True, ids=SCHEMES)
-@pytest.mark.parametrize("name", NOTHING_USEFUL)
-def test_nothing_useful_is_paid_nothing(env: SQLEnv, name: str, tasks: list[Task]):
-    for task in tasks:
-        result = played(env, task, NOTHING_USEFUL[name])
-        assert (result.solved, result.paid) == (False, 0.0), task
-
-
-@pytest.mark.parametrize("style", ["full", "short"])
-def test_an_honest_failure_is_paid_for_reading_the_right_tables(style: Any, tasks: list[Task]):
-    env = SQLEnv(engine="sqlite", solution_style=style)
-    assert all(played(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nothing_useful_is_paid_nothing(scheme: str, tasks: list[Task]):
+    env = SQLEnv(engine="sqlite", scheme=scheme)
+    results = {(name, task.id): played(env, task, play) for name, play in NOTHING_USEFUL.items() for task in tasks}
     env.close()
+    assert {case: result for case, result in results.items() if result.solved or result.paid != 0.0} == {}
+
+
+def test_an_honest_failure_is_paid_for_reading_the_right_tables(tasks: list[Task]):
+    for style in ("full", "short"):
+        env = SQLEnv(engine="sqlite", solution_style=style)  # type: ignore[arg-type]
+        assert all(played(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
+        env.close()
 
 
 def test_naming_everything_is_paid_less_than_an_honest_failure(env: SQLEnv, tasks: list[Task]):

@@ -1,4 +1,4 @@
-"""Whatever a file of tasks holds, it is read, or refused in one line: never a traceback."""
+"""A file of tasks is read or refused in one line, whatever it holds: never a traceback."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.swe.source import InstanceTasks
-from agentgym.errors import UsageError
 from agentgym.task import TaskList
 from agentgym.tasks.code.files import CodeFileTasks
 from agentgym.tasks.search.files import SearchFileTasks
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tasks.web.files import WebFileTasks
-from tests.test_code_files import GSM8K, HUMAN_EVAL, MBPP, QUIXBUGS, SANITIZED
-from tests.test_search_files import ASKED, HOTPOT, MUSIQUE
-from tests.test_swe_local import pytest_row
+from tests.tables import refusal
+from tests.tasks.entries import GSM8K, HOTPOT, HUMAN_EVAL, MBPP, MUSIQUE, OPEN, QUIXBUGS, SANITIZED
 
 URLS = {"shopping": "http://127.0.0.1:9"}
 QAS = [{"id": "1", "question": "q", "answers": [{"text": "a"}]}]
@@ -33,7 +31,7 @@ SQUAD = {"title": "T", "paragraphs": [{"context": "One.", "qas": QAS}]}
 SQUAD_ROW = {"id": "1", "title": "T", "context": "One.", "question": "q"} | {
     "answers": {"text": ["a"], "answer_start": [0]}
 }
-ASKED_SQL = {"db_id": "d", "question": "q", "query": "SELECT x FROM t", "evidence": "e", "difficulty": "hard"} | {
+SPIDER = {"db_id": "d", "question": "q", "query": "SELECT x FROM t", "evidence": "e", "difficulty": "hard"} | {
     "order_matters": True,
     "id": 3,
 }
@@ -48,6 +46,18 @@ WEB = {
         "reference_url": "__SHOPPING__/x",
         "program_html": [{"url": "last", "locator": "", "required_contents": {"must_include": ["x"]}}],
     },
+}
+SWE_BENCH = {
+    "instance_id": "kit__textkit-1",
+    "repo": "kit/textkit",
+    "base_commit": "1",
+    "patch": "--- a/words.py\n+++ b/words.py\n@@ -1 +1 @@\n-old\n+new\n",
+    "test_patch": "--- /dev/null\n+++ b/tests/test_words.py\n@@ -0,0 +1 @@\n+def test_words(): pass\n",
+    "problem_statement": "Words are wrong.",
+    "version": "1.0",
+    "FAIL_TO_PASS": '["tests/test_words.py::test_words"]',
+    "PASS_TO_PASS": "[]",
+    "archive": "none",
 }
 SHOP = {"instruction": "buy", "asin": "B1", "options": {"color": "red"}}
 
@@ -68,11 +78,11 @@ FORMS: Mapping[str, tuple[Any, Callable[[Path], TaskList]]] = {
     "quixbugs": (QUIXBUGS, CodeFileTasks),
     "hotpotqa": (HOTPOT, SearchFileTasks),
     "musique": (MUSIQUE, SearchFileTasks),
-    "open": (ASKED, SearchFileTasks),
+    "open": (OPEN, SearchFileTasks),
     "squad": ({"version": "v2.0", "data": [SQUAD]}, squad),
     "squad rows": (SQUAD_ROW, squad),
-    "spider": (ASKED_SQL, SpiderTasks),
-    "swe-bench": (pytest_row(archive="none"), InstanceTasks),
+    "spider": (SPIDER, SpiderTasks),
+    "swe-bench": (SWE_BENCH, InstanceTasks),
     "webarena": (WEB, web),
     "webshop": (SHOP, web),
 }
@@ -89,7 +99,7 @@ JUNK = st.recursive(
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(found for key, part in inner for found in places(part, (*path, key)))]
+    return [path, *(place for key, part in inner for place in places(part, (*path, key)))]
 
 
 def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
@@ -121,24 +131,23 @@ def test_any_value_in_any_place_is_read_or_refused_in_one_line(form: str, data: 
     content = json.dumps(garbled if form == "squad" else [garbled, entry])
     file = _folder() / "train.json"
     file.write_text(content, encoding="utf-8")
-    try:
+
+    def load() -> str:
         source = read(file.parent if form == "spider" else file)
-    except UsageError as error:
-        told = str(error)
-    else:
         tasks = [source.get(split, index) for split in source.splits for index in range(source.size(split))]
-        told = f"{file}: {len(json.dumps([task.to_dict() for task in tasks]))} characters"
-    assert "\n" not in told
-    assert str(file.parent) in told
+        return json.dumps([task.to_dict() for task in tasks])
+
+    message = refusal(load)
+    assert "\n" not in message
+    assert not message or str(file.parent) in message
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "spider"])
 @given(content=st.binary(max_size=40) | st.text(alphabet="[]{}:,\"'0a\n \ufeff", max_size=20).map(str.encode))
 @settings(max_examples=20, deadline=None)
-def test_any_bytes_are_refused_in_one_line(form: str, content: bytes):
+def test_any_bytes_are_refused_in_one_line(content: bytes):
     file = _folder() / "bytes.json"
     file.write_bytes(content)
-    with pytest.raises(UsageError) as told:
-        FORMS[form][1](file)
-    assert "\n" not in str(told.value)
-    assert "bytes.json" in str(told.value)
+    for form in FORMS.keys() - {"spider"}:
+        message = refusal(FORMS[form][1], file)
+        assert "bytes.json" in message, form
+        assert "\n" not in message, form
