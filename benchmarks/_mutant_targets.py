@@ -16,7 +16,7 @@ _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHE
 _SEARCH = ("tests/test_search_grading.py",)
 _SEARCH_MODES = (*_SEARCH, "tests/test_search_env.py", "tests/test_search_modes.py")
 _SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
-_CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
+_CODE = ("tests/envs/code/test_matching.py", "tests/envs/code/test_leaks.py", "tests/envs/code/test_grading.py")
 _SWE = ("tests/test_swe_grading.py", "tests/test_swe_withholding.py")
 _SWE_CALIBRATED = ("tests/test_swe_calibrated.py", "tests/test_swe_calibration.py")
 _SWE_HACKS = ("tests/test_swe_judge.py", "tests/test_swe_grading.py", "tests/test_swe_hacks.py")
@@ -88,13 +88,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": _RECORDS,
     "envs/code/answers.py": _CODE,
-    "envs/code/canaries.py": ("tests/test_code_canaries.py", "tests/test_code_leaks.py"),
+    "envs/code/canaries.py": ("tests/envs/code/test_forms.py", "tests/envs/code/test_canaries.py", "tests/envs/code/test_leaks.py"),
     "envs/code/grading.py": _CODE,
-    "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_matching.py"),
+    "envs/code/matching.py": ("tests/envs/code/test_matching.py",),
     "envs/code/replay.py": _CODE,
-    "envs/code/schemes.py": ("tests/test_code_rewards.py",),
-    "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
-    "envs/code/withheld.py": ("tests/test_code_canaries.py",),
+    "envs/code/schemes.py": ("tests/envs/code/test_schemes.py", "tests/envs/code/test_rewards.py"),
+    "envs/code/verdict.py": ("tests/envs/code/test_matching.py", "tests/envs/code/test_grading.py"),
+    "envs/code/withheld.py": ("tests/envs/code/test_forms.py", "tests/envs/code/test_canaries.py"),
     "envs/search/answers.py": _SEARCH,
     "envs/search/deciding.py": _SEARCH_MODES,
     "envs/search/judging.py": _SEARCH_MODES,

@@ -57,7 +57,7 @@ SWE_BENCH = {
     "version": "1.0",
     "FAIL_TO_PASS": '["tests/test_words.py::test_words"]',
     "PASS_TO_PASS": "[]",
-    "archive": "none",
+    "archive": "d.sqlite",
 }
 SHOP = {"instruction": "buy", "asin": "B1", "options": {"color": "red"}}
 

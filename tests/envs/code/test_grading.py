@@ -1,11 +1,10 @@
-"""Grading of code: what a submission earns, that no cheat earns anything, and that time is shared."""
+"""Grading of code: the pay of a submission, cheats that earn nothing, and time that all its runs share."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import ask
 from agentgym.envs.code.budget import CPU_S, Budget
 from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.canaries import perturbed
 from agentgym.envs.code.grading import Grader
 from agentgym.envs.code.withheld import withheld
 from agentgym.errors import TaskError, UsageError
@@ -23,6 +21,10 @@ from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox, SandboxLimits, open_sandbox
 
+pytestmark = pytest.mark.real
+
+Grade = Callable[..., dict[str, Any]]
+NIGHTLY = pytest.mark.nightly
 CASES = {
     "cases": [
         {"args": "(3,)", "expect": "6"},
@@ -64,7 +66,7 @@ def task(
 
 
 @pytest.fixture(scope="module")
-def grade() -> Iterator[Callable[..., dict[str, Any]]]:
+def grade() -> Iterator[Grade]:
     """Submit a source for a task; returns the info of the last step."""
     env = CodeEnv(tasks=TaskList([task(CASES)]), call_s=0.3)
 
@@ -76,78 +78,68 @@ def grade() -> Iterator[Callable[..., dict[str, Any]]]:
     env.close()
 
 
-# What a submission earns.
+# The pay of a submission.
 
 KINDS = {"cases": CASES, "replay": {"check": CHECK}, "canaries": {"check": TOGETHER}}
 
 
+WRONG = (
+    "return x + 2",
+    "return None",
+    "return 4",
+    "return 2 * x if x != -1 else 2",
+    "raise ValueError(x)",
+)
+
+
 @pytest.mark.parametrize("how", KINDS)
-def test_right_functions_earn_everything(grade: Callable[..., dict[str, Any]], how: str):
+def test_right_functions_earn_everything_and_wrong_ones_do_not_pass(grade: Grade, how: str):
     info = grade(task(KINDS[how]), "# again\n" + DOUBLE)
     assert (info["is_success"], info["grading"]) == (True, how)
     assert info["rewards"]["visible"] == info["rewards"]["hidden"] == 1.0
+    for body in WRONG:
+        info = grade(task(KINDS[how]), f"def double(x):\n    {body}")
+        assert not info["is_success"], body
+        assert info["rewards"]["hidden"] < 1.0, body
 
 
-@pytest.mark.parametrize("how", KINDS)
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def double(x):\n    return x + 2",
-        "def double(x):\n    return None",
-        "def double(x):\n    return 4",
-        "def double(x):\n    return 2 * x if x != -1 else 2",
-        "def double(x):\n    raise ValueError(x)",
+def test_a_call_has_more_than_no_time_and_no_more_than_a_submission():
+    for call_s, is_valid in ((0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)):
+        with nullcontext() if is_valid else pytest.raises(UsageError, match="call_s"):
+            Grader(open_sandbox, SandboxLimits(), call_s)
+
+
+EXAMPLES = {
+    DOUBLE: ["2 of 2 examples pass."],
+    "def double(x):\n    return 6": ["1 of 2 examples pass.", "double(2) returned 6; expected 4"],
+    "def double(x):\n    raise ValueError('no')": [
+        "0 of 2 examples pass.",
+        "double(2) raised ValueError",
+        "double(3) raised ValueError",
     ],
-)
-def test_wrong_functions_do_not_pass(grade: Callable[..., dict[str, Any]], how: str, source: str):
-    info = grade(task(KINDS[how]), source)
-    assert not info["is_success"]
-    assert info["rewards"]["hidden"] < 1.0
+}
 
 
-@pytest.mark.parametrize(("call_s", "taken"), [(0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)])
-def test_a_call_has_some_time_and_no_more_than_a_submission(call_s: float, taken: bool):
-    with nullcontext() if taken else pytest.raises(UsageError, match="call_s must be above 0 and at most"):
-        Grader(open_sandbox, SandboxLimits(), call_s)
+def test_examples_are_counted_and_those_that_fail_are_shown():
+    example = task(CASES)
+    example.data["examples"].append({"args": "(3,)", "expect": "6"})
+    for source, starts in EXAMPLES.items():
+        with open_sandbox() as sandbox:
+            grader = Grader(open_sandbox, SandboxLimits(), 0.3)
+            count, report = grader.examples(example, Submission(source, "double"), sandbox)
+        assert count == int(starts[0][0])
+        assert [line[: len(start)] for line, start in zip(report.splitlines(), starts, strict=True)] == starts
 
 
-@pytest.mark.parametrize(
-    ("source", "passed", "told"),
-    [
-        (DOUBLE, 2, ["2 of 2 examples pass."]),
-        ("def double(x):\n    return 6", 1, ["1 of 2 examples pass.", "double(2) returned 6; expected 4"]),
-        (
-            "def double(x):\n    raise ValueError('no')",
-            0,
-            ["0 of 2 examples pass.", "double(2) raised ValueError", "double(3) raised ValueError"],
-        ),
-    ],
-)
-def test_examples_are_counted_and_those_that_fail_are_shown(source: str, passed: int, told: list[str]):
-    of = task(CASES)
-    of.data["examples"].append({"args": "(3,)", "expect": "6"})
-    with open_sandbox() as sandbox:
-        count, report = Grader(open_sandbox, SandboxLimits(), 0.3).examples(of, Submission(source, "double"), sandbox)
-    assert count == passed
-    lines = report.splitlines()
-    assert len(lines) == len(told)
-    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(grade: Grade):
+    for calls, hidden in ((1, 0.0), (2, 0.5), (4, 0.75)):
+        asserts = "\n".join(f"    assert candidate({n}) == 0.1 * {n} + 0.2" for n in range(1, calls + 1))
+        check, gold = f"def check(candidate):\n{asserts}\n", "def double(x):\n    return 0.1 * x + 0.2\n"
+        rewards = grade(task({"check": check}, gold, examples=False), gold.replace("0.2", "0.2 + 1e-12"))["rewards"]
+        assert (rewards["outcome"], rewards["hidden"]) == (0.0, pytest.approx(hidden))
 
 
-@pytest.mark.parametrize(("calls", "hidden"), [(1, 0.0), (2, 0.5), (4, 0.75)])
-def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(
-    grade: Callable[..., dict[str, Any]], calls: int, hidden: float
-):
-    asserts = "\n".join(f"    assert candidate({n}) == 0.1 * {n} + 0.2" for n in range(1, calls + 1))
-    of = task(
-        {"check": f"def check(candidate):\n{asserts}\n"}, "def double(x):\n    return 0.1 * x + 0.2\n", examples=False
-    )
-    rewards = grade(of, "def double(x):\n    return 0.1 * x + 0.2 + 1e-12\n")["rewards"]
-    assert rewards["outcome"] == 0.0
-    assert rewards["hidden"] == pytest.approx(hidden)
-
-
-def test_hidden_says_how_many_tests_pass(grade: Callable[..., dict[str, Any]]):
+def test_hidden_is_the_share_of_tests_that_pass(grade: Grade):
     nearly = "def double(x):\n    return 2 * x if x != -1 else 2"
     for how in ("cases", "replay"):
         rewards = grade(task(KINDS[how]), nearly)["rewards"]
@@ -201,31 +193,29 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("how", KINDS)
-@pytest.mark.parametrize("cheat", CHEATS)
-def test_cheats_earn_nothing(grade: Callable[..., dict[str, Any]], how: str, cheat: str):
+def test_cheats_earn_nothing(grade: Grade, how: str):
     # Without examples, which most of these would fail before the hidden tests are looked at.
-    info = grade(task(KINDS[how], examples=False), CHEATS[cheat])
-    assert info["rewards"]["outcome"] == info["rewards"]["hidden"] == 0.0
-    assert not info.get("is_success", False)
+    infos = {name: grade(task(KINDS[how], examples=False), source) for name, source in CHEATS.items()}
+    paid = {name for name, info in infos.items() if info["rewards"]["outcome"] or info["rewards"]["hidden"]}
+    assert paid | {name for name, info in infos.items() if info.get("is_success")} == set()
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def double(x):\n    while True:\n        pass",
-        "def double(x):\n    while True:\n        try:\n            while True:\n                pass\n"
-        "        except BaseException:\n            pass",
-        "def double(x):\n    return bytearray(10**12)",
-        "def double(x):\n    return [0] * (10**7) + list(range(10**9))",
-        "def double(x):\n    return double(x)",
-        "x = 9 ** 9 ** 9\ndef double(x):\n    return x",
-    ],
+ENDLESS = (
+    "def double(x):\n    while True:\n        pass",
+    "def double(x):\n    while True:\n        try:\n            while True:\n                pass\n"
+    "        except BaseException:\n            pass",
+    "def double(x):\n    return bytearray(10**12)",
+    "def double(x):\n    return [0] * (10**7) + list(range(10**9))",
+    "def double(x):\n    return double(x)",
+    "x = 9 ** 9 ** 9\ndef double(x):\n    return x",
 )
-def test_what_takes_forever_or_too_much_ends_and_earns_nothing(grade: Callable[..., dict[str, Any]], source: str):
-    assert not grade(task(CASES), source)["is_success"]
 
 
-def test_files_of_earlier_episodes_are_not_there(grade: Callable[..., dict[str, Any]]):
+def test_code_that_takes_forever_or_too_much_ends_and_earns_nothing(grade: Grade):
+    assert [source for source in ENDLESS if grade(task(CASES), source)["is_success"]] == []
+
+
+def test_files_of_earlier_episodes_are_not_there(grade: Grade):
     source = (
         "import os\nPLACES = ('found.txt', '/tmp/found.txt', '/dev/shm/found.txt')\n"
         "def double(x):\n    if any(map(os.path.exists, PLACES)):\n        return None\n    return 2 * x\n"
@@ -241,7 +231,7 @@ def test_files_of_earlier_episodes_are_not_there(grade: Callable[..., dict[str, 
 # Checks that meet what a function did in another sandbox.
 
 
-def test_a_check_sees_exceptions_changed_arguments_and_iterators(grade: Callable[..., dict[str, Any]]):
+def test_a_check_sees_exceptions_changed_arguments_and_iterators(grade: Grade):
     check = """
 def check(candidate):
     items = [3, 1, 2]
@@ -263,7 +253,7 @@ def check(candidate):
     assert not grade(of, gold.replace("TypeError", "ValueError"))["is_success"]
 
 
-def test_a_check_may_go_on_from_what_the_function_gave(grade: Callable[..., dict[str, Any]]):
+def test_a_check_may_go_on_from_what_the_function_gave(grade: Grade):
     check = (
         "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = candidate(x)\n    assert x in (8, 27)\n"
     )
@@ -272,13 +262,13 @@ def test_a_check_may_go_on_from_what_the_function_gave(grade: Callable[..., dict
     assert not grade(of, "def grow(x):\n    return 4 * x\n")["is_success"]
 
 
-def test_a_check_that_draws_its_arguments_draws_the_same_again(grade: Callable[..., dict[str, Any]]):
+def test_a_check_that_draws_its_arguments_draws_the_same_again(grade: Grade):
     check = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
     of = task({"check": check}, "def triple(x):\n    return x * 3\n", "triple")
     assert grade(of, "def triple(x):\n    return 3 * x\n")["is_success"]
 
 
-def test_the_source_of_the_task_is_there_for_the_function_and_the_check(grade: Callable[..., dict[str, Any]]):
+def test_the_source_of_the_task_is_there_for_the_function_and_the_check(grade: Grade):
     check = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
     of = task(
         {"check": check},
@@ -289,51 +279,28 @@ def test_the_source_of_the_task_is_there_for_the_function_and_the_check(grade: C
     assert grade(of, "def later(x):\n    return helper(x + 1)\n")["is_success"]
 
 
-def test_a_gold_that_fails_its_own_check_is_reported(grade: Callable[..., dict[str, Any]]):
+def test_a_gold_that_fails_its_own_check_is_reported(grade: Grade):
     with pytest.raises(TaskError, match="own check"):
         grade(task({"check": CHECK}, "def double(x):\n    return x\n"), DOUBLE)
 
 
-def test_gold_that_is_no_literal_is_reported(grade: Callable[..., dict[str, Any]]):
+def test_gold_that_is_no_literal_is_reported(grade: Grade):
     with pytest.raises(TaskError, match="case 1"):
         grade(task({"cases": [{"args": "(x,)", "expect": "1"}]}), DOUBLE)
 
 
-def test_perturbed_copies_of_a_check_differ_in_one_expectation_each():
-    copies = list(perturbed(TOGETHER, Random(0)))
-    assert len(copies) == len(set(copies)) == 3  # not the one that many values meet
-    original = ast.unparse(ast.parse(TOGETHER)).splitlines()
-    for copy in copies:
-        assert sum(a != b for a, b in zip(original, copy.splitlines(), strict=True)) == 1
-
-
-def test_changed_expectations_go_up_and_down_and_stay_of_their_kind():
-    check = "def check(candidate):\n    assert candidate(1) == 50\n    assert candidate(2) == 'word'\n"
-    found: list[Any] = []
-    for seed in range(40):
-        for copy in perturbed(check, Random(seed)):
-            body = ast.parse(copy).body[0]
-            assert isinstance(body, ast.FunctionDef)
-            values = [ast.literal_eval(node.test.comparators[0]) for node in body.body]  # type: ignore[attr-defined]
-            assert [type(value) for value in values] == [int, str]
-            found += [value for value in values if value not in (50, "word")]
-    numbers = [value for value in found if isinstance(value, int)]
-    assert min(numbers) < 50 < max(numbers)
-    assert {len(value) for value in found if isinstance(value, str)} == {4}
-
-
-def test_other_right_results_than_the_golds_pass_a_check_that_takes_several(grade: Callable[..., dict[str, Any]]):
+def test_other_right_results_than_the_golds_pass_a_check_that_takes_several(grade: Grade):
     check = TOGETHER.replace("is not None", "in (Box, 'a box')")
     of = task({"check": check}, DOUBLE.replace("else x", "else 'a box'"), examples=False)
     assert grade(of, DOUBLE.replace("else x", "else type(x)"))["is_success"]
     assert not grade(of, DOUBLE.replace("else x", "else 'a crate'"))["is_success"]
 
 
-@pytest.mark.parametrize("odds", [0.25, 0.5, 0.75])
-def test_a_coin_never_passes_a_check_in_its_own_process(grade: Callable[..., dict[str, Any]], odds: float):
-    coin = f"{EQUAL}import os\ndef double(x):\n    assert os.urandom(1)[0] < {256 * odds}\n    return Equal()\n"
-    of = task(KINDS["canaries"], examples=False)
-    assert not any(grade(of, coin)["is_success"] for _ in range(25))
+def test_a_coin_never_passes_a_check_in_its_own_process(grade: Grade):
+    example = task(KINDS["canaries"], examples=False)
+    for odds in (0.25, 0.5, 0.75):
+        toss = f"import os\ndef double(x):\n    assert os.urandom(1)[0] < {256 * odds}\n    return Equal()\n"
+        assert not any(grade(example, EQUAL + toss)["is_success"] for _ in range(8)), odds
 
 
 KNOWS = (
@@ -352,67 +319,57 @@ def double(x):
 )
 
 
-@pytest.mark.parametrize("unseen", ["0", "x", "Equal()", "next(iter(set(frame.f_code.co_consts) - {x, None}))"])
-def test_code_that_knows_which_form_of_a_check_is_true_still_has_to_know_the_results(
-    grade: Callable[..., dict[str, Any]], unseen: str
-):
-    of = task(KINDS["canaries"], examples=False)
-    assert not grade(of, KNOWS.replace("{unseen}", unseen))["is_success"]
+def test_code_that_knows_the_true_form_of_a_check_still_has_to_know_the_results(grade: Grade):
+    example = task(KINDS["canaries"], examples=False)
+    for unseen in ("0", "x", "Equal()", "next(iter(set(frame.f_code.co_consts) - {x, None}))"):
+        assert not grade(example, KNOWS.replace("{unseen}", unseen))["is_success"], unseen
 
 
-def test_nothing_of_what_a_check_wants_is_where_it_is_withheld():
+def test_a_withheld_form_holds_no_expected_value():
     check = TOGETHER.replace("candidate):\n", "candidate):\n    'It is 6, then abab.'\n")
     with open_sandbox() as sandbox:
         gold = Submission(DOUBLE, "double")
         form = withheld(check, gold, lambda request: ask(sandbox, request, SandboxLimits(), fresh=True))
     assert form is not None
-    assert [wanted for _, wanted in form.noted] == [6, "abab", -2]
+    assert [value for _, value in form.noted] == [6, "abab", -2]
     seen = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
     assert seen == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
 
 
-@pytest.mark.parametrize("how", ["cases", "replay"])
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def double(x, calls=[]):\n    calls.append(x)\n    return 2 * x if len(calls) == 1 else x",
-        "count = 0\ndef double(x):\n    global count\n    count += 1\n    return 2 * x if count > 1 else None",
-    ],
+CARRYING_OVER = (
+    "def double(x, calls=[]):\n    calls.append(x)\n    return 2 * x if len(calls) == 1 else x",
+    "count = 0\ndef double(x):\n    global count\n    count += 1\n    return 2 * x if count > 1 else None",
+    "def double(x, known={}):\n    return known.setdefault(type(x).__name__, 2 * x)",
 )
-def test_a_function_that_carries_something_over_is_wrong(grade: Callable[..., dict[str, Any]], how: str, source: str):
-    for examples in (True, False):
-        assert not grade(task(KINDS[how], examples=examples), source)["is_success"]
 
 
-@pytest.mark.parametrize("how", ["cases", "replay"])
-def test_a_cache_that_mistakes_one_input_for_another_is_wrong(grade: Callable[..., dict[str, Any]], how: str):
-    source = "def double(x, known={}):\n    return known.setdefault(type(x).__name__, 2 * x)"
-    assert not grade(task(KINDS[how]), source)["is_success"]
-
-
-def test_a_function_with_a_true_cache_is_right(grade: Callable[..., dict[str, Any]]):
-    source = "def double(x, known={}):\n    return known.setdefault(x, 2 * x)"
+def test_a_function_that_carries_something_over_is_wrong_but_a_true_cache_is_right(grade: Grade):
     for how in ("cases", "replay"):
-        assert grade(task(KINDS[how]), source)["is_success"]
+        for source in CARRYING_OVER:
+            assert not grade(task(KINDS[how]), source)["is_success"], (how, source)
+        for source in CARRYING_OVER[:2]:
+            assert not grade(task(KINDS[how], examples=False), source)["is_success"], (how, source)
+        cache = "def double(x, known={}):\n    return known.setdefault(x, 2 * x)"
+        assert grade(task(KINDS[how]), cache)["is_success"], how
 
 
-@pytest.mark.parametrize("how", ["cases", "replay"])
-def test_truth_values_and_numbers_are_equal_as_in_python(grade: Callable[..., dict[str, Any]], how: str):
+def test_truth_values_and_numbers_are_equal_as_in_python(grade: Grade):
     cases = {"cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}]}
     check = {"check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n"}
-    of = task(cases if how == "cases" else check, "def positive(x):\n    return int(x > 0)\n", "positive")
-    of.data["examples"].append({"args": "(7,)", "expect": "True"})
-    assert grade(of, "def positive(x):\n    return 1 if x > 0 else 0\n")["is_success"]
-    assert not grade(of, "def positive(x):\n    return 2 if x > 0 else 0\n")["is_success"]
+    for gold in (cases, check):
+        example = task(gold, "def positive(x):\n    return int(x > 0)\n", "positive")
+        example.data["examples"].append({"args": "(7,)", "expect": "True"})
+        assert grade(example, "def positive(x):\n    return 1 if x > 0 else 0\n")["is_success"]
+        assert not grade(example, "def positive(x):\n    return 2 if x > 0 else 0\n")["is_success"]
 
 
-def test_keys_that_are_close_do_not_hide_wrong_values(grade: Callable[..., dict[str, Any]]):
+def test_keys_that_are_close_do_not_hide_wrong_values(grade: Grade):
     of = task({"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}, "def f(x):\n    return {x: 'right'}\n", "f")
     assert grade(of, "def f(x):\n    return {x + 1e-13: 'right'}\n")["is_success"]
     assert not grade(of, "def f(x):\n    return {x + 1e-13: 'WRONG'}\n")["is_success"]
 
 
-def test_the_check_alone_decides_where_there_is_one(grade: Callable[..., dict[str, Any]]):
+def test_the_check_alone_decides_where_there_is_one(grade: Grade):
     of = task({"check": CHECK})
     of.data["examples"].append({"args": "(9,)", "expect": "'the description is wrong here'"})
     info = grade(of, DOUBLE + "# mine")
@@ -420,10 +377,10 @@ def test_the_check_alone_decides_where_there_is_one(grade: Callable[..., dict[st
     assert info["rewards"]["visible"] == 0.5
 
 
-# What progress is.
+# Progress.
 
 
-def test_progress_is_what_no_constant_passes(grade: Callable[..., dict[str, Any]]):
+def test_progress_is_what_no_constant_passes(grade: Grade):
     cases = [{"args": f"({n},)", "expect": repr(n % 3 == 0)} for n in range(9)]
     gold = "def f(x):\n    return x % 3 == 0\n"
     for gold_part in (
@@ -440,7 +397,7 @@ def test_progress_is_what_no_constant_passes(grade: Callable[..., dict[str, Any]
         assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
 
 
-def test_answers_that_are_shown_are_no_progress(grade: Callable[..., dict[str, Any]]):
+def test_answers_that_are_shown_are_no_progress(grade: Grade):
     check = "def check(f):\n    assert f(2) == 4\n    assert f(5) == 10\n    assert f(6) == 12\n"
     table = "def double(x):\n    return {2: 4}.get(x)\n"
     rewards = grade(task({"check": check}), table)["rewards"]
@@ -478,20 +435,20 @@ SLEEPERS = {
 }
 
 
-@pytest.mark.parametrize("how", KINDS)
-@pytest.mark.parametrize("when", SLEEPERS)
-def test_all_runs_of_a_submission_share_one_deadline(how: str, when: str):
-    watched, budget = Watched(), Budget(cpu_s=5.0, wall_s=1.5)
+@pytest.mark.parametrize("how", ["cases", *(pytest.param(how, marks=NIGHTLY) for how in ("replay", "canaries"))])
+def test_all_runs_of_a_submission_share_one_deadline(how: str):
+    watched, budget = Watched(), Budget()
     grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
-    of = task(KINDS[how], examples=False)
-    grader.function(of, Submission(DOUBLE, "double"))  # what the gold needs is known from now on
-    watched.runs.clear()
-    budget.wall_s, budget.cpu_s = 1.5, 5.0
-    assert not grader.function(of, Submission(SLEEPERS[when], "double")).solved
-    assert budget.is_spent
-    # Whatever is slow spends all that is left at once; only ending the sandbox takes several runs.
-    assert len(watched.runs) <= (6 if when == "and ends its sandbox" else 2)
-    assert sum(limits.wall_s for limits in watched.runs[-1:]) <= 1.5
+    example = task(KINDS[how], examples=False)
+    grader.function(example, Submission(DOUBLE, "double"))  # from now on, the needs of the gold are cached
+    for when, source in SLEEPERS.items():
+        watched.runs.clear()
+        budget.wall_s, budget.cpu_s = 1.5, 5.0
+        assert not grader.function(example, Submission(source, "double")).solved, when
+        assert budget.is_spent, when
+        # Slow code spends all remaining time at once; only ending the sandbox takes several runs.
+        assert len(watched.runs) <= (6 if when == "and ends its sandbox" else 2), when
+        assert watched.runs[-1].wall_s <= 1.5, when
 
 
 def test_a_lost_run_is_tried_again_on_the_same_time():
@@ -508,7 +465,7 @@ def test_a_lost_run_is_tried_again_on_the_same_time():
 # Submissions that cannot be graded.
 
 
-def test_what_keeps_an_answer_from_being_graded_is_shown_and_may_be_corrected():
+def test_the_fault_that_prevents_grading_is_shown_and_may_be_corrected():
     env = CodeEnv(tasks=TaskList([task(CASES)]))
     for source, told in (
         ("def double(x:", "SyntaxError (line 1)"),

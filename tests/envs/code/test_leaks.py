@@ -1,7 +1,8 @@
-"""What is hidden stays hidden: nothing that grades a function can be reached by code whose words the model reads."""
+"""Hidden tests stay hidden: code whose words the model reads reaches nothing that grades a function."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from agentgym.errors import TaskError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
 from benchmarks.code_leaks import Open, RecordedCodeEnv, play
+
+pytestmark = pytest.mark.real
 
 GOLD = "def swap(text):\n    return ' '.join(reversed(text.split()))\n"
 HIDDEN = ["quarter umbrella lantern", "marble outside fourteen candles", "nobody 5521 expected 8834 this"]
@@ -37,7 +40,15 @@ def task(how: str) -> Task:
     return Task(id=how, split="train", prompt="Swap the words.", data=data, gold=GRADED[how])
 
 
-def submit(env: CodeEnv, source: str) -> Any:
+@pytest.fixture
+def env() -> Iterator[CodeEnv]:
+    env = CodeEnv(tasks=TaskList([task(how) for how in ("cases", "replay")]))
+    yield env
+    env.close()
+
+
+def submit(env: CodeEnv, source: str, how: str = "cases") -> Any:
+    env.reset(seed=0, options={"task": how})
     return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
 
 
@@ -52,84 +63,62 @@ def test_a_thief_reads_no_hidden_input(how: str):
     assert row["most"] <= 1
 
 
-def test_the_same_thief_reads_what_a_careless_grader_lets_out():
+def test_the_same_thief_reads_the_inputs_of_a_careless_grader():
     env = Open(tasks=TaskList([task("cases")]))
     row = play(env, task("cases"))
     env.close()
-    assert row["read"] > 0
-    assert row["early"] > 0
+    assert min(row["read"], row["early"]) > 0
     assert row["most"] == 3
 
 
-@pytest.mark.parametrize("how", ["cases", "replay"])
-def test_no_process_is_called_with_two_hidden_inputs(how: str):
+def test_no_process_is_called_with_two_hidden_inputs(env: CodeEnv):
     source = (
         "seen = set()\n" + GOLD.replace("def swap", "def right") + "def swap(text):\n"
         "    seen.add(text)\n    return right(text) if seen <= {text, 'two words'} else None\n"
     )
-    env = CodeEnv(tasks=TaskList([task(how)]))
-    env.reset(seed=0)
-    assert submit(env, source).info["is_success"]
-    env.close()
+    for how in ("cases", "replay"):
+        assert submit(env, source, how).info["is_success"]
 
 
 SECRET = "supercalifragilistic"
+REPLY = "os.write(int(os.environ['AGENTGYM_REPLY_FD']), (json.dumps(line) + '\\n').encode())\n"
 TALKERS = {
     "a message": f"raise ValueError('{SECRET}')",
     "a name": f"raise type('{SECRET}', (KeyError,), {{}})()",
     "an error of the compiler": f"raise SyntaxError('{SECRET}', ('{SECRET}', 77, 1, '{SECRET}'))",
     "an exit": f"raise SystemExit('{SECRET}')",
-    "what is printed": f"import sys\nprint('{SECRET}')\nsys.stderr.write('{SECRET}')\n1 / 0",
+    "output": f"import sys\nprint('{SECRET}')\nsys.stderr.write('{SECRET}')\n1 / 0",
     "a group": f"raise ExceptionGroup('{SECRET}', [ValueError('{SECRET}')])",
     "notes": f"error = ValueError()\nerror.add_note('{SECRET}')\nraise error",
     "replies": "import json, os\n"
     f"line = {{'problem': 'raised', 'kind': '{SECRET}', 'line': '{SECRET}', 'message': '{SECRET}'}}\n"
-    "os.write(int(os.environ['AGENTGYM_REPLY_FD']), (json.dumps(line) + '\\n').encode())\nos._exit(0)",
+    f"{REPLY}os._exit(0)",
     "a line far away": "import json, os\n"
-    "line = {'problem': 'raised', 'kind': 'KeyError', 'line': 123456789, 'message': ''}\n"
-    "os.write(int(os.environ['AGENTGYM_REPLY_FD']), (json.dumps(line) + '\\n').encode())\nos._exit(0)",
+    f"line = {{'problem': 'raised', 'kind': 'KeyError', 'line': 123456789, 'message': ''}}\n{REPLY}os._exit(0)",
 }
 
 
-@pytest.mark.parametrize("how", TALKERS)
-def test_code_does_not_choose_the_words_of_a_refusal(how: str):
-    env = CodeEnv(tasks=TaskList([task("cases")]))
-    env.reset(seed=0)
-    told = text_of(submit(env, TALKERS[how]).observation[-1])
-    env.close()
-    assert "not graded" in told
-    assert SECRET not in told
-    assert "123456789" not in told
-    assert "77" not in told
+def test_code_does_not_choose_the_words_of_a_refusal(env: CodeEnv):
+    for name, source in TALKERS.items():
+        shown = text_of(submit(env, source).observation[-1])
+        assert "not graded" in shown, name
+        assert [word for word in (SECRET, "123456789", "77") if word in shown] == [], name
 
 
-def test_code_that_fails_only_where_it_is_graded_is_wrong_without_a_word():
-    env = CodeEnv(tasks=TaskList([task("cases")]))
+def test_code_that_fails_only_where_it_is_graded_is_wrong_without_a_word(env: CodeEnv):
     for fault in ("raise LookupError(text)", "import os; os._exit(3)", "raise SystemExit(text)", "return text"):
-        env.reset(seed=0)
         step = submit(env, f"def swap(text):\n    {fault}\n")
         assert text_of(step.observation[-1]) == "Submitted."
         assert step.terminated
         assert not step.info["is_success"]
-    env.close()
 
 
-def test_code_cannot_blame_the_task():
-    forged = (
-        "import json, os\nline = {'problem': 'prelude', 'message': ''}\n"
-        "os.write(int(os.environ['AGENTGYM_REPLY_FD']), (json.dumps(line) + '\\n').encode())\n1 / 0"
-    )
-    env = CodeEnv(tasks=TaskList([task("cases")]))
-    env.reset(seed=0)
+def test_a_failing_prelude_is_the_fault_of_the_task_and_cannot_be_forged(env: CodeEnv):
+    forged = f"import json, os\nline = {{'problem': 'prelude', 'message': ''}}\n{REPLY}1 / 0"
     assert submit(env, forged).info["is_success"] is False
-    env.close()
-
-
-def test_a_prelude_that_fails_is_the_fault_of_the_task():
     sound = task("cases")
     broken = replace(sound, data={**sound.data, "prelude": "import nothing_like_this\n"})
-    env = CodeEnv(tasks=TaskList([broken]))
-    env.reset(seed=0)
+    other = CodeEnv(tasks=TaskList([broken]))
     with pytest.raises(TaskError, match="nothing_like_this"):
-        submit(env, GOLD)
-    env.close()
+        submit(other, GOLD)
+    other.close()
