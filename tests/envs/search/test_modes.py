@@ -28,6 +28,7 @@ from agentgym.tools.index import Document, Index, MemoryIndex
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.played import calls, played
+from tests.tables import not_refused
 
 PAGES = [
     Document("veld", "Port Veld", "Port Veld is a harbour town. Its mayor is Ana Orn."),
@@ -68,20 +69,20 @@ class Hinting(Mode):
 class Hints(Part):
     """Gives hints, and shows nothing of the river."""
 
-    left = 0
+    remaining = 0
 
     def __init__(self, env: Env, most: int):
         super().__init__(env)
         self._most = most
 
     def begin(self) -> None:
-        self.left = self._most
+        self.remaining = self._most
 
     def index_for(self, task: Task, index: Index) -> Index:
         return MemoryIndex([page for page in PAGES if page.id != "tam"])
 
     def check(self, tool: str) -> None:
-        if tool == "answer" and self.left == self._most:
+        if tool == "answer" and self.remaining == self._most:
             raise ToolError("Ask for a hint before you answer.")
 
     @tool
@@ -91,7 +92,7 @@ class Hints(Part):
         Args:
             about: What it should be about.
         """
-        self.left -= 1
+        self.remaining -= 1
         self.env.reward("hints", 1.0)
         return f"Nothing is known of {about}."
 
@@ -106,68 +107,50 @@ class HintedSearchEnv(SearchEnv):
     modes = {**SearchEnv.modes, "hints": Hinting}
 
 
-def test_without_a_mode_there_are_only_the_tools_of_searching():
-    env = searching()
-    assert env.tools.names == PLAIN
-    assert "judge" not in env.system_prompt.lower()
-    assert "decide" not in env.system_prompt.lower()
+SETTINGS: dict[str, Any] = {
+    "mode=reseek": Judging(),
+    "mode={name: adasearch}": Deciding(),
+    "mode={name: adasearch, needs_search: {q/0: false}}": Deciding({"q/0": False}),
+    "mode=[{name: zerosearch, total: 7, end: 1.0}, reseek]": [Simulating(total=7, end=1.0), Judging()],
+    "mode=null": None,
+}
 
 
-@pytest.mark.parametrize(
-    ("setting", "mode"),
-    [
-        ("mode=reseek", Judging()),
-        ("mode={name: adasearch}", Deciding()),
-        ("mode={name: adasearch, needs_search: {q/0: false}}", Deciding({"q/0": False})),
-        ("mode=[{name: zerosearch, total: 7, end: 1.0}, reseek]", [Simulating(total=7, end=1.0), Judging()]),
-        ("mode=null", None),
-    ],
-)
-def test_what_is_set_on_the_command_line_is_what_python_gives(setting: str, mode: Any):
-    named = make_env("search", {**parse_settings([setting]), "tasks": TASKS})
-    given = searching(mode=mode)
-    assert (named.system_prompt, named.tools.schemas) == (given.system_prompt, given.tools.schemas)
+def test_modes_are_named_on_the_command_line_as_in_python():
+    for setting, mode in SETTINGS.items():
+        named, expected = make_env("search", {**parse_settings([setting]), "tasks": TASKS}), searching(mode=mode)
+        assert (named.system_prompt, named.tools.schemas) == (expected.system_prompt, expected.tools.schemas)
+    plain = searching()
+    assert plain.tools.names == PLAIN
+    assert not any(word in plain.system_prompt.lower() for word in ("judge", "decide"))
+    both, turned = searching(mode=["adasearch", "reseek"]), searching(mode=["reseek", "adasearch"])
+    assert both.system_prompt == turned.system_prompt
+    assert both.system_prompt.startswith("First decide")
+    assert both.tools.names == turned.tools.names == ("decide", *PLAIN, "judge")
 
 
-def test_the_order_in_which_modes_are_given_changes_nothing():
-    one, other = searching(mode=["adasearch", "reseek"]), searching(mode=["reseek", "adasearch"])
-    assert one.system_prompt == other.system_prompt
-    assert one.system_prompt.startswith("First decide")
-    assert one.tools.names == other.tools.names == ("decide", *PLAIN, "judge")
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"mode": "resek"}, "did you mean 'reseek'"),
+    ({"mode": {"name": "zerosearch", "totl": 3}}, "did you mean 'total'"),
+    *(({"mode": mode}, "mode must be one of reseek, adasearch, zerosearch") for mode in ({"total": 3}, 3, [True])),
+    ({"mode": ["reseek", Judging()]}, "each mode can be given once"),
+    ({"mode": {"name": "reseek", "scorer": "rerank"}}, "must be a function, not 'rerank'"),
+    ({"mode": {"name": "adasearch", "needs_search": "labels.json"}}, "true or false for each task id"),
+    ({"mode": {"name": "zerosearch", "endpoint": {"base_url": "localhost", "model": "m"}}}, "http://"),
+    ({"mode": "hints"}, "There are: reseek, adasearch, zerosearch"),
+    *(
+        ({argument: True}, f"the argument '{argument}' was removed; pass mode=")
+        for argument in ("judge", "scorer", "two_stage", "needs_search", "simulated")
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [
-        ("resek", "there is no mode 'resek'; did you mean 'reseek'"),
-        ({"name": "zerosearch", "totl": 3}, "mode 'zerosearch' has no setting 'totl'; did you mean 'total'"),
-        ({"total": 3}, "mode must be one of reseek, adasearch, zerosearch"),
-        (3, "mode must be one of reseek, adasearch, zerosearch"),
-        ([True], "mode must be one of reseek, adasearch, zerosearch"),
-        (["reseek", Judging()], "each mode can be given once"),
-        ({"name": "reseek", "scorer": "rerank"}, "must be a function, not 'rerank'"),
-        ({"name": "adasearch", "needs_search": "labels.json"}, "true or false for each task id, not 'labels.json'"),
-        ({"name": "zerosearch", "endpoint": {"base_url": "localhost", "model": "m"}}, "must be given as http://"),
-    ],
-)
-def test_a_mode_that_cannot_be_is_refused_in_one_line(mode: Any, message: str):
-    with pytest.raises(UsageError, match=message) as raised:
-        searching(mode=mode)
-    assert "\n" not in str(raised.value)
+def test_an_invalid_mode_is_refused_in_one_line():
+    assert not_refused(lambda arguments: searching(**arguments), REFUSED) == []
 
 
-@pytest.mark.parametrize(
-    ("argument", "instead"),
-    [("judge", "reseek"), ("scorer", "Judging"), ("two_stage", "adasearch"), ("needs_search", "adasearch"),
-     ("simulated", "zerosearch")],
-)  # fmt: skip
-def test_an_argument_that_became_a_mode_says_which(argument: str, instead: str):
-    with pytest.raises(UsageError, match=f"the argument '{argument}' was removed; pass mode=.*{instead}"):
-        searching(**{argument: True})
-
-
-@pytest.mark.parametrize("mode", ["reseek", "adasearch", ["adasearch", {"name": "zerosearch", "total": 9}, "reseek"]])
-def test_a_recording_holds_its_modes_as_data_and_is_replayed_without_trust(
+@pytest.mark.parametrize("mode", ["reseek", ["adasearch", {"name": "zerosearch", "total": 9}, "reseek"]])
+def test_a_recording_has_its_modes_as_data_and_is_replayed_without_trust(
     mode: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
@@ -180,74 +163,54 @@ def test_a_recording_holds_its_modes_as_data_and_is_replayed_without_trust(
 
 def test_environments_that_share_a_mode_do_not_share_an_episode():
     mode = [Judging(), Deciding()]
-    one, other = searching(mode=mode), searching(mode=mode)
-    for env in (one, other):
+    first, second = searching(mode=mode), searching(mode=mode)
+    for env in (first, second):
         env.reset(seed=0)
-    call(one, "decide", way="search")
-    call(one, "search", query="Port Veld")
-    assert (one.part(Judge).pending, other.part(Judge).pending) == (True, False)
-    assert call(other, "search", query="Port Veld").startswith("Error: First decide")
-    with pytest.raises(UsageError, match="has a Decider"):
+    call(first, "decide", way="search")
+    call(first, "search", query="Port Veld")
+    assert (first.part(Judge).pending, second.part(Judge).pending) == (True, False)
+    assert call(second, "search", query="Port Veld").startswith("Error: First decide")
+    with pytest.raises(UsageError, match="Decider"):
         searching(mode="reseek").part(Decider)
+    copy = pickle.loads(pickle.dumps(first))
+    assert call(copy, "search", query="Tam").startswith("Error: First judge")
+    assert call(copy, "judge", useful=True) == "Go on."
+    assert first.part(Judge).pending
+    first.reset(seed=0)
+    assert call(first, "decide", way="search") == "Go on."
+    assert call(first, "judge", useful=True).startswith("Error: There are no new results")
 
 
-def test_a_new_episode_knows_nothing_of_the_last_one():
-    env = searching(mode=["adasearch", "reseek"])
-    for _ in range(2):
-        env.reset(seed=0)
-        assert call(env, "decide", way="search") == "Go on."
-        assert call(env, "judge", useful=True).startswith("Error: There are no new results")
-        call(env, "search", query="Port Veld")
-
-
-def test_an_environment_that_was_sent_elsewhere_takes_its_modes_along():
-    env = searching(mode=["adasearch", Simulating(total=9), "reseek"])
-    env.reset(seed=0)
-    call(env, "decide", way="search")
-    call(env, "search", query="Port Veld")
-    again = pickle.loads(pickle.dumps(env))
-    assert call(again, "search", query="Tam").startswith("Error: First judge")
-    assert call(again, "judge", useful=True) == "Go on."
-    assert env.part(Judge).pending
-
-
-def test_a_mode_of_ones_own_adds_tools_rules_rewards_and_steps():
+def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
     env = searching(mode=Hinting(most=2))
     assert env.tools.names == (*PLAIN, "hint")
     assert "Ask for a hint if you are stuck." in env.system_prompt
-    assert "Ask for a hint before" in call_first(env, "answer", text="Ana Orn")
-    assert call_first(env, "search", query="river Tam") == "No page matches. Try other words."
+    for name, arguments, words in (
+        ("answer", {"text": "Ana Orn"}, "Ask for a hint before"),
+        ("search", {"query": "river Tam"}, "No page matches. Try other words."),
+    ):
+        env.reset(seed=0)
+        assert words in call(env, name, **arguments)
     result = played(env, TASK, lambda env: env.solution(TASK))  # type: ignore[arg-type, return-value]
     assert result.solved
     assert result.channels["hints"] == 1.0
-    assert "hints" not in SearchEnv.channels
-    assert "hints" not in searching().channels
+    assert "hints" not in {*SearchEnv.channels, *searching().channels}
 
 
-def call_first(env: Env, name: str, **arguments: Any) -> str:
-    env.reset(seed=0)
-    return call(env, name, **arguments)
-
-
-def test_a_scheme_can_pay_what_a_mode_of_ones_own_measures():
+def test_a_scheme_can_pay_the_channel_of_a_custom_mode():
     solved = Gate(on="outcome", at_least=1.0, opens=("hints",))
     scheme = Scheme({"outcome": 1.0, "hints": -0.1}, gates=(solved,), averaged=frozenset({"hints"}))
-    play = calls(
-        ToolCall("hint", {"about": "x"}),
-        ToolCall("answer", {"text": "Ana Orn"}),
-    )
+    play = calls(ToolCall("hint", {"about": "x"}), ToolCall("answer", {"text": "Ana Orn"}))
     assert played(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
     with pytest.raises(UsageError, match="hints"):
         searching(scheme=scheme)
 
 
-def test_a_subclass_can_name_its_modes_and_shows_what_they_measure():
+def test_a_subclass_can_name_its_modes_and_shows_their_figures():
     env = HintedSearchEnv(index=MemoryIndex(PAGES), tasks=TASKS, mode={"name": "hints", "most": 3})
     env.reset(seed=0)
-    assert env.part(Hints).left == 3
-    with pytest.raises(UsageError, match=r"There are: reseek, adasearch, zerosearch$"):
-        searching(mode="hints")
+    assert env.part(Hints).remaining == 3
     kwargs = {"index": MemoryIndex(PAGES), "tasks": TASKS, "mode": Hinting()}
-    factory = EnvFactory("tests.test_search_modes:HintedSearchEnv", kwargs)
+    factory = EnvFactory(f"{__name__}:HintedSearchEnv", kwargs)
     episodes = asyncio.run(collect([Job(TASK, seed=0)], ScriptedPolicy(), factory))
     assert HintedSearchEnv.figures(episodes) == {"hints": 1.0}
