@@ -1,4 +1,4 @@
-"""The mail, admin and calendar sites: same seed, same pages; reading changes nothing; wrong input is refused."""
+"""The mail, admin and calendar sites: wrong input is refused, and their rules hold."""
 
 from __future__ import annotations
 
@@ -15,89 +15,38 @@ from agentgym.tasks.web.sites import SiteServer, SiteState, find_site
 from agentgym.tasks.web.sites.calendar.slots import free_spans, minutes, repeated, weeks_of_month
 from agentgym.tasks.web.sites.mail.compose import receivers
 from agentgym.tasks.web.sites.office import fold, same_site
-from tests.sites_driver import Driver
+from tests.tasks.web.sites_driver import Driver
 
-OFFICE = ("mail", "admin", "calendar")
 PAGES = {
-    "mail": [
-        "/folder/1",
-        "/folder/1?show=unread&sort=subject&page=2",
-        "/search?q=draft",
-        "/message/20",
-        "/compose?kind=all&message=20",
-        "/contacts",
-        "/contacts/3",
-        "/organise",
-        "/filters",
-        "/vacation",
-    ],
-    "admin": [
-        "/",
-        "/customers?sort=-name&segment=Retail",
-        "/customers/5",
-        "/customers/new",
-        "/invoices?edit=3",
-        "/invoices/9",
-        "/staff?department=Sales",
-        "/staff/7",
-        "/roles",
-        "/audit",
-        "/customers/export",
+    "mail": (
+        *("/folder/1", "/search?q=draft", "/message/20", "/compose?kind=all&message=20", "/contacts", "/contacts/3"),
+        *("/organise", "/filters", "/vacation", "/folder/1?show=unread&sort=subject&page=2"),
+    ),
+    "admin": (
+        *("/", "/customers?sort=-name&segment=Retail", "/customers/5", "/customers/new", "/invoices?edit=3"),
+        *("/invoices/9", "/staff?department=Sales", "/staff/7", "/roles", "/audit", "/customers/export"),
         "/invoices/export?status=paid",
-    ],
-    "calendar": [
-        "/week",
-        "/day",
-        "/month",
-        "/agenda?q=re&page=2",
-        "/booking/9",
-        "/booking/new",
-        "/invitations",
-        "/rooms",
-        "/rooms/2",
-        "/people",
-        "/people/4",
-        "/free?minutes=90&seats=4",
-    ],
+    ),
+    "calendar": (
+        *("/week", "/day", "/month", "/agenda?q=re&page=2", "/booking/9", "/booking/new", "/invitations", "/rooms"),
+        *("/rooms/2", "/people", "/people/4", "/free?minutes=90&seats=4"),
+    ),
 }
 FORMS = {
-    "mail": [
-        "/messages",
-        "/compose",
-        "/contacts/new",
-        "/contacts/2",
-        "/filters",
-        "/vacation",
-        "/organise/folder/2/delete",
-        "/organise/secret/new",
-        "/draft/20/discard",
-        "/folder/1/empty",
-        "/filters/99/delete",
-    ],
-    "admin": [
-        "/customers/new",
-        "/customers/4",
-        "/customers/bulk",
-        "/invoices/new",
-        "/invoices/3",
-        "/invoices/3/status",
-        "/invoices/bulk",
-        "/staff/new",
-        "/staff/3",
-        "/staff/bulk",
-    ],
-    "calendar": ["/booking/new", "/booking/999/edit", "/booking/999/answer", "/booking/3/answer"],
+    "mail": (
+        *("/messages", "/compose", "/contacts/new", "/contacts/2", "/filters", "/vacation", "/draft/20/discard"),
+        *("/organise/folder/2/delete", "/organise/secret/new", "/folder/1/empty", "/filters/99/delete"),
+    ),
+    "admin": (
+        *("/customers/new", "/customers/4", "/customers/bulk", "/invoices/new", "/invoices/3", "/invoices/3/status"),
+        *("/invoices/bulk", "/staff/new", "/staff/3", "/staff/bulk"),
+    ),
+    "calendar": ("/booking/new", "/booking/999/edit", "/booking/999/answer", "/booking/3/answer"),
 }
-QUERY_NAMES = ["page", "q", "sort", "date", "day", "since", "room", "message", "seats", "minutes", "edit", "label"]
-FORM_NAMES = ["message", "action", "to", "kind", "name", "email", "row", "status", "amount", "day", "answer", "part"]
+QUERY_NAMES = ("page", "q", "sort", "date", "day", "since", "room", "message", "seats", "minutes", "edit", "label")
+FORM_NAMES = ("message", "action", "to", "kind", "name", "email", "row", "status", "amount", "day", "answer", "part")
 HOSTILE = (
-    "<script>alert(1)</script>",
-    "' OR 1=1 --",
-    "%00",
-    "‮abc",
-    "a" * 600,
-    "-1",
-    "99999999999999999999",
+    *("<script>alert(1)</script>", "' OR 1=1 --", "%00", "\u202eabc", "a" * 600, "-1", "99999999999999999999"),
     "../../etc",
 )
 
@@ -111,64 +60,18 @@ def post(driver: Driver, path: str, **fields: str) -> int:
     return driver.client.post(path, data=fields, headers=headers).status_code
 
 
-@pytest.mark.parametrize("site", OFFICE)
-def test_same_seed_gives_the_same_pages_byte_for_byte(site):
-    with visit(site) as one, visit(site) as other:
-        for path in PAGES[site]:
-            one.goto(path)
-            other.goto(path)
-            assert one.status == 200, path
-            assert one.html == other.html, path
-
-
-@pytest.mark.parametrize("site", OFFICE)
-def test_other_seeds_give_other_content(site):
-    assert len({SiteState(find_site(site), seed).digest() for seed in range(8)}) == 8
-
-
-@pytest.mark.parametrize("site", OFFICE)
-def test_reading_changes_nothing_and_no_link_is_dead(site):
-    episode = SiteServer.shared().open(site, 11)
+@pytest.mark.parametrize("site", PAGES)
+def test_hostile_queries_and_forms_break_and_change_nothing(site: str):
+    episode = SiteServer.shared().open(site, 3)
     before = episode.digest()
     with Driver(episode) as driver:
-        seen, waiting = set(), ["/"]
-        while waiting and len(seen) < 120:
-            path = waiting.pop(0)
-            driver.goto(path)
-            assert driver.status == 200, path
-            links = [one.attributes["href"] for one in driver.page if one.role == "link"]
-            seen.add(path)
-            waiting += [link for link in dict.fromkeys(links) if link not in seen and link not in waiting]
-    assert episode.digest() == before
-
-
-@pytest.mark.parametrize("site", OFFICE)
-def test_every_field_and_button_has_a_name_and_links_are_told_apart(site):
-    with visit(site) as driver:
-        for path in PAGES[site]:
-            driver.goto(path)
-            controls = [one for one in driver.page if one.role and one.attributes.get("type") != "hidden"]
-            assert all(one.name(driver.page) for one in controls), path
-            boxes = [one.name(driver.page) for one in controls if one.role == "checkbox"]
-            assert len(boxes) == len(set(boxes)), path
-
-
-@pytest.mark.parametrize("site", OFFICE)
-def test_hostile_queries_get_a_page_and_never_a_crash(site):
-    with visit(site) as driver:
         for number, path in enumerate(PAGES[site]):
+            assert driver.client.get(path).status_code == 200
             for place, name in enumerate(QUERY_NAMES):
                 text = HOSTILE[(number + place) % len(HOSTILE)]
                 response = driver.client.get(path.partition("?")[0], params={name: text})
                 assert response.status_code in (200, 400, 404), (path, name, text)
                 assert "<script>alert" not in response.text
-
-
-@pytest.mark.parametrize("site", OFFICE)
-def test_hostile_forms_are_refused_and_change_nothing(site):
-    episode = SiteServer.shared().open(site, 3)
-    before = episode.digest()
-    with Driver(episode) as driver:
         for path in FORMS[site]:
             for text in HOSTILE:
                 assert post(driver, path, **dict.fromkeys(FORM_NAMES, text)) < 500, (path, text)
@@ -192,16 +95,17 @@ def test_addresses_are_stored_in_one_way_however_they_are_written():
     assert episode.query("SELECT recipients FROM messages ORDER BY id DESC LIMIT 1") == [("amy@a.test, zed@z.test",)]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "mistake"),
-    [("to", "nobody", "is not an e-mail address"), ("subject", "", "fill in"), ("body", "", "fill in")],
-)
-def test_a_message_with_a_mistake_is_not_sent_and_says_why(field, value, mistake):
+def test_a_message_with_a_mistake_is_not_sent_and_the_mistake_explained():
     fields = {"kind": "new", "to": "amy@a.test", "subject": "Hi", "body": "Text", "action": "send"}
     with visit("mail") as driver:
-        response = driver.client.post("/compose", data=fields | {field: value})
-        assert response.status_code == 422
-        assert mistake in response.text
+        for mistaken, words in (
+            ({"to": "nobody"}, "is not an e-mail address"),
+            ({"subject": ""}, "fill in"),
+            ({"body": ""}, "fill in"),
+        ):
+            response = driver.client.post("/compose", data=fields | mistaken)
+            assert response.status_code == 422
+            assert words in response.text
 
 
 def test_saving_a_form_unchanged_changes_nothing():
@@ -244,32 +148,26 @@ def test_the_audit_log_does_not_count_as_state():
 
 
 def booking(**changes: str) -> dict[str, str]:
-    return {
-        "title": "T",
-        "room": "1",
-        "day": "2030-01-07",
-        "starts": "10:00",
-        "ends": "11:00",
-        "every": "once",
-    } | changes
+    fields = {"title": "T", "room": "1", "day": "2030-01-07", "starts": "10:00", "ends": "11:00", "every": "once"}
+    return fields | changes
 
 
-@pytest.mark.parametrize(
-    ("changes", "mistake"),
-    [
-        ({"starts": "07:00"}, "The house is open from 08:00 to 18:00."),
-        ({"ends": "10:00"}, "The end must be after the start."),
-        ({"ends": "10:50"}, "Please use steps of 15 minutes."),
-        ({"day": "2030-01-05"}, "from Monday to Friday"),
-        ({"people": "Nobody Atall"}, "Nobody here is called “Nobody Atall”."),
-        ({"room": "77"}, "Please choose one of the options."),
-    ],
+BROKEN_RULES = (
+    ({"starts": "07:00"}, "The house is open from 08:00 to 18:00."),
+    ({"ends": "10:00"}, "The end must be after the start."),
+    ({"ends": "10:50"}, "Please use steps of 15 minutes."),
+    ({"day": "2030-01-05"}, "from Monday to Friday"),
+    ({"people": "Nobody Atall"}, "Nobody here is called “Nobody Atall”."),
+    ({"room": "77"}, "Please choose one of the options."),
 )
-def test_a_booking_that_breaks_a_rule_is_refused_next_to_the_field(changes, mistake):
+
+
+def test_a_booking_that_breaks_a_rule_is_refused_next_to_the_field():
     with visit("calendar") as driver:
-        response = driver.client.post("/booking/new", data=booking(**changes))
-        assert response.status_code == 422
-        assert mistake in response.text
+        for changes, words in BROKEN_RULES:
+            response = driver.client.post("/booking/new", data=booking(**changes))
+            assert response.status_code == 422
+            assert words in response.text
 
 
 def test_a_room_cannot_be_booked_twice_at_a_time_but_back_to_back():
