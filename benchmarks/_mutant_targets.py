@@ -122,7 +122,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/swe/schemes.py": ("tests/test_swe_schemes.py",),
     "envs/swe/values.py": ("tests/test_swe_values.py", "tests/test_swe_grading.py"),
     "envs/swe/withheld_calibration.py": ("tests/test_swe_withheld_calibration.py", *_SWE_CALIBRATED),
-    "envs/web/grading.py": ("tests/test_web_plans.py", "tests/test_web_tasks.py"),
+    "envs/web/grading.py": ("tests/envs/web/test_plans.py",),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
