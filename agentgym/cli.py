@@ -349,9 +349,9 @@ def gateway(
 
     Serves on this machine alone until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
     """
-    from agentgym.interop.gateway.command import GatewayRequest, run_gateway
+    from agentgym.interop.gateway.server import GatewayArguments, run_gateway
 
-    wanted = GatewayRequest(
+    arguments = GatewayArguments(
         policy,
         env,
         settings or (),
@@ -366,7 +366,7 @@ def gateway(
         out,
     )
     token = load_named(READ_TOKEN, "a function")(token_file)
-    run_gateway(wanted, token, shows_token=token_file is None)
+    run_gateway(arguments, token, shows_token=token_file is None)
 
 
 app.add_typer(tasks_app, name="tasks")

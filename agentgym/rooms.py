@@ -28,7 +28,7 @@ ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 TRAIN = "agentgym.trainers.command:main"
 POLICIES = "agentgym.trainers.policies:load"
 """Loads policies with weights."""
-ENDPOINT = "agentgym.trainers.endpoint.loading:load"
+ENDPOINT = "agentgym.trainers.endpoint.policy:load"
 """Makes policies behind chat endpoints."""
 VLLM = "agentgym.trainers.vllm.loading:load"
 """Loads policies with weights that vLLM samples from."""

@@ -1,27 +1,24 @@
 """The peer's side of `web_steps_vs_browsergym`, run by the Python that has `browsergym-miniwob`.
 
-Does not import agentgym. Reads one JSON request from standard input and prints one JSON answer. The policy reads what
-an agent would: the goal and BrowserGym's own text of the accessibility tree. Rendering that text is not timed.
+Does not import agentgym. The policy reads what an agent would: the goal and BrowserGym's own text of the accessibility
+tree. Rendering that text is not timed.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 from collections.abc import Iterator
-from importlib import metadata
 from typing import Any
 
-TUNED = {"slow_mo": 0, "pre_observation_delay": 0.0}
+from benchmarks._peers import answer
 
 
 def bid(tree: str, role: str, name: str | None = None) -> str:
     """Return the id of an element that the text of an accessibility tree shows."""
-    for found, kind, called in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
-        if kind == role and name in (None, called):
-            return found
+    for element, kind, label in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
+        if kind == role and name in (None, label):
+            return element
     raise SystemExit(f"no {role} {name!r} in:\n{tree}")
 
 
@@ -56,18 +53,16 @@ def played(env: Any, request: dict[str, Any], seed: int) -> dict[str, Any]:
     return {"reset_s": reset_s, "steps": steps, "seconds": seconds, "reward": reward, "failed": failed}
 
 
-def main() -> None:
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
     import browsergym.miniwob  # noqa: F401  # pyright: ignore[reportMissingImports]
     import gymnasium
 
-    env = gymnasium.make(f"browsergym/miniwob.{request['page']}", **(TUNED if request["tuned"] else {}))
+    env = gymnasium.make(f"browsergym/miniwob.{request['page']}", slow_mo=0, pre_observation_delay=0.0)
     played(env, request, 0)
     episodes = [played(env, request, 1 + seed) for seed in range(request["episodes"])]
     env.close()
-    versions = {name: metadata.version(name) for name in ("browsergym-miniwob", "playwright")}
-    print(json.dumps({"episodes": episodes, "versions": versions}))
+    return {"episodes": episodes}
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

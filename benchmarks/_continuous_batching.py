@@ -35,12 +35,12 @@ class ContinuousBatching:
 
     def next(self) -> Any:
         """Wait for a turn that is over. Raises `RuntimeError` if it failed."""
-        while (found := self.manager.get_result(timeout=1)) is None:
+        while (turn := self.manager.get_result(timeout=1)) is None:
             if not self.manager.is_running():
                 raise RuntimeError("the manager stopped")
-        if found.error is not None:
-            raise RuntimeError(found.error)
-        return found
+        if turn.error is not None:
+            raise RuntimeError(turn.error)
+        return turn
 
 
 @contextmanager

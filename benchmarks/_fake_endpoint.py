@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from benchmarks._peers import started
 
 CALLS = 4
 EXPRESSIONS = ("12 * 7", "84 + 16", "100 / 8", "12.5 - 2.5")
@@ -72,13 +73,9 @@ async def _serve() -> None:
 @contextmanager
 def serving() -> Iterator[str]:
     """Serve in another process; gives the base URL."""
-    process = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
-    try:
+    with started([sys.executable, "-m", "benchmarks._fake_endpoint"]) as process:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 if __name__ == "__main__":

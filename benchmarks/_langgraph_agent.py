@@ -2,8 +2,6 @@
 
 Reads one JSON object a line, `{"id", "model_url", "api_key", "mcp_url", "mcp_token"}`, works on all of them at the same
 time, and writes `{"id", "error"}` for each when it is done.
-
-    .venv-peers/bin/python benchmarks/_langgraph_agent.py
 """
 
 from __future__ import annotations

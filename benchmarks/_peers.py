@@ -1,4 +1,7 @@
-"""Asks the peers of benchmarks: scripts that run by a Python that has another package, one JSON request each."""
+"""Other projects' side of a benchmark: modules that run by a Python that has their package, and answer in JSON.
+
+Imports nothing of agentgym, so that these modules can use it too.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,79 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
 
 
-def ask_peer(
-    python: str, script: str, request: Mapping[str, Any], *, needs: str, environment: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Run a peer's script and return its answer, the last line that it prints. Ends the benchmark if it fails.
+@contextmanager
+def started(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Run a process for the time of the block, with pipes for its lines of input and output.
+
+    Args:
+        command: The command, which is run in the root of the repository.
+        environment: Environment variables on top of ours.
+    """
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | (environment or {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def peer(
+    python: str, module: str, environment: Mapping[str, str] | None = None
+) -> Iterator[Callable[[Mapping[str, Any]], dict[str, Any]]]:
+    """Start a module of this folder by another Python; yield a function that sends it a request.
+
+    The benchmark ends if the module does.
 
     Args:
         python: The Python that runs it.
-        script: Its name in this folder.
-        request: What it is asked, on its standard input.
-        needs: What that Python must have, for the error.
+        module: Its name.
         environment: Environment variables on top of ours.
     """
-    done = subprocess.run(
-        [python, str(FOLDER / script)],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | (environment or {}),
+    with started([python, "-m", f"benchmarks.{module}"], environment) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        requests, answers = process.stdin, process.stdout
+
+        def ask(request: Mapping[str, Any]) -> dict[str, Any]:
+            print(json.dumps(request), file=requests, flush=True)
+            if not (line := answers.readline()):
+                sys.exit(f"{module} failed; does {python!r} have what it needs?")
+            return json.loads(line)
+
+        yield ask
+
+
+def answer(play: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+    """Answer requests, each a line of standard input, until there are no more: the peer's side of `peer`."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # packages print to standard output
+    for line in sys.stdin:
+        print(json.dumps(play(json.loads(line))), file=answers, flush=True)
+
+
+def versions_in(python: str, *packages: str) -> dict[str, str]:
+    """Return the versions that another Python has of some packages; those that it lacks are left out."""
+    program = (
+        "import importlib.metadata as metadata, json, sys\n"
+        "packages = {each.name: each.version for each in metadata.distributions()}\n"
+        "print(json.dumps({name: packages[name] for name in sys.argv[1:] if name in packages}))"
     )
-    if done.returncode:
-        sys.exit(f"{script} failed; does {python!r} have {needs}?\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    run = subprocess.run([python, "-c", program, *packages], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)

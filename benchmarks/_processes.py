@@ -1,11 +1,19 @@
-"""The processes below this one and their memory, as Linux reports them."""
+"""What a process could leave behind, as Linux reports it: processes, threads, descriptors, temporary files, mounts."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+COUNTED = ("processes", "threads", "descriptors", "temporary_files", "mounts")
+"""Those that must be as before; memory may grow within a bound."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -15,8 +23,17 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def living_below(pid: int) -> dict[int, str]:
-    """Return the command lines of the living processes below one, by id."""
+@contextmanager
+def private_temporary_folder() -> Iterator[None]:
+    """Create temporary files in a folder of their own, so that those left behind by others are not counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        Path(folder).chmod(0o711)
+        yield
+
+
+def living_below(pid: int) -> set[int]:
+    """Return the living processes below one."""
     parents: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -26,39 +43,34 @@ def living_below(pid: int) -> dict[int, str]:
                 continue
             if state != "Z":
                 parents[int(name)] = int(parent)
-    found, waiting = set(), {pid}
-    while waiting:
-        waiting = {child for child, parent in parents.items() if parent in waiting}
-        found |= waiting
-    return {child: _command(child) for child in found}
+    below, generation = set[int](), {pid}
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation}
+        below |= generation
+    return below
 
 
-def is_browser(command: str) -> bool:
-    """Return whether a command line is that of Chromium's main process."""
-    return "--remote-debugging-pipe" in command and "--type=" not in command
+def state() -> dict[str, int]:
+    """Count everything that this process could leave behind."""
+    gc.collect()
+    return {
+        "processes": len(living_below(os.getpid())),
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "temporary_files": len(os.listdir(tempfile.gettempdir())),
+        "mounts": len(Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()),
+        "memory_kb": int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * 4,
+    }
 
 
-def is_renderer(command: str) -> bool:
-    """Return whether a command line is that of a Chromium process for pages."""
-    return "--type=renderer" in command
+def settled(before: Mapping[str, int], patience_s: float) -> dict[str, int]:
+    """Return the state once it is no more than `before`, or after `patience_s` seconds."""
+    until = time.monotonic() + patience_s
+    while any((now := state())[name] > before[name] for name in COUNTED) and time.monotonic() < until:
+        time.sleep(0.2)
+    return now
 
 
-def is_driver(command: str) -> bool:
-    """Return whether a command line is that of Playwright's driver."""
-    return "run-driver" in command
-
-
-def memory_mb(pid: int) -> float:
-    """Return a process's proportional share of memory (PSS); 0 for a process that is gone."""
-    try:
-        lines = Path("/proc", str(pid), "smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0) / 1024
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return ""
+def difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """Return how much more there is after than before."""
+    return {name: after[name] - before[name] for name in before}

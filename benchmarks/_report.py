@@ -1,13 +1,14 @@
-"""Helpers of all benchmarks: running contenders in turns, timing, and recording results and the machine."""
+"""The harness of all benchmarks: arguments, contenders in turns, and records of results, versions and the machine."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -32,20 +33,42 @@ class Claim:
         return self.value >= self.goal if self.op == ">=" else self.value <= self.goal
 
 
-def interleaved(runs: int, contenders: Mapping[str, Callable[[], float]]) -> list[dict[str, Any]]:
-    """Run all contenders in turns, so that other load on the machine affects all alike; one row per run."""
-    rows: list[dict[str, Any]] = []
-    for run in range(runs):
-        for name, measure in contenders.items():
-            rows.append({"run": run, "name": name, "steps_per_s": round(measure(), 1)})
-            print(f"run {run + 1}/{runs}  {name:28} {rows[-1]['steps_per_s']:>12,.0f} steps/s", file=sys.stderr)
-    return rows
+Contender = tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]
+"""What the rows of a contender are labelled with, such as its `name`, and a function that measures it once."""
 
 
-def median_ratio(rows: Sequence[Mapping[str, Any]], name: str, base: str, rate: str = "steps_per_s") -> float:
-    """Return the median over runs of `name`'s rate divided by `base`'s in the same run."""
-    rates: dict[tuple[int, str], float] = {(row["run"], row["name"]): row[rate] for row in rows}
-    runs = sorted({run for run, _ in rates})
+def argument_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser of arguments that shows the docstring of a benchmark as it is written."""
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def in_turns(runs: Iterable[int], contenders: Sequence[Contender]) -> Iterator[dict[str, Any]]:
+    """Measure all contenders once in each run, so that other load on the machine affects all alike; yield the rows."""
+    for run in runs:
+        for labels, measure in contenders:
+            row = {"run": run, **labels, **measure()}
+            print(row, file=sys.stderr)
+            yield row
+
+
+def median_ratio(
+    rows: Iterable[Mapping[str, Any]], name: str, base: str, rate: str = "steps_per_s", **labels: Any
+) -> float:
+    """Return the median over runs of `name`'s rate divided by `base`'s in the same run.
+
+    Args:
+        rows: Rows of all contenders.
+        name: The contender whose rate is divided.
+        base: The contender whose rate it is divided by.
+        rate: The rate.
+        labels: Labels of the rows to compare. Runs in which one of both contenders has no such row do not count.
+    """
+    rates = {
+        (row["run"], row["name"]): row[rate]
+        for row in rows
+        if rate in row and all(row[label] == value for label, value in labels.items())
+    }
+    runs = sorted({run for run, _ in rates if {(run, name), (run, base)} <= rates.keys()})
     return round(statistics.median(rates[run, name] / rates[run, base] for run in runs), 3)
 
 
@@ -61,7 +84,7 @@ def write(
     """Write `results/<name>.json`.
 
     Args:
-        name: Name of the benchmark's module.
+        name: Name of the result.
         rows: All single runs, so that medians and spreads can be recomputed.
         claims: The claims that the runs support or refute.
         packages: Installed distributions whose versions matter, besides our own.
@@ -69,9 +92,10 @@ def write(
         results: Another folder to write to, for a trial.
     """
     versions = {package: _version(package) for package in ("agentgym-suite", *packages)}
+    benchmark = Path(sys.argv[0]).stem
     content = {
-        "benchmark": name,
-        "command": " ".join(["python -m", f"benchmarks.{name}", *map(_without_path, sys.argv[1:])]),
+        "benchmark": benchmark,
+        "command": " ".join(["python -m", f"benchmarks.{benchmark}", *map(_without_path, sys.argv[1:])]),
         "versions": {"python": platform.python_version(), **versions, **(more_versions or {})},
         "hardware": {"cpu": cpu(), "cores": len(os.sched_getaffinity(0)), "system": platform.system()},
         "rows": list(rows),
@@ -85,15 +109,15 @@ def write(
     return path
 
 
-def read_all() -> dict[str, list[Claim]]:
-    """Return the claims of every result file, by benchmark. From files of another form, only the claims are read."""
-    found: dict[str, list[Claim]] = {}
-    for path in sorted(RESULTS.glob("*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        found[path.stem] = [
-            Claim(entry["claim"], entry["value"], entry["op"], entry["goal"]) for entry in content.get("claims", ())
-        ]
-    return found
+def earlier(name: str) -> dict[str, Any]:
+    """Return the result of an earlier run, for a benchmark that adds to it; without one, a result without rows."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": [], "versions": {}}
+
+
+def claims_in(result: Mapping[str, Any]) -> list[Claim]:
+    """Return the claims of a result."""
+    return [Claim(**claim) for claim in result["claims"]]
 
 
 def _version(package: str) -> str:

@@ -33,24 +33,24 @@ def needs() -> list[dict[str, Any]]:
     prompts = [[draw.randrange(10, 250) for _ in range(length)] for length in (5, 40, 90, 17, 60, 33)]
     rows: list[dict[str, Any]] = []
     for name, sample in (("in process", ours), ("transformers", theirs)):
-        found = {
+        values = {
             "turns that differ when sampled alone, of 6": differing(sample, prompts),
             "largest error of a log-probability": error(sample, [prompts]),
             "largest error of a log-probability after the weights change": error(sample, [prompts, prompts]),
         }
-        rows += [{"name": name, "need": need, "value": value} for need, value in found.items()]
+        rows += [{"name": name, "need": need, "value": value} for need, value in values.items()]
     return rows
 
 
 def differing(sample: Sampler, prompts: Prompts) -> int:
-    [together] = sample(made(), prompts)
-    alone = [sample(made(), [prompt])[0][0] for prompt in prompts]
-    return sum(one != other for (one, _), (other, _) in zip(together, alone, strict=True))
+    [together] = sample(small_model(), prompts)
+    alone = [sample(small_model(), [prompt])[0][0] for prompt in prompts]
+    return sum(first != second for (first, _), (second, _) in zip(together, alone, strict=True))
 
 
 def error(sample: Sampler, batches: Sequence[Prompts]) -> float:
     """Return how far log-probabilities of the last batch are from those of a pass without a cache."""
-    model = made()
+    model = small_model()
     worst = 0.0
     for prompt, (ids, logprobs) in zip(batches[-1], sample(model, *batches)[-1], strict=True):
         with torch.inference_mode():
@@ -64,38 +64,38 @@ def ours(model: Any, *batches: Prompts) -> list[list[Turn]]:
     codec = ChatCodec(tiny_tokenizer(["a"], 0))
     policy = TransformersPolicy(model, codec, end_ids=[], context=POSITIONS)
 
-    async def one(number: int, prompt: Sequence[int]) -> Turn:
+    async def turn(number: int, prompt: Sequence[int]) -> Turn:
         # Alone or among others, a prompt has one name, and so one sequence of random numbers.
-        said = await policy.generate(prompt, TOKENS, f"prompt of {len(prompt)} tokens")
+        sampled = await policy.generate(prompt, TOKENS, f"prompt of {len(prompt)} tokens")
         policy.release(f"prompt of {len(prompt)} tokens")
-        return said.ids, said.logprobs
+        return sampled.ids, sampled.logprobs
 
     async def together(prompts: Prompts) -> list[Turn]:
-        return await asyncio.gather(*(one(number, prompt) for number, prompt in enumerate(prompts)))
+        return await asyncio.gather(*(turn(number, prompt) for number, prompt in enumerate(prompts)))
 
-    found: list[list[Turn]] = []
+    played: list[list[Turn]] = []
     for version, prompts in enumerate(batches):
         if version:
             change(model)
             policy.updated(version)
-        found.append(asyncio.run(together(prompts)))
-    return found
+        played.append(asyncio.run(together(prompts)))
+    return played
 
 
 def theirs(model: Any, *batches: Prompts) -> list[list[Turn]]:
-    found: list[list[Turn]] = []
+    played: list[list[Turn]] = []
     with continuous_batching(model, POSITIONS) as sampler:
         for version, prompts in enumerate(batches):
             if version:
                 with sampler.manager.pause():  # "typically to update it in place"
                     change(model)
             names = [sampler.add(prompt, TOKENS) for prompt in prompts]
-            said = {turn.request_id: turn for turn in (sampler.next() for _ in names)}
-            found.append([(said[name].generated_tokens, said[name].logprobs) for name in names])
-    return found
+            turns = {turn.request_id: turn for turn in (sampler.next() for _ in names)}
+            played.append([(turns[name].generated_tokens, turns[name].logprobs) for name in names])
+    return played
 
 
-def made() -> Any:
+def small_model() -> Any:
     """Return the model, the same every time, with weights large enough for it to prefer some tokens over others."""
     shape = TinyShape(hidden=32, layers=2, heads=2, feed_forward=64, context=512)
     model = tiny_model(tiny_tokenizer(["a"], 0), shape, seed=0)

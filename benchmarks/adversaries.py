@@ -12,7 +12,6 @@ paid less; pay above an honest failure that earns nothing gives 1000. Episodes t
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -22,14 +21,14 @@ from typing import Any
 
 from agentgym import make
 from agentgym.checks.contest import Contest, contest, is_solved
-from agentgym.checks.play import Episode, assistant_call, play, random_player
+from agentgym.checks.play import assistant_call, play, random_player
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import Scheme
 from agentgym.script import Move, ScriptedPlayer, solution_player
 from agentgym.task import Task
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 
 BEYOND = 1000.0
 """The ratio if an adversary is paid and the honest failure is not."""
@@ -160,12 +159,12 @@ def play_world(world: World, tasks: int) -> list[Contest]:
         chosen = [env.tasks.get("test", index) for index in range(max(2, round(tasks * world.share)))]
         solved = [play(env, task, 0, solution_player) for task in chosen]
         others = [*solved, *(play(env, task, 0, random_player) for task in chosen[:2])]
-        found = [contest(env, one, _apart(others, one), world.adversaries) for one in solved if is_solved(one)]
-    return [one for one in found if one is not None]
-
-
-def _apart(episodes: Sequence[Episode], one: Episode) -> list[Episode]:
-    return [episode for episode in episodes if episode is not one]
+        contests = [
+            contest(env, episode, [other for other in others if other is not episode], world.adversaries)
+            for episode in solved
+            if is_solved(episode)
+        ]
+    return [each for each in contests if each is not None]
 
 
 def rows_of(
@@ -174,10 +173,10 @@ def rows_of(
     """Return one row for every scheme and adversary."""
     rows: list[dict[str, Any]] = []
     for scheme_name, scheme in schemes.items():
-        honest = {one.task.id: one.honest_pay(scheme) for one in contests}
-        for adversary in dict.fromkeys(name for one in contests for name in one.adversaries):
-            paid = {one.task.id: pay[adversary] for one in contests if adversary in (pay := one.pay(scheme))}
-            played = sum(adversary in one.adversaries for one in contests)
+        honest = {each.task.id: each.honest_pay(scheme) for each in contests}
+        for adversary in dict.fromkeys(name for each in contests for name in each.adversaries):
+            paid = {each.task.id: pay[adversary] for each in contests if adversary in (pay := each.pay(scheme))}
+            played = sum(adversary in each.adversaries for each in contests)
             ratios = {task: ratio(value, honest[task]) for task, value in paid.items()}
             worst = max(ratios, key=lambda task: ratios[task], default=None)
             rows.append(
@@ -214,7 +213,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--tasks", type=int, default=12, help="number of test tasks per environment; fewer where grading is slow"
     )

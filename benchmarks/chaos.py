@@ -18,23 +18,20 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agentgym.registry import make
 from agentgym.rollout import Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from benchmarks._chaos import ChaosFactory, LaggingPolicy, Timed
-from benchmarks._left import COUNTED, difference, settled, state
-from benchmarks._processes import adopt_orphans
-from benchmarks._report import Claim, write
+from benchmarks._processes import COUNTED, adopt_orphans, difference, private_temporary_folder, settled, state
+from benchmarks._report import Claim, argument_parser, write
 
 LATENCY_S = (0.1, 0.5)
 """How long a generation takes."""
@@ -75,12 +72,12 @@ def groups_of(env_id: str, episodes: int) -> list[Group]:
         env.close()
 
 
-class Played:
+class Rollout:
     """One environment's rollout: its engine, and what came out of it."""
 
     def __init__(self, env_id: str, episodes: int, chaos: Chaos, options: argparse.Namespace):
         factory = ChaosFactory(env_id, {}, chaos.crashes, chaos.hangs, options.seed)
-        self.env_id, self.groups, self.found = env_id, groups_of(env_id, episodes), list[PlayedGroup]()
+        self.env_id, self.groups, self.played = env_id, groups_of(env_id, episodes), list[PlayedGroup]()
         self.workers = ProcessWorkers(factory, options.at_once, processes=options.processes)
         self.timed = Timed(self.workers)
         limits = Limits(
@@ -97,13 +94,13 @@ class Played:
         began = time.monotonic()
         with self.engine:
             for played in self.engine.play(self.groups):
-                self.found.append(played)
+                self.played.append(played)
             self.seconds = time.monotonic() - began
 
     @property
     def row(self) -> dict[str, Any]:
-        times = Counter((played.group.task.id, played.group.first) for played in self.found)
-        trajectories = [trajectory for played in self.found for trajectory in played.trajectories]
+        times = Counter((played.group.task.id, played.group.first) for played in self.played)
+        trajectories = [trajectory for played in self.played for trajectory in played.trajectories]
         failed = [trajectory for trajectory in trajectories if trajectory.failed]
         return {
             "env": self.env_id,
@@ -113,8 +110,8 @@ class Played:
             "more_than_once": sum(n > 1 for n in times.values()),
             "solved": sum(trajectory.success for trajectory in trajectories),
             "failed": len(failed),
-            "failed_by": dict(Counter(f"{one.component}/{one.reason}" for one in failed)),
-            "unnamed_failures": sum(not one.error or one.component is None for one in failed),
+            "failed_by": dict(Counter(f"{each.component}/{each.reason}" for each in failed)),
+            "unnamed_failures": sum(not each.error or each.component is None for each in failed),
             "neither": sum(not trajectory.failed and not trajectory.success for trajectory in trajectories),
             "tries": self.engine.tally.tries,
             "failed_tries": dict(self.engine.tally.failed),
@@ -126,14 +123,14 @@ class Played:
 
 
 @contextmanager
-def killing(every_s: float | None, played: list[Played], draw: random.Random) -> Iterator[list[int]]:
+def killing(every_s: float | None, rollouts: list[Rollout], draw: random.Random) -> Iterator[list[int]]:
     """Kill one worker process every so many seconds."""
     killed: list[int] = []
     over = threading.Event()
 
     def kill() -> None:
         while not over.wait(every_s):
-            pids = draw.choice(played).workers.pids
+            pids = draw.choice(rollouts).workers.pids
             if pids:
                 killed.append(draw.choice(pids))
                 with suppress(ProcessLookupError):
@@ -155,16 +152,16 @@ def run(name: str, chaos: Chaos, options: argparse.Namespace) -> dict[str, Any]:
     shares = shares_of(options.envs.split(","), options.episodes)
     before = state()
     began = time.monotonic()
-    played = [Played(f"agentgym/{env}-v0", share, chaos, options) for env, share in shares.items()]
-    threads = [threading.Thread(target=one.play) for one in played]
-    with killing(chaos.kill_every_s, played, random.Random(options.seed)) as killed:
+    rollouts = [Rollout(f"agentgym/{env}-v0", share, chaos, options) for env, share in shares.items()]
+    threads = [threading.Thread(target=rollout.play) for rollout in rollouts]
+    with killing(chaos.kill_every_s, rollouts, random.Random(options.seed)) as killed:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         seconds = time.monotonic() - began
-    rows = [one.row for one in played]
-    del played, threads
+    rows = [rollout.row for rollout in rollouts]
+    del rollouts, threads
     after = settled(before, SETTLE_S)
     return {
         "run": name,
@@ -204,7 +201,7 @@ def claims_of(base: dict[str, Any], chaos: dict[str, Any], at_once: int) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--envs", default="guess,errand,sql,search,code", help="web and swe work too, and take long")
     parser.add_argument("--at-once", type=int, default=12, help="episodes in flight of each environment")
@@ -213,10 +210,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     adopt_orphans()
-    with tempfile.TemporaryDirectory() as folder:
-        # Use a private folder, so that files left behind by others are not counted.
-        tempfile.tempdir = os.environ["TMPDIR"] = folder
-        Path(folder).chmod(0o711)
+    with private_temporary_folder():
         run("warm-up", NONE, argparse.Namespace(**{**vars(options), "episodes": 10}))
         base = run("base", NONE, options)
         print(base, file=sys.stderr)

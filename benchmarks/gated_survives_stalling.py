@@ -9,7 +9,6 @@ all settings (the recipe `errand`).
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._training import PACKAGES, run
 
 SCHEMES = ("g_ra", "d_ra")
@@ -32,7 +31,7 @@ PANELS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="number of seeds to train concurrently")
     parser.add_argument("--folder", type=Path, default=Path("runs/gated_survives_stalling"))
@@ -53,7 +52,7 @@ def main() -> None:
 def train(folder: Path, seed: int) -> list[dict[str, Any]]:
     """Train with every scheme from one starting model, and return the results of the runs."""
     return [
-        {"scheme": scheme, **run("gated", seed, folder, "errand", scheme), **ends(folder, scheme, seed)}
+        {"scheme": scheme, **run(folder, seed, "--env", "errand", scheme=scheme), **ends(folder, scheme, seed)}
         for scheme in SCHEMES
     ]
 
@@ -61,8 +60,8 @@ def train(folder: Path, seed: int) -> list[dict[str, Any]]:
 def ends(folder: Path, scheme: str, seed: int) -> dict[str, Any]:
     """Return the reward, the turns and the channels of the held-out episodes before and after training."""
     summary = json.loads((folder / f"{scheme}-{seed}" / "summary.json").read_text(encoding="utf-8"))
-    wanted = ("reward", "turns", "channels", "endings")
-    return {f"{when}_episodes": {name: summary[when][name] for name in wanted} for when in ("before", "after")}
+    names = ("reward", "turns", "channels", "endings")
+    return {f"{when}_episodes": {name: summary[when][name] for name in names} for when in ("before", "after")}
 
 
 def draw(target: Path, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:

@@ -1,13 +1,12 @@
 """Attack every backend that works here, and record which attacks each one withstands.
 
-python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
+    python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
 
 An attack that a backend declares not to withstand is not tried: its declaration goes into the table.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.tools.sandbox import SandboxTier
-from benchmarks._report import RESULTS, Claim, write
+from benchmarks._report import RESULTS, Claim, argument_parser, write
 from tests.sandbox_attacks import ATTACKS
 from tests.sandbox_attacks.attack import Attack
 from tests.sandbox_attacks.host import Host
@@ -75,8 +74,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [HEADER, "| attack | cases | " + " | ".join(tiers) + " |", "|---" * (len(tiers) + 2) + "|"]
     for attack in ATTACKS:
         cases = ", ".join(map(str, attack.rows))
-        found = " | ".join(cells.get((attack.name, tier), "n.a.") for tier in tiers)
-        lines.append(f"| {attack.name.replace('_', ' ')} | {cases} | {found} |")
+        row = " | ".join(cells.get((attack.name, tier), "n.a.") for tier in tiers)
+        lines.append(f"| {attack.name.replace('_', ' ')} | {cases} | {row} |")
     lines += ["", "## In sum", "", *(_sum(tier, rows) for tier in tiers)]
     return "\n".join(lines) + "\n"
 
@@ -86,26 +85,26 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def _sum(tier: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    found = [row["outcome"] for row in rows if row["backend"] == tier and row["outcome"] != "n.a."]
-    if not found:
+    outcomes = [row["outcome"] for row in rows if row["backend"] == tier and row["outcome"] != "n.a."]
+    if not outcomes:
         return f"- {tier}: n.a."
-    declared = found.count("not held (declared)")
-    return f"- {tier}: {found.count('held')} of {len(found)} held, {declared} declared as not held"
+    declared = outcomes.count("not held (declared)")
+    return f"- {tier}: {outcomes.count('held')} of {len(outcomes)} held, {declared} declared as not held"
 
 
 def claims_of(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
     """Return, for each backend that works here, how many attacks it did not withstand, and how many it declares."""
     claims: list[Claim] = []
     for tier in SandboxTier:
-        found = [row["outcome"] for row in rows if row["backend"] == tier.value and row["outcome"] != "n.a."]
-        if found:
-            claims.append(Claim(f"hostile_{tier.value}_held", found.count("held"), ">=", 1))
-            claims.append(Claim(f"hostile_{tier.value}_not_held_undeclared", found.count("not held"), "<=", 0))
+        outcomes = [row["outcome"] for row in rows if row["backend"] == tier.value and row["outcome"] != "n.a."]
+        if outcomes:
+            claims.append(Claim(f"hostile_{tier.value}_held", outcomes.count("held"), ">=", 1))
+            claims.append(Claim(f"hostile_{tier.value}_not_held_undeclared", outcomes.count("not held"), "<=", 0))
     return claims
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--only", nargs="+", type=SandboxTier, default=list(SandboxTier), help="backends to attack")
     parser.add_argument("--table", type=Path, default=RESULTS.parent.parent / "docs" / "hostile.md")
     options = parser.parse_args()

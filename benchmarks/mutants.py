@@ -1,6 +1,6 @@
 """Put small faults into graders, rewards, credit and rollouts, one at a time, and check whether their tests notice.
 
-python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
+    python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
 
 Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). They must pass
 on the unchanged file, and at least notice that it cannot be imported. A mutant counts as killed if a test fails or does
@@ -9,7 +9,6 @@ not finish. Those listed in `_equivalent_mutants.py`, with the reason, are count
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
@@ -24,7 +23,7 @@ from benchmarks._equivalent_mutants import EQUIVALENT
 from benchmarks._mutant_runs import ROOT, Copies, Outcome, Run
 from benchmarks._mutant_targets import TARGETS
 from benchmarks._mutations import Mutant, draw
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 
 UNUSABLE = "raise RuntimeError('no test may pass without this file')\n"
 _BASELINE_S = 900.0
@@ -137,7 +136,7 @@ def say(rows: Sequence[dict[str, Any]], drawn: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--sample", type=int, default=120, help="number of faults to try")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--files", nargs="+", default=sorted(TARGETS), choices=sorted(TARGETS), metavar="FILE")

@@ -8,14 +8,10 @@ Results of environments that are not played again are kept.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from agentgym import make
@@ -25,9 +21,8 @@ from agentgym.tools.browser.pool import close_pools
 from agentgym.tools.database.pool import default_pool as default_databases
 from agentgym.tools.sandbox.pool import default_pool
 from agentgym.tools.sandbox.registry import close_backends
-from benchmarks._left import COUNTED, difference, settled, state
-from benchmarks._processes import living_below
-from benchmarks._report import RESULTS, Claim, write
+from benchmarks._processes import COUNTED, difference, living_below, private_temporary_folder, settled, state
+from benchmarks._report import Claim, argument_parser, earlier, write
 
 AT_ONCE = 8
 WARM_UP = 1_000
@@ -77,12 +72,10 @@ def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
     return row | {"left": left}
 
 
-def kept(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def not_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the result file that were not measured again."""
-    path = RESULTS / "nothing_left.json"
-    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
     again = {(row["env"], row["workers"]) for row in rows}
-    return [row for row in before if "workers" in row and (row["env"], row["workers"]) not in again]
+    return [row for row in earlier("nothing_left")["rows"] if (row["env"], row["workers"]) not in again]
 
 
 def claims_of(rows: list[dict[str, Any]]) -> list[Claim]:
@@ -96,16 +89,13 @@ def claims_of(rows: list[dict[str, Any]]) -> list[Claim]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--only", default=",".join(EPISODES))
     parser.add_argument("--workers", default=",".join(WORKERS))
     for env, episodes in EPISODES.items():
         parser.add_argument(f"--{env}", type=int, default=episodes, help="episodes")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        # Use a private folder, so that files left behind by others are not counted.
-        tempfile.tempdir = os.environ["TMPDIR"] = folder
-        Path(folder).chmod(0o711)
+    with private_temporary_folder():
         rows = [
             measured(env, workers, getattr(options, env))
             for env in options.only.split(",")
@@ -115,7 +105,7 @@ def main() -> None:
         default_databases().close()
         default_pool().close()
         close_backends()
-        rows = [*kept(rows), *rows]
+        rows = [*not_again(rows), *rows]
         claims = [*claims_of(rows), Claim("processes_left_at_the_end", len(living_below(os.getpid())), "<=", 0)]
     write("nothing_left", rows, claims)
 

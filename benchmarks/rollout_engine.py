@@ -14,6 +14,7 @@ And 300 episodes of which 6 hang: how many of the others fail, and how long it t
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
@@ -24,15 +25,120 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.messages import Message, ToolCall, assistant
 from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Limits, RolloutEngine
-from benchmarks._report import Claim, write
-from benchmarks._rollout_envs import Together, work
+from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.seat import Seat
+from agentgym.task import GeneratedTasks, Task
+from agentgym.toolset import tool
+from benchmarks._report import Claim, argument_parser, write
 
 MODES = ("inline", "threads", "processes")
 HANG_EVERY = 50
 TURNS = {1: 4000, 100: 100, 10_000: 5}
 """Turns of each episode, by the number of episodes."""
+
+
+GO = assistant("", [ToolCall("go", {}, "call_1")])
+
+
+def _task(split: str, index: int) -> Task:
+    return Task(f"idle/{split}/{index}", split, "Go.", gold={})
+
+
+class Idle(Env):
+    """Does nothing for a number of turns.
+
+    Args:
+        turns: Turns of an episode.
+    """
+
+    channels = {OUTCOME: Channel("1 at the end")}
+    scheme = Scheme(weights={OUTCOME: 1.0})
+    max_turns = 10**9
+
+    def __init__(self, turns: int = 1, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._of = turns
+
+    @classmethod
+    def default_tasks(cls) -> GeneratedTasks:
+        return GeneratedTasks("idle", _task, {"train": None})
+
+    def start(self, task: Task) -> None:
+        self._left = self._of
+
+    @tool
+    def go(self) -> str:
+        """Take a turn."""
+        self._left -= 1
+        if not self._left:
+            self.reward(OUTCOME, 1.0)
+            self.finish(Reason.ANSWERED)
+        return "ok"
+
+    def solution(self, task: Task) -> Solution:
+        for _ in range(self._of):
+            yield ToolCall("go")
+
+
+class Busy(Idle):
+    """Blocks for a while each turn; some tasks hang.
+
+    Args:
+        seconds: How long each turn takes.
+        hang_every: Every so many tasks one hangs; 0 for none.
+        hang_s: How long a hanging one takes.
+    """
+
+    def __init__(self, seconds: float, hang_every: int = 0, hang_s: float = 3600.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._seconds, self._hang_every, self._hang_s = seconds, hang_every, hang_s
+
+    @tool
+    def go(self) -> str:
+        """Take a turn that takes a while."""
+        index = int(self.task.id.rpartition("/")[2])
+        hangs = self._hang_every and index % self._hang_every == 0
+        time.sleep(self._hang_s if hangs else self._seconds)
+        return super().go()
+
+
+class Together:
+    """A chat policy whose episodes wait for each other after their resets, and then all take their turns.
+
+    Args:
+        episodes: How many wait for each other.
+        then: Called when the last one has arrived.
+    """
+
+    name = "together"
+
+    def __init__(self, episodes: int, then: Any):
+        self._missing, self._then = episodes, then
+        self._all_are_here = asyncio.Event()
+
+    def player(self, seat: Seat) -> Together:
+        return self
+
+    async def act(self, observation: list[Message]) -> Message:
+        if self._missing:
+            self._missing -= 1
+            if not self._missing:
+                self._then()
+                self._all_are_here.set()
+            await self._all_are_here.wait()
+        return GO
+
+
+def work(episodes: int) -> list[Group]:
+    """Return groups of one episode each."""
+    source = Idle.default_tasks()
+    return [Group(source.get("train", index), index) for index in range(episodes)]
 
 
 def resident_kb() -> int:
@@ -46,14 +152,14 @@ def turns(mode: str, episodes: int) -> dict[str, Any]:
     def begin() -> None:
         seen.update(begun=time.perf_counter(), cpu=time.process_time(), kb=resident_kb())
 
-    factory = EnvFactory("benchmarks._rollout_envs:Idle", {"turns": each})
+    factory = EnvFactory("benchmarks.rollout_engine:Idle", {"turns": each})
     groups = work(episodes)
     limits = Limits(max_in_flight=episodes)
     with RolloutEngine(factory, Together(episodes, begin), limits, workers=mode) as engine:
         before, started = resident_kb(), time.perf_counter()
-        found = engine.collect(groups)
+        played = engine.collect(groups)
         seconds, cpu = time.perf_counter() - seen["begun"], time.process_time() - seen["cpu"]
-    assert all(group.trajectories[0].success for group in found)
+    assert all(group.trajectories[0].success for group in played)
     return {
         "opening_s": round(seen["begun"] - started, 3),
         "us_per_turn": round(seconds / episodes / each * 1e6, 1),
@@ -69,16 +175,16 @@ def queueing(mode: str, case: str) -> dict[str, Any]:
         episodes, kwargs, limit_s, ideal_s = 32, {"seconds": 0.5}, 1.2, 0.5
     else:
         episodes, kwargs, limit_s, ideal_s = 300, {"seconds": 0.05, "hang_every": HANG_EVERY}, 2.0, 2.0
-    factory = EnvFactory("benchmarks._rollout_envs:Busy", kwargs)
+    factory = EnvFactory("benchmarks.rollout_engine:Busy", kwargs)
     hanging = {f"idle/train/{index}" for index in range(0, episodes, HANG_EVERY)} if case == "hanging" else set[str]()
     limits = Limits(max_in_flight=256, step_timeout_s=limit_s, retries=0)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=mode) as engine:
         if mode == "processes":
             list(engine.play(work(1)[:0]))  # the processes start
         started = time.perf_counter()
-        found = [group.trajectories[0] for group in engine.play(work(episodes))]
+        trajectories = [group.trajectories[0] for group in engine.play(work(episodes))]
         seconds = time.perf_counter() - started
-    failed = {trajectory.task_id for trajectory in found if trajectory.failed}
+    failed = {trajectory.task_id for trajectory in trajectories if trajectory.failed}
     return {
         "episodes": episodes,
         "hanging": len(hanging),
@@ -112,7 +218,7 @@ def median(rows: list[dict[str, Any]], mode: str, of: str, name: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--measure", nargs=3, metavar=("WHAT", "MODE", "OF"), help=argparse.SUPPRESS)
     options = parser.parse_args()

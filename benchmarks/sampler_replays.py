@@ -2,21 +2,23 @@
 
 256 conversations of three turns, with observations of up to 120 tokens between them, and a model that has the shape of
 SmolLM2-135M and random weights. Needs a GPU; `--small` shows on a CPU that it runs, and writes nothing.
+
+    python -m benchmarks.sampler_replays
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import time
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
-from benchmarks._report import Claim, median_ratio, write
+from benchmarks._report import Claim, argument_parser, in_turns, median_ratio, write
 
 NAME = "sampler_replays"
 SHAPE = {
@@ -32,7 +34,7 @@ TURNS = 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="a dozen conversations with a tiny model, on a CPU")
     options = parser.parse_args()
@@ -41,11 +43,11 @@ def main() -> None:
     conversations, longest = (12, 40) if options.small else (256, 100)
     model: Any = _model(SMALL if options.small else SHAPE, "cpu" if options.small else "cuda")
     play(model, 12, longest, replays=False)  # libraries prepare on their first use
-    rows: list[dict[str, Any]] = []
-    for number in range(options.runs):
-        for name, replays in (("launched", False), ("replayed", True)):
-            rows.append({"run": number, "name": name, **play(model, conversations, longest, replays)})
-            print(rows[-1])
+    contenders = [
+        ({"name": name}, partial(play, model, conversations, longest, replays))
+        for name, replays in (("launched", False), ("replayed", True))
+    ]
+    rows = list(in_turns(range(options.runs), contenders))
     if options.small:
         return
     ratio = median_ratio(rows, "replayed", "launched", rate="tokens_per_s")

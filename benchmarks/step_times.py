@@ -8,7 +8,6 @@ The first tasks, which start servers and fill caches, are not counted. `load` is
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from agentgym.cards import Subject, subjects
 from agentgym.cards.playing import solved_episodes
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import MissingExtra
-from benchmarks._report import write
+from benchmarks._report import argument_parser, write
 
 NOT_COUNTED = 2
 
@@ -53,7 +52,7 @@ def rows(tasks: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--tasks", type=int, default=10, help="tasks of each environment")
     chosen = parser.parse_args()
     write("step_times", rows(chosen.tasks), [])

@@ -1,6 +1,6 @@
 """Play the solutions of bundled suites, and look for equal and nearly equal problems among their tasks.
 
-python -m benchmarks.suites_gold [SUITE ...] [--data NAME=PATH]
+    python -m benchmarks.suites_gold [SUITE ...] [--data NAME=PATH]
 
 Without names: every suite, except for entries over data that is not given. Rows of suites that are not played again are
 kept. `seconds` is the time that the solutions of an entry took, with 8 episodes at the same time.
@@ -8,8 +8,6 @@ kept. `seconds` is the time that the solutions of an entry took, with 8 episodes
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from typing import Any
 from agentgym.commands.task_sets import paths_in
 from agentgym.suites import bundled_suites, load_suite
 from agentgym.suites.validation import Report, compare_tasks, entry_sets, play_gold
-from benchmarks._report import RESULTS, Claim, write
+from benchmarks._report import Claim, argument_parser, earlier, write
 
 CONCURRENCY = 8
 
@@ -48,21 +46,20 @@ def data_of(name: str) -> set[str]:
     return {asked for entry in load_suite(name).all_entries for asked in entry.data.values()}
 
 
-def earlier(names: Sequence[str]) -> list[dict[str, Any]]:
+def of_other_suites(names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rows of earlier runs on other suites, in the version that they have now."""
-    path = RESULTS / "suites_gold.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    rows = earlier("suites_gold")["rows"]
     others = [row for row in rows if row["suite"] not in names and row["suite"] in bundled_suites()]
     return [row for row in others if row["version"] == load_suite(row["suite"]).version]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("suites", nargs="*", help="names of bundled suites")
     parser.add_argument("--data", action="append", metavar="NAME=PATH", help="data of yours; may be repeated")
     options = parser.parse_args()
     names = options.suites or bundled_suites()
-    rows = [*earlier(names), *(row for name in names for row in measure(name, paths_in(options.data)))]
+    rows = [*of_other_suites(names), *(row for name in names for row in measure(name, paths_in(options.data)))]
     rows.sort(key=lambda row: row["suite"])
     claims: list[Claim] = []
     for name in dict.fromkeys(row["suite"] for row in rows):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,9 @@ from agentgym.rollout import Group
 from agentgym.statistics.intervals import wilson
 from agentgym.task import iterate
 from agentgym.trajectory import Trajectory
-from benchmarks._report import Claim, write
+from benchmarks._peers import started, versions_in
+from benchmarks._report import Claim, argument_parser, write
 
-ROOT = Path(__file__).parent.parent
 ENV = "errand"
 PATIENCE_S = 300.0
 PACKAGES = ("torch", "transformers", "trl")
@@ -42,89 +41,81 @@ TOKEN = "the-token-of-this-benchmark"
 
 
 class Agents:
-    """The agent's process and the environment's server, and who does what.
+    """The agent's process and the records of the environment's server.
 
     Args:
-        python: The interpreter with the agent's packages.
-        folder: For the server's records.
+        agent: The process of the agent.
+        url: The environment's server.
+        records: The file that the server writes episodes to.
     """
 
-    def __init__(self, python: str, folder: Path):
-        (folder / "token").write_text(TOKEN, encoding="utf-8")
-        self._records, self._read, self._known = folder / "episodes.jsonl", 0, {}
-        served = [python, "-m", "agentgym", "serve", "env", ENV, "--mcp", "--token-file", str(folder / "token")]
-        served += ["--out", str(self._records), *(word for one in SETTINGS for word in ("--set", one))]
-        self._server = _started(served)
-        self._agent = _started([python, str(Path(__file__).with_name("_langgraph_agent.py"))])
-        self._url = self._server.stdout.readline().removeprefix("Listening on ").strip()
+    def __init__(self, agent: subprocess.Popen[str], url: str, records: Path):
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        self._jobs, self._reports, self._url = agent.stdin, agent.stdout, url
+        self._records, self._offset, self._arrived = records, 0, dict[str, Trajectory]()
         self.errors: list[str] = []
         """What stopped agents, mostly their own limit of turns: nothing tells them that an episode has ended."""
 
     def play(self, assignments: Sequence[Any]) -> list[Trajectory | None]:
         """Give every assignment to the agent, and return the environment's records."""
-        for one in assignments:
-            url = f"{self._url}?task={one.task.id}&seed={one.seed}&name={one.session.name}"
-            job = {"id": one.session.name, "model_url": one.session.base_url, "api_key": one.session.api_key}
-            self._agent.stdin.write(json.dumps({**job, "mcp_url": url, "mcp_token": TOKEN}) + "\n")
-        self._agent.stdin.flush()
-        told = [json.loads(self._agent.stdout.readline()) for _ in assignments]
-        self.errors += [one["error"] for one in told if one["error"]]
-        return [self._record(one.session.name) for one in assignments]
+        for each in assignments:
+            url = f"{self._url}?task={each.task.id}&seed={each.seed}&name={each.session.name}"
+            job = {"id": each.session.name, "model_url": each.session.base_url, "api_key": each.session.api_key}
+            print(json.dumps({**job, "mcp_url": url, "mcp_token": TOKEN}), file=self._jobs)
+        self._jobs.flush()
+        reports = [json.loads(self._reports.readline()) for _ in assignments]
+        self.errors += [report["error"] for report in reports if report["error"]]
+        return [self._record(each.session.name) for each in assignments]
 
     def _record(self, name: str) -> Trajectory | None:
         """Return the record of an episode; the server writes it when the agent has left."""
         end = time.monotonic() + PATIENCE_S
-        while name not in self._known and time.monotonic() < end:
+        while name not in self._arrived and time.monotonic() < end:
             self._read_more()
-            if name not in self._known:
+            if name not in self._arrived:
                 time.sleep(0.05)
-        return self._known.pop(name, None)
+        return self._arrived.pop(name, None)
 
     def _read_more(self) -> None:
         if not self._records.is_file():
             return
         with self._records.open("rb") as file:
-            file.seek(self._read)
+            file.seek(self._offset)
             lines = file.read()
         whole = lines[: lines.rfind(b"\n") + 1]
-        self._read += len(whole)
+        self._offset += len(whole)
         for line in whole.splitlines():
             record = Trajectory.from_dict(json.loads(line))
-            self._known[record.id] = record
-
-    def close(self) -> None:
-        """End both."""
-        for process in (self._agent, self._server):
-            process.terminate()
-            process.wait(30)
-
-
-def _started(command: Sequence[str]) -> Any:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+            self._arrived[record.id] = record
 
 
 @contextmanager
 def agents_of(python: str) -> Iterator[Agents]:
-    with tempfile.TemporaryDirectory() as folder:
-        agents = Agents(python, Path(folder))
-        try:
-            yield agents
-        finally:
-            agents.close()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "token").write_text(TOKEN, encoding="utf-8")
+        records, one_thread = folder / "episodes.jsonl", {"OMP_NUM_THREADS": "1"}
+        serve = [python, "-m", "agentgym", "serve", "env", ENV, "--mcp", "--token-file", str(folder / "token")]
+        serve += ["--out", str(records), *(word for setting in SETTINGS for word in ("--set", setting))]
+        with (
+            started(serve, one_thread) as server,
+            started([python, "-m", "benchmarks._langgraph_agent"], one_thread) as agent,
+        ):
+            assert server.stdout is not None
+            url = server.stdout.readline().removeprefix("Listening on ").strip()
+            yield Agents(agent, url, records)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--agent-python", default=sys.executable, help="the interpreter with the agent's packages")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--eval-tasks", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    with ExitStack() as stack:
-        row = trained(options, stack.enter_context(agents_of(options.agent_python)))
+    with agents_of(options.agent_python) as agents:
+        row = trained(options, agents)
     gain = row["after"]["success"] - row["before"]["success"]
     claims = [
         Claim("success of a black-box agent, after minus before (points)", round(100 * gain, 1), ">=", 10.0),
@@ -135,7 +126,8 @@ def main() -> None:
         Claim("sampler's and trainer's log-probabilities differ by at most (nats)", row["largest_gap"], "<=", 1e-3),
         Claim("minutes", row["minutes"], "<=", 20.0),
     ]  # fmt: skip
-    write("train_black_box_agent", [row], claims, packages=PACKAGES, more_versions=_peers(options.agent_python))
+    versions = versions_in(options.agent_python, *PEERS)
+    write("train_black_box_agent", [row], claims, packages=PACKAGES, more_versions=versions)
 
 
 def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
@@ -203,13 +195,13 @@ class Log:
         self.gaps: list[float] = [0.0]
 
     def batch(self, sampled: list[Trajectory], updates: int) -> None:
-        real = [one for one in sampled if not one.failed]
+        real = [trajectory for trajectory in sampled if not trajectory.failed]
         self.steps.append(
             {
                 "update": updates,
-                "success": round(statistics.fmean(one.success for one in real), 3),
-                "reward": round(statistics.fmean(one.reward for one in real), 3),
-                "turns": round(statistics.fmean(len(one.model_turns) for one in real), 2),
+                "success": round(statistics.fmean(trajectory.success for trajectory in real), 3),
+                "reward": round(statistics.fmean(trajectory.reward for trajectory in real), 3),
+                "turns": round(statistics.fmean(len(trajectory.model_turns) for trajectory in real), 2),
                 "failed": len(sampled) - len(real),
             }
         )
@@ -230,23 +222,17 @@ class Log:
 def measured(rollouts: Any, tasks: Sequence[Any], version: int) -> dict[str, Any]:
     """Let the agent play held-out tasks; sessions are named after a number that no update has."""
     groups = [Group(task, seed=number, first=number) for number, task in enumerate(tasks)]
-    played = [one for group in rollouts.played(groups, version) for one in group.trajectories]
-    real = [one for one in played if not one.failed]
-    solved = sum(one.success for one in real)
+    played = [trajectory for group in rollouts.played(groups, version) for trajectory in group.trajectories]
+    real = [trajectory for trajectory in played if not trajectory.failed]
+    solved = sum(trajectory.success for trajectory in real)
     return {
         "success": round(solved / len(real), 4),
         "interval": [round(end, 4) for end in wilson(solved, len(real))],
         "episodes": len(real),
         "failed": len(played) - len(real),
-        "reward": round(statistics.fmean(one.reward for one in real), 3),
-        "turns": round(statistics.fmean(len(one.model_turns) for one in real), 2),
+        "reward": round(statistics.fmean(trajectory.reward for trajectory in real), 3),
+        "turns": round(statistics.fmean(len(trajectory.model_turns) for trajectory in real), 2),
     }
-
-
-def _peers(python: str) -> dict[str, str]:
-    told = f"import importlib.metadata as m; print(*(m.version(name) for name in {PEERS!r}))"
-    found = subprocess.run([python, "-c", told], capture_output=True, text=True, check=True).stdout.split()
-    return dict(zip(PEERS, found, strict=True))
 
 
 if __name__ == "__main__":

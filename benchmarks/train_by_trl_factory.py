@@ -2,6 +2,8 @@
 
 Nothing of our trainer takes part. The model (0.1 M weights) learned to do errands from play with wrong calls, by
 `SFTTrainer`. TRL's own evaluation plays held-out errands before and after, once each, as it plays those of training.
+
+    python -m benchmarks.train_by_trl_factory [--seeds 3]
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._trl_factory import Done, Schedule, Training, begun_model, shares, threads, trained
 
 
 def main() -> None:
     """Train with several seeds, and write the result file."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--steps", type=int, default=Schedule.steps)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--eval-tasks", type=int, default=400)
@@ -57,8 +59,8 @@ def row(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         training = trained(Path(folder), model, tokenizer, schedule, seed=seed, held_out=options.eval_tasks)
     before, after = shares(training.before), shares(training.after)
     minutes = round((time.perf_counter() - started) / 60, 2)
-    told = (f"{name} {before[name]['share']:.2f} to {after[name]['share']:.2f}" for name in Done._fields)
-    print(f"seed {seed}: {', '.join(told)} in {minutes} minutes", flush=True)
+    shares_of = (f"{name} {before[name]['share']:.2f} to {after[name]['share']:.2f}" for name in Done._fields)
+    print(f"seed {seed}: {', '.join(shares_of)} in {minutes} minutes", flush=True)
     return {"seed": seed, "minutes": minutes, "before": before, "after": after, "steps": steps_of(training)}
 
 

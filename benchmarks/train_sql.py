@@ -1,28 +1,30 @@
-"""The main job, `agentgym train --env sql`: its gain on held-out tasks, its time, and credit modes compared."""
+"""The main job, `agentgym train --env sql`: its gain on held-out tasks, its time, and credit modes compared.
+
+python -m benchmarks.train_sql [--seeds 3] [--credits gated outcome turn]
+"""
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks._report import Claim, write
+from benchmarks._report import Claim, argument_parser, write
 from benchmarks._training import PACKAGES, gains, plot, run, seeds_apart
 
 CREDITS = ("gated", "outcome", "turn")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds for the default credit mode")
     parser.add_argument("--credits", nargs="*", default=list(CREDITS), help="credit modes to compare, on seed 0")
     parser.add_argument("--folder", type=Path, default=Path("runs/benchmark"))
     parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plots")
     options = parser.parse_args()
-    wanted = [("gated", seed) for seed in range(options.seeds)]
-    wanted += [(credit, 0) for credit in options.credits if credit != "gated"]
-    rows = [run(credit, seed, options.folder, "sql") for credit, seed in wanted]
+    runs = [("gated", seed) for seed in range(options.seeds)]
+    runs += [(credit, 0) for credit in options.credits if credit != "gated"]
+    rows = [run(options.folder, seed, "--env", "sql", credit=credit) for credit, seed in runs]
     draw(rows, options.folder, options.plots)
     default = [row for row in rows if row["credit"] == "gated"]
     claims = [

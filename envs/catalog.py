@@ -21,8 +21,6 @@ ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 ON_FILES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "agentgym/bfcl-v0": ("agentgym.interop.bfcl:BFCLEnv", {}),
-    "agentgym/mcpmark-v0": ("agentgym.envs.mcpmark:MCPMarkEnv", {}),
-    "agentgym/mcpmark-postgres-v0": ("agentgym.envs.mcpmark:MCPMarkPostgresEnv", {}),
     "agentgym/terminal-v0": ("agentgym.envs.terminal:TerminalEnv", {}),
     "agentgym/webarena-v0": ("agentgym.envs.webarena:WebArenaEnv", {}),
 }

@@ -23,8 +23,7 @@ PROVIDED = re.compile(
     r"needs (the \[|a Chromium|a model)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set"
     r"|no backend"
 )
-"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser, bubblewrap, PostgreSQL
-and a Docker engine."""
+"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser and a Docker engine."""
 
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",
@@ -58,7 +57,10 @@ SLOWEST = 10
 TIERS = ("real", "nightly")
 """Marks of the tests that the fast tier leaves out."""
 
-MARKED_FILE = re.compile(r"^pytestmark = .*pytest\.mark\.(real|nightly)\b", re.MULTILINE)
+TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightly", "ray": "nightly", "vllm": "nightly"}
+"""Tiers that follow from other marks."""
+
+MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
 """A file whose tests all belong to one of `TIERS`."""
 
 ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child")
@@ -125,10 +127,22 @@ def pytest_sessionfinish() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave a file unread, and what it imports too, if the expression after `-m` excludes all of its tests."""
-    if collection_path.suffix != ".py" or "not " not in config.getoption("markexpr"):
+    if collection_path.suffix != ".py" or "not " not in _expression(config):
         return None
     mark = MARKED_FILE.search(collection_path.read_text(encoding="utf-8"))
-    return True if mark and f"not {mark[1]}" in config.getoption("markexpr") else None
+    return True if mark and f"not {TIER_OF.get(mark[1], mark[1])}" in _expression(config) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put a test into the tier that follows from what it needs."""
+    for need, tier in TIER_OF.items():
+        if item.get_closest_marker(need):
+            item.add_marker(tier)
+
+
+def _expression(config: pytest.Config) -> str:
+    """Return what follows `-m` on the command line of pytest."""
+    return config.getoption("markexpr") or ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -170,7 +184,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Watch each test and its fixtures in a run of the fast tier alone; elsewhere, other tests leave threads behind."""
     GUARD.violations.clear()
-    GUARD.is_armed = "not real" in item.config.getoption("markexpr")
+    GUARD.is_armed = "not real" in _expression(item.config)
     try:
         return (yield)
     finally:

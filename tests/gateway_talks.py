@@ -55,17 +55,14 @@ def talking(policy: Any, limits: Limits = LIMITS) -> Iterator[tuple[Any, httpx.C
 
 
 def conversation(policy: Any) -> Tokens:
-    """Talk through both APIs in turn; the tokens of the one row."""
+    """Talk for some turns; the tokens of the one row."""
     with talking(policy) as (session, client):
         messages: list[Any] = []
         for turn in range(TURNS):
             messages.append({"role": "user", "content": f"Turn {turn}."})
-            path, given = ("/responses", "input") if turn % 2 else ("/chat/completions", "messages")
-            answer = client.post(path, json={given: messages, "temperature": 0.1})
+            answer = client.post("/chat/completions", json={"messages": messages, "temperature": 0.1})
             assert answer.status_code == 200, answer.text
-            body = answer.json()
-            said = body["output"][0]["content"][0]["text"] if turn % 2 else body["choices"][0]["message"]["content"]
-            messages.append({"role": "assistant", "content": said})
+            messages.append(answer.json()["choices"][0]["message"])
         [row] = session.reward(1.0)
     assert (len(row.turns), row.failed) == (TURNS, False)
     assert row.tokens is not None

@@ -30,6 +30,7 @@ def test_a_result_file_names_no_path_of_a_machine(path: Path):
     assert not [place for place in ("/home/", "/root/", "/tmp/", "/Users/") if place in text]
 
 
+@pytest.mark.real
 def test_the_overview_lists_every_claim():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60

@@ -15,7 +15,7 @@ from agentgym.tools.browser import PageError, SessionOptions
 from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.real, pytest.mark.web]
 
 FORM = """<title>Form</title><h1>Order</h1>
 <label>Name <input id=who value=bob></label> <label>Notes <textarea></textarea></label>

@@ -9,7 +9,7 @@ import pytest
 
 from tests.browsers import World, browser_site, open_page, ref
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.real, pytest.mark.web]
 
 LIVELY = """<title>Lively</title><p id=date></p><p id=numbers></p><p id=late></p><p id=steps></p><p id=net></p>
 <button onclick="load()">Load</button> <a href='/second'>Second</a><script>

@@ -15,7 +15,7 @@ from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, 
 from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, look_until_it_fails, open_page, ref
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.real, pytest.mark.web]
 
 DEADLINE_S = 2.5
 """Short, as these tests wait for it to pass."""

@@ -15,7 +15,7 @@ from agentgym.tools.browser import BrowserOptions, BrowserPool, SessionOptions, 
 from tests.browsers import browser_site, look_until_it_fails, need_browser, open_page
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.real, pytest.mark.web]
 
 
 def descendants(pid: int | None = None) -> dict[int, str]:

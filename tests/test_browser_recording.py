@@ -14,7 +14,7 @@ from agentgym.errors import UsageError
 from agentgym.tools.browser import BrowserSession
 from tests.browsers import World, browser_site, open_page, ref
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.real, pytest.mark.web]
 FORM = "<form method='post' action='/done'><input aria-label='Name' name='who'><button>Send</button></form>"
 
 

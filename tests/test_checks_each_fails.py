@@ -12,7 +12,7 @@ from rich.console import Console
 
 from agentgym import checks
 from agentgym.checks import CHECKS, Check, CheckStatus, check_names, print_report, run_checks
-from benchmarks._order_faults import FAULTS
+from tests.order_faults import FAULTS
 from tests.test_checks import BROKEN, BROKEN_ELSEWHERE
 
 BROKEN_CONTRACTS: list[tuple[str, str, str]] = [

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from agentgym.checks import CHECKS, CheckStatus, Report, run_checks
 from agentgym.checks.report import report_json, shown_rows
 from agentgym.cli import app
-from benchmarks._order_faults import FAULTS, Fault
-from benchmarks._orders import SOUND, OrdersEnv
+from tests.order_faults import FAULTS, Fault
+from tests.orders import SOUND, OrdersEnv
 
 CAUSES = ("ChangesItsTask", "NumbersByTime", "RemembersCustomers", "KeepsLastCase")
 """Faults that make other checks fail too: all checks are put to these."""
@@ -30,7 +30,7 @@ def target_of(env: type[OrdersEnv]) -> str:
 
 @cache
 def full_report(name: str) -> Report:
-    return run_checks(f"benchmarks._order_faults:{name}")
+    return run_checks(f"tests.order_faults:{name}")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.env.__name__)
@@ -64,7 +64,7 @@ def test_the_cause_is_the_only_failure_and_what_it_explains_is_skipped(name: str
 
 
 def test_a_failure_without_its_cause_among_the_checks_is_a_failure():
-    report = run_checks("benchmarks._order_faults:NumbersByChance", only=["replay"])
+    report = run_checks("tests.order_faults:NumbersByChance", only=["replay"])
     assert [row.name for row in report.problems] == ["replay"]
 
 
@@ -90,9 +90,7 @@ def run_command(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_command_prints_one_json_object_whatever_the_environment_prints():
-    code, output = run_command(
-        "benchmarks._order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"
-    )
+    code, output = run_command("tests.order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays")
     assert code == 0
     assert [one["name"] for one in json.loads(output)["checks"]] == ["plays", "tool-mistakes"]
 

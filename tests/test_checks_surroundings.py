@@ -21,7 +21,7 @@ from agentgym.checks.play import Episode, canonical
 from agentgym.checks.stumble import PER_TASK, Slip, stumbles_of
 from agentgym.checks.subject import Subject
 from agentgym.checks.watch import Watch
-from benchmarks._orders import CachingEnv, OrdersEnv
+from tests.orders import CachingEnv, OrdersEnv
 
 
 def test_what_a_copy_does_to_its_process_stays_there(monkeypatch: pytest.MonkeyPatch):
@@ -139,14 +139,14 @@ def test_the_state_of_classes_is_told_by_name(monkeypatch: pytest.MonkeyPatch):
 
 
 def solved(actions: list[str]) -> Episode:
-    subject = Subject("benchmarks._orders:OrdersEnv")
+    subject = Subject("tests.orders:OrdersEnv")
     [first, *_] = subject.episodes("solution")
     return Episode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
 
 
 def test_a_stumble_is_the_solution_with_one_action_gone_wrong():
     episode = solved(["a", "b", "c"])
-    with Subject("benchmarks._orders:OrdersEnv").env() as env:
+    with Subject("tests.orders:OrdersEnv").env() as env:
         ways = {(one.slip, one.index): "".join(map(str, one.actions)) for one in stumbles_of(env, episode)}
     assert ways[Slip.OMITTED, 0] == "bc"
     assert ways[Slip.OMITTED, 1] == "ac"
@@ -157,7 +157,7 @@ def test_a_stumble_is_the_solution_with_one_action_gone_wrong():
 
 def test_a_wrong_argument_is_a_stumble_and_the_rest_stays():
     episode = solved([])
-    with Subject("benchmarks._orders:OrdersEnv").env() as env:
+    with Subject("tests.orders:OrdersEnv").env() as env:
         wrong = [one for one in stumbles_of(env, episode) if one.slip is Slip.WRONG]
     assert wrong
     for one in wrong:
@@ -167,7 +167,7 @@ def test_a_wrong_argument_is_a_stumble_and_the_rest_stays():
 
 def test_a_long_solution_is_stumbled_over_from_its_beginning_to_its_end():
     episode = solved([str(number) for number in range(60)])
-    with Subject("benchmarks._orders:OrdersEnv").env() as env:
+    with Subject("tests.orders:OrdersEnv").env() as env:
         places = [one.index for one in stumbles_of(env, episode)]
     assert len(places) <= PER_TASK
     assert min(places) < 5
@@ -175,7 +175,7 @@ def test_a_long_solution_is_stumbled_over_from_its_beginning_to_its_end():
 
 
 def test_an_environment_gets_a_copy_of_the_task():
-    subject = Subject("benchmarks._order_faults:ChangesItsTask")
+    subject = Subject("tests.order_faults:ChangesItsTask")
     [episode, *_] = subject.episodes("solution")
     assert episode.task_change is not None
     assert "turn 2 changed task.data['orders']" in episode.task_change

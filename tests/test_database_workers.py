@@ -152,6 +152,7 @@ def test_a_handle_of_a_closed_pool_starts_no_other_worker(pool):
     assert pool.worker_pids() == ()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_no_worker_outlives_its_process(ending):
     script = (
@@ -167,6 +168,7 @@ def test_no_worker_outlives_its_process(ending):
     assert gone(pid)
 
 
+@pytest.mark.real
 def test_a_forked_child_uses_a_worker_of_its_own(pool):
     database = pool.open(SPEC, "duckdb")
     embedded = pool.open(SPEC, "sqlite")
@@ -188,6 +190,7 @@ def test_a_forked_child_uses_a_worker_of_its_own(pool):
     assert pool.worker_pids() == pids
 
 
+@pytest.mark.real
 def test_a_forked_child_does_not_keep_its_parents_worker_alive():
     script = (
         "import os, sys, time\n"

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
-from agentgym.env import Env
-from agentgym.registry import make
+from agentgym.evaluation import evaluate
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory
 from agentgym.settings import parse_settings
+from agentgym.task import iterate
 from agentgym.task_files.left_out import LeavesOut, Why
-from benchmarks._published import WRITERS
-from benchmarks.data_sets_load_as_published import SETTINGS, solved_by_gold
+from tests.published import WRITERS
+
+pytestmark = pytest.mark.real
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
 BLOCKS = [re.sub(r"\s*\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
 COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
+
+
+def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the environment and the arguments that the section of a data set evaluates it with."""
+    section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    command = re.sub(r"\s*\\\n\s*", " ", section).partition("agentgym eval --env ")[2].partition("\n")[0]
+    env, *words = shlex.split(command)
+    return env, parse_settings([value for flag, value in pairwise(words) if flag == "--set"])
 
 
 @pytest.fixture(scope="module")
@@ -50,24 +63,17 @@ def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_each_data_set_has_a_section_with_its_command(name: str):
-    section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-    kind, settings = SETTINGS[name]
-    told = f"agentgym eval --env {kind} " + " ".join(f"--set {setting}" for setting in settings)
-    assert told in re.sub(r"\s*\\\n\s*", " ", section)
-
-
-@pytest.mark.parametrize("name", WRITERS)
 def test_every_entry_makes_a_task_that_its_gold_solves(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.chdir(folder)
-    kind, settings = SETTINGS[name]
-    kwargs = parse_settings(settings)
-    env: Env = make(kind, **kwargs)
-    assert isinstance(env.tasks, LeavesOut)
-    assert [entry for entry in env.tasks.left_out if entry.why is not Why.REPEATED] == []
-    tasks, solved, _ = solved_by_gold(kind, kwargs)
-    assert solved == tasks > 0
+    factory = EnvFactory(*shown_settings(name))
+    env = factory()
+    source = env.tasks
     env.close()
+    assert isinstance(source, LeavesOut)
+    assert [entry for entry in source.left_out if entry.why is not Why.REPEATED] == []
+    tasks = [task for split in source.splits for task in iterate(source, split)]
+    assert tasks
+    assert evaluate(factory, ScriptedPolicy(), tasks).success == 1.0
 
 
 SPLITS = {
@@ -84,7 +90,6 @@ SPLITS = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_splits_are_those_of_the_data_set(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.chdir(folder)
-    kind, settings = SETTINGS[name]
-    env = make(kind, **parse_settings(settings))
+    env = EnvFactory(*shown_settings(name))()
     assert {split: env.tasks.size(split) for split in env.tasks.splits} == SPLITS[name]
     env.close()

@@ -23,6 +23,8 @@ from agentgym.tools.sandbox.registry import automatic
 from tests.doc_blocks import DOCS, ROOT, Block, blocks_of, pages
 from tests.endpoints import Fake, completion
 
+pytestmark = pytest.mark.real
+
 IN_OWN_TEST = {
     "data.md": "tests/test_docs_data.py",
     "interop/serve.md": "tests/test_docs_serve.py",
@@ -113,7 +115,7 @@ def extras_in(word: str) -> list[str]:
 def run_agentgym(words: list[str]) -> None:
     command, *rest = words
     if command == "export" and find_spec("pyarrow") is None:
-        pytest.skip("needs the [parquet] extra")
+        pytest.skip("needs the [data] extra")
     if command == "train":
         show_settings(rest)
     elif any(address in word for word in rest for address in ADDRESSES):

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from typer.testing import CliRunner
@@ -19,6 +19,9 @@ from typer.testing import CliRunner
 from agentgym.cli import app
 from tests.doc_blocks import DOCS, Block, blocks_of
 from tests.served_envs import TOKEN, served_process
+
+pytestmark = pytest.mark.real
+
 
 ADDRESS = "http://127.0.0.1:8000"
 BLOCKS = blocks_of(DOCS / "interop" / "serve.md")

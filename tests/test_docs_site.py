@@ -14,6 +14,8 @@ import pytest
 import agentgym
 from tests.doc_blocks import DOCS, ROOT
 
+pytestmark = pytest.mark.real
+
 PAGES = sorted(DOCS.rglob("*.md"))
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]+)?\)")
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)

@@ -17,6 +17,8 @@ from agentgym.suites import bundled_suites
 from agentgym.suites.file import read_suite_file
 from agentgym.suites.pins import HASH_CHARS
 
+pytestmark = pytest.mark.real
+
 PAGE = (Path(__file__).parent.parent / "docs" / "suites.md").read_text(encoding="utf-8")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -122,39 +121,51 @@ def test_an_answer_with_another_status_of_success_is_read():
     assert not trajectory.failed
 
 
-def test_a_slow_answer_is_given_up_and_asked_for_again():
-    import time
+def test_a_slow_answer_is_given_up_and_asked_for_again(monkeypatch: pytest.MonkeyPatch):
+    import aiohttp
 
-    def slow(request: dict[str, Any], number: int) -> Said:
-        time.sleep(0.4 if number == 0 else 0)
-        return guessing(request)
+    limits: list[float | None] = []
+    post = aiohttp.ClientSession.post
 
-    fake = Fake(slow)
-    with fake.serving() as url:
-        [trajectory] = play(policy := policy_at(url, timeout_s=0.2))
+    def slow_at_first(session: aiohttp.ClientSession, *args: Any, **options: Any) -> Any:
+        limits.append(session.timeout.total)
+        if len(limits) == 1:
+            raise TimeoutError  # as after that time
+        return post(session, *args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "post", slow_at_first)
+    with Fake(lambda request, number: guessing(request)).serving() as url:
+        [trajectory] = play(policy := policy_at(url, timeout_s=90))
     assert trajectory.success
     assert policy.usage.retries == 1
+    assert set(limits) == {90}
 
 
-def test_a_pause_that_the_endpoint_asks_for_does_not_count_as_a_slow_turn():
-    fake = Fake(at_first(Said({}, 429, {"Retry-After": "1"})))
-    with fake.serving() as url:
-        jobs, policy = [Job(TASKS[0], 0)], policy_at(url, first_wait_s=0)
-        [trajectory] = asyncio.run(collect(jobs, policy, GUESS, Limits(retries=0, generation_timeout_s=0.9)))
-    assert trajectory.success
-    assert policy.usage.retries == 1
-
-
-@pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_is_respected(form: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_pause_that_the_endpoint_asks_for_does_not_count_as_a_slow_turn(monkeypatch: pytest.MonkeyPatch):
     waits = recorded_waits(monkeypatch)
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
-    fake = Fake(at_first(Said({}, 429, {"Retry-After": "7" if form == "seconds" else date})))
+    fake = Fake(at_first(Said({}, 429, {"Retry-After": "5000"})))
+    with fake.serving() as url:
+        jobs, policy = [Job(TASKS[0], 0)], policy_at(url, longest_wait_s=6000)
+        [trajectory] = asyncio.run(collect(jobs, policy, GUESS, Limits(retries=0, generation_timeout_s=600)))
+    assert trajectory.success
+    assert policy.usage.retries == 1
+    assert max(waits) >= 5000
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "Tue, 02 Jan 2024 03:04:55 GMT", "Date": "Tue, 02 Jan 2024 03:04:05 GMT"}, 50),
+    ],
+)
+def test_retry_after_is_respected(headers: dict[str, str], seconds: float, monkeypatch: pytest.MonkeyPatch):
+    waits = recorded_waits(monkeypatch)
+    fake = Fake(at_first(Said({}, 429, headers)))
     with fake.serving() as url:
         [trajectory] = play(policy_at(url))
     assert trajectory.success
-    least = 7 if form == "seconds" else 45
-    assert least <= max(waits) <= least + 6
+    assert seconds <= max(waits) <= seconds + 1
 
 
 def test_waits_double_with_jitter_up_to_a_bound(monkeypatch: pytest.MonkeyPatch):
@@ -169,8 +180,8 @@ def test_waits_double_with_jitter_up_to_a_bound(monkeypatch: pytest.MonkeyPatch)
 
 
 def recorded_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Let the client's waits pass at once, and return the list that they are written to."""
-    from agentgym.trainers.endpoint import client, pacing
+    """Let the client's waits pass at once, by the clock of the event loop too; return the list of them."""
+    from agentgym.trainers.endpoint import client, limits
 
     waits: list[float] = []
 
@@ -180,16 +191,18 @@ def recorded_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
         async def sleep(self, seconds: float) -> None:
             waits.append(seconds)
-            now[0] += seconds
+            loop = asyncio.get_running_loop()
+            time = loop.time
+            monkeypatch.setattr(loop, "time", lambda: time() + seconds)
             await asyncio.sleep(0)
+            await asyncio.sleep(0)  # timers that are due have run
 
         def monotonic(self) -> float:
-            return now[0]
+            return 100.0 + sum(waits)
 
-    now = [100.0]
-    for module in (client, pacing):
+    for module in (client, limits):
         monkeypatch.setattr(module, "asyncio", Clock())
-    monkeypatch.setattr(pacing, "time", Clock())
+        monkeypatch.setattr(module, "time", Clock())
     return waits
 
 
@@ -331,8 +344,6 @@ def test_a_budget_stops_the_run_and_keeps_finished_episodes(tmp_path: Path):
 
 
 def test_requests_that_are_broken_off_are_told_beside_the_cost():
-    import threading
-
     both_asked, stopped = threading.Event(), threading.Event()
 
     def said(request: dict[str, Any], number: int) -> Said:
@@ -353,13 +364,17 @@ def test_requests_that_are_broken_off_are_told_beside_the_cost():
     assert "1 broken off, which may be paid as well" in policy.account()
 
 
-def test_what_is_waited_for_is_told_once_in_a_while(caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize(("wait_s", "lines"), [(0.001, 1), (120, 3)])
+def test_failures_are_logged_once_a_minute(
+    wait_s: float, lines: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    recorded_waits(monkeypatch)
     fake = Fake(at_first(Said({"error": {"message": "Overloaded"}}, 503), 3))
     with fake.serving() as url:
-        [trajectory] = play(policy_at(url))
+        [trajectory] = play(policy_at(url, first_wait_s=wait_s, longest_wait_s=120))
     assert trajectory.success
-    [line] = [record.getMessage() for record in caplog.records if "asked again" in record.getMessage()]
-    assert line == f"{url}/chat/completions is asked again: HTTP 503: Overloaded"
+    logged = [record.getMessage() for record in caplog.records if "asked again" in record.getMessage()]
+    assert logged == [f"{url}/chat/completions is asked again: HTTP 503: Overloaded"] * lines
 
 
 def test_a_budget_of_tokens_stops_the_run_too():
@@ -423,25 +438,21 @@ def test_failures_are_not_cached(tmp_path: Path):
 
 
 def test_no_more_requests_run_at_once_than_allowed():
-    import threading
-    import time
-
-    running, most, lock = [0], [0], threading.Lock()
+    under_way: set[int] = set()
+    second_asked = threading.Event()
 
     def said(request: dict[str, Any], number: int) -> Said:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        time.sleep(0.01)
-        with lock:
-            running[0] -= 1
+        if number == 0:
+            second_asked.wait(60)
+        under_way.add(policy.client.under_way)
+        if number == 1:
+            second_asked.set()
         return guessing(request)
 
-    fake = Fake(said)
-    with fake.serving() as url:
-        trajectories = play(policy_at(url, concurrency=2), 6)
+    with Fake(said).serving() as url:
+        trajectories = play(policy := policy_at(url, concurrency=2), 6)
     assert all(trajectory.success for trajectory in trajectories)
-    assert most[0] == 2
+    assert max(under_way) == 2
 
 
 def test_one_policy_plays_in_several_event_loops_and_leaves_nothing_open():

@@ -23,8 +23,7 @@ from agentgym.seat import Seat
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
-from agentgym.trainers.endpoint.reading import read_answer
-from agentgym.trainers.endpoint.sending import with_calls
+from agentgym.trainers.endpoint.wire import read_answer, with_calls
 from tests.endpoints import Fake, Said, call, calling, completion, fault_in, guessing, policy_at
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
@@ -98,6 +97,7 @@ def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
     yield calling(right)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("env_id", ["guess", "errand", "sql", "code", "search"])
 @pytest.mark.parametrize("dialect", ["native", "hermes", "fenced"])
 def test_a_strict_server_accepts_every_turn_of_a_stumbling_solution(env_id: str, dialect: str):

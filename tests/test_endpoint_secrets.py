@@ -17,7 +17,7 @@ from agentgym.rollout import EnvFactory, Limits
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
-from agentgym.trainers.endpoint.client import completions_url
+from agentgym.trainers.endpoint.connection import completions_url
 from agentgym.trainers.endpoint.settings import checked, read_settings
 from tests.endpoints import Fake, Said, completion, policy_at
 

@@ -18,8 +18,8 @@ from agentgym.trajectory import read_jsonl
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
-from agentgym.trainers.endpoint.client import completions_url
-from agentgym.trainers.endpoint.pacing import Rate
+from agentgym.trainers.endpoint.connection import completions_url
+from agentgym.trainers.endpoint.limits import Rate
 from agentgym.trainers.endpoint.settings import NAMES, read_settings
 from tests.endpoints import Fake, Said, guessing
 
@@ -93,6 +93,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
         EndpointPolicy("m", "http://h/v1")
 
 
+@pytest.mark.real
 def test_the_policy_loads_neither_torch_nor_its_client_before_it_is_used():
     code = "import sys, agentgym.trainers.endpoint; print({'torch', 'aiohttp', 'transformers'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

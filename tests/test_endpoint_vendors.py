@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,10 @@ from agentgym.retrying import doubled_s, retry_after_s
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint.connection import Response
-from agentgym.trainers.endpoint.faults import as_told, asked_wait_s, may_pass, refusal
-from agentgym.trainers.endpoint.patience import Patience
-from agentgym.trainers.endpoint.reading import read_answer
+from agentgym.trainers.endpoint.failures import Declined, asked_wait_s, may_pass, refusal, with_true_status
+from agentgym.trainers.endpoint.limits import Tries
 from agentgym.trainers.endpoint.settings import checked, read_settings
+from agentgym.trainers.endpoint.wire import read_answer
 from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
 from tests.test_endpoint_faults import play, recorded_waits
 
@@ -148,7 +145,7 @@ def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: i
 def test_what_the_provider_behind_a_router_says_is_read(raw: str):
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "P"}}
     for status in (200, 400):
-        told = as_told(Response(status, {}, json.dumps({"error": error}).encode()))
+        told = with_true_status(Response(status, {}, json.dumps({"error": error}).encode()))
         refused = refusal(told, "u", "K", pictures=False)
         assert type(refused).__name__ == "TooLong"
         assert str(refused).startswith("Provider returned error: ")
@@ -223,20 +220,30 @@ def test_other_refusals_are_no_filter(message: str):
     ],
 )
 def test_a_prompt_that_is_declined_before_others_are_answered_does_not_stop_the_run(
-    error: dict[str, Any], reason: Reason
+    error: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ):
-    both_asked = threading.Event()
+    both_asked, declined = threading.Event(), threading.Event()
 
     def say(request: dict[str, Any], number: int) -> Said:
         if number == 0:
             both_asked.wait(60)
             return Said({"error": error}, 400)
         both_asked.set()
-        time.sleep(0.3 if number == 1 else 0)  # to answer takes longer
+        declined.wait(60)  # to answer takes longer
         return guessing(request)
 
+    async def complete(request: Mapping[str, Any], seed: int) -> Any:
+        try:
+            return await ask(request, seed)
+        except Declined:
+            declined.set()
+            raise
+
     with Fake(say).serving() as url:
-        played = play(policy_at(url), 2)
+        policy = policy_at(url)
+        ask = policy.client.complete
+        monkeypatch.setattr(policy.client, "complete", complete)
+        played = play(policy, 2)
     assert {trajectory.reason for trajectory in played} == {reason, Reason.SOLVED}
 
 
@@ -389,8 +396,7 @@ def test_who_is_told_when_to_come_back_has_money_left():
 
 
 def test_a_date_to_wait_for_is_compared_with_the_clock_of_the_server():
-    theirs = datetime.now(UTC) - timedelta(days=400)
-    date, until = (format_datetime(theirs + timedelta(seconds=s), usegmt=True) for s in (0, 30))
+    date, until = (f"Tue, 02 Jan 2024 03:04:{second} GMT" for second in ("05", "35"))
     assert retry_after_s({"retry-after": until, "date": date}) == 30
     assert retry_after_s({"retry-after": until, "date": "yesterday"}) == 0
 
@@ -426,20 +432,20 @@ def test_a_rate_limit_that_never_ends_is_a_failure(monkeypatch: pytest.MonkeyPat
 
 
 def test_failures_and_rate_limits_are_counted_apart():
-    patience = Patience(retries=2, longest_wait_s=60, answered=0)
-    assert [patience.lasts(0, limited=limited) for limited in (True, True, True, False, False, True)] == [True] * 6
-    assert not patience.lasts(0, limited=False)
+    tries = Tries(retries=2, longest_wait_s=60, answered=0)
+    assert [tries.may_repeat(0, limited=limited) for limited in (True, True, True, False, False, True)] == [True] * 6
+    assert not tries.may_repeat(0, limited=False)
 
 
 def test_a_request_that_others_overtake_waits_as_long_as_they_are_answered():
-    patience = Patience(retries=2, longest_wait_s=60, answered=7)
+    tries = Tries(retries=2, longest_wait_s=60, answered=7)
     for answered_now in range(8, 20):
-        patience.waited(61)
-        assert patience.lasts(answered_now, limited=True)
-    patience.waited(61)
-    assert not patience.lasts(19, limited=True)
-    endless = Patience(retries=1, longest_wait_s=60, answered=0)
-    assert [endless.lasts(now, limited=True) for now in range(500)].index(False) == 99
+        tries.add_wait(61)
+        assert tries.may_repeat(answered_now, limited=True)
+    tries.add_wait(61)
+    assert not tries.may_repeat(19, limited=True)
+    endless = Tries(retries=1, longest_wait_s=60, answered=0)
+    assert [endless.may_repeat(now, limited=True) for now in range(500)].index(False) == 99
 
 
 def test_an_endpoint_that_is_down_for_very_long_is_still_asked():

@@ -328,6 +328,7 @@ def test_requests_of_a_client_that_left_before_their_replies_are_not_played(serv
     assert "count 1" in str(post(server, f"/sessions/{session}/step", action=ADD).json()["observation"])
 
 
+@pytest.mark.real
 def test_an_idle_connection_keeps_no_large_message():
     load = Load(sessions=12, idle_s=60.0)
     with server_of(load) as server, ExitStack() as stack:
@@ -443,6 +444,7 @@ def test_gold_is_there_if_it_is_revealed():
 # The command.
 
 
+@pytest.mark.real
 def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     (tmp_path / "leaving.py").write_text(
         "from pathlib import Path\nfrom tests.served_envs import HeldEnv\n"
@@ -465,6 +467,7 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     assert len(list(tmp_path.glob("closed-*"))) == before + 2
 
 
+@pytest.mark.real
 def test_the_command_says_where_and_with_what_token():
     with served_process("guess") as (url, _), RawStream(int(url.rpartition(":")[2])) as stream:
         assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"

@@ -259,6 +259,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+@pytest.mark.real
 def test_two_evaluations_do_not_write_into_one_file(tmp_path: Path, holder: subprocess.Popen[str]):
     out, policy = tmp_path / "t.jsonl", Flaky(set())
     with pytest.raises(UsageError, match=rf"is being written by process {holder.pid} on "):
@@ -269,6 +270,7 @@ def test_two_evaluations_do_not_write_into_one_file(tmp_path: Path, holder: subp
     assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
 
 
+@pytest.mark.real
 def test_a_process_that_died_holds_nothing(tmp_path: Path, holder: subprocess.Popen[str]):
     holder.kill()
     holder.wait()

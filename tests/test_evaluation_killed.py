@@ -25,6 +25,8 @@ from agentgym.suites.pinning import pin_tasks
 from agentgym.view.collection import Collection
 from tests.killed_evaluation import BEGUN, CONCURRENCY, PACE
 
+pytestmark = pytest.mark.real
+
 EPISODES = 500
 SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.killed_evaluation:NotedErrand'}\n"
 

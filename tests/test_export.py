@@ -21,7 +21,7 @@ from agentgym.suites.pinning import pin_tasks
 from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
 from tests import recorded
 
-pytest.importorskip("pyarrow", reason="needs the [parquet] extra")
+pytest.importorskip("pyarrow", reason="needs the [data] extra")
 
 DOCS = Path(__file__).parents[1] / "docs/export.md"
 HALF = "a\ud800b\0c"
@@ -212,7 +212,7 @@ def test_without_pyarrow_one_line_names_the_command(tmp_path: Path, monkeypatch:
     result = CliRunner().invoke(app, ["export", str(tmp_path / "eval.jsonl"), "--out", str(tmp_path / "a.parquet")])
     assert result.exit_code == 2
     assert result.output.count("\n") == 1
-    assert "pip install 'agentgym-suite[parquet]'" in result.output
+    assert "pip install 'agentgym-suite[data]'" in result.output
     assert not (tmp_path / "a.parquet").exists()
 
 

@@ -47,8 +47,8 @@ def modules(*rooms: str) -> list[str]:
     for room in rooms:
         for path in sorted((ROOT / room).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            # What is behind the links is found in the rooms themselves; bundled repositories are data.
-            if parts[1] not in ROOMS and parts[-1] != "__main__" and "repositories" not in parts:
+            # What is behind the links is found in the rooms themselves.
+            if parts[1] not in ROOMS and parts[-1] != "__main__":
                 name = ".".join(parts if room == "agentgym" else ("agentgym", *parts))
                 found.append(name.removesuffix(".__init__"))
     return found

@@ -13,6 +13,8 @@ from tests.index_cases import DOCUMENTS, build, encode, ids
 
 pytest.importorskip("usearch", reason="needs the [dense] extra")
 
+pytestmark = pytest.mark.real
+
 
 def numbers(texts: list[str]) -> numpy.ndarray:
     """The vector of a text that consists of its numbers."""

@@ -69,6 +69,7 @@ def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
     second.close()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("backend", ON_DISK)
 def test_a_forked_process_can_go_on_searching(tmp_path, backend):
     build(tmp_path / "x", backend).close()
@@ -86,6 +87,7 @@ assert index.search("prince danube") == before
     assert process.returncode == 0
 
 
+@pytest.mark.real
 def test_several_builders_of_one_folder_leave_one_index(tmp_path):
     code = "index = build_index(DOCUMENTS, sys.argv[1]); print(index.search('vaslui')[0].id, index.content)"
     builders = [python(code, tmp_path / "x") for _ in range(3)]
@@ -94,6 +96,7 @@ def test_several_builders_of_one_folder_leave_one_index(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
+@pytest.mark.real
 def test_builders_of_different_indexes_in_one_folder_leave_one_of_them(tmp_path):
     code = """
 for turn in range(5):
@@ -130,6 +133,7 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_opened_whole(tmp_path, 
     index.close()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("backend", ON_DISK)
 def test_a_killed_build_leaves_nothing_that_opens_and_the_next_one_clears_up(tmp_path, backend):
     code = """

@@ -102,12 +102,14 @@ def as_search_r1_shows(url: str, queries: list[str], topk: int | None) -> list[s
     return shown
 
 
+@pytest.mark.real
 def test_a_search_r1_trainer_works_unchanged(url: str):
     one, none = as_search_r1_shows(url, ["Town 17", "?!"], topk=1)
     assert one == 'Doc 1(Title: "Town 17") Town 17 lies on the river "R3".\nIt has 1017 people.\n'
     assert none == ""
 
 
+@pytest.mark.real
 def test_a_trainer_that_says_not_how_many_gets_three(url: str):
     assert [len(text.split("Doc ")) - 1 for text in as_search_r1_shows(url, ["river"], topk=None)] == [3]
     assert [len(text.split("Doc ")) - 1 for text in as_search_r1_shows(url, ["river"], topk=0)] == [3]
@@ -152,6 +154,7 @@ def test_one_client_serves_many_threads_and_survives_a_pickle(client: SearchR1Cl
     copy.close()
 
 
+@pytest.mark.real
 def test_several_processes_serve_one_index_and_end_together(folder: Path, local: Index):
     with served(folder, "--workers", "2") as (place, process):
         for number in range(10):
@@ -163,6 +166,7 @@ def test_several_processes_serve_one_index_and_end_together(folder: Path, local:
         httpx.get(place, trust_env=False)
 
 
+@pytest.mark.real
 def test_the_server_ends_with_success_on_sigterm(folder: Path):
     with served(folder) as (place, process):
         assert httpx.get(place, trust_env=False).json()["documents"] == 200
@@ -170,6 +174,7 @@ def test_the_server_ends_with_success_on_sigterm(folder: Path):
         assert process.wait(30) == 0
 
 
+@pytest.mark.real
 def test_a_token_is_wanted_for_everything(folder: Path, tmp_path: Path):
     (tmp_path / "token").write_text(TOKEN)
     with served(folder, "--token-file", str(tmp_path / "token")) as (place, _):

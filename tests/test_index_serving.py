@@ -24,6 +24,9 @@ from agentgym.tools.index.serve import make_app  # noqa: E402
 from tests.serving_cases import HANG_S, Running, raw, running, until  # noqa: E402
 from tests.test_index_http import served  # noqa: E402
 
+pytestmark = pytest.mark.real
+
+
 LARGE = {"queries": ["word"] * 1024, "topk": 1}
 SMALL = {"queries": ["word"], "topk": 1}
 

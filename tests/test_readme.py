@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -95,8 +97,10 @@ def test_training_commands_name_settings_that_there_are():
 def test_scripts_are_there_and_their_shell_is_right():
     shown = {words[0] for words in commands()} - {"agentgym"}
     assert shown == {"scripts/train", "scripts/test"}
-    for path in [*sorted((ROOT / "scripts").iterdir()), ROOT / ".ci" / "run", ROOT / ".ci" / "wheel"]:
+    for path in [*sorted((ROOT / "scripts").iterdir()), *sorted((ROOT / ".ci").iterdir())]:
         assert os.access(path, os.X_OK), path
+        if path.suffix == ".py":
+            continue
         shell = path.read_text(encoding="utf-8").partition("\n")[0].rpartition("/")[2].removeprefix("env ")
         done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path

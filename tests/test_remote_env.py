@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gymnasium.error import ResetNeeded
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 import agentgym
@@ -60,6 +60,7 @@ def played(env: Env, task: str, seed: int) -> list[Any]:
     return [*shown, env.task.hash, str(env.reason)]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", CHEAP)
 def test_an_episode_is_the_same_here_and_on_a_server(catalog: Served, name: str):
     if name == "code" and automatic() is None:
@@ -334,6 +335,7 @@ def test_a_fresh_copy_by_pickle_is_a_session_of_its_own(held: Served):
     copied.close()
 
 
+@pytest.mark.real
 def test_a_forked_child_leaves_the_session_to_its_parent(held: Served):
     env = held.env()
     env.reset(seed=1)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from agentgym.checks import CheckStatus, Report, check_names, run_checks
 from tests.served_envs import TOKEN, served_process
+
+pytestmark = pytest.mark.nightly
+
 
 SERVED = ("guess", "errand")
 """Every check for these; `test_remote_env.py` compares an episode of the other cheap ones."""

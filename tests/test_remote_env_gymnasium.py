@@ -15,7 +15,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 import agentgym
@@ -49,12 +49,14 @@ def played(vector: Any) -> list[Any]:
     return shown
 
 
+@pytest.mark.real
 def test_vector_environments_play_served_ones_as_native_ones(url: str):
     native = played(SyncVectorEnv([lambda: agentgym.make("guess")] * 3))
     assert played(SyncVectorEnv([partial(made, url)] * 3)) == native
     assert played(AsyncVectorEnv([partial(made, url)] * 3, shared_memory=False, context="spawn")) == native
 
 
+@pytest.mark.real
 def test_wrappers_wrap_a_served_environment(url: str):
     short = RecordEpisodeStatistics(TimeLimit(made(url), 2))
     env = TransformReward(TransformObservation(short, lambda seen: seen[-1:], None), lambda reward: float(reward) - 1.0)

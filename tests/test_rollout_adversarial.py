@@ -27,6 +27,8 @@ from tests.test_rollout_engine import Slow
 from tests.test_rollout_foreign import Factory
 from tests.test_workers import workers_alive
 
+pytestmark = pytest.mark.real
+
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 
 

@@ -451,6 +451,7 @@ with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), FunctionPolicy("
 """
 
 
+@pytest.mark.real
 def test_a_signal_prints_what_a_hanging_process_waits_for():
     process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

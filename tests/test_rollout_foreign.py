@@ -282,6 +282,7 @@ evaluate(EnvFactory("__main__:Waiting", {}), ScriptedPolicy(), tasks)
 """
 
 
+@pytest.mark.real
 def test_ctrl_c_ends_an_evaluation_at_once():
     process = subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

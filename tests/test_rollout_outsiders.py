@@ -124,6 +124,7 @@ def test_a_solution_that_blocks_holds_up_no_other_episode_and_has_a_limit():
     ]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
 @pytest.mark.parametrize("name", ["Stopping", "Exiting"])
 def test_an_environment_that_stops_the_event_loop_stops_nothing(name: str, workers: str):
@@ -138,6 +139,7 @@ def test_without_a_rollout_it_stops_nothing_either(name: str):
             assert env.step(call("done"))[2]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("name", ["Respawning", "Lingering"])
 def test_closing_does_not_wait_for_what_never_ends(name: str, workers: str):
@@ -163,12 +165,14 @@ def test_a_policy_that_closes_its_engine_is_told_so_and_the_engine_goes_on():
 # Worker processes.
 
 
+@pytest.mark.real
 def test_whatever_is_raised_in_a_process_is_told_at_once():
     found = play(outside("Muted"), count=3, workers="processes", step_timeout_s=None)
     assert [(t.reason, t.component) for t in found] == [(Reason.INFRASTRUCTURE, "step")] * 3
     assert "Mute" in str(found[0].error)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["Locked", "Editing"])
 def test_what_an_environment_tells_is_the_same_in_every_process(name: str):
     here, there = ([played(t) for t in play(outside(name), count=3, workers=w)] for w in ("threads", "processes"))
@@ -176,18 +180,21 @@ def test_what_an_environment_tells_is_the_same_in_every_process(name: str):
     assert "changed" not in str(here)
 
 
+@pytest.mark.real
 def test_the_end_of_a_process_is_noticed_although_its_children_live_on(tmp_path: Path):
     found = play(outside("Survived", folder=str(tmp_path)), count=4, workers="processes", step_timeout_s=None)
     os.kill(int((tmp_path / "died").read_text()), signal.SIGKILL)
     assert [t.reason for t in found] == [Reason.ANSWERED] * 4
 
 
+@pytest.mark.real
 def test_tasks_that_end_their_process_cost_no_other_episode(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 3)
     found = play(outside("Deadly"), count=40, workers="processes", max_in_flight=16)
     assert [t.component for t in found] == ["worker" if i % 5 == 0 else None for i in range(40)]
 
 
+@pytest.mark.real
 def test_what_an_environment_started_ends_with_its_process(tmp_path: Path):
     found = play(outside("Leaving", folder=str(tmp_path)), count=2, workers="processes", step_timeout_s=0.5)
     assert [t.reason for t in found] == [Reason.STEP_TIME] * 2
@@ -264,6 +271,7 @@ class _Played:
         self.player, self._usage = player, usage
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize(
     ("wrap", "reason"),
@@ -574,6 +582,7 @@ print("went on")
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("error", ["closed", "none"])
 def test_a_report_that_cannot_be_printed_ends_nothing(error: str):
     done = subprocess.run([sys.executable, "-c", SIGNAL, error], capture_output=True, text=True, timeout=60)

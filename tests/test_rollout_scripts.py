@@ -23,6 +23,8 @@ from agentgym.script import solution_player
 from agentgym.task import Task
 from tests.counter_env import groups
 
+pytestmark = pytest.mark.real
+
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 PLAYERS = 4
 

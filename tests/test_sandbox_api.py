@@ -20,6 +20,8 @@ from agentgym.tools.sandbox import (
 )
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 
+pytestmark = pytest.mark.real
+
 LIMITS = SPEC.limits
 
 
@@ -259,6 +261,16 @@ def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> Non
     with open_on(tier) as sandbox:
         drawn = [line for _ in range(2) for line in sandbox.exec(code=code).out.split()]
     assert len(set(drawn)) == 4
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> None:
+    code = "print({str(n) for n in range(50)})"
+    outputs = set()
+    for _ in range(2):
+        with open_on(tier) as sandbox:
+            outputs |= {sandbox.exec(code=code).stdout, sandbox.exec(["python", "-c", code]).stdout}
+    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("tier", LOCAL)

@@ -11,7 +11,7 @@ from agentgym.tools.sandbox.protection import Held, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.sandbox_attacks import ATTACKS
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")
+pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")]
 
 WEAK = {SandboxTier.RLIMITS}
 NOWHERE_HELD = {Threat.SIDE_CHANNELS}

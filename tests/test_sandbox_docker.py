@@ -35,6 +35,8 @@ from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, is_gone, labels
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.nightly
+
 IMAGE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
 BARE = os.environ.get("AGENTGYM_TEST_BARE_IMAGE", "")
 

@@ -15,6 +15,8 @@ from requests import Response
 
 from agentgym.tools.sandbox.containers.removal import Remover, remove
 
+pytestmark = pytest.mark.nightly
+
 
 def status(code: int) -> APIError:
     response = Response()

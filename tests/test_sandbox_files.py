@@ -12,6 +12,8 @@ from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, Sandbox
 from agentgym.tools.sandbox.agent import archive
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(params=LOCAL)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:

@@ -9,6 +9,8 @@ import pytest
 
 from agentgym.tools.sandbox.agent.lockdown import seccomp, syscalls
 
+pytestmark = pytest.mark.real
+
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 MACHINES = ("x86_64", "aarch64")
 LIBRARY_CALLS = {

@@ -21,7 +21,7 @@ from tests.sandbox_attacks.host import Host, processes_named
 from tests.sandbox_attacks.places import Place, why_not
 from tests.sandbox_attacks.strike import strike
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")
+pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")]
 
 TIERS = [
     pytest.param(tier, marks=[pytest.mark.docker] if tier is SandboxTier.DOCKER else [], id=tier.value)

@@ -22,6 +22,8 @@ from agentgym.tools.sandbox.registry import backend, probe
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.real
+
 _MARK = "agentgym_lifecycle_mark"
 
 

@@ -18,7 +18,7 @@ from tests.sandbox_attacks.places import open_on, why_not
 from tests.sandbox_attacks.server import SILENT_S
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [pytest.mark.nightly, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 ROOT = Path(__file__).parent.parent
 TIERS = [

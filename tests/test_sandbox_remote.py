@@ -32,6 +32,8 @@ from agentgym.tools.sandbox import (
 from agentgym.tools.sandbox.remote import RemoteBackend
 from tests.waiting import eventually, is_running
 
+pytestmark = pytest.mark.real
+
 
 class Server:
     """`agentgym serve sandbox` in a process of its own."""

@@ -13,6 +13,8 @@ from tests.sandbox_attacks.host import processes_named
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.real
+
 LIMITS = SPEC.limits
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from agentgym.tools.sandbox.agent.watch import PERIOD_S, UsageMonitor
+
+pytestmark = pytest.mark.real
 
 TOTALS = {"processes": 10, "total_memory_mb": 100, "disk_mb": 10, "files": 100}
 

@@ -15,6 +15,9 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 from benchmarks._load_players import Clients, Order, native
 from benchmarks.serve_load import Load, Usage, server_of, summed, under_load, waited_ms
 
+pytestmark = pytest.mark.nightly
+
+
 SPARE_THREADS = 10
 """Idle threads of the server that wait for more work for a while."""
 

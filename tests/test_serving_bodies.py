@@ -137,6 +137,7 @@ FRAMES = {
 }
 
 
+@pytest.mark.real
 def test_frames_that_are_none_do_no_harm_to_their_sandbox(sandbox: Running):
     opened = sandbox.client.post("/sandboxes", json={})
     assert opened.status_code == 201

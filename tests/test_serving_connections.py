@@ -353,6 +353,7 @@ run_server(App(), listening, ConnectionLimits(header_s=1))
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("files", "connections"), [(300, "as many as fit"), (48, "too many")])
 def test_a_server_with_few_files_goes_on_when_all_are_taken(files: int, connections: str):
     command = [sys.executable, "-c", _FEW_FILES, str(files), connections]

@@ -30,6 +30,8 @@ from agentgym.statistics import (
 )
 from agentgym.statistics.student import student_quantile
 
+pytestmark = pytest.mark.nightly
+
 # Four runs of one method and three of another, on six tasks.
 A = [
     [0.10, 0.55, 0.92, 0.40, 0.71, 0.33],

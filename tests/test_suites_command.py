@@ -46,6 +46,7 @@ def test_all_bundled_suites_are_listed_with_their_version_entries_and_tasks():
     assert "humaneval" in rows["humaneval"][4:]
 
 
+@pytest.mark.real
 def test_listing_imports_no_environment_and_no_browser():
     lines = (
         "import sys",

@@ -26,6 +26,8 @@ from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
 from tests.swe_package import FILES, package, run, write
 
+pytestmark = pytest.mark.nightly
+
 
 class Remembering(SubprocessRunner):
     """Runs the same tests of the same files only once."""

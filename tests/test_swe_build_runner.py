@@ -11,6 +11,8 @@ from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRu
 from agentgym.errors import UsageError
 from tests.swe_package import FILES, LIBRARY, one_test, run
 
+pytestmark = pytest.mark.nightly
+
 
 def test_runner_reports_every_status() -> None:
     body = """import pytest

@@ -14,6 +14,8 @@ from agentgym.envs.swe.building.validation import Baseline, measure_baseline
 from agentgym.errors import UsageError
 from tests.swe_package import FILES, TESTS, package
 
+pytestmark = pytest.mark.nightly
+
 UNFIT = {
     "wrong": ("def test_wrong(): assert total([1]) == 2", Unfit.FAILS),
     "skipped": ("@pytest.mark.skip\ndef test_skipped(): pass", Unfit.FAILS),

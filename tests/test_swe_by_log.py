@@ -81,6 +81,7 @@ def ran(sandbox: Sandbox, *command: str, wall_s: float = 20.0, **meta: Any) -> T
 LOG = "PASSED a.py::mended\nFAILED a.py::kept - x\nPASSED a.py::another\n"
 
 
+@pytest.mark.real
 def test_exact_tests_are_looked_up_in_what_is_printed_on_either_stream(sandbox: Sandbox):
     for stream in (1, 2):
         found = ran(sandbox, "bash", "-c", f"printf '{LOG}' >&{stream}; exit 1")

@@ -14,6 +14,8 @@ from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED
 
+pytestmark = pytest.mark.nightly
+
 LIMITED = FILES | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 3\n"}
 MENDED_LIMITED = LIMITED | {"textkit/words.py": MENDED["textkit/words.py"]}
 IN_FUNCTIONS = """\

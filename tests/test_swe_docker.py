@@ -20,7 +20,7 @@ from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.instance import TEST_TARGETS, from_task, write_instances
 from agentgym.tasks.swe.pytest_folder import NAMES
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.nightly, pytest.mark.docker]
 BASE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
 IMAGE = "agentgym-test:repository"
 LIBRARY = "usr/local/lib/tools"

@@ -27,6 +27,8 @@ from agentgym.tools.patches import diff_trees
 from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import CHEATS, FILES, INSTANCE, MENDED, REPOSITORY, write_tasks
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:

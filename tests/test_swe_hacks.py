@@ -20,8 +20,10 @@ from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
 from agentgym.tools.sandbox import Sandbox
-from benchmarks._swe_payloads import PAYLOADS, with_payload
 from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks
+from tests.swe_payloads import PAYLOADS, with_payload
+
+pytestmark = pytest.mark.real
 
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
 

@@ -56,6 +56,7 @@ def probe(*trees: dict[str, bytes]) -> Probe:
     return Probe(RUN, {str(number): tree for number, tree in enumerate(trees)}, (".",), ["sums"])
 
 
+@pytest.mark.real
 def test_an_issue_shows_code_with_the_expected_and_the_actual_result() -> None:
     made = issue("        result += value", "        result = value", "test_total")
     assert made.reproducible
@@ -63,20 +64,24 @@ def test_an_issue_shows_code_with_the_expected_and_the_actual_result() -> None:
     assert "total([" in made.text
 
 
+@pytest.mark.real
 def test_an_issue_does_not_show_the_input_of_the_hidden_test() -> None:
     assert "[1, 2, 3]" not in issue("        result += value", "        result = value", "test_total").text
 
 
+@pytest.mark.real
 def test_an_issue_about_an_error_shows_the_error() -> None:
     made = issue("    result = start", "    result = start.real.imag.none", "test_total")
     assert "AttributeError: 'int' object has no attribute 'none'" in made.text
 
 
+@pytest.mark.real
 def test_an_issue_about_a_missing_error_names_it() -> None:
     made = issue("    if low > high:", "    if False:", "test_clamp_bounds")
     assert "`ValueError" in made.text
 
 
+@pytest.mark.real
 def test_the_message_of_an_error_is_left_out_where_it_tells_a_secret() -> None:
     made = issue("    result = start", "    raise OSError('_inner_name')", "test_total", told="_inner_name")
     assert made.reproducible
@@ -173,6 +178,7 @@ def test_shorter_snippets_lack_one_thing_each() -> None:
     assert "y = 2\nf([1, 3], k=4)" in found
 
 
+@pytest.mark.real
 def test_a_probe_shows_values_errors_and_calls_of_each_tree() -> None:
     other = faulty("result += value", "result = value")
     values, errors = probe(FILES, other)([("import sums", "sums.total([1, 2])"), ("", "[][1]")])
@@ -181,12 +187,14 @@ def test_a_probe_shows_values_errors_and_calls_of_each_tree() -> None:
     assert [shown and shown.raised for shown in errors.values()] == ["IndexError", "IndexError"]
 
 
+@pytest.mark.real
 def test_a_probe_keeps_snippets_apart() -> None:
     change = ("import sums\nsums.total = len", "sums.total([1, 2, 3])")
     first, second = probe(FILES)([change, ("import sums", "sums.total([1, 2, 3])")])
     assert [item["0"] and item["0"].repr for item in (first, second)] == ["3", "6"]
 
 
+@pytest.mark.real
 def test_a_probe_ends_a_snippet_that_does_not() -> None:
     endless, after = Probe(RUN, {"0": FILES}, (".",), ["sums"], 0.2)([("while True: pass", "1"), ("", "2")])
     assert endless["0"] is None

@@ -159,6 +159,7 @@ def solved(env: SWEEnv, task: Task, *moves: ToolCall | str) -> dict[str, Any]:
 SUBMIT = ToolCall("submit")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("make", [pytest_row, sympy_row])
 def test_a_row_is_played_and_graded_in_its_own_environment(
     tmp_path: Path, repositories: Path, environments: Path, make: Callable[..., dict[str, Any]]
@@ -172,6 +173,7 @@ def test_a_row_is_played_and_graded_in_its_own_environment(
     env.close()
 
 
+@pytest.mark.real
 def test_the_agent_works_with_the_packages_of_the_environment(tmp_path: Path, repositories: Path, environments: Path):
     env = environment(rows(tmp_path, pytest_row()), repositories=repositories, environments=environments)
     env.reset(seed=0, options={"task": env.tasks.get("test", 0)})
@@ -183,6 +185,7 @@ def test_the_agent_works_with_the_packages_of_the_environment(tmp_path: Path, re
     env.close()
 
 
+@pytest.mark.real
 def test_tests_that_only_passed_elsewhere_are_not_asked_for(tmp_path: Path, repositories: Path, environments: Path):
     """The row of `pytest_row` names one; what keeps it from being solved would keep everybody's work from it."""
     env = environment(rows(tmp_path, pytest_row()), repositories=repositories, environments=environments)
@@ -194,6 +197,7 @@ def test_tests_that_only_passed_elsewhere_are_not_asked_for(tmp_path: Path, repo
     env.close()
 
 
+@pytest.mark.real
 def test_a_gold_that_fails_in_the_environment_breaks_its_task_with_the_reason(
     tmp_path: Path, repositories: Path, environments: Path
 ):
@@ -208,6 +212,7 @@ def test_a_gold_that_fails_in_the_environment_breaks_its_task_with_the_reason(
         solved(env, env.tasks.get("test", 0))
 
 
+@pytest.mark.real
 def test_an_evaluation_of_which_nothing_can_be_graded_fails_and_says_why(
     tmp_path: Path, repositories: Path, environments: Path
 ):
@@ -237,6 +242,7 @@ def test_archives_are_found_by_id_or_as_they_are_downloaded(tmp_path: Path, name
     assert source.tree(source.get("test", 0)) == FILES
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["kit__textkit", "kit/textkit", "textkit", "textkit.git", "kit__textkit-1"])
 def test_of_a_git_repository_the_commit_is_read_whatever_is_checked_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -258,6 +264,7 @@ def test_of_a_git_repository_the_commit_is_read_whatever_is_checked_out(
         assert source.tree(source.get("test", 0)) == FILES
 
 
+@pytest.mark.real
 def test_what_is_not_there_is_left_out_with_what_was_looked_for(tmp_path: Path, repositories: Path, environments: Path):
     committed(repositories / "sympy__sympy", SYMPY)
     shutil.rmtree(repositories / "sympy__sympy-1")
@@ -276,6 +283,7 @@ def test_what_is_not_there_is_left_out_with_what_was_looked_for(tmp_path: Path, 
         InstanceTasks(rows(tmp_path, pytest_row()), repositories=repositories, environments=tmp_path)
 
 
+@pytest.mark.real
 def test_without_an_environment_tests_of_pytest_are_run_by_ours_and_others_refused(tmp_path: Path, repositories: Path):
     env = environment(rows(tmp_path, pytest_row(PASS_TO_PASS="[]"), sympy_row()), repositories=repositories)
     assert isinstance(env.tasks, InstanceTasks)
@@ -287,6 +295,7 @@ def test_without_an_environment_tests_of_pytest_are_run_by_ours_and_others_refus
     env.close()
 
 
+@pytest.mark.real
 def test_the_archive_of_a_row_is_taken_or_refused(tmp_path: Path):
     archived(tmp_path, "kit.tar.gz", "top")
     not_there = "its archive .*none.tar.gz' does not exist"
@@ -317,6 +326,7 @@ def test_a_row_chooses_no_file_outside_of_the_folders_that_the_user_names(tmp_pa
             InstanceTasks(file, repositories=data / "kit")
 
 
+@pytest.mark.real
 def test_a_row_gives_git_no_options(tmp_path: Path):
     committed(tmp_path / "repositories" / "kit__textkit", FILES)
     file = rows(tmp_path, pytest_row(base_commit="--exec=touch x"))

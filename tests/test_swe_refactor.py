@@ -40,6 +40,7 @@ def test_leaving_out_any_one_file_fails_a_check(item: Refactoring) -> None:
         assert not holds(item, half), path
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("item", [TASKS[number] for number in (0, 6, 10, 14)])
 def test_measured_tests_are_what_the_tests_do(item: Refactoring) -> None:
     instance = next(one for one in refactor_instances() if one.id.endswith(item.name))

@@ -15,6 +15,8 @@ from agentgym.script import steps
 from agentgym.tools.patches import apply_patch, diff_trees
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE
 
+pytestmark = pytest.mark.real
+
 MENDED = apply_patch(FILES, INSTANCE.gold_patch)
 TESTS = {"tests/test_words.py": HIDDEN_TESTS.encode()}
 

@@ -17,6 +17,8 @@ from agentgym.tools.patches import diff_trees
 from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED, WRONG
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

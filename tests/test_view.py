@@ -11,16 +11,14 @@ from rich.console import Console
 from agentgym.comparison import compare, read_run
 from agentgym.errors import UsageError
 from agentgym.rewards import Gate, Scheme
-from agentgym.statistics import success_interval
-from agentgym.summary import summarize
 from agentgym.trajectory import Turn, write_jsonl
 from agentgym.view.collection import Collection
 from agentgym.view.contents import Contents
-from agentgym.view.overview import overview
+from agentgym.view.head import head_of
 from agentgym.view.page import script, served_page, style
 from agentgym.view.pay import Schemes, pays_of
 from agentgym.view.report import evenly, write_report
-from agentgym.view.rows import matching, options, ordered
+from agentgym.view.rows import matching, ordered
 from agentgym.view.search import Search
 from agentgym.view.terminal import Browser, browse
 from agentgym.view.versus import all_versus, sides, versus
@@ -44,7 +42,6 @@ def test_filters_let_through_what_has_every_wanted_value(file: Path):
     assert ids(matching(rows, {"solved": "yes"})) == ["0#0", "2#0"]
     assert ids(matching(rows, {"tag": "t1", "ending": "answered", "q": ""})) == ids(rows[3:6] + rows[9:])
     assert matching(rows, {"solved": "failed"}) == []
-    assert options(rows)["difficulty"] == [(1, 6), (2, 3), (3, 3)]
 
 
 def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: Path):
@@ -55,18 +52,6 @@ def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: P
     assert ordered(rows, "") is rows
     with pytest.raises(UsageError, match="cannot be sorted by 'channels'"):
         ordered(rows, "channels")
-
-
-def test_the_overview_has_the_rates_of_the_summary(file: Path):
-    found = overview(Collection([file]).rows)
-    summary = summarize(several())
-    interval = success_interval([[True, False, False], [False] * 3] * 2)
-    assert found["all"] == {"rate": pytest.approx(summary.success), "interval": interval, "attempts": 12, "tasks": 4}
-    [series] = found["difficulty"]
-    levels = {level: rate["rate"] for level, rate in series["values"]}
-    assert levels == {level: rate.success for level, rate in summary.by_difficulty.items()}
-    assert {reason: count for reason, _, count in found["endings"]} == summary.endings
-    assert found["means"]["reward"] == pytest.approx(summary.reward)
 
 
 def test_search_looks_into_messages_calls_results_and_details(file: Path):
@@ -99,7 +84,7 @@ def test_a_folder_holds_its_trajectory_files_and_its_metrics(tmp_path: Path):
     write_run(tmp_path / "run" if (tmp_path / "run").mkdir() is None else tmp_path)
     (tmp_path / "tasks.jsonl").write_text('{"id": "x"}\n', encoding="utf-8")
     collection = Collection([tmp_path])
-    assert collection.files == [{"name": "run/trajectories.jsonl", "count": 16}]
+    assert [row["file"] for row in collection.rows] == ["run/trajectories.jsonl"] * 16
     assert collection.metrics["run"]["success"] == [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75)]
 
 
@@ -112,6 +97,22 @@ def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
     assert collection.refresh()
     assert collection.version != version
     assert [collection.row(f"0.{n}")["id"].removeprefix("errand/test/") for n in range(2)] == before
+
+
+def test_a_page_gets_only_the_rows_that_it_does_not_have(file: Path):
+    collection = Collection([file])
+    first = head_of(collection)
+    assert (first["start"], first["columns"]["id"]) == (0, [row["id"] for row in collection.rows])
+    write_jsonl(file, [errand(50)], append=True)
+    collection.refresh()
+    second = head_of(collection, first["version"])
+    assert (second["start"], second["columns"]["id"]) == (12, ["errand/test/50#0"])
+    write_jsonl(file, [errand(1, 1, solved=True)], append=True)  # takes the place of the row of its first try
+    collection.refresh()
+    for known, start in ((second["version"], 4), (first["version"], 4), ("another server's", 0)):
+        third = head_of(collection, known)
+        assert (third["start"], len(third["columns"]["id"])) == (start, 13 - start)
+    assert third["columns"]["group"] == [0] * 3 + [1] * 2 + [2] * 3 + [3] * 3 + [4, 1]
 
 
 def test_of_several_tries_of_an_episode_the_last_one_counts(tmp_path: Path):
@@ -223,19 +224,18 @@ def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_pa
 def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, [errand(task, attempt, solved=task == 1) for task in range(5) for attempt in range(3)])
-    rows = Collection([file, other]).rows
-    assert sides(rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
-    found, expected = versus(rows, 0, 1), compare(read_run(file), read_run(other)).to_dict()
-    for name in ("overall", "by_difficulty", "p_value"):
+    collection = Collection([file, other])
+    assert sides(collection.rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
+    found, expected = versus(collection, 0, 1), compare(read_run(file), read_run(other)).to_dict()
+    for name in ("overall", "by_difficulty", "p_value", "measures"):
         assert found[name] == expected[name]
-    assert found["measures"] == {name: expected["measures"][name] for name in found["measures"]}
     flipped = [{**task, "attempts": None} for task in found["tasks"]]
     assert flipped == [{**task, "attempts": None} for task in expected["tasks"] if task["verdict"] != "tied"]
     assert found["tasks"][1]["attempts"] == [
         [["0.3", False], ["0.4", False], ["0.5", False]],
         [["1.3", True], ["1.4", True], ["1.5", True]],
     ]
-    assert set(all_versus(rows)) == {"0-1", "1-0"}
+    assert set(all_versus(collection)) == {"0-1", "1-0"}
 
 
 def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
@@ -243,14 +243,14 @@ def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
     write_jsonl(other, [errand(77)])
     write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
     assert sides(Collection([file, other]).rows) == []
-    rows = Collection([file, other, changed]).rows
-    found = all_versus(rows)
+    collection = Collection([file, other, changed])
+    found = all_versus(collection)
     assert "have no task in common" in found["0-1"]
     assert "its hash differs" in found["0-2"]
     with pytest.raises(UsageError, match="choose two different sides from 0 to 2"):
-        versus(rows, 1, 1)
+        versus(collection, 1, 1)
     with pytest.raises(UsageError, match="choose two different sides"):
-        versus(rows, 0, 3)
+        versus(collection, 0, 3)
 
 
 def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):
@@ -268,7 +268,6 @@ def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path
     collection = Collection([tmp_path])
     [series] = collection.metrics.values()
     assert {row["step"] for row in collection.rows} == {step for step, _ in series["success"]} == {1, 2, 3, 4}
-    assert [one["name"] for one in collection.files] == ["trajectories.jsonl"]
     assert all("credit" in collection.notes(row["key"]) for row in collection.rows)
     console = screen()
     Browser(collection, console, Schemes()).run("step=4")

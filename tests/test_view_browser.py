@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,24 +11,25 @@ import pytest
 
 from agentgym.comparison import compare, read_run
 from agentgym.messages import user, with_pictures
+from agentgym.statistics import success_interval
+from agentgym.summary import summarize
 from agentgym.trajectory import write_jsonl
 from agentgym.view.collection import Collection
-from agentgym.view.overview import overview
 from agentgym.view.report import write_report
-from agentgym.view.rows import matching, ordered
 from tests.browsers import PATIENCE_S, need_browser
 from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.web
 need_browser()
-pytest.importorskip("starlette", reason="needs the [view] extra")
+pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.view.app import make_app  # noqa: E402
 from tests.serving_cases import raw, running  # noqa: E402
+
+pytestmark = [pytest.mark.real, pytest.mark.web]
 
 
 @pytest.fixture(scope="module")
@@ -128,32 +128,36 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-QUERIES: list[dict[str, str]] = [
-    {},
-    {"sort": "-reward", "difficulty": "1"},
-    {"solved": "no", "tag": "t1"},
-    {"q": "select 2 FROM", "sort": "-tool_errors"},
-    {"q": "Port Veld", "ending": "solved"},
-]
+EVERY = [f"{task}#{attempt}" for task in range(4) for attempt in range(3)]
+QUERIES = {
+    "": ([*EVERY, "0#7"], "13.3 %"),
+    "sort=-reward&difficulty=1": (["0#0", "0#7", "0#1", "0#2", "3#0", "3#1", "3#2"], "11.1 %"),
+    "solved=no&tag=t1": ([*EVERY[3:6], *EVERY[9:]], "0.0 %"),
+    "q=select 2 FROM&sort=-tool_errors": (["0#2", "1#2", "2#2", "3#2"], "0.0 %"),
+    "q=Port Veld&ending=solved": (["0#0", "2#0"], "100.0 %"),
+    "policy=other&sort=nothing": (["0#7"], "0.0 %"),
+}
+"""Filters, the trajectories that they let through, and how often these solved their tasks."""
 
 
-def test_both_forms_filter_sort_search_and_sum_up_alike(open_form: Any, file: Path):
+def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: Path):
     write_jsonl(file, [errand(0, 7, policy="other", turns=[turn(0, "a", "b", {"outcome": 0.5}, 0.5)])], append=True)
     look = open_form(file)
-    collection = Collection([file])
-    for wanted in QUERIES:
-        look.at("/?" + "&".join(f"{name}={value}" for name, value in wanted.items()))
-        found = None
-        if text := wanted.get("q", "").lower():
-            found = frozenset(
-                row["key"]
-                for row in collection.rows
-                if text in json.dumps(collection.read(row["key"]).to_dict()).lower()
-            )
-        rows = ordered(matching(collection.rows, wanted, found), wanted.get("sort", ""))
-        assert look.ids() == [row["id"] for row in rows]
-        rate = overview(rows)["all"]["rate"]
-        assert f"{100 * rate:.1f} %" in look.page.locator(".figures").inner_text()
+    for query, (ids, rate) in QUERIES.items():
+        look.at(f"/?{query}")
+        assert look.ids() == [f"errand/test/{name}" for name in ids], query
+        assert rate in look.page.locator(".figures").inner_text(), query
+
+
+def test_of_many_trajectories_a_hundred_are_in_the_table(open_form: Any, tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    write_jsonl(file, [errand(number) for number in range(250)])
+    look = open_form(file)
+    page = look.at()
+    for span, count in (("1 to 100", 100), ("101 to 200", 100), ("201 to 250", 50)):
+        page.locator(".pager", has_text=f"{span} of 250").first.wait_for()
+        look.rows(count)
+        look.press("]")
 
 
 def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(open_form: Any, file: Path):
@@ -262,7 +266,7 @@ def test_two_runs_are_compared_and_the_tasks_that_flipped_lead_to_their_trajecto
     look.heading("errand/test/1#0")
 
 
-def test_charts_have_intervals_and_a_bar_for_each_policy(open_form: Any, file: Path, tmp_path: Path):
+def test_charts_have_the_rates_and_intervals_of_an_evaluation(open_form: Any, file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, better())
     page = open_form(file, other).at()
@@ -273,9 +277,9 @@ def test_charts_have_intervals_and_a_bar_for_each_policy(open_form: Any, file: P
     assert charts["difficulty"].locator("rect").count() == charts["difficulty"].locator(".whisker").count() == 6
     assert charts["policy"].locator(".whisker").count() == 2
     charts["policy"].locator("summary").click()
-    rate = overview(Collection([file, other]).rows)["policy"][0]["values"][1][1]
-    low, high = (f"{100 * end:.1f} %" for end in rate["interval"])
-    assert f"{100 * rate['rate']:.1f} % ({low} to {high})" in charts["policy"].inner_text()
+    low, high = success_interval([[True, False, False], [False] * 3] * 2)
+    expected = f"{summarize(several()).success:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")
+    assert expected in charts["policy"].inner_text()
 
 
 def test_a_curve_of_training_has_a_band(open_form: Any, tmp_path: Path):
@@ -422,7 +426,7 @@ OUTSIDE = (
 
 def test_a_page_elsewhere_cannot_reach_the_server_through_a_name_of_its_own(file: Path):
     with running(make_app(Collection([file]))) as server:
-        for path in ("/", "/viewer.js", "/api/state", "/api/trajectory?key=0.0", "/api/versus"):
+        for path in ("/", "/viewer.js", "/api/rows", "/api/trajectory?key=0.0", "/api/versus"):
             answers = {host: server.client.get(path, headers={"host": host}).status_code for host in FOREIGN}
             assert answers == dict.fromkeys(FOREIGN, 400)
 
@@ -438,7 +442,7 @@ def test_the_server_gives_no_file_but_its_own(file: Path):
 
 def test_every_answer_carries_the_policy_that_stops_scripts_and_other_hosts(file: Path):
     with running(make_app(Collection([file]))) as server:
-        for path in ("/", "/viewer.js", "/viewer.css", "/api/state", "/api/list?from=x"):
+        for path in ("/", "/viewer.js", "/viewer.css", "/api/rows", "/api/versus?a=x"):
             headers = server.client.get(path).headers
             assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
             assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -451,8 +455,8 @@ def test_a_page_speaks_to_its_server_alone(file: Path):
         page = server.client.get("/")
         assert "script-src 'self'" in page.headers["content-security-policy"]
         assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
-        assert server.client.get("/api/list?from=x").status_code == 400
-        assert server.client.post("/api/list").status_code == 405
+        assert server.client.get("/api/versus?a=x").status_code == 400
+        assert server.client.post("/api/rows").status_code == 405
 
 
 def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
@@ -463,6 +467,9 @@ def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
         write_jsonl(file, [errand(50)], append=True)
         look.rows(13)
         assert "13 trajectories, live" in page.locator(".status").inner_text()
+        write_jsonl(file, [errand(1, 1, solved=True)], append=True)  # takes the place of its first try
+        page.locator("tr[data-key='0.13']").wait_for()
+        assert look.ids() == [f"errand/test/{name}" for name in (*EVERY[:4], *EVERY[5:], "50#0", "1#1")]
         page.context.close()
         assert look.problems == []
 
@@ -521,8 +528,7 @@ NAMELESS = """() => {
   const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
   return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
 }"""
-PALE = """() => {
-  // Marks that carry meaning need 3 to 1 against what is behind them.
+COLOURS = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
@@ -536,6 +542,11 @@ PALE = """() => {
       if ((colour[3] ?? 1) === 1) return colour;
     }
   };
+"""
+PALE = (
+    COLOURS
+    + """
+  // Marks that carry meaning need 3 to 1 against what is behind them.
   const fill = (e) => {
     const style = getComputedStyle(e);
     return rgb(e.matches('rect') ? style.fill : e.matches('path') ? style.stroke : style.backgroundColor);
@@ -545,22 +556,14 @@ PALE = """() => {
     .filter((e) => ratio(fill(e), behind(e.parentElement)) < 3)
     .map((e) => [e.outerHTML.slice(0, 80), ratio(fill(e), behind(e.parentElement))]);
 }"""
-FAINT = """() => {
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
-  const behind = (e) => {
-    for (; e; e = e.parentElement) {
-      const colour = rgb(getComputedStyle(e).backgroundColor);
-      if ((colour[3] ?? 1) === 1) return colour;
-    }
-  };
-  const contrast = (e) => {
-    const found = [rgb(getComputedStyle(e).color), behind(e)].map(luminance).sort((x, y) => y - x);
-    return (found[0] + 0.05) / (found[1] + 0.05);
-  };
+)
+FAINT = (
+    COLOURS
+    + """
+  const contrast = (e) => ratio(rgb(getComputedStyle(e).color), behind(e));
   const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   return [...document.querySelectorAll('main *:not(svg *), header *')]
     .filter((e) => says(e) && e.checkVisibility() && !e.disabled && contrast(e) < 4.5)
     .map((e) => [contrast(e), e.outerHTML.slice(0, 80)]);
 }"""
+)

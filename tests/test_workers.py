@@ -26,6 +26,8 @@ from agentgym.trajectory import Trajectory
 from tests.browsers import why_no_browser
 from tests.counter_env import Counter, groups
 
+pytestmark = pytest.mark.real
+
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/guess-v0", {}),
     ("agentgym/errand-v0", {}),

@@ -29,7 +29,7 @@ from tests.counter_env import groups
 from tests.test_workers import in_every_environment, played
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]
 
 NODES = 2
 NODE = {

@@ -21,6 +21,8 @@ from agentgym.rollout.workers.starting import Child, OneByOne, Starter, Template
 from agentgym.rollout.workers.template import REPORT
 from tests.counter_env import groups
 
+pytestmark = pytest.mark.real
+
 STARTERS = [
     OneByOne,
     pytest.param(Template, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")),

@@ -1,14 +1,100 @@
-"""Folders that hold LoRA adapters and not the model that they belong to, as a run with `lora_rank` leaves them."""
+"""LoRA adapters: their configuration, models with them, weights that they are merged into, and folders of them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from agentgym.errors import UsageError, require
 
 _CONFIGURATION = "adapter_config.json"
+
+
+def lora(rank: int, alpha: int) -> Any:
+    """Return the configuration of adapters on all linear layers but the head.
+
+    Args:
+        rank: Rank of the adapters.
+        alpha: Their output is multiplied by `alpha / rank`.
+    """
+    require("peft", "train")
+    from peft import LoraConfig
+
+    return LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def with_adapters(model: Any, rank: int, alpha: int, seed: int) -> Any:
+    """Return the model with fresh adapters, which are float32; the global random state does not change."""
+    config = lora(rank, alpha)
+    from peft import get_peft_model
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return get_peft_model(model, config)
+
+
+def without_adapters(model: Any) -> Any:
+    """Return the model of transformers that has the adapters; a model without adapters itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+class MergedWeights:
+    """The weights of a model with its LoRA adapters merged in, to sample from; for a model without adapters, nothing.
+
+    Unmerged, adapters more than double the time of a token. The frozen weights are swapped for merged copies and put
+    back as they were: adding and subtracting in place would round them a little at every step.
+
+    Adapters of a kind that is more than a sum of matrices (DoRA, quantised weights) stay as they are.
+    """
+
+    def __init__(self, model: Any):
+        self._weights = [(layer, _merged_weight(layer)) for layer in _plain_layers(model)]
+
+    @contextmanager
+    def swapped(self) -> Iterator[None]:
+        """Use the merged weights."""
+        frozen = [layer.base_layer.weight.data for layer, _ in self._weights]
+        try:
+            for layer, weight in self._weights:
+                layer.base_layer.weight.data = weight
+                layer.merged_adapters = list(layer.active_adapters)
+            yield
+        finally:
+            for (layer, _), weight in zip(self._weights, frozen, strict=True):
+                layer.base_layer.weight.data = weight
+                layer.merged_adapters = []
+
+
+def _plain_layers(model: Any) -> list[Any]:
+    if not hasattr(model, "peft_config"):
+        return []
+    from peft.tuners.lora import Linear
+
+    return [
+        layer
+        for layer in model.modules()
+        if type(layer) is Linear
+        and type(layer.base_layer) is torch.nn.Linear
+        and not layer.lora_variant
+        and not layer.disable_adapters
+        and not layer.merged
+        and not any(layer.lora_bias.values())
+    ]
+
+
+@torch.no_grad()
+def _merged_weight(layer: Any) -> torch.Tensor:
+    weight = layer.base_layer.weight
+    total = weight.float()
+    for adapter in layer.active_adapters:
+        if adapter in layer.lora_A:
+            total = total + layer.get_delta_weight(adapter).float()
+    return total.to(weight.dtype)
 
 
 def base_of(model: str) -> str | None:

@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from agentgym.trainers.lora import without_adapters
+from agentgym.trainers.adapters import without_adapters
 
 ATTENTION = "agentgym_packed"
 """The name of `attend` in the configuration of a model."""

@@ -14,10 +14,10 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from agentgym.trainers import ranks
-from agentgym.trainers.lora import without_adapters
+from agentgym.trainers.adapters import without_adapters
 from agentgym.trainers.packing import FULL, kinds_of
+from agentgym.trainers.passes import Way, way_of
 from agentgym.trainers.versions import cache_argument
-from agentgym.trainers.ways import Way, way_of
 
 _WORTH_SHARING = 32
 """A common beginning of fewer tokens costs more than it saves."""

@@ -79,10 +79,10 @@ _BARREN_TURNS = 100
 """So many turns in a row of which none could be read end a run: a policy that writes one call in twenty would go on."""
 
 
-_MAY_CHANGE = frozenset(
-    ("steps", "save_every", "keep_checkpoints", "record_groups", "plateau_warning")
-    + ("workers", "ray", "max_in_flight", "outage", "micro_batch", "gradient_checkpointing", "vllm_memory")
-    + ("generation_timeout_s", "reset_timeout_s", "step_timeout_s", "tool_timeout_s", "episode_timeout_s")
+_MAY_CHANGE = (
+    *("steps", "save_every", "keep_checkpoints", "record_groups", "plateau_warning"),
+    *("workers", "ray", "max_in_flight", "outage", "micro_batch", "gradient_checkpointing", "vllm_memory"),
+    *("generation_timeout_s", "reset_timeout_s", "step_timeout_s", "tool_timeout_s", "episode_timeout_s"),
 )
 """Settings that a resumed run may change: its length, its limits and where it runs.
 

@@ -14,6 +14,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,17 +24,11 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe, for_future
 from agentgym.policy import Codec, Finish, Generation
-from agentgym.trainers.drawing import draw
-from agentgym.trainers.growing_cache import GrowingCache
-from agentgym.trainers.memory import give_back
-from agentgym.trainers.merging import Merged
-from agentgym.trainers.model_thread import own_thread
+from agentgym.trainers.adapters import MergedWeights
+from agentgym.trainers.cache import GrowingCache, SlotCache, give_back
 from agentgym.trainers.packing import CannotPack, Plan, Row
-from agentgym.trainers.passes import run, run_whole
-from agentgym.trainers.replay import Replays
+from agentgym.trainers.passes import Replays, Way, draw, run, run_whole, way_of
 from agentgym.trainers.seating import Seat, Seating, common
-from agentgym.trainers.slots import SlotCache
-from agentgym.trainers.ways import Way, way_of
 
 _ROUND_TOKENS = 4096
 """New tokens of conversations between two tokens of those under way, which need not wait for long."""
@@ -67,8 +62,8 @@ class _Request:
     done: asyncio.Future[Generation]
     timeout_s: float | None
     on_tokens: Callable[[Sequence[int]], None] | None = None
-    told: int = 0
-    """How many of the sampled tokens it has been told."""
+    reported: int = 0
+    """How many of the sampled tokens have been passed on."""
     seat: Seat = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
@@ -88,10 +83,10 @@ class _Request:
         if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Pass on what has been sampled since the last time."""
-        if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.told :]):
-            self.told += len(new)
+        if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.reported :]):
+            self.reported += len(new)
             self.on_tokens(new)
 
     def row(self) -> Row:
@@ -145,7 +140,7 @@ class TransformersPolicy:
         self._cache_bytes = cache_bytes
         self._cache: GrowingCache | None = None
         self._seating = Seating(slots)
-        self._merged: Merged | None = None
+        self._merged: MergedWeights | None = None
         self._may_replay = replays
         self._replays: Replays | None = None
         self._replayed = 0
@@ -236,7 +231,7 @@ class TransformersPolicy:
                     self._fail(failure)
                     return
                 for request in requests:
-                    request.tell()
+                    request.report()
                     if self._is_done(request):
                         self._finish(request)
                 # Let conversations that have just finished a turn run before the next pass is assembled.
@@ -336,7 +331,7 @@ class TransformersPolicy:
     def _prepared(self) -> Iterator[None]:
         """Make the model ready to be sampled from; this visits every module, which takes milliseconds."""
         if self._merged is None:
-            self._merged = Merged(self._model)
+            self._merged = MergedWeights(self._model)
         was_training = self._model.training
         if was_training:
             self._model.eval()
@@ -428,6 +423,16 @@ class TransformersPolicy:
         for request, token, logprob in zip(requests, tokens, logprobs, strict=True):
             request.sampled.append(token)
             request.logprobs.append(logprob)
+
+
+def own_thread(name: str) -> ThreadPoolExecutor:
+    """Return an executor with one thread, for passes that wait neither for environments nor for each other.
+
+    It is on the caller's CUDA device, since the current device belongs to a thread.
+    """
+    if not torch.cuda.is_available():
+        return ThreadPoolExecutor(1, name)
+    return ThreadPoolExecutor(1, name, torch.cuda.set_device, (torch.cuda.current_device(),))
 
 
 def _playable(model: Any) -> tuple[Any, Way]:

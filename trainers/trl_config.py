@@ -13,10 +13,10 @@ from agentgym.foreign.closing import closed_after
 from agentgym.rewards import Scheme
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
+from agentgym.trainers.adapters import lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
-from agentgym.trainers.lora import lora
 from agentgym.trainers.policies import dialect_of
 from agentgym.trainers.versions import checkpointing
 

@@ -31,7 +31,7 @@ from agentgym.feedback.typed import TypedFeedback
 from agentgym.fitness import check_prompt_fits
 from agentgym.foreign.closing import closed_after
 from agentgym.loading import load_named
-from agentgym.lookahead.typed import TypedSearch
+from agentgym.lookahead.search import TypedSearch
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of

@@ -63,7 +63,7 @@ def run_export(places: Sequence[Path], out: Path) -> None:
         MissingExtra: `pyarrow` is not installed.
         UsageError: A place cannot be read, holds nothing, or the table cannot be written.
     """
-    require("pyarrow", "parquet")
+    require("pyarrow", "data")
     for place in places:
         check_file(out, apart_from=place)
     is_new = out.stat().st_size == 0

@@ -25,7 +25,7 @@ from agentgym.comparison.runs import canonical, environment_names, recorded_in, 
 from agentgym.comparison.tables import differences_table
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.feedback.typed import read_feedback
-from agentgym.lookahead.typed import read_search
+from agentgym.lookahead.search import read_search
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.entry import hash_of

@@ -1,7 +1,7 @@
 """Comparisons of two runs on the same tasks (`compare`), and of several runs each (`compare_seeds`)."""
 
 from agentgym.comparison.pairs import Change, Comparison, Part, TaskResult, compare
-from agentgym.comparison.runs import Attempt, Run, read_run, run_of
+from agentgym.comparison.runs import Attempt, Run, attempt_of, read_run, run_of
 from agentgym.comparison.seeds import Estimate, ScoreComparison, SeedsComparison, compare_seeds
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "ScoreComparison",
     "SeedsComparison",
     "TaskResult",
+    "attempt_of",
     "compare",
     "compare_seeds",
     "read_run",

@@ -179,7 +179,7 @@ def run_of_recorded(name: str, trajectories: Iterable[Recorded], *, suites: str 
             )
         if hashes.setdefault(key, entry.task_hash) != entry.task_hash and suites is None:
             raise UsageError(f"{name!r} holds two versions of task {entry.task_id!r}, which have different hashes")
-        found[env, entry.id] = _attempt(env, entry)
+        found[env, entry.id] = attempt_of(env, entry)
     if not found:
         raise UsageError(f"{name!r} contains no trajectory")
     tasks: dict[TaskKey, list[Attempt]] = {}
@@ -229,7 +229,13 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _attempt(env: str, one: Entry) -> Attempt:
+def attempt_of(env: str, one: Entry) -> Attempt:
+    """Return a trajectory in numbers.
+
+    Args:
+        env: The name of its environment.
+        one: What the index knows of it.
+    """
     measures = {
         "reward": one.reward,
         "turns": float(one.turns),

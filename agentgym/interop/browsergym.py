@@ -16,16 +16,17 @@ from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
 from agentgym.foreign.errors import as_usage_error
 from agentgym.interop.caveats import Caveat
+from agentgym.interop.packages import package
 from agentgym.interop.seeds import seed_tasks
-from agentgym.interop.wrapped import Wrapped, package
+from agentgym.interop.wrapped import Wrapped
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task
 from agentgym.toolset import tool
 
-_core = package("browsergym.core", "browsergym")
-_env = package("browsergym.core.env", "browsergym")
-_actions = package("browsergym.core.action.highlevel", "browsergym")
-_reading = package("browsergym.utils.obs", "browsergym")
+_core = package("browsergym.core")
+_env = package("browsergym.core.env")
+_actions = package("browsergym.core.action.highlevel")
+_reading = package("browsergym.utils.obs")
 _T = TypeVar("_T")
 _PAGES = "MINIWOB_URL"
 
@@ -162,7 +163,7 @@ def _pages() -> Iterator[None]:
 
 def _made(name: str, browser: str | None, mapping: Callable[[str], str]) -> Any:
     if name.startswith("miniwob."):
-        package("browsergym.miniwob", "browsergym")
+        package("browsergym.miniwob")
     chosen = {} if browser is None else {"executable_path": browser}
     return gymnasium.make(
         f"browsergym/{name}",

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.endings import Reason
-from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.errors import AgentGymError, UsageError
 from agentgym.evaluation import evaluation_jobs
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import picture_url
+from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
 from agentgym.messages import Message, calls_of, shown_pictures, text_of
 from agentgym.rollout.deadlines import within
@@ -36,7 +37,7 @@ try:
     from inspect_ai.tool import ToolCall, ToolDef, ToolParams  # pyright: ignore[reportMissingImports]
     from inspect_ai.util import LimitExceededError  # pyright: ignore[reportMissingImports]
 except ImportError:
-    require("inspect_ai", "inspect")
+    require_package("inspect_ai")
     raise
 
 _LIMITS = {

@@ -14,8 +14,8 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.errors import require
 from agentgym.interop.called import CalledEpisode
+from agentgym.interop.packages import require_package
 from agentgym.messages import text_of
 
 DONE = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -35,7 +35,7 @@ class EpisodeShell:
     """
 
     def __init__(self, episode: CalledEpisode, *, run: str = "run", submit: str | None = None):
-        require("minisweagent", "mini-swe")
+        require_package("minisweagent")
         self.episode, self._run, self._submit = episode, run, submit
         self.config: Mapping[str, Any] = {"run": run, "submit": submit}
 

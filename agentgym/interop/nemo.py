@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agentgym.errors import UsageError, require
+from agentgym.errors import UsageError
 from agentgym.interop.openings import episode_named, openings
+from agentgym.interop.packages import require_package
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, text_of
 from agentgym.registry import make
 
-require("nemo_gym", "nemo")
+require_package("nemo_gym")
 
 from nemo_gym.base_resources_server import BaseResourcesServerConfig  # type: ignore[import-not-found]  # noqa: E402
 from resources_servers.gymnasium import GymnasiumServer  # type: ignore[import-not-found]  # noqa: E402

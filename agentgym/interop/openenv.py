@@ -19,9 +19,10 @@ from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action as Move
 from agentgym.env import Env
-from agentgym.errors import AgentGymError, InfrastructureError, TaskError, UsageError, require
+from agentgym.errors import AgentGymError, InfrastructureError, TaskError, UsageError
 from agentgym.foreign.closing import closed_after
 from agentgym.interop.called import CalledEpisode
+from agentgym.interop.packages import require_package
 from agentgym.messages import Message, ToolCall, assistant, pictures_in, text_of
 from agentgym.rollout.jobs import EnvFactory
 
@@ -42,7 +43,7 @@ try:
         State,
     )
 except ImportError:
-    require("openenv", "openenv")
+    require_package("openenv")
     raise
 
 ENDLESS = 2**31

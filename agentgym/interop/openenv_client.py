@@ -13,14 +13,15 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
+from agentgym.interop.packages import package
 from agentgym.interop.seeds import chance_caveats, seed_caveats, seed_tasks
-from agentgym.interop.wrapped import Wrapped, package
+from agentgym.interop.wrapped import Wrapped
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.schema_tool import SchemaTool
 from agentgym.task import Task
 from agentgym.toolset import Toolset
 
-_client = package("openenv.core.generic_client", "openenv")
+_client = package("openenv.core.generic_client")
 _log = logging.getLogger(__name__)
 _UNLIMITED = float("inf")
 _ASK_S = 30.0

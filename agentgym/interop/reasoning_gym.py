@@ -15,15 +15,16 @@ from agentgym.errors import BrokenTask, NoSolution, TaskError
 from agentgym.foreign.errors import as_usage_error, describe
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.evaluated import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
+from agentgym.interop.packages import package
 from agentgym.interop.randomness import Randomness
-from agentgym.interop.wrapped import Wrapped, package
+from agentgym.interop.wrapped import Wrapped
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme
 from agentgym.task import TEST, TRAIN, GeneratedTasks, Task, split_of
 from agentgym.toolset import Toolset, tool
 
-_factory = package("reasoning_gym.factory", "reasoning-gym")
-package("reasoning_gym", "reasoning-gym")  # which registers the generators
+_factory = package("reasoning_gym.factory")
+package("reasoning_gym")  # which registers the generators
 _SHARES = {TRAIN: 0.8, TEST: 0.2}
 _FIRST_SEED = {TRAIN: 0, TEST: 2**31}
 _CHUNK = 500

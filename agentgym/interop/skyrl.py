@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from agentgym.errors import UsageError, require
+from agentgym.errors import UsageError
 from agentgym.interop.openings import episode_named, openings
+from agentgym.interop.packages import require_package
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, pictures_in, text_of
 from agentgym.registry import make
 
-require("skyrl_gym", "skyrl")
+require_package("skyrl_gym")
 
 import skyrl_gym  # type: ignore[import-not-found]  # noqa: E402
 from skyrl_gym.envs.base_text_env import BaseTextEnv  # type: ignore[import-not-found]  # noqa: E402

@@ -14,10 +14,11 @@ from typing import Any
 from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import AgentGymError, InfrastructureError, UsageError, require
+from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import closed_after
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
+from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.task import TEST, TRAIN, Task, default_split, iterate
@@ -27,7 +28,7 @@ try:
     from datasets import Dataset  # pyright: ignore[reportMissingImports]
     from verifiers.legacy.utils.message_utils import normalize_messages  # pyright: ignore[reportMissingImports]
 except ImportError as error:
-    require("verifiers", "verifiers")
+    require_package("verifiers")
     raise UsageError(
         "this verifiers has tasksets instead of environments; use agentgym.interop.verifiers_tasks or verifiers==0.3.1"
     ) from error

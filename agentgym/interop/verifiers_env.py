@@ -17,7 +17,8 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.errors import as_usage_error, describe, place_of
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.wrapped import Wrapped, package, unpacked
+from agentgym.interop.packages import package
+from agentgym.interop.wrapped import Wrapped, unpacked
 from agentgym.loading import load_named
 from agentgym.messages import Message
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -25,11 +26,11 @@ from agentgym.schema_tool import SchemaTool
 from agentgym.task import TEST, TRAIN, Task, TaskList
 from agentgym.toolset import Toolset
 
-_legacy = package("verifiers.legacy", "verifiers")
-_types = package("verifiers.legacy.types", "verifiers")
-_utils = package("verifiers.legacy.utils.message_utils", "verifiers")
-_environment = package("verifiers.legacy.envs.environment", "verifiers")
-_datasets = package("datasets", "verifiers")
+_legacy = package("verifiers.legacy")
+_types = package("verifiers.legacy.types")
+_utils = package("verifiers.legacy.utils.message_utils")
+_environment = package("verifiers.legacy.envs.environment")
+_datasets = package("datasets")
 _lock = threading.Lock()
 _TURNS = 10
 _UNLIMITED = float("inf")
@@ -220,7 +221,7 @@ def _without_model() -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise InfrastructureError("a verifiers environment asked the policy's model outside of a turn")
 
-    base = package("verifiers.legacy.clients", "verifiers").Client
+    base = package("verifiers.legacy.clients").Client
     kind = type("NoModel", (base,), {**dict.fromkeys(base.__abstractmethods__, refuse), "setup_client": refuse})
     return kind(None)
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
-from agentgym.errors import UsageError, require
+from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
+from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.suites.gold import check_gold
@@ -26,7 +27,7 @@ try:
     import verifiers.v1 as vf  # pyright: ignore[reportMissingImports]
     from verifiers.v1.runtimes import ProgramResult  # pyright: ignore[reportMissingImports]
 except ImportError as error:
-    require("verifiers", "verifiers")
+    require_package("verifiers")
     raise UsageError("this verifiers has no tasksets; use agentgym.interop.verifiers or verifiers>=0.4") from error
 
 RESULT = "agentgym"

@@ -9,14 +9,15 @@ from typing import Any
 from uuid import uuid4
 
 from agentgym.endings import Reason
-from agentgym.errors import UsageError, require
+from agentgym.errors import UsageError
 from agentgym.interop.called import as_text
 from agentgym.interop.openings import episode_named, openings
+from agentgym.interop.packages import require_package
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, pictures_in, text_of
 from agentgym.registry import make
 
-require("verl", "verl")
+require_package("verl")
 
 from verl.experimental.agent_loop.agent_loop import (  # type: ignore[import-not-found]  # noqa: E402
     AgentLoopBase,

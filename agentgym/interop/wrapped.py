@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from agentgym.env import Env
-from agentgym.errors import AgentGymError, InfrastructureError, require
+from agentgym.errors import AgentGymError, InfrastructureError
 from agentgym.foreign.errors import describe, place_of
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.randomness import Randomness
-
-
-def package(name: str, extra: str) -> Any:
-    """Return a module of another package. Raises `MissingExtra` with the install command if that is not installed."""
-    require(name.partition(".")[0], extra)
-    return import_module(name)
 
 
 def unpacked(make: Callable[..., Any]) -> Any:

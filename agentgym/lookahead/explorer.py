@@ -9,14 +9,11 @@ from math import inf
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
-from agentgym.lookahead.candidate import candidate_of
 from agentgym.lookahead.cost import Cost
-from agentgym.lookahead.line import Line
-from agentgym.lookahead.places import Held, Places
-from agentgym.lookahead.together import together
-from agentgym.lookahead.value import Asking, Value
-from agentgym.lookahead.voices import ChatVoice, Said, TokenVoice, Voice
-from agentgym.lookahead.watch import Watch
+from agentgym.lookahead.line import Line, candidate_of
+from agentgym.lookahead.places import Held, Places, Watch
+from agentgym.lookahead.values import Asking, Value
+from agentgym.lookahead.voice import ChatVoice, Sample, TokenVoice, Voice, together
 from agentgym.policy import Policy, ScriptedPolicy, TokenPolicy
 from agentgym.rollout.failures import Component
 from agentgym.rollout.jobs import Job
@@ -42,7 +39,7 @@ class Explorer:
     ):
         self._job, self._policy, self._limits, self._places = job, policy, limits, places
         self._cost, self._watch, self._value = cost, watch, value
-        self._known: dict[str, float | None] = {}
+        self._scores: dict[str, float | None] = {}
         self._asked = 0
         self._deadline = inf if limits.episode_timeout_s is None else time.monotonic() + limits.episode_timeout_s
 
@@ -55,7 +52,7 @@ class Explorer:
         """Start an episode, to be played on in several ways.
 
         Raises:
-            UsageError: The environment cannot come back to a state, or the policy cannot go on from one.
+            UsageError: The environment cannot come back to a state, or the policy cannot continue from one.
         """
         async with self._places.fresh() as (held, opening):
             line = Line("0", opening, await self._voice(held, opening))
@@ -88,9 +85,9 @@ class Explorer:
             line: A line that is not over.
             branch: Number of samples.
         """
-        drawn = await together(self._said(line, f"{line.id}/{number}") for number in range(branch))
+        drawn = await together(self._sample(line, f"{line.id}/{number}") for number in range(branch))
         options = _without_repeats(drawn)
-        return await together(self._child(line, number, said) for number, said in enumerate(options))
+        return await together(self._child(line, number, sample) for number, sample in enumerate(options))
 
     async def complete(self, line: Line) -> Line:
         """Play a line to its end, one sample in each turn; a line that is over is returned as it is."""
@@ -102,14 +99,14 @@ class Explorer:
     async def scores(self, lines: Sequence[Line]) -> list[float]:
         """Return how good lines are, from 0 to 1, as the value function sees it; -1 for those it cannot score."""
         value = self._value
-        new = [line for line in lines if value.compares or line.id not in self._known]
+        new = [line for line in lines if value.compares or line.id not in self._scores]
         if new:
             self._asked += 1
             asking = Asking(f"{self._job.seed}/{self._job.id}/value{self._asked}", self._cost)
             work = value.scores([candidate_of(line, value.channels) for line in new], asking)
-            found = await self._watch.on(Component.POLICY, "value", work)
-            self._known.update({line.id: score for line, score in zip(new, found, strict=True)})
-        return [-1.0 if (score := self._known[line.id]) is None else score for line in lines]
+            scores = await self._watch.on(Component.POLICY, "value", work)
+            self._scores.update({line.id: score for line, score in zip(new, scores, strict=True)})
+        return [-1.0 if (score := self._scores[line.id]) is None else score for line in lines]
 
     async def _voice(self, held: Held, opening: Opening) -> Voice:
         policy = self._policy
@@ -120,51 +117,51 @@ class Explorer:
             return ChatVoice(None, self._limits, self._cost, opening, player, policy.name)
         return ChatVoice(policy, self._limits, self._cost, opening)
 
-    async def _said(self, line: Line, place: str) -> Said:
+    async def _sample(self, line: Line, place: str) -> Sample:
         if self.is_late:
-            return Said(line.voice, None, Reason.TIME)
+            return Sample(line.voice, None, Reason.TIME)
         began = time.perf_counter()
         self._cost.policy_calls += 1
         turn = line.voice.say(f"{self._job.seed}/{self._job.id}/{place}", self._deadline - time.monotonic())
-        said = await self._watch.on(Component.POLICY, place, turn)
-        return replace(said, seconds=time.perf_counter() - began)
+        sample = await self._watch.on(Component.POLICY, place, turn)
+        return replace(sample, seconds=time.perf_counter() - began)
 
-    async def _child(self, line: Line, number: int, said: Said) -> Line:
+    async def _child(self, line: Line, number: int, sample: Sample) -> Line:
         async with self._places.at(line) as held:
-            return await self._played(held, line, number, said)
+            return await self._played(held, line, number, sample)
 
     async def _to_the_end(self, held: Held, line: Line) -> Line:
         held.at = line
         while not line.is_over:
-            line = await self._played(held, line, 0, await self._said(line, f"{line.id}/r"), "r")
+            line = await self._played(held, line, 0, await self._sample(line, f"{line.id}/r"), "r")
         return line
 
-    async def _played(self, held: Held, line: Line, number: int, said: Said, kind: str = "") -> Line:
+    async def _played(self, held: Held, line: Line, number: int, sample: Sample, kind: str = "") -> Line:
         began = time.perf_counter()
-        played = await self._turn(held, line, said)
-        after = line.after(f"{kind}{number}", said, played, time.perf_counter() - began)
-        self._cost.turns += said.action is not None
+        played = await self._turn(held, line, sample)
+        after = line.after(f"{kind}{number}", sample, played, time.perf_counter() - began)
+        self._cost.turns += sample.action is not None
         self._cost.episodes += after.is_over
         if not after.is_over:
             after.voice.hear(played.result.observation)
         held.at = after
         return after
 
-    async def _turn(self, held: Held, line: Line, said: Said) -> Played:
-        if said.reason is not None:
-            return await self._places.interrupt(held, line, said.reason)
-        assert said.action is not None
-        return await self._places.step(held, line, said.action)
+    async def _turn(self, held: Held, line: Line, sample: Sample) -> Played:
+        if sample.reason is not None:
+            return await self._places.interrupt(held, line, sample.reason)
+        assert sample.action is not None
+        return await self._places.step(held, line, sample.action)
 
 
-def _without_repeats(drawn: Sequence[Said]) -> list[Said]:
-    """Return what was said without repeats, each with its share of the samples."""
-    found: list[Said] = []
-    for said in drawn:
-        for at, before in enumerate(found):
-            if (before.action, before.reason) == (said.action, said.reason):
-                found[at] = replace(before, share=before.share + 1 / len(drawn))
+def _without_repeats(drawn: Sequence[Sample]) -> list[Sample]:
+    """Return the samples that differ, each with its share of all."""
+    options: list[Sample] = []
+    for sample in drawn:
+        for at, before in enumerate(options):
+            if (before.action, before.reason) == (sample.action, sample.reason):
+                options[at] = replace(before, share=before.share + 1 / len(drawn))
                 break
         else:
-            found.append(replace(said, share=1 / len(drawn)))
-    return found
+            options.append(replace(sample, share=1 / len(drawn)))
+    return options

@@ -1,15 +1,23 @@
-"""`Line`: a line of play, from a reset to some turn. Lines form a tree: what two of them share was played once."""
+"""`Line`: a line of play, from a reset to some turn, and `Candidate`, as much of it as a value function sees."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agentgym.dialects.base import Dialect
 from agentgym.endings import AnyReason, Ending
+from agentgym.engine.actions import is_text, text_in
+from agentgym.engine.spaces import Action
 from agentgym.engine.steps import details_in
-from agentgym.lookahead.voices import Said, Voice
+from agentgym.errors import ToolError, UsageError
+from agentgym.lookahead.voice import Sample, Voice
+from agentgym.messages import Message, ToolCall, calls_of, text_of
 from agentgym.rollout.workers.base import Opening, Played
+from agentgym.seat import Seat
+from agentgym.toolset import Toolset
 from agentgym.trajectory import Turn
 
 
@@ -46,31 +54,110 @@ class Line:
         """Whether `other` is this line, played on or not."""
         return other.id == self.id or other.id.startswith(f"{self.id}.")
 
-    def after(self, number: str, said: Said, played: Played, seconds: float) -> Line:
+    def after(self, number: str, sample: Sample, played: Played, seconds: float) -> Line:
         """Return this line with one more turn.
 
         Args:
             number: The name of the choice, different among the choices here.
-            said: What the policy said.
+            sample: The turn of the policy.
             played: What the environment returned.
             seconds: How long the environment took.
         """
         result, is_over = played.result, played.reason is not None
-        turn = Turn(said.action, result.observation, result.info["rewards"], result.reward, said.span)
+        turn = Turn(sample.action, result.observation, result.info["rewards"], result.reward, sample.span)
         return replace(
             self,
             id=f"{self.id}.{number}",
-            voice=said.voice,
+            voice=sample.voice,
             turns=(*self.turns, turn),
             reason=played.reason,
             counts=result.info.get("counts", {}),
             details=details_in(result.info) if is_over else {},
-            usage=added(self.usage, said.usage),
-            seconds=self.seconds + said.seconds + seconds,
-            weight=self.weight * said.share,
+            usage=added(self.usage, sample.usage),
+            seconds=self.seconds + sample.seconds + seconds,
+            weight=self.weight * sample.share,
         )
 
 
-def added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
     """Return the sum of two usages."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A line of play as a value function sees it: what the policy sees of it, and no reward."""
+
+    id: str
+    opening: Sequence[Message]
+    turns: Sequence[tuple[Action | None, Sequence[Message]]]
+    """Each action and its observation; the action is `None` where the policy ended the episode."""
+    is_over: bool
+    is_answered: bool
+    """Whether the task ended the episode, not a limit and not the policy giving up. The policy sees that too."""
+    weight: float
+    """How likely the policy takes this line, as far as its samples tell; 1 for an episode played by itself."""
+    dialect: Dialect
+    tools: Toolset
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    """Totals of those reward channels that the value function asks for (`Value.channels`)."""
+
+    @property
+    def conversation(self) -> str:
+        """The conversation as text."""
+        parts = [_message_text(message) for message in self.opening]
+        for action, observation in self.turns:
+            if action is not None:
+                parts.append(f"[assistant] {_action_text(action)}")
+            parts += map(_message_text, observation)
+        return "\n".join(parts)
+
+    def calls(self, turn: int = -1) -> tuple[ToolCall, ...]:
+        """Return the calls of a turn; none if it has none or cannot be read."""
+        action = self.turns[turn][0] if self.turns else None
+        if action is None:
+            return ()
+        try:
+            if isinstance(action, str) or is_text(action):
+                return self.dialect.parse(text_in(action), self.tools).calls
+            return calls_of(action)
+        except ToolError:
+            return ()
+
+    def text(self, turn: int = -1) -> str:
+        """Return the text of a turn's action."""
+        action = self.turns[turn][0] if self.turns else None
+        return "" if action is None else text_in(action)
+
+
+def candidate_of(line: Line, channels: frozenset[str]) -> Candidate:
+    """Return what a value function that asks for these channels sees of a line."""
+    opening = line.opening
+    return Candidate(
+        id=line.id,
+        opening=opening.messages,
+        turns=[(turn.action, turn.observation) for turn in line.turns],
+        is_over=line.is_over,
+        is_answered=line.is_answered,
+        weight=line.weight,
+        dialect=opening.dialect,
+        tools=Seat.of(opening.tools, opening.dialect, 0).tools,
+        rewards={name: _total(line, name) for name in channels},
+    )
+
+
+def _total(line: Line, channel: str) -> float:
+    if line.turns and channel not in line.turns[0].rewards:
+        names = ", ".join(sorted(line.turns[0].rewards))
+        raise UsageError(f"there is no reward channel {channel!r} to choose by; there are: {names}")
+    return sum(turn.rewards[channel] for turn in line.turns)
+
+
+def _message_text(message: Message) -> str:
+    return f"[{message.get('role')}] {text_of(message)}"
+
+
+def _action_text(action: Action) -> str:
+    """Return the text of an action, and the calls beside it."""
+    calls = None if is_text(action) or isinstance(action, str) else action.get("tool_calls")
+    return "\n".join(part for part in (text_in(action), json.dumps(calls, default=str) if calls else "") if part)

@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.foreign.errors import describe
 from agentgym.lookahead.cost import Cost
 from agentgym.lookahead.line import Line
-from agentgym.lookahead.watch import Watch
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component
 from agentgym.rollout.jobs import Job
 from agentgym.rollout.limits import Limits
+from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Opening, Place, Played, Workers
+
+_T = TypeVar("_T")
+
+
+class Watch:
+    """Names what is awaited, in reports of waits and of failures.
+
+    Args:
+        job: The id of the job.
+        waits: The waits of the rollout.
+    """
+
+    def __init__(self, job: str, waits: Waits):
+        self._job, self._waits = job, waits
+        self.broken: Component | None = None
+        """What broke first."""
+
+    async def on(self, component: Component, key: str, work: Awaitable[_T]) -> _T:
+        """Await `work`. A `ToolError` that gets here is an author's bug, not the model's mistake."""
+        name = f"{self._job}/{key}"
+        self._waits.begin(name, component.value)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise
+        except ToolError as error:
+            self.broken = self.broken or component
+            raise InfrastructureError(f"a ToolError was raised outside of a tool: {describe(error)}") from error
+        except BaseException:
+            self.broken = self.broken or component
+            raise
+        finally:
+            self._waits.end(name)
 
 
 @dataclass(eq=False)
@@ -48,7 +83,7 @@ class Places:
 
     def __init__(self, workers: Workers, job: Job, limits: Limits, most: int, cost: Cost, watch: Watch):
         self._workers, self._job, self._limits, self._cost, self._watch = workers, job, limits, cost, watch
-        self._most, self._made = most, 0
+        self._most, self._count = most, 0
         self._free: list[Held] = []
         self._in_use = asyncio.Semaphore(most)
 
@@ -111,18 +146,18 @@ class Places:
     async def _chosen(self, line: Line | None) -> Held:
         """Return the free environment nearest to a line; a new one rather than one at another line."""
         best = max(self._free, key=lambda held: held.worth(line), default=None)
-        if best is None or (best.worth(line) == -2 and self._made < self._most):
+        if best is None or (best.worth(line) == -2 and self._count < self._most):
             return await self._taken()
         self._free.remove(best)
         return best
 
     async def _taken(self) -> Held:
-        self._made += 1
+        self._count += 1
         try:
             work = self._workers.take(self._limits.reset_timeout_s)
             return Held(await self._watch.on(Component.MAKING, "new", work))
         except BaseException:
-            self._made -= 1
+            self._count -= 1
             raise
 
     async def _reset(self, held: Held) -> Opening:

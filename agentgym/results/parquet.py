@@ -32,7 +32,7 @@ def write_parquet(path: Path, episodes: Iterable[tuple[Trajectory, Played]]) -> 
         MissingExtra: `pyarrow` is not installed.
         UsageError: The file cannot be written.
     """
-    require("pyarrow", "parquet")
+    require("pyarrow", "data")
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         count = _write(unfinished, episodes)

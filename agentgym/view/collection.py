@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, takewhile
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,17 @@ from typing import Any
 from agentgym.errors import UsageError
 from agentgym.records.json_lines import MAX_LINE, parse_line
 from agentgym.results.annotations import Annotations
+from agentgym.results.entry import Entry
 from agentgym.results.index import TrajectoryIndex
 from agentgym.trajectory import Trajectory
-from agentgym.view.rows import Row, group_of, matching, ordered, row_of
+from agentgym.view.rows import Row, row_of
 
 METRICS = "metrics.jsonl"
 """Name of the file with the metrics of a training run."""
 _SELECTIONS = {"samples.jsonl": "eval-after.jsonl"}
 """Files that repeat some trajectories of another one beside them."""
+_VERSIONS = 100
+"""Versions of which it is remembered how many of their rows are still the same."""
 
 
 @dataclass
@@ -78,7 +82,9 @@ class Collection:
         self._others: dict[Path, int] = {}  # files of something else, and their size when they were looked at
         self._notes = self._listed = 0
         self._by_key: dict[str, Row] = {}
-        self._groups: dict[tuple[Any, ...], list[Row]] = {}
+        self._groups: list[list[Row]] = []
+        self._unchanged: dict[str, int] = {}  # by version: how many of its first rows are still the same
+        self._name_of_this = secrets.token_hex(4)  # versions of an earlier server are not those of this one
         self.rows: list[Row] = []
         """The latest try of each episode, in the order of the files."""
         for place in self._places:
@@ -98,12 +104,7 @@ class Collection:
     def version(self) -> str:
         """Another text whenever something has changed."""
         metrics = sum(sum(map(len, one.series.values())) for one in self._metrics.values())
-        return f"{self._listed}.{len(self.rows)}.{self._notes}.{metrics}"
-
-    @property
-    def files(self) -> list[dict[str, Any]]:
-        """Names of the files, and how many trajectories each holds."""
-        return [{"name": file.name, "count": len(file.index.entries)} for file in self._files.values()]
+        return f"{self._name_of_this}.{self._listed}.{self._notes}.{metrics}"
 
     @property
     def metrics(self) -> dict[str, dict[str, list[tuple[int, float]]]]:
@@ -125,9 +126,15 @@ class Collection:
                 self._list()
             return self.version != before
 
-    def select(self, wanted: Mapping[str, str], found: frozenset[str] | None = None) -> Sequence[Row]:
-        """Return the rows that filters let through, sorted as `wanted["sort"]` says. Raises as `ordered` does."""
-        return ordered(matching(self.rows, wanted, found), wanted.get("sort", ""))
+    def since(self, version: str) -> tuple[str, int, list[Row]]:
+        """Return the version now, how many of the first rows are as they were in another one, and those that follow.
+
+        Of a version that is not remembered, no rows are the same.
+        """
+        with self._lock:
+            start = self._unchanged.get(version, 0)
+            self._unchanged[self.version] = len(self.rows)
+            return self.version, start, self.rows[start:]
 
     def row(self, key: str) -> Row:
         """Return the row of a trajectory. Raises `UsageError` if there is none."""
@@ -137,11 +144,17 @@ class Collection:
 
     def group(self, row: Row) -> list[Row]:
         """Return the rows of all attempts at the same task, by number."""
-        return self._groups[group_of(row)]
+        return self._groups[row["group"]]
 
     def groups(self) -> list[list[Row]]:
         """Return the rows by group, in the order of the first of each."""
-        return list(self._groups.values())
+        return self._groups
+
+    def entry(self, key: str) -> Entry:
+        """Return what the index knows of a trajectory. Raises `UsageError` if there is none."""
+        with self._lock:
+            file, position = self._locate(key)
+            return file.index.entries[position]
 
     def read(self, key: str) -> Trajectory:
         """Return a trajectory in full. Raises `UsageError` if its file was changed since."""
@@ -205,16 +218,22 @@ class Collection:
 
     def _list(self) -> None:
         rows: list[Row] = []
+        numbers: dict[tuple[Any, ...], int] = {}
+        groups: dict[int, list[Row]] = {}
         for number, file in enumerate(self._files.values()):
-            rows += [row_of(file.index.entries[at], f"{number}.{at}", file.name) for at in file.index.latest()]
-        groups: dict[tuple[Any, ...], list[Row]] = {}
-        for place, row in enumerate(rows):
-            row["place"] = place
-            groups.setdefault(group_of(row), []).append(row)
+            for at in file.index.latest():
+                entry = file.index.entries[at]
+                task = file.name, entry.env_id, entry.arguments, entry.policy, entry.task_id, entry.step
+                row = row_of(entry, f"{number}.{at}", file.name, numbers.setdefault(task, len(numbers)))
+                groups.setdefault(row["group"], []).append(row)
+                rows.append(row)
         for group in groups.values():
             group.sort(key=lambda row: row["attempt"])
         self._listed += 1
-        self.rows, self._groups, self._by_key = rows, groups, {row["key"]: row for row in rows}
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.rows, rows, strict=False)))
+        latest = list(self._unchanged.items())[-_VERSIONS:]
+        self._unchanged = {version: min(count, same) for version, count in latest}
+        self.rows, self._groups, self._by_key = rows, list(groups.values()), {row["key"]: row for row in rows}
 
 
 def _holds_trajectories(path: Path) -> bool:

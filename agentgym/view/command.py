@@ -54,8 +54,8 @@ def _report(wanted: ViewRequest, out: Path) -> None:
 
 
 def _serve(wanted: ViewRequest) -> None:
-    require("starlette", "view")
-    require("uvicorn", "view")
+    require("starlette", "serve")
+    require("uvicorn", "serve")
     from agentgym.view.app import make_app
 
     collection = Collection(wanted.places)

@@ -29,10 +29,9 @@ class Contents:
         self._schemes = schemes
 
     def of(self, key: str) -> dict[str, Any]:
-        """Return a trajectory with its group, what it was paid, and what was annotated. Tokens are apart."""
-        row = self._collection.row(key)
-        group = self._collection.group(row)
-        return {**self._read(group, only=key)[key][1], "row": row, "group": group}
+        """Return a trajectory, what it was paid, and what was annotated. Tokens are apart."""
+        group = self._collection.group(self._collection.row(key))
+        return self._read(group, only=key)[key][1]
 
     def of_group(self, rows: list[Row]) -> dict[str, dict[str, Any]]:
         """Return the contents of all attempts at one task by key, with their tokens."""

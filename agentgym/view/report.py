@@ -17,9 +17,10 @@ from typing import Any
 from agentgym.errors import UsageError
 from agentgym.view.collection import Collection
 from agentgym.view.contents import Contents
+from agentgym.view.head import head_of
 from agentgym.view.page import whole_page
 from agentgym.view.pay import Schemes
-from agentgym.view.versus import all_versus, sides
+from agentgym.view.versus import all_versus
 
 MAX_MB = 50
 """Megabytes of contents in a report, compressed, if nothing else is said."""
@@ -98,21 +99,13 @@ class _Packed:
         return _block(f"chunk-{self.chunks - 1}", f"{{{text}}}")
 
     def _head(self) -> dict[str, Any]:
-        rows = [{**row, "chunk": self.chunk_of.get(row["key"])} for row in self.collection.rows]
+        head, rows = head_of(self.collection), self.collection.rows
+        head["columns"]["chunk"] = [self.chunk_of.get(row["key"]) for row in rows]
         missing = len(rows) - len(self.chunk_of)
         note = (
             f"{missing} of {len(rows)} trajectories are listed without their contents, to bound the size of this file."
         )
-        return {
-            "title": self.collection.title,
-            "files": self.collection.files,
-            "metrics": self.collection.metrics,
-            "sides": sides(rows),
-            "versus": all_versus(rows),
-            "rows": rows,
-            "chunks": self.chunks,
-            "note": note if missing else "",
-        }
+        return {**head, "versus": all_versus(self.collection), "chunks": self.chunks, "note": note if missing else ""}
 
 
 def evenly(items: list[Any]) -> Iterator[Any]:

@@ -1,11 +1,10 @@
-"""Rows: the short facts of trajectories as pages and terminals list, filter, sort and sum them up.
+"""Rows: the short facts of trajectories, which pages and terminals list.
 
-`data/query.js` does the same in the browser for a report in one file.
+A page filters, sorts and sums up rows itself (`data/query.js`); a terminal filters and sorts them here.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,24 +12,20 @@ from agentgym.errors import UsageError
 from agentgym.results.entry import Entry
 
 Row = dict[str, Any]
-"""A row as JSON data. Its `key` names the trajectory in addresses, its `place` is its index among all rows."""
+"""A row as JSON data. Its `key` names the trajectory in addresses; attempts at one task share the number `group`."""
 
-_VALUES: dict[str, Callable[[Row], Iterable[Any]]] = {
+_FILTERS: dict[str, Callable[[Row], Iterable[Any]]] = {
     "env": lambda row: [row["env"]],
     "policy": lambda row: [row["policy"]],
     "split": lambda row: [row["split"]],
     "difficulty": lambda row: [row["difficulty"]],
     "tag": lambda row: row["tags"],
     "ending": lambda row: [row["reason"]],
+    "solved": lambda row: ["yes" if row["success"] else "failed" if row["failed"] else "no"],
     "step": lambda row: [] if row["step"] is None else [row["step"]],
     "file": lambda row: [row["file"]],
 }
-_SOLVED: dict[str, Callable[[Row], bool]] = {
-    "yes": lambda row: row["success"],
-    "no": lambda row: not row["success"] and not row["failed"],
-    "failed": lambda row: row["failed"],
-}
-FILTERS = (*_VALUES, "solved")
+FILTERS = tuple(_FILTERS)
 """Names that `matching` knows."""
 _SORTABLE = (
     *("id", "env", "policy", "step", "difficulty", "success", "reason", "reward"),
@@ -39,24 +34,24 @@ _SORTABLE = (
 """Columns that `ordered` knows."""
 
 
-def row_of(entry: Entry, key: str, file: str) -> Row:
-    """Return the row of an entry; its place is not known yet.
+def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
+    """Return the row of an entry.
 
     Args:
         entry: The entry.
         key: Names the trajectory in addresses.
         file: Name of the file for people.
+        group: Number of the group of attempts at its task.
     """
     return {
         "key": key,
         "file": file,
         "id": entry.id,
         "env": entry.env_id,
-        "arguments": entry.arguments,
         "policy": entry.policy,
         "task": entry.task_id,
-        "hash": entry.task_hash,
         "attempt": entry.attempt,
+        "group": group,
         "step": entry.step,
         "split": entry.split,
         "difficulty": entry.difficulty,
@@ -78,9 +73,9 @@ def row_of(entry: Entry, key: str, file: str) -> Row:
     }
 
 
-def group_of(row: Row) -> tuple[Any, ...]:
-    """Return what the attempts at one task have in common."""
-    return tuple(row[name] for name in ("file", "env", "arguments", "policy", "task", "step"))
+def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Return rows by column, for pages: names that repeat in every row would take most of the space."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
 def matching(rows: Iterable[Row], wanted: Mapping[str, str], found: frozenset[str] | None = None) -> list[Row]:
@@ -91,15 +86,12 @@ def matching(rows: Iterable[Row], wanted: Mapping[str, str], found: frozenset[st
         wanted: Values by name (`FILTERS`), as text; empty and unknown ones do not count.
         found: Keys that a full-text search found, if there was one.
     """
-    tests = [_test(name, value) for name, value in wanted.items() if value and name in FILTERS]
-    return [row for row in rows if all(test(row) for test in tests) and (found is None or row["key"] in found)]
-
-
-def _test(name: str, value: str) -> Callable[[Row], bool]:
-    if name == "solved":
-        return _SOLVED.get(value, lambda row: True)
-    values = _VALUES[name]
-    return lambda row: any(_text(one) == value for one in values(row))
+    tests = [(_FILTERS[name], value) for name, value in wanted.items() if value and name in FILTERS]
+    return [
+        row
+        for row in rows
+        if all(value in map(_text, values(row)) for values, value in tests) and (found is None or row["key"] in found)
+    ]
 
 
 def _text(value: Any) -> str:
@@ -117,19 +109,6 @@ def ordered(rows: Sequence[Row], sort: str) -> Sequence[Row]:
         return rows
     if name not in _SORTABLE:
         raise UsageError(f"rows cannot be sorted by {name!r}; choose from: {', '.join(_SORTABLE)}")
-    known = sorted((row for row in rows if row[name] is not None), key=lambda row: row["place"])
+    known = [row for row in rows if row[name] is not None]
     known.sort(key=lambda row: row[name], reverse=sort.startswith("-"))
     return [*known, *(row for row in rows if row[name] is None)]
-
-
-def options(rows: Iterable[Row]) -> dict[str, list[tuple[Any, int]]]:
-    """Return the values of each filter that occur, and how often."""
-    counts: dict[str, Counter[Any]] = {name: Counter() for name in _VALUES}
-    for row in rows:
-        for name, values in _VALUES.items():
-            counts[name].update(values(row))
-    return {name: sorted(counted.items(), key=_order) for name, counted in counts.items()}
-
-
-def _order(item: tuple[Any, int]) -> tuple[bool, Any]:
-    return (True, item[0]) if isinstance(item[0], int) else (False, _text(item[0]))

@@ -6,6 +6,7 @@ Text from models and tools is shown literally, without characters that would con
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, median
 from typing import Any
 
 from rich.console import Console
@@ -18,9 +19,8 @@ from agentgym.counts import count_of
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.trajectory import Trajectory
 from agentgym.view.collection import Collection
-from agentgym.view.overview import overview
 from agentgym.view.pay import Problem, Schemes
-from agentgym.view.rows import FILTERS, Row
+from agentgym.view.rows import FILTERS, Row, matching, ordered
 from agentgym.view.search import Search
 
 PAGE = 20
@@ -109,7 +109,8 @@ class Browser:
 
     def _rows(self) -> Sequence[Row]:
         text = self._wanted.get("q", "")
-        return self._collection.select(self._wanted, self._search.find(text) if text else None)
+        rows = matching(self._collection.rows, self._wanted, self._search.find(text) if text else None)
+        return ordered(rows, self._wanted.get("sort", ""))
 
     def _choose(self, wanted: Mapping[str, str]) -> None:
         before, self._wanted = self._wanted, {name: value for name, value in wanted.items() if value}
@@ -133,12 +134,8 @@ class Browser:
         part = rows[self._start : self._start + PAGE]
         self.console.print(_table(part, self._start))
         chosen = "  ".join(f"{name}={value}" for name, value in self._wanted.items())
-        found = overview(rows)
-        solved = "" if found["all"]["rate"] is None else f", {found['all']['rate']:.1%} solved"
-        if (times := found["generation"]) is not None:
-            solved += f", {times['share']:.0%} of the time in generation (median)"
         span = f"{self._start} to {self._start + len(part) - 1} of {len(rows)}" if part else "nothing matches"
-        self.console.print(Text(plain(f"{span}{solved}   {chosen}   h: help"), style="dim"))
+        self.console.print(Text(plain(f"{span}{_figures(rows)}   {chosen}   h: help"), style="dim"))
 
     def _show(self, number: int) -> None:
         row = self._row(number)
@@ -204,6 +201,19 @@ def _table(rows: Sequence[Row], start: int) -> Table:
         figures = (step, str(row["difficulty"]), str(row["turns"]), f"{row['reward']:.4g}")
         table.add_row(str(number), *names, *figures, mark.append(plain(str(row["reason"]), 50)))
     return table
+
+
+def _figures(rows: Sequence[Row]) -> str:
+    """Return the success rate, as `Summary` has it, and the median share of time in generation, if they are known."""
+    played = [row for row in rows if not row["failed"]]
+    tasks: dict[tuple[str, ...], list[bool]] = {}
+    for row in played:
+        tasks.setdefault((row["file"], row["env"], row["policy"], row["task"]), []).append(row["success"])
+    text = f", {fmean(map(fmean, tasks.values())):.1%} solved" if tasks else ""
+    times = [(row["generation"], row["environment"]) for row in played if row["generation"] is not None]
+    if shares := [policy / (policy + environment) for policy, environment in times if policy + environment > 0]:
+        text += f", {median(shares):.0%} of the time in generation (median)"
+    return text
 
 
 def _waterfall(trajectory: Trajectory) -> Table:

@@ -189,7 +189,7 @@ def run_hidden(
     return _judged(result, read_records(result.reply, key), selection)
 
 
-_OWN_INTERPRETER = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK, SandboxTier.RLIMITS, SandboxTier.BUBBLEWRAP)
+_OWN_INTERPRETER = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK, SandboxTier.RLIMITS)
 """Tiers whose runs use this process's interpreter, which can load the modules that it compiled."""
 
 

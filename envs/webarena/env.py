@@ -14,12 +14,13 @@ from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.webarena.judging import EVALUATED, Verdict, judge
 from agentgym.envs.webarena.solving import solve
 from agentgym.errors import UsageError
+from agentgym.interop.packages import require_package
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Scheme
 from agentgym.task import Task, TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.webarena import WebArenaTasks, entry_of
-from agentgym.tasks.webarena.package import data_set, require_package
+from agentgym.tasks.webarena.package import data_set
 from agentgym.toolset import tool
 
 _CHOICES = {
@@ -55,7 +56,7 @@ class WebArenaEnv(BrowserEnv):
     Reward: `outcome` 1 if every evaluator of the task accepts: that of the response, and those of the requests that the
         browser sent. They are the package's own.
     Episode end: `submit`, or 30 turns.
-    Needs: the extra `[webarena]`, a Chromium, and the sites.
+    Needs: the package `webarena-verified`, a Chromium, and the sites.
     Version history: v0, first version.
 
     Args:
@@ -99,7 +100,7 @@ class WebArenaEnv(BrowserEnv):
         tasks: TaskSource | None = None,
         **kwargs: Any,
     ):
-        require_package()
+        require_package("webarena_verified")
         choices = {"sites": sites, "file": file, "subset": subset, "split_by": split_by, "strict": strict}
         super().__init__(tasks=_task_source(tasks, choices), **kwargs)
         self._headers = dict(headers or {})

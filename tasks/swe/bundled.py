@@ -1,7 +1,8 @@
 """`BundledSWETasks`: tasks that ship with agentgym, built from small packages that ship with it too.
 
 The instances (`data/bundled.jsonl`) were made and validated by `build_bundled`; their test files are read
-from the repositories instead of being stored again. No function has bugs in two splits.
+from the repositories instead of being stored again. No function has bugs in two splits. The repositories are one
+archive, which is read into memory (`data/repositories.md` lists them and says how to change them).
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList
 from agentgym.tasks.swe.instance import Instance, file_of, from_task, read_instances, to_task, write_instances
-from agentgym.tasks.swe.package import read_tree
+from agentgym.tasks.swe.package import Package, package_of, read_tree
 from agentgym.tools.patches import apply_patch
 
-REPOSITORIES = Path(__file__).parent / "repositories"
+REPOSITORIES = Path(__file__).parent / "data" / "repositories.tar.gz"
+"""A folder for each repository."""
 BUNDLED = Path(__file__).parent / "data" / "bundled.jsonl"
 SHARES = {TRAIN: 0.6, VALIDATION: 0.15, TEST: 0.25}
 """Shares of the functions whose bugs are in each split."""
@@ -27,15 +29,29 @@ SHARES = {TRAIN: 0.6, VALIDATION: 0.15, TEST: 0.25}
 
 def repository_names() -> tuple[str, ...]:
     """Return the names of the bundled repositories."""
-    return tuple(sorted(path.parent.name for path in REPOSITORIES.glob("*/pyproject.toml")))
+    return tuple(_repositories())
+
+
+def repository_files(name: str) -> Mapping[str, bytes]:
+    """Return the files of a bundled repository, without any bug. Raises `UsageError` naming the available ones."""
+    if name not in _repositories():
+        raise UsageError(f"no bundled repository {name!r}; there are: {', '.join(repository_names())}")
+    return _repositories()[name]
+
+
+def repository_package(name: str) -> Package:
+    """Return a bundled repository as a package, without any bug. Raises `UsageError` naming the available ones."""
+    return package_of(repository_files(name), Path(name))
 
 
 @cache
-def repository_files(name: str) -> Mapping[str, bytes]:
-    """Return the files of a bundled repository, without any bug. Raises `UsageError` naming the available ones."""
-    if name not in repository_names():
-        raise UsageError(f"no bundled repository {name!r}; there are: {', '.join(repository_names())}")
-    return read_tree(REPOSITORIES / name)
+def _repositories() -> Mapping[str, Mapping[str, bytes]]:
+    """Return the files of all bundled repositories by name, sorted."""
+    repositories: dict[str, dict[str, bytes]] = {}
+    for path, content in read_tree(REPOSITORIES).items():
+        name, _, path_inside = path.partition("/")
+        repositories.setdefault(name, {})[path_inside] = content
+    return repositories
 
 
 def bundled_instances(path: Path = BUNDLED) -> tuple[Instance, ...]:

@@ -64,8 +64,16 @@ class Package:
 
 def read_package(path: str | Path) -> Package:
     """Read a package from a folder or a tar archive. Raises `UsageError` if it has no modules or no tests."""
-    path = Path(path)
-    files = read_tree(path)
+    return package_of(read_tree(path), Path(path))
+
+
+def package_of(files: Mapping[str, bytes], path: Path) -> Package:
+    """Return the package that files make up. Raises `UsageError` if it has no modules or no tests.
+
+    Args:
+        files: All files by POSIX path from the package's root.
+        path: Where they are from, for messages and for a package that does not say its name.
+    """
     name, version = _identity(path, files)
     python_path, modules = _library(files)
     tests = tuple(sorted(item for item in files if _is_test_file(item)))

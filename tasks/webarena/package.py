@@ -11,27 +11,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentgym.errors import require
+from agentgym.interop.packages import require_package
 from agentgym.task_files.left_out import Unusable
 
 _PACKAGE = "webarena_verified"
 SUBSETS = ("hard", "non-hard")
 
 
-def require_package() -> None:
-    """Raise `MissingExtra` unless the package can be imported."""
-    require(_PACKAGE, "webarena")
-
-
 def data_set() -> Path:
     """Return the file of all tasks that the package brings."""
-    require_package()
+    require_package(_PACKAGE)
     return Path(str(files(_PACKAGE).joinpath("assets", "dataset", "webarena-verified.json")))
 
 
 def subset_ids(subset: str) -> frozenset[int]:
     """Return the numbers of the tasks of one of `SUBSETS`."""
-    require_package()
+    require_package(_PACKAGE)
     file = files(_PACKAGE).joinpath("assets", "dataset", "subsets", f"webarena-verified-{subset}.json")
     return frozenset(json.loads(file.read_text(encoding="utf-8"))["task_ids"])
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.choices import one_of
+from agentgym.interop.packages import require_package
 from agentgym.task import TEST, Task, TaskList
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import Record, existing, read_records
 from agentgym.tasks.splitting import Splitter, refuse_empty
 from agentgym.tasks.web.addresses import SiteAddresses, origins
-from agentgym.tasks.webarena.package import SUBSETS, parsed, require_package, subset_ids
+from agentgym.tasks.webarena.package import SUBSETS, parsed, subset_ids
 
 _GOLD = "eval"
 
@@ -46,7 +47,7 @@ class WebArenaTasks(TaskList):
         split_by: str = TEST,
         strict: bool = False,
     ):
-        require_package()
+        require_package("webarena_verified")
         self.file = existing(file)
         self._addresses = SiteAddresses(sites, "sites")
         self._splitter = Splitter.of(split_by, [self.file])

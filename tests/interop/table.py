@@ -81,7 +81,7 @@ def pinned_peers() -> dict[str, set[str]]:
 def _installed_for_tests() -> set[str]:
     """Return the packages of the environment that `.ci/run` runs all tests in."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    setup = re.search(r"scripts/setup (\S+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    setup = re.search(r"scripts/setup (\S+)", (ROOT / ".ci" / "install").read_text(encoding="utf-8"))
     assert setup is not None
     extras = [project["optional-dependencies"][extra] for extra in setup[1].split(",")]
     return {Requirement(line).name for lines in (project["dependencies"], *extras) for line in lines}

@@ -12,7 +12,6 @@ from gymnasium.vector import AsyncVectorEnv
 
 from tests.interop.theirs import hold_caveats, imported
 
-pytestmark = [pytest.mark.peers, pytest.mark.web, pytest.mark.timeout(900)]
 imported("browsergym.core")
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 if BROWSER is None:
@@ -20,6 +19,8 @@ if BROWSER is None:
 
 from agentgym.interop.browsergym import BrowserGymEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+
+pytestmark = [pytest.mark.peers, pytest.mark.web, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,7 @@ def written(name: str, tmp_path: Path) -> tuple[Env, Task]:
 ALL = (*KINDS, "sql", "swe")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ALL)
 def test_without_any_package_installed_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
     folder = exported(*written(name, tmp_path), tmp_path / "out")
@@ -81,6 +82,7 @@ def other_order(gold: str) -> str:
     return f"SELECT * FROM ({gold}) ORDER BY 1 DESC, 2 DESC"
 
 
+@pytest.mark.real
 def test_an_answer_about_a_database_is_judged_as_the_environment_does(tmp_path: Path):
     env = SQLEnv(engine="sqlite", scheme="outcome")
     task = ordered_task(env)
@@ -124,6 +126,7 @@ def cheat_by_an_early_reward(app: Path, gold: str) -> None:
     (app / "answer.txt").write_text("SELECT 0")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     "cheat", [cheat_by_link, cheat_by_another_database, cheat_by_attaching, cheat_by_an_early_reward]
 )
@@ -147,6 +150,7 @@ os.kill(os.getppid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.real
 @pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
 def test_a_submission_neither_ends_its_judge_nor_writes_the_reward(tmp_path: Path):
     folder = exported(CodeEnv(), code_tasks("function")[0], tmp_path / "out")
@@ -161,6 +165,7 @@ SWE_CHEATS = {
 }
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
 @pytest.mark.parametrize("name", SWE_CHEATS)
@@ -225,6 +230,7 @@ class Exporting(GuessEnv):
         return HarborFolder("Write the number to /app/guess.txt.", "tests.interop.guess_judge", solve)
 
 
+@pytest.mark.real
 def test_an_environment_of_a_user_brings_its_own_judge(tmp_path: Path):
     env = Exporting()
     folder = exported(env, env.tasks.get("test", 0), tmp_path / "out")

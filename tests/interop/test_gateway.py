@@ -105,6 +105,16 @@ def native(seed: int = SEED) -> Trajectory:
     return trajectory
 
 
+def compared(row: Trajectory) -> None:
+    """The row is what the rollout engine records of the same episode, token by token."""
+    wanted = native()
+    assert row.tokens == wanted.tokens
+    assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
+        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+    ]
+    assert (row.success, row.reason, row.task_id) == (True, "solved", wanted.task_id)
+
+
 def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
     gateway = gateway_of(Speaker(halving))
     session = gateway.session("episode")
@@ -429,6 +439,7 @@ def test_it_is_served_from_a_thread_and_other_policies_are_refused():
         Gateway(SilentPolicy())
 
 
+@pytest.mark.real
 def test_the_command_serves_a_policy_and_writes_what_was_rewarded(tmp_path: Path, out: Path):
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
     command = [sys.executable, "-m", "agentgym", "gateway", "--policy", "tests.interop.speaking:make_halving"]

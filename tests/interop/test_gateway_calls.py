@@ -29,11 +29,7 @@ from tests.serving_cases import raw, running, until
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
 BODY = {"messages": [USER]}
-BOTH = ("/v1/chat/completions", "/v1/responses")
-
-
-def body_of(path: str, messages: list[Any]) -> dict[str, Any]:
-    return {"messages": messages} if path.endswith("completions") else {"input": messages}
+CHAT = "/v1/chat/completions"
 
 
 class Slow(Speaker):
@@ -85,12 +81,9 @@ def test_a_turn_ends_at_a_text_that_the_agent_names():
     assert logprobs == [[-(1 + n % 7) / 10 for n in range(len(ids))] for ids in spoken]
 
 
-@pytest.mark.parametrize("path", BOTH)
-def test_without_parallel_calls_a_turn_ends_after_its_first_call(path: str):
+def test_without_parallel_calls_a_turn_ends_after_its_first_call():
     gateway = gateway_of(Speaker(lambda _: f"Well.\n{CALL}\n{CALL}"))
-    tool = LOOK if path.endswith("completions") else {"type": "function", **LOOK["function"]}
-    body = {**body_of(path, [USER]), "tools": [tool], "parallel_tool_calls": False}
-    answer = Client(gateway).post(f"/s/one{path}", body)
+    answer = Client(gateway, path="/s/one").chat([USER], tools=[LOOK], parallel_tool_calls=False)
     assert answer.status_code == 200
     assert answer.text.count("call00001") == 1
     assert "call00002" not in answer.text
@@ -151,26 +144,25 @@ def test_options_of_sampling_are_named_as_those_that_had_no_effect():
     assert "x-agentgym-ignored" not in Client(gateway_of(Speaker(lambda _: "Yes."))).chat([USER]).headers
 
 
-@pytest.mark.parametrize("path", BOTH)
 @pytest.mark.parametrize("turn", [1, 2])
-def test_a_call_whose_client_leaves_is_cancelled_and_no_part_of_the_episode(path: str, turn: int):
+def test_a_call_whose_client_leaves_is_cancelled_and_no_part_of_the_episode(turn: int):
     policy = Slow()
     with served(policy) as (session, client):
         messages: list[Any] = [USER]
         if turn == 2:
             policy.is_allowed = True
-            client.post(path, json=body_of(path, messages)).raise_for_status()
+            client.post(CHAT, json={"messages": messages}).raise_for_status()
             messages += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Sure?"}]
             policy.is_allowed = False
-        port, body = client.base_url.port, json.dumps(body_of(path, messages)).encode()
+        port, body = client.base_url.port, json.dumps({"messages": messages}).encode()
         assert port is not None
-        head = f"POST /s/one{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        head = f"POST /s/one{CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         key = f"Authorization: Bearer {session.api_key}\r\n\r\n"
         with raw(port, head.encode() + key.encode() + body):
             until(lambda: policy.asking == turn)
         until(lambda: policy.cancelled == 1)
         policy.is_allowed = True
-        client.post(path, json=body_of(path, messages)).raise_for_status()
+        client.post(CHAT, json={"messages": messages}).raise_for_status()
         [row] = session.reward(1.0)
     assert (len(row.turns), row.failed) == (turn, False)
 
@@ -228,7 +220,7 @@ def test_a_client_that_asks_again_meanwhile_waits_for_the_same_answer():
 
         async def twice() -> list[str]:
             async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, trust_env=False) as one:
-                ask = {"url": BOTH[0], "json": {"messages": [USER]}}
+                ask = {"url": CHAT, "json": {"messages": [USER]}}
                 first = asyncio.create_task(one.post(**ask))
                 while not policy.asking:
                     await asyncio.sleep(0.005)
@@ -314,11 +306,11 @@ def test_a_session_whose_model_is_at_work_is_not_idle():
     "body",
     [
         b"{", b"[]", b"null", b"\xff\xfe", b'{"messages": NaN}', b'{"a":' * 5000, b"[" * 100_000,
-        rb'{"messages": [{"role": "user", "content": "\ud800"}], "input": "\ud800"}',
+        rb'{"messages": [{"role": "user", "content": "\ud800"}]}',
     ],
     ids=range(8),
 )  # fmt: skip
-@pytest.mark.parametrize("path", [*BOTH, "/s/one", "/s/one/reward"])
+@pytest.mark.parametrize("path", [CHAT, "/s/one", "/s/one/reward"])
 def test_a_body_that_is_no_object_of_json_is_refused(path: str, body: bytes):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")
@@ -332,15 +324,6 @@ CHAT_REQUEST = {
         {"role": "tool", "tool_call_id": "c", "content": "d"},
     ],
     "tools": [LOOK], "stop": ["e"], "stream_options": {"include_usage": True}, "max_tokens": 5,
-}  # fmt: skip
-RESPONSES_REQUEST = {
-    "input": [
-        {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "b"}]},
-        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "c"}]},
-        {"type": "function_call", "call_id": "d", "name": "look", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "d", "output": "e"},
-    ],
-    "tools": [{"type": "function", **LOOK["function"]}], "text": {"format": {"type": "text"}}, "include": ["f"],
 }  # fmt: skip
 OPENING = {"env_id": "a", "task_id": "b", "seed": 1, "training_step": 2}
 REWARD = {"reward": 1.0, "channels": {"a": 1.0}, "reason": "solved"}
@@ -370,8 +353,7 @@ def changed(value: Any, place: tuple[Any, ...], wrong: Any) -> Any:
 @pytest.mark.parametrize(
     ("path", "sound"),
     [
-        (BOTH[0], CHAT_REQUEST),
-        (BOTH[1], RESPONSES_REQUEST),
+        (CHAT, CHAT_REQUEST),
         ("/s/{}", OPENING),
         ("/s/{}/reward", REWARD),
         ("/s/{}/reward", RECORD),
@@ -388,7 +370,7 @@ def test_any_value_in_any_place_is_answered_or_refused_with_a_reason(path: str, 
             bodies = (changed(sound, place, wrong) for place in places(sound) for wrong in WRONG)
             for number, body in enumerate(bodies):
                 if path.endswith("reward"):
-                    await client.post(f"/s/{number}{BOTH[0]}", json={"messages": [USER]})
+                    await client.post(f"/s/{number}{CHAT}", json={"messages": [USER]})
                 where = path.format(number) if "{}" in path else f"/s/{number}{path}"
                 answer = await client.post(where, json=body)
                 found.add(answer.status_code)
@@ -399,7 +381,7 @@ def test_any_value_in_any_place_is_answered_or_refused_with_a_reason(path: str, 
     assert asyncio.run(all_of_them()) <= {200, 400, 422}
 
 
-@pytest.mark.parametrize("path", [*BOTH, "/s/new", "/s/one/reward"])
+@pytest.mark.parametrize("path", [CHAT, "/s/new", "/s/one/reward"])
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(path: str):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")
@@ -430,8 +412,8 @@ def refused(gateway: Any, path: str, body: bytes, key: str = TOKEN) -> int:
 def test_a_wrong_key_opens_nothing(key: str):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")
-    for path in (*BOTH, f"/s/one{BOTH[1]}", "/s/one", "/s/one/reward"):
-        assert refused(gateway, path, b'{"messages": [], "input": "a", "reward": 1}', key) == 401
+    for path in (CHAT, f"/s/one{CHAT}", "/s/one", "/s/one/reward"):
+        assert refused(gateway, path, b'{"messages": [], "reward": 1}', key) == 401
     assert refused(gateway, "/v1/embeddings", b"{}", key) == 404
     assert not gateway.find("one").has_calls
 
@@ -445,11 +427,3 @@ def test_a_session_is_opened_and_paid_with_numbers_that_are_some():
         assert Client(gateway).post("/s/one/reward", paid).status_code == 422
     with pytest.raises(UsageError, match="no calls"):
         gateway.session("two").reward(1.0)
-
-
-def test_a_conversation_that_is_too_long_is_refused_by_both_apis():
-    gateway = gateway_of(Speaker(lambda _: "Yes.", context=30))
-    for path in BOTH:
-        assert (
-            refused(gateway, path, json.dumps(body_of(path, [{"role": "user", "content": "x" * 40}])).encode()) == 400
-        )

@@ -1,33 +1,53 @@
-"""The programs that speak the Responses API, and OpenAI's own client for both APIs, in front of the gateway."""
+"""OpenAI's own client, and the libraries that models are called through, in front of the gateway."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
 
 from agentgym import make
 from agentgym.interop.gateway import Gateway, GatewaySession, serving
 from agentgym.interop.recorded import RecordedEpisode
 from agentgym.messages import text_of
-from agentgym.trajectory import read_jsonl
-from tests.doc_blocks import ROOT
+from agentgym.trajectory import Tokens
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
-from tests.interop.test_gateway import SEED
-from tests.interop.test_gateway_peers import compared
-from tests.interop.test_gateway_responses import CHAT_TOOLS, SEEN, SYSTEM, TASK, TOOLS, looking, recorded
+from tests.interop.test_gateway import SEED, Client, compared, gateway_of
 from tests.interop.test_gateway_streams import Reader
-from tests.interop.test_mcp_out import COMMAND
 
-pytestmark = needs("mcp", "openai", "agents", "langchain_openai", "litellm")
+pytestmark = needs("openai", "langchain_openai", "litellm")
+
+LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
+TOOLS = [{"type": "function", "function": LOOK}]
+SEEN = ("A tree.", "A lake.")
+OPENING = [{"role": "system", "content": "You look at things."}, {"role": "user", "content": "What is there?"}]
+
+
+def call(at: str) -> str:
+    return f'<tool_call>\n{{"name": "look", "arguments": {{"at": "{at}"}}}}\n</tool_call>'
+
+
+def looking(conversation: str) -> str:
+    """Look twice at once, after some thought; look again; answer."""
+    if SEEN[0] not in conversation:
+        return f"<think>\nFirst the hill.\n</think>\n\nI look.\n{call('hill')}\n{call('shore')}"
+    return call("lake") if SEEN[1] not in conversation else "<think>Well.</think> A tree and a lake."
+
+
+def recorded() -> Tokens:
+    """The tokens of the conversation of `looking`, as a plain client has it."""
+    gateway = gateway_of(Speaker(looking))
+    client, history = Client(gateway, path="/s/one"), [*OPENING]
+    for seen in (*SEEN, None):
+        message = client.said(history, tools=TOOLS)
+        calls = message.get("tool_calls", [])
+        history += [message, *({"role": "tool", "tool_call_id": one["id"], "content": seen} for one in calls)]
+    [row] = gateway.find("one").reward(1.0)
+    assert row.tokens is not None
+    return row.tokens
 
 
 @pytest.fixture
@@ -44,57 +64,13 @@ def looked() -> Iterator[GatewaySession]:
         yield gateway.session("one")
 
 
-@pytest.mark.parametrize("mode", ["whole", "streamed", "previous response"])
-def test_an_agent_of_the_openai_agents_sdk_plays_with_its_default_model(
-    session: GatewaySession, tmp_path: Path, mode: str
-):
-    from agents import Agent, RunConfig, Runner, set_tracing_disabled  # pyright: ignore[reportMissingImports]
-    from agents.mcp import MCPServerStdio  # pyright: ignore[reportMissingImports]
-    from agents.models.openai_provider import OpenAIProvider  # pyright: ignore[reportMissingImports]
-    from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
-
-    set_tracing_disabled(True)
-    out = tmp_path / "episodes.jsonl"
-    arguments = [*COMMAND, "guess", "--mcp", "--stdio", "--seed", str(SEED), "--out", str(out)]
-
-    async def play() -> str:
-        params: Any = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
-        client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
-        async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
-            config = RunConfig(model_provider=OpenAIProvider(openai_client=client))
-            opening: Any = (await server.get_prompt("opening")).messages
-            instructions, task = (message.content.text for message in opening)
-            agent = Agent("player", instructions=instructions, model="policy", mcp_servers=[server])
-            given: Any = {"max_turns": 20, "run_config": config}
-            if mode == "streamed":
-                result: Any = Runner.run_streamed(agent, task, **given)
-                kinds = {event.data.type async for event in result.stream_events() if hasattr(event, "data")}
-                assert "response.function_call_arguments.delta" in kinds
-            else:
-                result = await Runner.run(agent, task, **given, auto_previous_response_id=mode == "previous response")
-            return str(result.final_output)
-
-    assert asyncio.run(play()) == "Found it."
-    [record] = read_jsonl(out)
-    [row] = session.end(record)
-    compared(row)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"use_responses_api": True},
-        {"use_responses_api": True, "streaming": True, "output_version": "v1"},
-        {"use_responses_api": True, "use_previous_response_id": True},
-        {"use_responses_api": False, "streaming": True},
-    ],
-)
-def test_a_model_of_langchain_plays(session: GatewaySession, options: dict[str, Any]):
+def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
     from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
     from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
 
     episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
     messages: list[Any] = [*episode.begin(seed=SEED)]
+    options: Any = {"use_responses_api": False, "streaming": True}
     model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
     model = model.bind_tools(episode.env.tools.schemas)
     while True:
@@ -111,48 +87,13 @@ def test_a_model_of_langchain_plays(session: GatewaySession, options: dict[str, 
     compared(row)
 
 
-def test_langchain_keeps_the_place_of_reasoning_in_streams(looked: GatewaySession):
-    from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
-    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
-
-    options: Any = {"use_responses_api": True, "streaming": True, "output_version": "responses/v1"}
-    model = ChatOpenAI(model="policy", base_url=looked.base_url, api_key=looked.api_key, **options)
-    messages: list[Any] = [("system", SYSTEM), ("user", TASK)]
-    for seen in (*SEEN, None):
-        said = model.bind_tools(CHAT_TOOLS).invoke(messages)
-        messages += [said, *(ToolMessage(seen, tool_call_id=call["id"]) for call in said.tool_calls)]
-    [row] = looked.reward(1.0)
-    assert row.tokens == recorded("chat")[0]
-
-
-def test_the_client_of_openai_works_through_the_responses_api(looked: GatewaySession):
-    from openai import OpenAI  # pyright: ignore[reportMissingImports]
-
-    history: list[Any] = [{"role": "user", "content": TASK}]
-    response: Any = None
-    with OpenAI(base_url=looked.base_url, api_key=looked.api_key) as client:
-        for seen in (*SEEN, None):
-            options: Any = {"instructions": SYSTEM, "tools": TOOLS, "input": history}
-            with client.responses.stream(model="p", **options) as events:
-                kinds = [event.type for event in events]
-                response = events.get_final_response()
-            assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
-            history += [item.model_dump(exclude_none=True) for item in response.output]
-            calls = [item for item in response.output if item.type == "function_call"]
-            history += [{"type": "function_call_output", "call_id": one.call_id, "output": seen} for one in calls]
-    assert response.output_text == "A tree and a lake."
-    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
-    [row] = looked.reward(1.0)
-    assert row.tokens == recorded("chat")[0]
-
-
 def test_the_client_of_openai_works_through_streamed_chat_completions(looked: GatewaySession):
     from openai import OpenAI  # pyright: ignore[reportMissingImports]
 
-    history: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": TASK}]
+    history: list[Any] = [*OPENING]
     with OpenAI(base_url=looked.base_url, api_key=looked.api_key) as client:
         for seen in (*SEEN, None):
-            options: Any = {"tools": CHAT_TOOLS, "logprobs": True, "stream_options": {"include_usage": True}}
+            options: Any = {"tools": TOOLS, "logprobs": True, "stream_options": {"include_usage": True}}
             with client.chat.completions.stream(model="p", messages=history, **options) as events:
                 kinds = {event.type for event in events}
                 completion: Any = events.get_final_completion()
@@ -164,25 +105,24 @@ def test_the_client_of_openai_works_through_streamed_chat_completions(looked: Ga
             calls = choice.message.tool_calls or []
             history += [{"role": "tool", "tool_call_id": one.id, "content": seen} for one in calls]
     [row] = looked.reward(1.0)
-    assert row.tokens == recorded("chat")[0]
+    assert row.tokens == recorded()
 
 
 def test_litellm_brings_reasoning_back_that_it_has_taken_out_of_the_text(looked: GatewaySession):
     import litellm  # pyright: ignore[reportMissingImports]
 
-    history: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": TASK}]
-    options: Any = {"tools": CHAT_TOOLS, "api_base": looked.base_url, "api_key": looked.api_key}
+    history: list[Any] = [*OPENING]
+    options: Any = {"tools": TOOLS, "api_base": looked.base_url, "api_key": looked.api_key}
     for seen in (*SEEN, None):
         said: Any = litellm.completion("openai/policy", history, **options).choices[0].message
         assert "<think>" not in (said.content or "")
         history.append(said.model_dump())
         history += [{"role": "tool", "tool_call_id": call.id, "content": seen} for call in said.tool_calls or []]
     [row] = looked.reward(1.0)
-    assert row.tokens == recorded("chat")[0]
+    assert row.tokens == recorded()
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-def test_the_client_of_openai_raises_the_errors_it_has_for_them(api: str):
+def test_the_client_of_openai_raises_the_errors_it_has_for_them():
     import openai  # pyright: ignore[reportMissingImports]
 
     def refuse(_: str) -> str:
@@ -194,10 +134,7 @@ def test_the_client_of_openai_raises_the_errors_it_has_for_them(api: str):
 
         def ask(key: str, **options: Any) -> None:
             with openai.OpenAI(base_url=session.base_url, api_key=key, max_retries=0) as client:
-                if api == "chat":
-                    client.chat.completions.create(model="p", messages=[{"role": "user", "content": "a"}], **options)
-                else:
-                    client.responses.create(model="p", input="a", **options)
+                client.chat.completions.create(model="p", messages=[{"role": "user", "content": "a"}], **options)
 
         with pytest.raises(openai.BadRequestError) as asked:
             ask(session.api_key, tool_choice="required")
@@ -211,8 +148,7 @@ def test_the_client_of_openai_raises_the_errors_it_has_for_them(api: str):
             ask(session.api_key)
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-def test_the_client_of_openai_raises_what_breaks_in_the_middle_of_a_stream(api: str):
+def test_the_client_of_openai_raises_what_breaks_in_the_middle_of_a_stream():
     import openai  # pyright: ignore[reportMissingImports]
 
     policy = Reader("A tree and a lake.")
@@ -221,16 +157,13 @@ def test_the_client_of_openai_raises_what_breaks_in_the_middle_of_a_stream(api: 
     with serving(gateway):
         session = gateway.session("one")
         with openai.OpenAI(base_url=session.base_url, api_key=session.api_key, max_retries=0) as client:
-            if api == "chat":
-                messages: Any = [{"role": "user", "content": "a"}]
-                stream: Any = client.chat.completions.create(model="p", messages=messages, stream=True)
-            else:
-                stream = client.responses.create(model="p", input="a", stream=True)
+            messages: Any = [{"role": "user", "content": "a"}]
+            stream: Any = client.chat.completions.create(model="p", messages=messages, stream=True)
 
             def listen() -> None:
                 said = ""
                 for event in stream:
-                    said += event.choices[0].delta.content if api == "chat" else getattr(event, "delta", "")
+                    said += event.choices[0].delta.content
                     if "tree" in said:
                         policy.error = OSError("no power")
 
@@ -257,7 +190,7 @@ def test_a_call_that_the_client_of_openai_makes_again_is_one_turn(looked: Gatewa
 
     http = DefaultHttpxClient(transport=Lossy())
     with OpenAI(base_url=looked.base_url, api_key=looked.api_key, http_client=http) as client:
-        client.responses.create(model="p", input=TASK, instructions=SYSTEM, tools=TOOLS)  # type: ignore[arg-type]
+        client.chat.completions.create(model="p", messages=OPENING, tools=TOOLS)  # type: ignore[arg-type]
     assert len(lost) == 1
     [row] = looked.reward(1.0)
     assert len(row.turns) == 1

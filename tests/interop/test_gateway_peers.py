@@ -22,11 +22,11 @@ from agentgym.messages import ToolCall
 from agentgym.rollout import Limits
 from agentgym.script import Script
 from agentgym.toolset import Toolset
-from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from agentgym.trajectory import read_jsonl, write_jsonl
 from tests.doc_blocks import ROOT
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
-from tests.interop.test_gateway import SEED, native
+from tests.interop.test_gateway import SEED, compared
 from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
 from tests.waiting import eventually
 
@@ -38,16 +38,6 @@ def session() -> Iterator[GatewaySession]:
     gateway = Gateway(Speaker(halving))
     with serving(gateway):
         yield gateway.session("episode")
-
-
-def compared(row: Trajectory) -> None:
-    """The row is what the rollout engine records of the same episode, token by token."""
-    wanted = native()
-    assert row.tokens == wanted.tokens
-    assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
-        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
-    ]
-    assert (row.success, row.reason, row.task_id) == (True, "solved", wanted.task_id)
 
 
 def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySession, tmp_path: Path):

@@ -24,7 +24,8 @@ from tests.interop.speaking import END, START, Letters
 from tests.interop.test_gateway import TOKEN, USER, Client, gateway_of
 from tests.serving_cases import raw, until
 
-BOTH = ("/v1/chat/completions", "/v1/responses")
+CHAT = "/v1/chat/completions"
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
 CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
 
@@ -93,15 +94,9 @@ class Thinking(Bytes):
         return [*super().open(messages, tools), *(b + 2 for b in b"<think>\n")]
 
 
-def body_of(path: str, *, tools: bool = True, **more: Any) -> dict[str, Any]:
-    if path.endswith("completions"):
-        tool = {"tools": [{"type": "function", "function": LOOK}]} if tools else {}
-        stop = more.pop("stop", None)
-        limit = more.pop("limit", None)
-        return {"messages": [USER], "max_tokens": limit, "stop": stop, **tool, **more}
-    more.pop("stop", None)
-    tool = {"tools": [{"type": "function", **LOOK}]} if tools else {}
-    return {"input": [USER], "max_output_tokens": more.pop("limit", None), **tool, **more}
+def body_of(*, tools: bool = True, **more: Any) -> dict[str, Any]:
+    tool = {"tools": [{"type": "function", "function": LOOK}]} if tools else {}
+    return {"messages": [USER], **tool, **more}
 
 
 def events_of(text: str) -> list[dict[str, Any]]:
@@ -110,54 +105,33 @@ def events_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
-def pieces_of(path: str, text: str) -> list[str]:
+def pieces_of(text: str) -> list[str]:
     """The pieces in which the text of a stream came."""
-    events = events_of(text)
-    if path.endswith("responses"):
-        return [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
-    deltas = [choice["delta"] for event in events for choice in event["choices"]]
+    deltas = [choice["delta"] for event in events_of(text) for choice in event["choices"]]
     return [delta["content"] for delta in deltas if delta.get("content") is not None]
 
 
-def joined(path: str, text: str) -> dict[str, Any]:
+def joined(text: str) -> dict[str, Any]:
     """What a stream says: everything but what differs from call to call."""
     events = events_of(text)
-    if path.endswith("responses"):
-        items: dict[int, Any] = {}
-        for event in events:
-            if event["type"] == "response.output_item.added":
-                items[event["output_index"]] = {"type": event["item"]["type"], "said": ""}
-            elif event["type"].endswith(".delta"):
-                items[event["output_index"]]["said"] += event["delta"]
-        assert [event["sequence_number"] for event in events] == [*range(len(events))]
-        final = events[-1]["response"]
-        assert [event["item"] for event in events if event["type"].endswith("item.done")] == final["output"]
-        return {"items": [*items.values()], "status": final["status"], "usage": final["usage"]}
     [finish] = [c["finish_reason"] for event in events for c in event["choices"] if c["finish_reason"]]
     calls = [call for event in events for choice in event["choices"] for call in choice["delta"].get("tool_calls", [])]
     assert events[0]["choices"][0]["delta"]["role"] == "assistant"
     return {
-        "content": "".join(pieces_of(path, text)),
+        "content": "".join(pieces_of(text)),
         "calls": [{**call, "index": None} for call in calls],
         "finish": finish,
         "usage": events[-1]["usage"],
     }
 
 
-def answered(path: str, body: dict[str, Any]) -> dict[str, Any]:
+def answered(body: dict[str, Any]) -> dict[str, Any]:
     """The same of an answer."""
-    if path.endswith("responses"):
-        items = [{"type": item["type"], "said": said_of(item)} for item in body["output"]]
-        return {"items": items, "status": body["status"], "usage": body["usage"]}
     [choice] = body["choices"]
     message = choice["message"]
     calls = [{**call, "index": None} for call in message.get("tool_calls", [])]
     finish, usage = choice["finish_reason"], body["usage"]
     return {"content": message["content"] or "", "calls": calls, "finish": finish, "usage": usage}
-
-
-def said_of(item: dict[str, Any]) -> str:
-    return item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
 
 
 TURNS = {
@@ -179,20 +153,18 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"limit": 17, "parallel_tool_calls": False}, {"tools": False}], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"max_tokens": 17, "parallel_tool_calls": False}, {"tools": False}], ids=repr)
 @pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
-@pytest.mark.parametrize("path", BOTH)
-def test_a_stream_together_says_what_an_answer_says(path: str, turn: str, options: dict[str, Any]):
-    body = body_of(path, **options, stop="Observation:")
+def test_a_stream_together_says_what_an_answer_says(turn: str, options: dict[str, Any]):
+    body = body_of(**options, stop="Observation:")
     gateway = gateway_of(Reader(turn))
-    whole = Client(gateway).post(f"/s/one{path}", body)
+    whole = Client(gateway).post(f"/s/one{CHAT}", body)
     assert whole.status_code == 200, whole.text
-    wanted = answered(path, whole.json()), tokens_of(gateway)
+    wanted = answered(whole.json()), tokens_of(gateway)
     for step in (1, 7):
         gateway = gateway_of(Reader(turn, step))
-        more = {"stream_options": {"include_usage": True}} if path.endswith("completions") else {}
-        stream = Client(gateway).post(f"/s/one{path}", {**body, **more, "stream": True})
-        assert (joined(path, stream.text), tokens_of(gateway)) == wanted
+        stream = Client(gateway).post(f"/s/one{CHAT}", {**body, **STREAM})
+        assert (joined(stream.text), tokens_of(gateway)) == wanted
 
 
 def tokens_of(gateway: Any) -> Tokens:
@@ -202,13 +174,11 @@ def tokens_of(gateway: Any) -> Tokens:
 
 
 @pytest.mark.parametrize("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
-@pytest.mark.parametrize("path", BOTH)
-def test_reasoning_that_the_prompt_opens_is_streamed_like_any_other(path: str, turn: str):
-    body = body_of(path, stop="\nI look")
-    whole = Client(gateway_of(Reader(turn, thinks=True))).post(path, body).json()
-    more = {"stream_options": {"include_usage": True}} if path.endswith("completions") else {}
-    stream = Client(gateway_of(Reader(turn, thinks=True))).post(path, {**body, **more, "stream": True})
-    assert joined(path, stream.text) == answered(path, whole)
+def test_reasoning_that_the_prompt_opens_is_streamed_like_any_other(turn: str):
+    body = body_of(stop="\nI look")
+    whole = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, body).json()
+    stream = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, {**body, **STREAM})
+    assert joined(stream.text) == answered(whole)
 
 
 def test_a_text_that_ends_a_turn_is_looked_for_in_what_was_sampled_alone():
@@ -219,15 +189,15 @@ def test_a_text_that_ends_a_turn_is_looked_for_in_what_was_sampled_alone():
 
 @contextmanager
 def listening(
-    policy: Any, path: str, silent_s: float = 60.0, **options: Any
+    policy: Any, silent_s: float = 60.0
 ) -> Iterator[tuple[GatewaySession, Callable[[Callable[[str], bool]], str]]]:
     """A session, and a function that reads a stream until a condition on its text is met."""
     gateway = gateway_of(policy, silent_s=silent_s)
     with serving(gateway):
         session = gateway.session("one")
         headers = {"Authorization": f"Bearer {session.api_key}"}
-        url = session.base_url.removesuffix("/v1") + path
-        body = body_of(path, stream=True, **options)
+        url = f"{session.base_url}/chat/completions"
+        body = body_of(stream=True)
         with httpx.stream("POST", url, json=body, headers=headers, trust_env=False, timeout=60) as answer:
             assert answer.status_code == 200
             came, pieces = "", answer.iter_text()
@@ -243,33 +213,30 @@ def listening(
                 came += piece
 
 
-@pytest.mark.parametrize("path", BOTH)
-def test_text_goes_out_before_the_turn_is_complete(path: str):
+def test_text_goes_out_before_the_turn_is_complete():
     policy = Reader(f"A tree and <b>a lake</b>.\n{CALL}")
     policy.allowed = 20
     said = "A tree and <b>a lake"
-    with listening(policy, path) as (session, read):
-        read(lambda text: "".join(pieces_of(path, text)) == said)
+    with listening(policy) as (session, read):
+        read(lambda text: "".join(pieces_of(text)) == said)
         assert not session.has_calls, "the turn is no part of the conversation until it is complete"
         policy.allowed = 1 << 30
 
 
-@pytest.mark.parametrize("path", BOTH)
-def test_a_long_silence_is_broken_by_comments(path: str):
+def test_a_long_silence_is_broken_by_comments():
     policy = Reader(CALL)
     policy.allowed = 5
-    with listening(policy, path, silent_s=0.02) as (_, read):
+    with listening(policy, silent_s=0.02) as (_, read):
         assert events_of(read(lambda text: text.count(": ") >= 3)) == []
         policy.allowed = 1 << 30
-        assert "look" in read(lambda text: "completed" in text or "[DONE]" in text)
+        assert "look" in read(lambda text: "[DONE]" in text)
 
 
-@pytest.mark.parametrize("path", BOTH)
-def test_a_policy_that_breaks_in_the_middle_ends_the_stream_with_an_error_and_leaves_the_conversation(path: str):
+def test_a_policy_that_breaks_in_the_middle_ends_the_stream_with_an_error_and_leaves_the_conversation():
     policy = Reader("A tree and a lake.")
     policy.allowed = 8
-    with listening(policy, path) as (session, read):
-        read(lambda text: "A tree" in "".join(pieces_of(path, text)))
+    with listening(policy) as (session, read):
+        read(lambda text: "A tree" in "".join(pieces_of(text)))
         policy.error = OSError("no power")
         text = read(lambda text: "no power" in text and text.endswith("\n\n"))
         error = events_of(text)[-1]["error"]
@@ -278,26 +245,24 @@ def test_a_policy_that_breaks_in_the_middle_ends_the_stream_with_an_error_and_le
         assert policy.released == ["one/0"]
 
 
-@pytest.mark.parametrize("path", BOTH)
-def test_an_error_before_the_first_word_has_its_status(path: str):
+def test_an_error_before_the_first_word_has_its_status():
     policy = Reader("Yes.")
     policy.allowed, policy.error = 0, OSError("no power")
-    answer = Client(gateway_of(policy)).post(path, body_of(path, stream=True))
+    answer = Client(gateway_of(policy)).post(CHAT, body_of(stream=True))
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
-    answer = Client(gateway_of(Reader("Yes."))).post(path, {**body_of(path, stream=True), "tool_choice": "required"})
+    answer = Client(gateway_of(Reader("Yes."))).post(CHAT, body_of(stream=True, tool_choice="required"))
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tool_choice")
 
 
-@pytest.mark.parametrize("path", BOTH)
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(path: str, has_begun: bool):
+def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(has_begun: bool):
     policy = Reader("A tree and a lake.")
     policy.allowed = 8 if has_begun else 0
     gateway = gateway_of(policy)
     with serving(gateway) as url:
         session = gateway.session("one")
-        body = json.dumps(body_of(path, stream=True)).encode()
-        head = f"POST /s/one{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        body = json.dumps(body_of(stream=True)).encode()
+        head = f"POST /s/one{CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         key = f"Authorization: Bearer {session.api_key}\r\n\r\n"
         with raw(int(url.rpartition(":")[2]), head.encode() + key.encode() + body) as connection:
             if has_begun:
@@ -310,7 +275,7 @@ def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(path:
         assert not session.has_calls
         policy.allowed = 1 << 30
         headers = {"Authorization": f"Bearer {session.api_key}"}
-        again = httpx.post(f"{url}/s/one{path}", json=body_of(path), headers=headers, trust_env=False)
+        again = httpx.post(f"{url}/s/one{CHAT}", json=body_of(), headers=headers, trust_env=False)
         assert again.status_code == 200
         [row] = session.reward(1.0)
     assert (len(row.turns), row.failed) == (1, False)
@@ -323,7 +288,7 @@ def test_log_probabilities_come_with_the_whole_text():
     events = events_of(client.chat([USER], stream=True, logprobs=True).text)
     told = [choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice]
     assert [[one["token"] for one in tokens] for tokens in told] == [[*"A tree.<over>"]]
-    assert pieces_of(BOTH[0], client.chat([USER], stream=True, logprobs=True).text) == ["A tree."]
+    assert pieces_of(client.chat([USER], stream=True, logprobs=True).text) == ["A tree."]
 
 
 def test_a_policy_that_does_not_stream_is_answered_by_a_stream_too():
@@ -331,7 +296,7 @@ def test_a_policy_that_does_not_stream_is_answered_by_a_stream_too():
     policy.streams = False
     assert isinstance(policy, StreamingPolicy)
     text = Client(gateway_of(policy)).chat([USER], stream=True).text
-    assert pieces_of(BOTH[0], text) == ["A tree."]
+    assert pieces_of(text) == ["A tree."]
 
 
 def test_a_lost_stream_is_given_again_in_one_piece():
@@ -341,8 +306,8 @@ def test_a_lost_stream_is_given_again_in_one_piece():
         headers = {"Authorization": f"Bearer {TOKEN}", "x-stainless-retry-count": retries}
         transport = httpx.ASGITransport(make_app(gateway))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers) as client:
-            return (await client.post(f"/s/one{BOTH[0]}", json=body_of(BOTH[0], stream=True))).text
+            return (await client.post(f"/s/one{CHAT}", json=body_of(stream=True))).text
 
-    assert [*map("".join, (pieces_of(BOTH[0], asyncio.run(asked(retries))) for retries in "01"))] == ["A tree."] * 2
+    assert [*map("".join, (pieces_of(asyncio.run(asked(retries))) for retries in "01"))] == ["A tree."] * 2
     [row] = gateway.find("one").reward(1.0)
     assert len(row.turns) == 1

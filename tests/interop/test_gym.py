@@ -218,7 +218,7 @@ def test_colours_become_marks():
 
 
 def test_pictures_are_shown_as_pictures():
-    pytest.importorskip("PIL", reason="needs the [pictures] extra")
+    pytest.importorskip("PIL", reason="needs the [data] extra")
     opening, _ = GymEnv(Seen).reset(seed=0)
     assert pictures_in(opening[-1]) == 1
 

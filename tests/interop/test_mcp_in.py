@@ -61,12 +61,14 @@ def call(env: NotesEnv, tool: str, /, **arguments: Any) -> Any:
     return env.step(assistant("", [ToolCall(tool, arguments)]))
 
 
+@pytest.mark.real
 def test_the_environment_keeps_its_guarantees(url: str):
     report = run_checks("tests.interop.notes_env:NotesEnv", {"url": url}, only=CHECKS)
     assert report.passed
     assert len(report.rows) >= len(CHECKS)
 
 
+@pytest.mark.real
 def test_a_program_is_started_for_each_episode_and_ended_with_it():
     env = NotesEnv(mark=MARK, dialect="native")
     for seed in range(2):
@@ -82,6 +84,7 @@ def test_a_program_is_started_for_each_episode_and_ended_with_it():
     assert eventually(lambda: not is_running(MARK))
 
 
+@pytest.mark.real
 def test_rollouts_solve_its_tasks(url: str):
     factory = EnvFactory("tests.interop.notes_env:NotesEnv", {"url": url})
     tasks = [NotesEnv.default_tasks().get("train", index) for index in range(4)]
@@ -128,6 +131,7 @@ def test_pictures_are_shown(url: str):
     assert (text_of(message), shown_pictures([message])) == ("A dot:", [PNG])
 
 
+@pytest.mark.real
 def test_a_crash_and_a_call_without_an_end_are_infrastructure_failures_and_leave_no_process():
     env = NotesEnv(mark=MARK, only=ALL, call_s=2.0, dialect="native")
     env.reset(seed=0)
@@ -141,6 +145,7 @@ def test_a_crash_and_a_call_without_an_end_are_infrastructure_failures_and_leave
     assert eventually(lambda: not is_running(MARK))
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("command", "error", "words"),
     [
@@ -193,6 +198,7 @@ def test_a_path_of_the_program_is_part_of_its_name(tmp_path: Path):
     assert McpServer(["python", "server.py"], cwd=str(tmp_path)).name == "python server.py"
 
 
+@pytest.mark.real
 def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Page: "mcp.md"."""
     shutil.copy(SERVER, tmp_path)

@@ -212,6 +212,7 @@ def compared(record: Trajectory, episode: CalledEpisode, read: list[list[Message
     assert (record.task_id, record.task_hash) == (episode.env.task.id, episode.env.task.hash)
 
 
+@pytest.mark.real
 def test_over_the_standard_streams_the_solution_of_sql_reads_and_earns_the_same(tmp_path: Path):
     played = native("sql", SEEDS[0])
     out = tmp_path / "episodes.jsonl"
@@ -226,6 +227,7 @@ def test_over_the_standard_streams_the_solution_of_sql_reads_and_earns_the_same(
     compared(record, played[0], played[2])
 
 
+@pytest.mark.real
 def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(served: Callable[..., Served]):
     server = served("sql")
     played = [native("sql", seed) for seed in SEEDS]
@@ -241,12 +243,14 @@ def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(served: C
         compared(records[f"episode-{seed}"], episode, read)
 
 
+@pytest.mark.real
 def test_a_client_without_the_token_is_refused(served: Callable[..., Served]):
     server = served(COUNTER)
     answers = [httpx.post(server.url, json={}, headers=headers) for headers in ({}, {"Authorization": "Bearer wrong"})]
     assert [answer.status_code for answer in answers] == [401, 401]
 
 
+@pytest.mark.real
 def test_a_full_server_refuses_a_session_until_an_idle_one_has_ended(served: Callable[..., Served]):
     server = served(COUNTER, "--sessions", "1", "--idle-s", "1")
 
@@ -332,6 +336,7 @@ def test_an_episode_that_cannot_begin_is_recorded_as_failed(tmp_path: Path):
     assert (record.failed, record.component) == (True, "reset")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
 def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[str, str]):
     server = served(COUNTER)

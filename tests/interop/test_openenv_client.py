@@ -10,12 +10,14 @@ import pytest
 from tests.interop.openenv_serving import serving
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 imported("openenv.core")
 
 from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.openenv_client import OpenEnvEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
 
 TARGET = "agentgym.interop.openenv_client:OpenEnvEnv"
 BREAKS = 777

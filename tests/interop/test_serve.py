@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from agentgym.messages import assistant

@@ -12,7 +12,6 @@ from agentgym.cli import app
 from tests.browsers import need_browser
 from tests.doc_blocks import DOCS, Block, blocks_of
 from tests.interop.arena import open_shop
-from tests.postgres_tasks import need_postgres, write_tasks
 from tests.task_folders import BASE
 
 BLOCKS = [block for block in blocks_of(DOCS / "interop" / "tasks.md") if block.language == "python"]
@@ -34,19 +33,6 @@ def test_folders_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     exec(block_about("terminal").text, {})
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines] == ["1.0", "1.0"]
-
-
-@pytest.mark.postgres
-def test_databases_are_worked_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    need_postgres()
-    folder, backups = write_tasks(tmp_path)
-    folder.rename(tmp_path / "named")
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "named").rename(tmp_path / "tasks/postgres")
-    backups.rename(tmp_path / "postgres_state")
-    monkeypatch.chdir(tmp_path)
-    exec(block_about("mcpmark-postgres").text, {})
-    assert capsys.readouterr().out == "mcpmark/easy/security/reader 1.0\n"
 
 
 @pytest.mark.peers
@@ -72,5 +58,5 @@ def test_webarena_is_played(capsys: pytest.CaptureFixture[str]):
 
 
 def test_every_block_is_run_here():
-    names = ("terminal", "mcpmark-postgres", "bfcl", "webarena")
+    names = ("terminal", "bfcl", "webarena")
     assert {block_about(name).text for name in names} == {block.text for block in BLOCKS}

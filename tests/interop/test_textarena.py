@@ -8,12 +8,14 @@ import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 imported("textarena")
 
 from agentgym.errors import UsageError  # noqa: E402
 from agentgym.interop.textarena import TextArenaEnv  # noqa: E402
 from agentgym.messages import text_of  # noqa: E402
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
+
 
 TARGET = "agentgym.interop.textarena:TextArenaEnv"
 OFFLINE = (

@@ -9,7 +9,6 @@ import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 imported("textarena")
 
 from agentgym.engine.steps import StepResult  # noqa: E402
@@ -18,6 +17,9 @@ from agentgym.interop.textarena import RandomMoves, TextArenaEnv  # noqa: E402
 from agentgym.interop.textarena.opponents import legal_moves  # noqa: E402
 from agentgym.messages import text_of  # noqa: E402
 from tests.interop import opponents  # noqa: E402
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
+
 
 TARGET = "agentgym.interop.textarena:TextArenaEnv"
 TIC_TAC_TOE: dict[str, Any] = {"game": "TicTacToe-v0"}

@@ -287,6 +287,7 @@ def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
     assert shaky.open_now == before
 
 
+@pytest.mark.real
 def test_instances_are_closed_when_the_program_ends():
     program = f"""
 from agentgym.registry import load_class

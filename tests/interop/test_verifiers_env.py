@@ -10,13 +10,15 @@ import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 vf = imported("verifiers.legacy")
 
 from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
 from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
 
 TARGET = "agentgym.interop.verifiers_env:VerifiersEnv"
 

@@ -18,7 +18,6 @@ pytest.importorskip("docker", reason="needs the [docker] extra")
 from agentgym.task import TaskList
 from agentgym.task_files.left_out import LeftOut
 from agentgym.tasks.folders import FolderTasks
-from agentgym.tasks.mcpmark import MCPMarkTasks
 from tests.task_folders import harbor_task, terminal_bench_task
 
 VALUES: Sequence[Any] = (
@@ -36,7 +35,6 @@ HARBOR = (
 )  # fmt: skip
 TERMINAL_BENCH = ("instruction", "difficulty", "tags", "max_agent_timeout_sec", "max_test_timeout_sec", "parser_name")
 CONTAINER = ("build", "image", "container_name", "command", "environment", "volumes", "working_dir", "other", 5, None)
-MCPMARK = ("task_id", "category_id", "mcp", "difficulty", "tags")
 TEXTS = (b"", b"\xff\xfe", b"\0", b"[" * 3_000, b"a=" + b"[" * 3_000, b"a=" + b"9" * 5_000, b"a: " + b"[" * 2_000,
          b"a: &a [*a]", b"!!python/object/apply:os.abort []", b"{", b"- 1", b"\t")  # fmt: skip
 
@@ -89,26 +87,6 @@ def terminal_bench(tmp_path: Path) -> Tried:
     return Tried(tmp_path / "tasks", write, lambda root: FolderTasks(root, split_by="test"), "good")
 
 
-def _mcpmark_task(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    meta = {"task_id": folder.name, "category_id": "cat", "mcp": ["filesystem"], "tags": ["x"]}
-    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
-    (folder / "description.md").write_text(f"Do {folder.name}.", encoding="utf-8")
-    (folder / "verify.py").write_text("raise SystemExit", encoding="utf-8")
-    return folder
-
-
-@pytest.fixture
-def mcpmark(tmp_path: Path) -> Tried:
-    (tmp_path / "initial/cat").mkdir(parents=True)
-    root = tmp_path / "tasks/easy/cat"
-
-    def load(root: Path) -> TaskList:
-        return MCPMarkTasks(root, environments=tmp_path / "initial", split_by="test")
-
-    return Tried(root, _mcpmark_task, load, "mcpmark/easy/cat/good")
-
-
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + "}"
@@ -155,20 +133,10 @@ def test_any_value_anywhere_in_a_container_loses_no_other_task(terminal_bench: T
             terminal_bench.left_out(one)
 
 
-@pytest.mark.parametrize("place", MCPMARK)
-def test_any_value_anywhere_in_an_mcpmark_task_loses_no_other_task(mcpmark: Tried, place: str):
-    meta = mcpmark.bad() / "meta.json"
-    content = json.loads(meta.read_text(encoding="utf-8"))
-    for value in (None, "\ud800", *VALUES):
-        meta.write_text(json.dumps(content | {place: value}), encoding="utf-8")
-        mcpmark.left_out((place, value))
-
-
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("harbor", "task.toml"), ("terminal_bench", "task.yaml"), ("terminal_bench", "docker-compose.yaml"),
-     ("mcpmark", "meta.json")],
-)  # fmt: skip
+    [("harbor", "task.toml"), ("terminal_bench", "task.yaml"), ("terminal_bench", "docker-compose.yaml")],
+)
 def test_a_file_that_holds_anything_loses_no_other_task(request: pytest.FixtureRequest, kind: str, name: str):
     tried: Tried = request.getfixturevalue(kind)
     bad = tried.bad()
@@ -177,7 +145,7 @@ def test_a_file_that_holds_anything_loses_no_other_task(request: pytest.FixtureR
         tried.left_out(text)
 
 
-def test_marks_of_windows_are_read(harbor: Tried, mcpmark: Tried):
+def test_marks_of_windows_are_read(harbor: Tried):
     bad = harbor.bad()
     (bad / "task.toml").write_bytes(b'\xef\xbb\xbf[task]\r\nname = "of-windows"\r\n')
     (bad / "instruction.md").write_bytes(b"\xef\xbb\xbfDo it.\r\nNow.\r\n")
@@ -201,11 +169,7 @@ def _large(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [Path.unlink, _pipe, _folder, _large])
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("harbor", "instruction.md"), ("terminal_bench", "task.yaml"), ("mcpmark", "description.md"),
-     ("mcpmark", "verify.py")],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "name"), [("harbor", "instruction.md"), ("terminal_bench", "task.yaml")])
 def test_what_is_no_file_of_text_neither_hangs_nor_fills_memory(
     request: pytest.FixtureRequest, kind: str, name: str, change: Callable[[Path], object]
 ):
@@ -218,7 +182,7 @@ LINKED = [
     ("harbor", "instruction.md"), ("harbor", "tests"), ("harbor", "tests/test.sh"), ("harbor", "environment"),
     ("harbor", "environment/Dockerfile"), ("harbor", "solution"), ("harbor", "task.toml"),
     ("terminal_bench", "run-tests.sh"), ("terminal_bench", "tests"), ("terminal_bench", "tests/secret.py"),
-    ("terminal_bench", "Dockerfile"), ("mcpmark", "description.md"), ("mcpmark", "verify.py"),
+    ("terminal_bench", "Dockerfile"),
 ]  # fmt: skip
 
 
@@ -275,16 +239,3 @@ def test_folders_with_unusual_names_are_read(harbor: Tried):
         shutil.copytree(bad, harbor.root / name)
         (harbor.root / name / "instruction.md").write_text(f"Do {number}.", encoding="utf-8")
     assert harbor.left_out("names") == []
-
-
-def test_initial_files_are_those_of_the_category_alone(mcpmark: Tried):
-    meta = mcpmark.bad() / "meta.json"
-    for category in ("..", ".", "cat/../..", "/etc", "cat/..", ""):
-        meta.write_text(json.dumps({"category_id": category, "mcp": ["filesystem"]}), encoding="utf-8")
-        assert len(mcpmark.left_out(category)) == (category != "")
-
-
-def test_one_task_is_found_from_inside_of_its_folder(mcpmark: Tried, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(mcpmark.bad())
-    source = MCPMarkTasks(".", environments=tmp_path / "initial", split_by="test")
-    assert source.get("test", 0).id == "mcpmark/easy/cat/bad"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -32,8 +33,10 @@ def _own_folder_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    import torch
-
+    """Keep tests that run side by side from competing for processors; tests without torch leave it unimported."""
+    if (torch := sys.modules.get("torch")) is None:
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

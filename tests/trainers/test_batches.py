@@ -18,7 +18,7 @@ from agentgym.task import GeneratedTasks, Task
 from agentgym.trainers.batches import BatchRollouts, Row, task_rows
 from agentgym.trainers.credit import Credit
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def source(size: int | None) -> GeneratedTasks:

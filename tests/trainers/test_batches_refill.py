@@ -18,7 +18,7 @@ from agentgym.trainers.batches import Batch, BatchRollouts, Row, task_rows
 from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory, Turn
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 TASKS_OF_A_RUN = 2**20
 """Endless sources: a run's own tasks begin below this number, those that replace flat groups lie above it."""

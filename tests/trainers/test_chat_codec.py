@@ -17,7 +17,7 @@ from agentgym.messages import Message
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.tiny import tiny_tokenizer
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"

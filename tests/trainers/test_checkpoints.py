@@ -16,9 +16,9 @@ import torch
 from transformers import Gemma3Config, LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from agentgym.errors import UsageError
+from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.lora import with_adapters
 from agentgym.trainers.policies import (
     check_model,
     end_tokens,
@@ -31,7 +31,7 @@ from agentgym.trainers.template_dialect import load
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from tests.chat_templates import tokenizer_of
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def config(**settings: Any) -> LlamaConfig:

@@ -17,7 +17,7 @@ from agentgym.rewards import Gate, Scheme
 from agentgym.trainers.credit import Credit, CreditMode, normalise, reward_to_go, shaping_rewards
 from agentgym.trajectory import Trajectory, Turn
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 OUTCOME, GATED, TURN = CreditMode.OUTCOME, CreditMode.GATED, CreditMode.TURN
 

@@ -17,7 +17,7 @@ from agentgym.trainers.credit import Credit, CreditMode, episode_reward, normali
 from agentgym.trainers.trl_config import credit_of
 from agentgym.trajectory import Trajectory, Turn
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)
 

@@ -15,7 +15,7 @@ from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 SETTINGS: dict[str, Any] = {
     "env": "ramp_env:RampEnv",

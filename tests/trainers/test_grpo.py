@@ -20,7 +20,7 @@ from agentgym.trainers.grpo import SamplerGap, check_batch, completion_of
 from agentgym.trainers.scores import TrainerScores
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def run(trainer: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from agentgym.trainers.config import load_config
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.policies import load_model
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 MODEL = "some-org/some-model"
 COMMIT = "0" * 40

@@ -13,7 +13,7 @@ import trl.trainer.utils as trl_utils
 
 from agentgym.trainers.lm_head import score_labels_only, without_labels
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def scored(model: Any, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.logbook.metrics import batch_metrics, flat_groups
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def episode(outcome: float, reason: Reason = Reason.ANSWERED, **counts: int) -> Trajectory:

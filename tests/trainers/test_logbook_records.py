@@ -13,7 +13,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.trainers.logbook.records import COMPLETE, MarkComplete, MetricsFile, last_checkpoint, read_metrics
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def written(path: Path, steps: int, cut: str = "") -> None:

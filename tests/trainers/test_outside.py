@@ -31,7 +31,7 @@ from tests.chat_templates import tokenizer_of
 from tests.interop.speaking import Speaker, halving
 from tests.interop.test_gateway import SEED, Client, played
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 TURNS = 3
 FLY = {"type": "function", "function": {"name": "fly", "description": "Fly away."}}
 

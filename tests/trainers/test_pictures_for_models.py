@@ -27,7 +27,7 @@ from tests.chat_templates import idefics_processor
 from tests.test_pictures import PNG
 from tests.trainers.test_vllm_policy import Engine
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 PLACE = "<image>"
 

@@ -10,7 +10,7 @@ from agentgym.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def test_a_model_trained_here_is_evaluated_as_it_was_trained(tmp_path):

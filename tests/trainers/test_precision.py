@@ -11,7 +11,7 @@ import torch
 from agentgym.trainers.config import load_config
 from agentgym.trainers.precision import of_this_machine
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 @pytest.mark.parametrize("is_fast", [True, False])

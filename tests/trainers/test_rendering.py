@@ -16,7 +16,7 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.rendering import Renderer, _tell
 from tests.chat_templates import tokenizer_of
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 ALL = tuple(
     """

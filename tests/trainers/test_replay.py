@@ -16,11 +16,11 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from agentgym.trainers.packing import Row
-from agentgym.trainers.replay import Replays
+from agentgym.trainers.passes import Replays
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.nightly, pytest.mark.train]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentgym.trainers.shared_prefix import common_length, share_prefixes
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 COMMON = list(range(10, 60))
 ROWS = [[*COMMON, 1, 2, 3], [*COMMON, 4], [*COMMON, 5, 6, 7, 8, 9]]

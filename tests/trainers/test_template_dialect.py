@@ -26,7 +26,7 @@ from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.trl_config import env_factory
 from tests.chat_templates import tokenizer_of
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 @pytest.fixture(scope="module")

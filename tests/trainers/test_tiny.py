@@ -14,7 +14,7 @@ import torch
 
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 SHAPE = TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64, context=128)
 

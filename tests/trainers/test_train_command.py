@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 from agentgym.cli import app
 from agentgym.trainers.config import FIELDS, bundled_recipes, load_config, to_dict
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def run(*words: str) -> Result:

@@ -30,7 +30,7 @@ from agentgym.trainers.config import (
 from agentgym.trainers.credit import CreditMode
 from agentgym.trainers.trl_config import env_factory, eval_split_of, grpo_config, peft_config, probe
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 # Where values come from.

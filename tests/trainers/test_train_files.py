@@ -19,7 +19,7 @@ from agentgym.trainers.trl_config import env_factory, eval_split_of, probe
 from agentgym.trainers.warm_start import solutions
 from agentgym.trajectory import read_jsonl
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 DATA = Path(__file__).parents[1] / "data"
 SQL_FOLDER = DATA / "spider_style"

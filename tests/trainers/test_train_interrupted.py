@@ -16,7 +16,7 @@ from agentgym.trainers.train import train
 from tests.stopped import HANG_S, Command, command
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 HELD = """
 import os, time

@@ -22,7 +22,7 @@ from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
 
-pytestmark = [pytest.mark.train, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.train, pytest.mark.slow]
 
 TWO_PROCESSES = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 

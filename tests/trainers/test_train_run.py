@@ -29,7 +29,7 @@ from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.train import is_full_disk, train
 from agentgym.trajectory import read_jsonl
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 UNSTABLE = ("seconds", "tokens_per_second")
 """Metrics that depend on how fast the machine is."""

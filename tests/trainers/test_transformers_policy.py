@@ -16,13 +16,13 @@ from peft import LoraConfig, get_peft_model
 from agentgym.errors import UsageError
 from agentgym.policy import Generation, StreamingPolicy
 from agentgym.rollout.limits import Limits
+from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.memory import bytes_per_position
+from agentgym.trainers.passes import Way
 from agentgym.trainers.transformers_policy import TransformersPolicy
-from agentgym.trainers.ways import Way
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def watch(policy: TransformersPolicy) -> list[int]:

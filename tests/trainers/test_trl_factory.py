@@ -14,7 +14,7 @@ import torch
 from agentgym.interop.trl import environment_class, rows
 from benchmarks._trl_factory import ARGUMENTS, ENV, Schedule, begun_model, learnt, plays, tokenizer_for, trained
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def test_a_model_begins_with_the_prompt_that_trl_trains_it_on():

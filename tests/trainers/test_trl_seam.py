@@ -21,7 +21,7 @@ from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def test_the_installed_trl_is_one_that_was_tried():

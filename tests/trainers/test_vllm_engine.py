@@ -18,7 +18,7 @@ from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 from agentgym.trainers.vllm.engine import is_checkpoint, precision_of, servable
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 IDS = torch.tensor([[7, 8, 9, 10]])
 QWEN = SimpleNamespace(num_hidden_layers=28, num_key_value_heads=8, num_attention_heads=16, head_dim=128)

@@ -10,7 +10,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.trainers.vllm.fleet import Fleet, Replica
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def place(fleet: Fleet, session: str) -> Replica:

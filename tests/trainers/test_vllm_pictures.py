@@ -25,6 +25,7 @@ from agentgym.policy_loader import load_policy
 from tests.seeing_models import save_seeing_model
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.vllm,
     pytest.mark.train,
     pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM

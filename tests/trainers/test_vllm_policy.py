@@ -29,7 +29,7 @@ from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 from agentgym.trainers.vllm.policy import VLLMPolicy
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 class Engine:

@@ -28,8 +28,8 @@ from agentgym.errors import UsageError
 from agentgym.policy import TokenPolicy
 from agentgym.policy_loader import load_policy
 from agentgym.rollout.limits import Limits
+from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.logbook.records import read_metrics
-from agentgym.trainers.lora import with_adapters
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import engine_scores
@@ -38,6 +38,7 @@ from tests.serving_cases import raw, until
 from tests.vllm_servers import RUN, served
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.vllm,
     pytest.mark.train,
     pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM

@@ -23,7 +23,7 @@ from agentgym.trainers.vllm import server_policy
 from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 Handler = Callable[[Any], Awaitable[Any]]
 

@@ -20,6 +20,7 @@ from tests.taught_boxes import TASKS, greedy_suite, importable, teach
 from tests.vllm_servers import RUN, served
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.vllm,
     pytest.mark.train,
     pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM

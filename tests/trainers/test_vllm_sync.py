@@ -13,7 +13,7 @@ import torch
 from agentgym.errors import InfrastructureError
 from agentgym.trainers.vllm.sync import Gaps, SyncCheck, Verdict
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 class Weights:

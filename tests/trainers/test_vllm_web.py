@@ -37,6 +37,7 @@ from tests.trainers.gazing_env import SETTINGS, GazingEnv
 from tests.vllm_servers import served
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.vllm,
     pytest.mark.train,
     pytest.mark.web,

@@ -26,7 +26,7 @@ from agentgym.trainers.policies import make_policy, warm_start_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.warm_start import Goal, WarmStart, solutions
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 SETTINGS = WarmStart(
     env="guess",

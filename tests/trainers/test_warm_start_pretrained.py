@@ -27,7 +27,7 @@ from agentgym.trainers.warm_start.own import successes
 from agentgym.trainers.warm_start.settings import Own
 from agentgym.trajectory import Trajectory, write_jsonl
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 GUESS = {"dialect": "compact"}
 

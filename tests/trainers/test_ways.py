@@ -12,14 +12,14 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentgym.trainers.memory import bytes_per_position
+from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.packing import can_pack
+from agentgym.trainers.passes import Way, _warn_of, way_of
 from agentgym.trainers.shared_prefix import _attends_to_all
 from agentgym.trainers.transformers_policy import TransformersPolicy
-from agentgym.trainers.ways import Way, _tell, way_of
 from tests.trainers.test_transformers_policy import ANSWER, talks
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.nightly, pytest.mark.train]
 
 PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14] * 4, [20] * 9 + [21] * 5]
 """Longer than the windows below, and then some."""
@@ -106,7 +106,7 @@ def test_a_common_beginning_is_not_shared_where_layers_see_something_else(kind: 
 
 
 def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
+    _warn_of.cache_clear()
     model = made("mamba")
     with caplog.at_level(logging.WARNING):
         assert [way_of(model), way_of(model)] == [Way.WHOLE, Way.WHOLE]

@@ -56,7 +56,6 @@ def facts() -> list[Fact]:
         *(Fact(name, installed(name)) for name in _PACKAGES),
         Fact("CUDA", _cuda_of_torch(), "; ".join(_accelerators()) or "no accelerator seen"),
         Fact("docker", _version_of(["docker", "--version"]), "the client; its daemon is asked under sandboxes"),
-        Fact("bubblewrap", _version_of(["bwrap", "--version"])),
         Fact("chromium", _chromium()),
     ]
 

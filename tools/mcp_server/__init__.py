@@ -2,4 +2,4 @@
 
 from agentgym.errors import require
 
-require("mcp", "mcp")
+require("mcp", "serve")

@@ -56,8 +56,8 @@ def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_to
 
 
 def _serve_http(hosting: object, host: str, port: int, token: str, shows_token: bool) -> None:
-    require("starlette", "mcp")
-    require("uvicorn", "mcp")
+    require("starlette", "serve")
+    require("uvicorn", "serve")
     from agentgym.commands.signals import end_process
     from agentgym.tools.listening import listen, run_server, url_of
     from agentgym.tools.mcp_server.app import PATH, make_mcp_app

@@ -16,7 +16,6 @@ _WHERE = {
     SandboxTier.NAMESPACES: "agentgym.tools.sandbox.namespaces:NamespacesBackend",
     SandboxTier.LANDLOCK: "agentgym.tools.sandbox.landlock:LandlockBackend",
     SandboxTier.RLIMITS: "agentgym.tools.sandbox.rlimits:RlimitsBackend",
-    SandboxTier.BUBBLEWRAP: "agentgym.tools.sandbox.bubblewrap:BubblewrapBackend",
     SandboxTier.DOCKER: "agentgym.tools.sandbox.containers.backend:DockerBackend",
     SandboxTier.REMOTE: "agentgym.tools.sandbox.remote:RemoteBackend",
 }

@@ -17,7 +17,6 @@ class SandboxTier(StrEnum):
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
     RLIMITS = "rlimits"
-    BUBBLEWRAP = "bubblewrap"
     DOCKER = "docker"
     REMOTE = "remote"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentgym.endings import Reason
@@ -16,16 +17,16 @@ from agentgym.messages import Message, assistant, with_call_ids
 from agentgym.policy import EndEpisode, Past, Player
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.seat import Seat
-from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
-from agentgym.trainers.endpoint.faults import Declined, Filtered, Refused
-from agentgym.trainers.endpoint.reading import Answer
-from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls, with_system
-from agentgym.trainers.endpoint.settings import EndpointSettings
+from agentgym.trainers.endpoint.failures import Declined, Filtered, Refused
+from agentgym.trainers.endpoint.limits import Usage
+from agentgym.trainers.endpoint.settings import EndpointSettings, read_settings
+from agentgym.trainers.endpoint.wire import Answer, Wire, as_text, with_calls, with_system
 
 NATIVE = "native"
 """The dialect in which the endpoint is given the tools' schemas and calls are parts of messages."""
 
+_NAME = re.compile(r"openai:(.+?)@(https?://\S+)")
 _STRIDE = 1_000_003
 _LOOK_AGAIN_S = 0.05
 _log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class EndpointPolicy:
         return _EndpointPlayer(self, seat, ())
 
     def resume(self, seat: Seat, past: Past) -> Player:
-        """Return a player whose conversation begins with `past`. Its usage is that of what it says itself."""
+        """Return a player whose conversation begins with `past`, for which its usage does not count."""
         return _EndpointPlayer(self, seat, past)
 
     async def aclose(self) -> None:
@@ -98,8 +99,8 @@ class _EndpointPlayer:
         self._turns = len(past)
         self.usage: defaultdict[str, float] = defaultdict(float)
         for observation, action in past:
-            said: Any = assistant(action) if isinstance(action, str) else action
-            self._conversation += [*observation, with_call_ids(said, self._ids)]
+            message: Any = assistant(action) if isinstance(action, str) else action
+            self._conversation += [*observation, with_call_ids(message, self._ids)]
 
     async def act(self, observation: list[Message]) -> Action | None:
         self._conversation += observation
@@ -133,7 +134,7 @@ class _EndpointPlayer:
     def _is_answered(self, error: Declined) -> bool:
         """Whether the endpoint has answered others, so that the settings are not what it declines.
 
-        Of other refusals than those for a conversation's length or content, a turn like this one tells.
+        After refusals that are not about a conversation's length or content, a turn like this one counts.
         """
         usage = self._policy.usage
         if isinstance(error, Refused):
@@ -195,9 +196,28 @@ def _sampling(settings: EndpointSettings) -> dict[str, Any]:
 
 
 def _name(model: str, settings: EndpointSettings) -> str:
-    """Return the policy's name. It tells sampling, so that a file of trajectories is not continued with another."""
+    """Return the policy's name. It names the sampling: a file of trajectories is not continued with another."""
     chosen: Mapping[str, Any] = {**_sampling(settings), **settings.extra_body}
     sampling = [
         f"{name}={value if isinstance(value, int | float) else json.dumps(value)}" for name, value in chosen.items()
     ]
     return " ".join([f"openai:{model}", *sampling])
+
+
+def load(name: str, words: Sequence[str], defaults: Mapping[str, Any]) -> EndpointPolicy:
+    """Return the policy `openai:MODEL@URL`.
+
+    Args:
+        name: The name.
+        words: The words of `--endpoint`.
+        defaults: Settings that the words override.
+
+    Raises:
+        MissingExtra: aiohttp is not installed.
+        UsageError: The name or a setting cannot be used.
+    """
+    require("aiohttp", "endpoint")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise UsageError(f"{name!r} must be openai:MODEL@URL, such as openai:my-model@http://localhost:8000/v1")
+    return EndpointPolicy(match[1], match[2], read_settings(words, defaults))

@@ -123,10 +123,10 @@ def read_settings(words: Sequence[str], defaults: Mapping[str, Any]) -> Endpoint
     Raises:
         UsageError: A setting is unknown or has no valid value, or a file cannot be read.
     """
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word in words:
-        given |= parse_settings([word], "--endpoint") if "=" in word else _read_file(Path(word))
-    return checked({**defaults, **given})
+        settings |= parse_settings([word], "--endpoint") if "=" in word else _read_file(Path(word))
+    return checked({**defaults, **settings})
 
 
 def checked(values: Mapping[str, Any]) -> EndpointSettings:
@@ -147,8 +147,8 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        given = "" if first["loc"][0] == "headers" else f", not {first['input']!r}"  # it may hold a key
-        raise UsageError(f"the endpoint setting {where} is not valid: {first['msg']}{given}") from None
+        value = "" if first["loc"][0] == "headers" else f", not {first['input']!r}"  # it may hold a key
+        raise UsageError(f"the endpoint setting {where} is not valid: {first['msg']}{value}") from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:

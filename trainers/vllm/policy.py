@@ -21,9 +21,8 @@ import torch
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Finish, Generation
-from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.pictures import opened
-from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.transformers_policy import Sampling, own_thread
 
 
 @dataclass(eq=False)

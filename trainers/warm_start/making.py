@@ -15,8 +15,8 @@ from agentgym.commands.outputs import held
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.trainers import ranks
+from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.lora import with_adapters
 from agentgym.trainers.precision import training_dtype
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.warm_start.demonstrations import demonstrations

@@ -5,7 +5,7 @@ sampled, their log-probabilities and the versions of the weights, ready to train
 """
 
 from agentgym.interop.gateway.gateway import Gateway, GatewaySettings
-from agentgym.interop.gateway.serving import serving
+from agentgym.interop.gateway.server import serving
 from agentgym.interop.gateway.session import GatewaySession, Played
 
 __all__ = ["Gateway", "GatewaySession", "GatewaySettings", "Played", "serving"]

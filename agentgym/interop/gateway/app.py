@@ -1,35 +1,41 @@
-"""The web application of a gateway: two APIs for agents, sessions and rewards for its owner."""
+"""The web application of a gateway: chat completions for agents, sessions and rewards for its owner."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agentgym.interop.gateway.chat_answers import ChatStream, head_of, whole
-from agentgym.interop.gateway.clients import HANDLERS, read_request, while_there
-from agentgym.interop.gateway.draft import Draft
-from agentgym.interop.gateway.errors import Refused
+from agentgym.endings import Reason, reason_from
+from agentgym.errors import AgentGymError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.interop.bodies import TooLarge, bounded_body
+from agentgym.interop.gateway.answer import ChatStream, completion, head_of, streamed, while_connected
+from agentgym.interop.gateway.errors import Problem, Refused, problem_of
 from agentgym.interop.gateway.gateway import Gateway
-from agentgym.interop.gateway.live import Writer, streamed
-from agentgym.interop.gateway.owner import end, played
-from agentgym.interop.gateway.requests import ChatRequest
-from agentgym.interop.gateway.response_answers import Answering
-from agentgym.interop.gateway.response_events import ResponseStream
-from agentgym.interop.gateway.responses import chat_body, is_stored
-from agentgym.interop.gateway.rows import Reply
-from agentgym.interop.gateway.session import GatewaySession
+from agentgym.interop.gateway.request import ChatRequest
+from agentgym.interop.gateway.row import Reply
+from agentgym.interop.gateway.session import GatewaySession, Played
+from agentgym.interop.gateway.turn import Draft
+from agentgym.trajectory import Trajectory
 
 BODY_BYTES = 32 << 20
 """A call carries the whole conversation, pictures included."""
 
-_RETRY = "x-stainless-retry-count"
+_RETRY_HEADER = "x-stainless-retry-count"
 """With which the client of OpenAI says how often it has made the same call before."""
+
+_CLIENT_LEFT = 499
+_PLAYED = TypeAdapter(Played)
+_PLAYED_FIELDS = ("env_id", "task_id", "seed", "training_step")
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -38,73 +44,44 @@ def make_app(gateway: Gateway, body_bytes: int = BODY_BYTES) -> Starlette:
     """Return the application.
 
     Args:
-        gateway: What it serves.
+        gateway: The gateway to serve.
         body_bytes: Maximum size of a request's body.
     """
-    answers = _Answers(gateway, body_bytes)
-    agents: list[tuple[str, Handler, str]] = [
-        ("/v1/chat/completions", answers.chat, "POST"),
-        ("/v1/responses", answers.responses, "POST"),
-        ("/v1/models", answers.models, "GET"),
-        ("/v1/models/{model:path}", answers.model, "GET"),
+    endpoints = _Endpoints(gateway, body_bytes)
+    of_agents: list[tuple[str, Handler, str]] = [
+        ("/v1/chat/completions", endpoints.chat, "POST"),
+        ("/v1/models", endpoints.models, "GET"),
+        ("/v1/models/{model:path}", endpoints.model, "GET"),
     ]
-    owner: list[tuple[str, Handler, str]] = [
-        ("/s/{session}", answers.open, "POST"),
-        ("/s/{session}/reward", answers.reward, "POST"),
+    of_owner: list[tuple[str, Handler, str]] = [
+        ("/s/{session}", endpoints.open, "POST"),
+        ("/s/{session}/reward", endpoints.reward, "POST"),
     ]
-    routes = [
-        Route(f"{start}{path}", one, methods=[method]) for path, one, method in agents for start in ("", "/s/{session}")
-    ]
-    routes += [Route(path, one, methods=[method]) for path, one, method in owner]
-    return Starlette(routes=routes, exception_handlers=HANDLERS)
+    in_sessions = [(f"/s/{{session}}{path}", handler, method) for path, handler, method in of_agents]
+    routes = [Route(path, handler, methods=[method]) for path, handler, method in (*of_agents, *in_sessions, *of_owner)]
+    return Starlette(routes=routes, exception_handlers=_ERROR_HANDLERS)
 
 
-class _Answers:
-    """What answers the requests."""
+class _Endpoints:
+    """Answers the requests."""
 
     def __init__(self, gateway: Gateway, body_bytes: int):
         self._gateway, self._body_bytes = gateway, body_bytes
 
     async def chat(self, request: Request) -> Response:
-        """Answer an agent's call of the chat completions API."""
+        """Answer an agent's call."""
         session = self._session(request)
-        wanted = ChatRequest.of(await read_request(request, self._body_bytes))
-        head = head_of(session.name, wanted.model or self._gateway.policy.name)
-        if wanted.stream:
-            return await self._streamed(request, session, wanted, ChatStream(head, wanted))
-        return _answered(whole(head, await self._reply(request, session, wanted), wanted), wanted)
+        call = ChatRequest.of(await self._body(request))
+        is_retry = request.headers.get(_RETRY_HEADER, "0") != "0"
+        head = head_of(session.name, call.model or self._gateway.policy.name)
+        headers = {"x-agentgym-ignored": ", ".join(call.ignored)} if call.ignored else {}
 
-    async def responses(self, request: Request) -> Response:
-        """Answer an agent's call of the Responses API."""
-        session = self._session(request)
-        body = await read_request(request, self._body_bytes)
-        given = chat_body(body, session.stored)
-        is_kept, wanted = is_stored(body), ChatRequest.of({"model": self._gateway.policy.name, **given})
-        answering = Answering(body, wanted, _temperature(self._gateway))
+        async def reply(draft: Draft | None = None) -> Reply:
+            return await session.reply(call, is_retry=is_retry, draft=draft)
 
-        def keep(answer: Mapping[str, Any], reply: Reply) -> None:
-            if is_kept:
-                said = given["messages"][1:] if body.get("instructions") else given["messages"]
-                session.stored.keep(answer, body.get("input"), [*said, reply.message])
-
-        if wanted.stream:
-            writer = ResponseStream(answering, is_live=not wanted.wants_logprobs, on_end=keep)
-            return await self._streamed(request, session, wanted, writer)
-        reply = await self._reply(request, session, wanted)
-        answer = answering.whole(reply)
-        keep(answer, reply)
-        return _answered(answer, wanted)
-
-    async def _reply(self, request: Request, session: GatewaySession, wanted: ChatRequest) -> Reply:
-        return await while_there(request, session.reply(wanted, is_retry=_is_retry(request)))
-
-    async def _streamed(
-        self, request: Request, session: GatewaySession, wanted: ChatRequest, writer: Writer
-    ) -> Response:
-        async def reply(draft: Draft) -> Reply:
-            return await session.reply(wanted, is_retry=_is_retry(request), draft=draft)
-
-        return await streamed(request, reply, writer, _told(wanted), self._gateway.settings.silent_s)
+        if call.stream:
+            return await streamed(request, reply, ChatStream(head, call), headers, self._gateway.settings.silent_s)
+        return JSONResponse(completion(head, await while_connected(request, reply()), call), headers=headers)
 
     async def models(self, request: Request) -> Response:
         """List the one model that there is."""
@@ -119,25 +96,25 @@ class _Answers:
     async def open(self, request: Request) -> Response:
         """Open a session for its owner."""
         self._check_owner(request)
-        about = played(await read_request(request, self._body_bytes))
-        session = self._gateway.session(request.path_params["session"], about)
+        played = _played(await self._body(request))
+        session = self._gateway.session(request.path_params["session"], played)
         return JSONResponse({"session": session.name, "api_key": session.api_key, "base_url": session.base_url})
 
     async def reward(self, request: Request) -> Response:
         """End a session, and return its trajectories."""
         self._check_owner(request)
         session = self._gateway.find(request.path_params["session"])
-        end(session, await read_request(request, self._body_bytes))
-        ended = self._gateway.close_session(session)
-        return JSONResponse({"trajectories": [one.to_dict() for one in ended]})
+        _end(session, await self._body(request))
+        trajectories = self._gateway.close_session(session)
+        return JSONResponse({"trajectories": [trajectory.to_dict() for trajectory in trajectories]})
 
     def _session(self, request: Request) -> GatewaySession:
         """Return the session of an agent: the one in the path, or the one that its key names."""
         key = _key(request)
         name = request.path_params.get("session")
-        if (named := self._gateway.session_in(key)) is not None:
-            return self._gateway.find_or_open(name or named or "default")
-        if name is not None and key and _same(key, self._gateway.find(name).api_key):
+        if (name_in_key := self._gateway.session_in(key)) is not None:
+            return self._gateway.find_or_open(name or name_in_key or "default")
+        if name is not None and key and hmac.compare_digest(key.encode(), self._gateway.find(name).api_key.encode()):
             return self._gateway.find(name)
         raise Refused("the API key is missing or wrong", 401, "invalid_api_key")
 
@@ -145,32 +122,114 @@ class _Answers:
         if not self._gateway.is_owner(_key(request)):
             raise Refused("only the owner of the gateway may do this", 401, "invalid_api_key")
 
-
-def _is_retry(request: Request) -> bool:
-    return request.headers.get(_RETRY, "0") != "0"
-
-
-def _same(given: str, key: str) -> bool:
-    return hmac.compare_digest(given.encode(), key.encode())
+    async def _body(self, request: Request) -> Mapping[str, Any]:
+        """Return the JSON object in a request's body. Raises `Refused` if it is too large, or no JSON object."""
+        try:
+            return _parsed(await bounded_body(request, self._body_bytes))
+        except TooLarge as error:
+            raise Refused(str(error), 413, "request_too_large") from None
 
 
 def _key(request: Request) -> str:
     return request.headers.get("authorization", "").removeprefix("Bearer ").strip()
 
 
-def _temperature(gateway: Gateway) -> float | None:
-    """Return the temperature that the policy samples with, if it is known."""
-    return getattr(getattr(gateway.policy, "sampling", None), "temperature", None)
-
-
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "agentgym"}
 
 
-def _answered(answer: Mapping[str, Any], request: ChatRequest) -> Response:
-    return JSONResponse(answer, headers=_told(request))
+def _parsed(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body or b"{}", parse_constant=_no_number)
+        json.dumps(value, ensure_ascii=False).encode()  # half a character, which JSON can escape, cannot be a token
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"the body is not JSON in UTF-8: {error}") from None
+    if not isinstance(value, Mapping):
+        raise Refused("the body must be a JSON object")
+    return value
 
 
-def _told(request: ChatRequest) -> dict[str, str]:
-    """Return headers that say what of a request had no effect."""
-    return {"x-agentgym-ignored": ", ".join(request.ignored)} if request.ignored else {}
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+class _Ending(BaseModel):
+    """How a session ends."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    reward: float
+    channels: dict[str, float] | None = None
+    reason: str = Reason.ANSWERED.value
+    error: str | None = None
+
+
+def _played(body: Mapping[str, Any]) -> Played:
+    """Return what a session is about. Raises `UsageError` if it cannot be read."""
+    if unknown := sorted(set(body) - set(_PLAYED_FIELDS)):
+        raise UsageError(f"a session has no {unknown[0]!r}; it has: {', '.join(_PLAYED_FIELDS)}")
+    try:
+        return _PLAYED.validate_json(json.dumps(body), strict=True)
+    except ValidationError as error:
+        raise UsageError(f"a session cannot be opened: {_first_problem(error)}") from None
+
+
+def _end(session: GatewaySession, body: Mapping[str, Any]) -> None:
+    """End a session as its owner says. Raises `UsageError` if that cannot be read."""
+    if (record := body.get("record")) is not None:
+        session.end(_record(record))
+    elif body.get("error") is not None and "reward" not in body:
+        session.fail(str(body["error"]))
+    else:
+        _reward(session, body)
+
+
+def _reward(session: GatewaySession, body: Mapping[str, Any]) -> None:
+    try:
+        ending = _Ending.model_validate(dict(body))
+        reason = reason_from(ending.reason)
+    except (ValidationError, ValueError) as error:
+        why = _first_problem(error) if isinstance(error, ValidationError) else error
+        raise UsageError(f"a reward is {{'reward': 1.0}}, with 'channels' and a 'reason' if you like: {why}") from None
+    session.reward(ending.reward, channels=ending.channels, reason=reason, error=ending.error)
+
+
+def _record(record: Any) -> Trajectory:
+    try:
+        return Trajectory.from_dict(record)
+    except Exception as error:
+        raise UsageError(f"the record is no trajectory: {describe(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Return the first of what is wrong, and where."""
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
+async def _on_error(_: Request, error: Exception) -> Response:
+    return _problem_answer(problem_of(error))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return _problem_answer(Problem(message, error.status_code, "not_found"))
+
+
+async def _on_disconnect(_: Request, __: Exception) -> Response:
+    return Response(status_code=_CLIENT_LEFT)
+
+
+def _problem_answer(problem: Problem) -> Response:
+    """Return an error. Clients of OpenAI make a call again after some statuses unless a header says otherwise."""
+    headers = {"x-should-retry": "false"} if problem.status < 500 else {}
+    return JSONResponse({"error": problem.body}, problem.status, headers)
+
+
+_ERROR_HANDLERS: dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    AgentGymError: _on_error,
+    HTTPException: _on_http_error,
+    ClientDisconnect: _on_disconnect,
+    Exception: _on_error,
+}

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.gateway.errors import Refused
-from agentgym.interop.gateway.rows import RowSettings
+from agentgym.interop.gateway.row import RowSettings
 from agentgym.interop.gateway.session import GatewaySession, Played
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.rollout.limits import Limits
@@ -27,7 +27,7 @@ class GatewaySettings:
     Args:
         dialect: How the model writes tool calls.
         limits: Limits of a turn: `max_new_tokens`, `max_tokens`, `generation_timeout_s`.
-        max_calls: Calls that the model is told it may make in a turn.
+        max_calls: Calls that the prompt allows in a turn.
         out: The file to which ended sessions are appended.
         token: The key of the gateway's owner, who opens and rewards sessions.
         sessions: Most sessions at a time.
@@ -49,8 +49,8 @@ class Gateway:
     """Agents' calls to a policy, recorded.
 
     Args:
-        policy: Samples the turns, as it is set: what agents ask of temperature and the like has no effect, because the
-            log-probabilities would not be those of the policy.
+        policy: Samples the turns, as it is set: the temperature and the like that agents ask for have no effect,
+            because the log-probabilities would not be those of the policy.
         settings: The rest.
 
     Raises:
@@ -62,8 +62,8 @@ class Gateway:
             raise UsageError(f"a gateway records tokens, but the policy {policy.name!r} has none; give a model")
         self.policy: TokenPolicy = policy
         self.settings = settings or GatewaySettings()
-        given = self.settings.dialect
-        dialect = get_dialect(given) if isinstance(given, str) else given
+        dialect = self.settings.dialect
+        dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
         self._rows = RowSettings(policy, dialect, self.settings.limits, self._release, self.settings.max_calls)
         self._sessions: dict[str, GatewaySession] = {}
         self._lock = threading.RLock()
@@ -77,7 +77,7 @@ class Gateway:
 
         Args:
             name: Its name, the id of its trajectory; by default a new one.
-            played: What the agent is given to do.
+            played: The task of the agent.
 
         Raises:
             UsageError: The name is taken, or cannot be part of a URL.
@@ -89,19 +89,19 @@ class Gateway:
         with self._lock:
             if name in self._sessions:
                 raise UsageError(f"there is a session {name!r} already")
-            if len(self._sessions) >= self.settings.sessions and not self._made_room():
+            if len(self._sessions) >= self.settings.sessions and not self._make_room():
                 raise InfrastructureError(f"all {self.settings.sessions} sessions of the gateway are taken")
             url = f"{self.base_url}/s/{name}/v1" if self.base_url else ""
-            made = GatewaySession(name, self._rows, played or Played(), secrets.token_urlsafe(24), url)
-            self._sessions[name] = made
-        return made
+            session = GatewaySession(name, self._rows, played or Played(), secrets.token_urlsafe(24), url)
+            self._sessions[name] = session
+        return session
 
     def find(self, name: str) -> GatewaySession:
         """Return an open session. Raises `Refused` if there is none."""
-        found = self._sessions.get(name)
-        if found is None:
+        session = self._sessions.get(name)
+        if session is None:
             raise Refused(f"there is no session {name!r}, or it has ended", 404, "no_session")
-        return found
+        return session
 
     def find_or_open(self, name: str) -> GatewaySession:
         """Return a session, which is opened if need be."""
@@ -133,9 +133,9 @@ class Gateway:
 
     def updated(self, version: int) -> None:
         """Report that the weights have changed, to a policy that wants to know."""
-        tell = getattr(self.policy, "updated", None)
-        if tell is not None:
-            tell(version)
+        report = getattr(self.policy, "updated", None)
+        if report is not None:
+            report(version)
 
     def close(self) -> None:
         """End all sessions. Those without a reward have failed, so that none is silently missing."""
@@ -153,7 +153,8 @@ class Gateway:
             pass
         self.policy.release(conversation)
 
-    def _made_room(self) -> bool:
+    def _make_room(self) -> bool:
+        """End idle sessions, as failed. Return whether there were some."""
         before = time.monotonic() - self.settings.idle_s
         idle = [session for session in self._sessions.values() if session.is_idle_since(before)]
         for session in idle:

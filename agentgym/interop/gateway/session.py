@@ -12,11 +12,10 @@ from typing import Any
 from agentgym.endings import AnyReason, Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.errors import describe
-from agentgym.interop.gateway.draft import Draft
 from agentgym.interop.gateway.errors import Refused
-from agentgym.interop.gateway.requests import ChatRequest
-from agentgym.interop.gateway.rows import Reply, Row, RowSettings, RowTurn
-from agentgym.interop.gateway.stored import StoredResponses
+from agentgym.interop.gateway.request import ChatRequest
+from agentgym.interop.gateway.row import Reply, Row, RowSettings, RowTurn
+from agentgym.interop.gateway.turn import Draft
 from agentgym.rewards import OUTCOME
 from agentgym.rollout.failures import Component
 from agentgym.trajectory import Tokens, Trajectory, Turn
@@ -27,7 +26,7 @@ MAX_ROWS = 64
 
 @dataclass(frozen=True)
 class Played:
-    """What an agent was given to do. Sessions with the same task and seed are a group.
+    """The task of an agent. Sessions with the same task and seed are a group.
 
     Args:
         env_id: Where it acted.
@@ -52,7 +51,7 @@ class GatewaySession:
     Args:
         name: The id of its trajectory.
         settings: The policy and its limits.
-        played: What the agent was given to do.
+        played: The task of the agent.
         api_key: With this key, and no other but the gateway's own, the agent may make calls in this session.
         base_url: The address for agents; empty if the gateway is not served.
     """
@@ -68,9 +67,6 @@ class GatewaySession:
         self._numbers = count()
         self._lock = threading.Lock()
         """Held while rows or replies are added or the session ends, which its owner may do in another thread."""
-
-        self.stored = StoredResponses()
-        """What calls may refer to by the id of an earlier response."""
 
         self._began = time.perf_counter()
         self._error: str | None = None
@@ -97,7 +93,7 @@ class GatewaySession:
             request: The call.
             is_retry: Whether the client has made the same call before and may not have received its answer. If there
                 was one, it is given again.
-            draft: Is told what the model says while it says it.
+            draft: Receives the tokens as they are sampled.
 
         Raises:
             Refused: The session has ended, or the conversation cannot be continued.
@@ -105,14 +101,14 @@ class GatewaySession:
         """
         self._check_open()
         self.used_at = time.monotonic()
-        if is_retry and (known := await self._answered(request)) is not None:
-            return known
+        if is_retry and (reply := await self._repeated(request)) is not None:
+            return reply
         row = self._row_for(request)
         try:
-            drawn = await row.sample(request, draft)
+            sample = await row.sample(request, draft)
             with self._lock:
                 self._check_open()
-                reply = row.keep(drawn)
+                reply = row.keep(sample)
         except InfrastructureError as error:
             self._error = describe(error)
             raise
@@ -128,10 +124,10 @@ class GatewaySession:
         if self.is_over:
             raise Refused(f"session {self.name!r} has ended", 409, "session_ended")
 
-    async def _answered(self, request: ChatRequest) -> Reply | None:
+    async def _repeated(self, request: ChatRequest) -> Reply | None:
         """Return the reply to a call that has been made before, if it was the last of its conversation."""
         for row in self._rows[::-1]:
-            if (reply := await row.answered(request)) is not None:
+            if (reply := await row.repeated(request)) is not None:
                 return reply
         return None
 
@@ -157,17 +153,19 @@ class GatewaySession:
         """End the session with a reward at its end, and return the trajectories.
 
         Args:
-            reward: What the episode earned. It stands on the last turn of every row.
+            reward: The reward of the episode. It stands on the last turn of every row.
             channels: Reward channels; by default the outcome is the reward.
             reason: Why the episode ended.
-            error: What broke around the agent, if something did. The episode has failed then and has no reward.
+            error: A failure of something around the agent. The episode has failed then and has no reward.
 
         Raises:
             UsageError: The session has ended, or has no calls.
         """
-        ends = channels if channels is not None else {OUTCOME: float(reward)}
+        if channels is None:
+            channels = {OUTCOME: float(reward)}
         with self._lock:
-            return self._ended([self._ended_row(row, float(reward), ends, reason) for row in self._said()], error)
+            rows = [self._paid_at_end(row, float(reward), channels, reason) for row in self._rewardable_rows()]
+            return self._finish(rows, error)
 
     def end(self, record: Trajectory) -> list[Trajectory]:
         """End the session with the record of the environment that the agent acted in, and return the trajectories.
@@ -183,15 +181,15 @@ class GatewaySession:
             UsageError: The session has ended, or has no calls.
         """
         with self._lock:
-            return self._ended_by(record)
+            return self._end_by(record)
 
-    def _ended_by(self, record: Trajectory) -> list[Trajectory]:
+    def _end_by(self, record: Trajectory) -> list[Trajectory]:
         self.played = replace(self.played, env_id=record.env_id, task_id=record.task_id, seed=record.seed)
         failure = (record.error or "the environment failed") if record.failed else None
         *earlier, last = self._before_end(record)
-        whole = [self._ended_row(row, record.reward, _sums(record.turns), _reason(record)) for row in earlier]
-        made = sum(row.calls for row in earlier)
-        return self._ended([*whole, self._matched_row(last, record, made)], failure, record)
+        rows = [self._paid_at_end(row, record.reward, _sums(record.turns), _reason(record)) for row in earlier]
+        calls = sum(row.calls for row in earlier)
+        return self._finish([*rows, self._paid_by_turn(last, record, calls)], failure, record)
 
     def fail(self, error: str) -> list[Trajectory]:
         """End the session because something around the agent broke. It has no reward and teaches nothing.
@@ -204,21 +202,22 @@ class GatewaySession:
         with self._lock:
             if self.is_over:
                 return self.trajectories
-            rows = [self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
-            return self._ended(rows or [self._blank()], error)
+            rows = [self._paid_at_end(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
+            return self._finish(rows or [self._blank()], error)
 
     def _before_end(self, record: Trajectory) -> list[Row]:
         """Return the rows that began before the episode of a record had ended: at least the first."""
-        first, *later = self._said()
-        rows, made = [first], first.calls
+        first, *later = self._rewardable_rows()
+        rows, calls = [first], first.calls
         for row in later:
-            if made >= len(record.model_turns) and record.reason is not Reason.GAVE_UP:
+            if calls >= len(record.model_turns) and record.reason is not Reason.GAVE_UP:
                 break
             rows.append(row)
-            made += row.calls
+            calls += row.calls
         return rows
 
-    def _said(self) -> list[Row]:
+    def _rewardable_rows(self) -> list[Row]:
+        """Return the rows with turns. Raises `UsageError` if the session has ended or has no calls."""
         rows = [row for row in self._rows if row.turns]
         if self.is_over:
             raise UsageError(f"session {self.name!r} has ended already")
@@ -226,67 +225,70 @@ class GatewaySession:
             raise UsageError(f"session {self.name!r} has no calls, so there is nothing to reward; use fail()")
         return rows
 
-    def _ended(
+    def _finish(
         self, trajectories: Sequence[Trajectory], error: str | None, record: Trajectory | None = None
     ) -> list[Trajectory]:
+        """End the session with the trajectories of its rows, which are failed ones if there is an error."""
         for row in self._rows:
             row.release()
         self.is_over = True
         error = error or self._error
         count = len(trajectories)
         self.trajectories = [
-            self._named(one, number, count, error, record) for number, one in enumerate(trajectories, start=1)
+            self._named(trajectory, number, count, error, record)
+            for number, trajectory in enumerate(trajectories, start=1)
         ]
         return self.trajectories
 
     def _named(
-        self, one: Trajectory, number: int, count: int, error: str | None, record: Trajectory | None
+        self, trajectory: Trajectory, number: int, count: int, error: str | None, record: Trajectory | None
     ) -> Trajectory:
         if count > 1:
-            one = replace(one, id=f"{one.id}/{number}", tags=(f"row {number} of {count}",))
+            trajectory = replace(trajectory, id=f"{trajectory.id}/{number}", tags=(f"row {number} of {count}",))
         if record is not None:
-            one = self._of_record(one, record)
-        return one if error is None else self._as_failed(one, error)
+            trajectory = self._of_record(trajectory, record)
+        return trajectory if error is None else self._as_failed(trajectory, error)
 
-    def _of_record(self, one: Trajectory, record: Trajectory) -> Trajectory:
+    def _of_record(self, trajectory: Trajectory, record: Trajectory) -> Trajectory:
         """Return a row as one of the episode that an environment recorded."""
         return replace(
-            one,
+            trajectory,
             env_kwargs={**record.env_kwargs, "dialect": self.settings.dialect.name},
             task_hash=record.task_hash,
             split=record.split,
             difficulty=record.difficulty,
-            tags=(*record.tags, *one.tags),
+            tags=(*record.tags, *trajectory.tags),
             details=record.details,
         )
 
-    def _as_failed(self, one: Trajectory, error: str) -> Trajectory:
+    def _as_failed(self, trajectory: Trajectory, error: str) -> Trajectory:
         """Return a row without its rewards."""
-        turns = [replace(turn, rewards={}, reward=0.0) for turn in one.turns]
+        turns = [replace(turn, rewards={}, reward=0.0) for turn in trajectory.turns]
         component = Component.STEP if self._error is None else Component.POLICY
-        return replace(one, turns=turns, reason=Reason.INFRASTRUCTURE, error=error, component=component.value)
+        return replace(trajectory, turns=turns, reason=Reason.INFRASTRUCTURE, error=error, component=component.value)
 
-    def _ended_row(self, row: Row, reward: float, channels: Mapping[str, float], reason: AnyReason) -> Trajectory:
+    def _paid_at_end(self, row: Row, reward: float, channels: Mapping[str, float], reason: AnyReason) -> Trajectory:
         """Return a row with all its reward at its end."""
         turns = row.as_turns()
         turns[-1] = replace(turns[-1], rewards=dict(channels), reward=reward)
         return self._trajectory(row, _filled(turns, channels), row.tokens, row.turns, reason)
 
-    def _matched_row(self, row: Row, record: Trajectory, skipped: int) -> Trajectory:
-        """Return a row whose turns earn what the environment paid for their calls."""
-        paid = record.model_turns[skipped:]
+    def _paid_by_turn(self, row: Row, record: Trajectory, skipped: int) -> Trajectory:
+        """Return a row whose turns earn the rewards that the environment paid for their calls."""
+        unmatched = record.model_turns[skipped:]
         turns: list[Turn] = []
-        for said, turn in zip(row.turns, row.as_turns(), strict=True):
-            if turns and not paid and record.reason is not Reason.GAVE_UP:
+        for row_turn, turn in zip(row.turns, row.as_turns(), strict=True):
+            if turns and not unmatched and record.reason is not Reason.GAVE_UP:
                 break  # the episode had ended
-            mine, paid = paid[: said.calls], paid[said.calls :]
-            turns.append(replace(turn, rewards=_sums(mine), reward=sum(one.reward for one in mine)))
-        late = [*paid, *record.turns[len(record.model_turns) :]]
-        rest = sum(one.reward for one in late)
-        turns[-1] = replace(turns[-1], rewards=_added(turns[-1].rewards, _sums(late)), reward=turns[-1].reward + rest)
-        kept = row.turns[: len(turns)]
+            paid, unmatched = unmatched[: row_turn.calls], unmatched[row_turn.calls :]
+            turns.append(replace(turn, rewards=_sums(paid), reward=sum(step.reward for step in paid)))
+        late = [*unmatched, *record.turns[len(record.model_turns) :]]
+        reward = turns[-1].reward + sum(step.reward for step in late)
+        turns[-1] = replace(turns[-1], rewards=_added(turns[-1].rewards, _sums(late)), reward=reward)
+        row_turns = row.turns[: len(turns)]
+        tokens = _cut(row.tokens, row_turns[-1].span[1])
         names = dict.fromkeys(name for turn in record.turns for name in turn.rewards)
-        return self._trajectory(row, _filled(turns, names), _cut(row.tokens, kept[-1].span[1]), kept, _reason(record))
+        return self._trajectory(row, _filled(turns, names), tokens, row_turns, _reason(record))
 
     def _blank(self) -> Trajectory:
         """Return the trajectory of an agent that has made no calls."""
@@ -295,7 +297,7 @@ class GatewaySession:
         return Trajectory(name, played.env_id, task, "", played.seed, self.settings.policy.name, [], {})
 
     def _trajectory(
-        self, row: Row, turns: list[Turn], tokens: Tokens, said: Sequence[RowTurn], reason: AnyReason
+        self, row: Row, turns: list[Turn], tokens: Tokens, row_turns: Sequence[RowTurn], reason: AnyReason
     ) -> Trajectory:
         played = self.played
         return Trajectory(
@@ -311,9 +313,9 @@ class GatewaySession:
             tools=row.schemas,
             reason=reason,
             counts={
-                "calls": sum(turn.calls for turn in said),
+                "calls": sum(turn.calls for turn in row_turns),
                 "tool_errors": 0,
-                "format_errors": sum(not turn.is_readable for turn in said),
+                "format_errors": sum(not turn.is_readable for turn in row_turns),
             },
             tokens=tokens,
             seconds=time.perf_counter() - self._began,
@@ -325,14 +327,14 @@ def _reason(record: Trajectory) -> AnyReason:
 
 
 def _sums(turns: Iterable[Turn]) -> dict[str, float]:
-    total: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for turn in turns:
-        total = _added(total, turn.rewards)
-    return total
+        sums = _added(sums, turn.rewards)
+    return sums
 
 
-def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
+def _added(rewards: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    return {name: rewards.get(name, 0.0) + others.get(name, 0.0) for name in {**rewards, **others}}
 
 
 def _filled(turns: Sequence[Turn], names: Iterable[str]) -> list[Turn]:

@@ -29,7 +29,7 @@ def is_picture(space: spaces.Space[Any]) -> bool:
 
 def png_of(picture: Any) -> bytes:
     """Return an array of bytes (height, width, colours) as a PNG file. Raises `MissingExtra` without Pillow."""
-    require("PIL", "pictures")
+    require("PIL", "data")
     from PIL import Image
 
     pixels = np.asarray(picture, dtype=np.uint8)

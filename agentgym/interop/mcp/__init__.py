@@ -1,4 +1,4 @@
-"""MCP servers as the tools of an environment. Needs the extra `[mcp]`."""
+"""MCP servers as the tools of an environment. Needs the extra `[serve]`."""
 
 from agentgym.interop.mcp.connection import McpConnection, mcp_tools
 from agentgym.interop.mcp.env import McpEnv

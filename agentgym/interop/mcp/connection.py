@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agentgym.interop.mcp.client import Client
 
-require("mcp", "mcp")
+require("mcp", "serve")
 _loop = BackgroundLoop("agentgym-mcp")
 
 

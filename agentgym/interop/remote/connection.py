@@ -78,7 +78,7 @@ class Connection:
     """
 
     def __init__(self, address: Address, opening: Mapping[str, Any]):
-        require("websockets", "remote")
+        require("websockets", "serve")
         self._address, self._opening = address, opening
         self._lock = threading.RLock()
         self._forget()

@@ -11,16 +11,17 @@ from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
+from agentgym.interop.packages import package
 from agentgym.interop.seeds import FIRST_SEED, seed_caveats, seed_tasks
 from agentgym.interop.textarena.opponents import Opponent, RandomMoves, legal_moves
 from agentgym.interop.textarena.table import Table
-from agentgym.interop.wrapped import Wrapped, package
+from agentgym.interop.wrapped import Wrapped
 from agentgym.loading import load_named
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.task import TRAIN, Task
 
-_arena = package("textarena", "textarena")
-_registry = package("textarena.envs.registration", "textarena")
+_arena = package("textarena")
+_registry = package("textarena.envs.registration")
 _TURNS = 60
 _RAW = "-raw"
 _LONGEST = 4_000

@@ -7,10 +7,10 @@ from typing import Any
 
 from agentgym.errors import InfrastructureError
 from agentgym.foreign.errors import describe, place_of
+from agentgym.interop.packages import package
 from agentgym.interop.textarena.opponents import Opponent
-from agentgym.interop.wrapped import package
 
-_arena = package("textarena", "textarena")
+_arena = package("textarena")
 _MOST_MOVES = 1_000
 """Moves of an opponent in a row, after which it is broken: some games let a player move on and on."""
 

@@ -6,11 +6,18 @@ const [WIDTH, HEIGHT, LEFT, TOP] = [420, 200, 44, 12];
 const [FLAT, TURNED] = [34, 56]; // room for labels below
 const COLOURS = 6;
 
-export function niceTicks(low, high, wanted = 4) {
+/**
+ * @typedef {{
+ *   series?: string[], show?: (value: number) => string, low?: number, high?: number, note?: string, stacked?: boolean,
+ *   classes?: string[], intervals?: ([number, number] | null)[][], first?: string, last?: string,
+ * }} Options
+ */
+
+function niceTicks(low, high, wanted = 4) {
   if (!(high > low)) return [low];
   const raw = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw) ?? 10 * power;
   const ticks = [];
   for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step)
     ticks.push(+at.toPrecision(12));
@@ -75,6 +82,7 @@ function legend(names) {
 }
 
 // Groups of bars: `groups` is [[label, [value per series]]]; `intervals` holds [low, high] in their places.
+/** @type {(title: string, groups: [any, (number | null)[]][], options?: Options) => HTMLElement} */
 export function bars(
   title,
   groups,
@@ -86,8 +94,9 @@ export function bars(
     return known ? `${show(value)} (${show(known[0])} to ${show(known[1])})` : show(value);
   };
   const total = (values) => values.reduce((sum, one) => sum + (one ?? 0), 0);
-  const top = high ?? Math.max(1e-9, ...groups.map(([, values]) => (stacked ? total(values) : Math.max(0, ...values))));
-  const low = Math.min(0, ...groups.flatMap(([, values]) => values.map((one) => one ?? 0)));
+  const known = groups.flatMap(([, values]) => values.map((value) => value ?? 0));
+  const top = high ?? Math.max(1e-9, ...(stacked ? groups.map(([, values]) => total(values)) : known));
+  const low = Math.min(0, ...known);
   const turned = groups.length > 4 && groups.some(([one]) => String(one).length > 5);
   const { y, lines } = valueAxis(low, top, show, turned ? TURNED : FLAT);
   const slot = (WIDTH - LEFT) / Math.max(1, groups.length);
@@ -125,7 +134,7 @@ export function bars(
   });
   const rows = groups.map(([name, values], at) => [
     name,
-    ...values.map((one, which) => (one === null ? "\u2013" : told(at, which, one))),
+    ...values.map((value, which) => (value === null ? "\u2013" : told(at, which, value))),
   ]);
   return figure(
     title,
@@ -166,6 +175,7 @@ function classLegend(series, classes) {
 }
 
 // Horizontal bars, for names of any length: `rows` is [[label, value, class]].
+/** @type {(title: string, rows: [string, number, string?][], options?: Options) => HTMLElement} */
 export function ranked(title, rows, { note, first = "", last = "", show = (one) => number(one) } = {}) {
   const most = Math.max(1e-9, ...rows.map(([, value]) => Math.abs(value)));
   const drawn = h(
@@ -195,6 +205,7 @@ export function ranked(title, rows, { note, first = "", last = "", show = (one) 
 }
 
 // Lines over steps: `series` is [[name, [[x, y]]]], or [x, y, low, high] where an interval is known.
+/** @type {(title: string, series: [string, number[][]][], options?: Options) => HTMLElement | null} */
 export function lines(title, series, { show = (one) => number(one), note, low, high, first = "step" } = {}) {
   const points = series.flatMap(([, values]) => values).filter(([, value]) => Number.isFinite(value));
   if (!points.length) return null;
@@ -225,12 +236,12 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
     .map((tick) => label(x(tick), number(tick)));
   const steps = [...new Set(xs)].sort((a, b) => a - b);
   const maps = series.map(([, values]) => new Map(values.map((point) => [point[0], point])));
-  const told = ([, value, least, most]) =>
-    Number.isFinite(least) ? `${show(value)} (${show(least)} to ${show(most)})` : show(value);
-  const rows = steps.map((step) => [
-    number(step),
-    ...maps.map((map) => (map.has(step) ? told(map.get(step)) : "\u2013")),
-  ]);
+  /** @type {(point: number[]) => string} */
+  const told = ([, value, least, most]) => {
+    if (value === undefined) return "\u2013";
+    return Number.isFinite(least) ? `${show(value)} (${show(least)} to ${show(most)})` : show(value);
+  };
+  const rows = steps.map((step) => [number(step), ...maps.map((map) => told(map.get(step) ?? []))]);
   return figure(
     title,
     h("div", null, canvas(title, axis.lines, drawn, ticks), legend(series.map(([name]) => name))),
@@ -250,6 +261,7 @@ function band(points, x, y, at) {
 }
 
 // Differences with their intervals, one line each: `rows` is [[name, value, low, high, what to say]].
+/** @type {(title: string, rows: [string, number, number, number, string][], options?: Options) => HTMLElement} */
 export function intervals(title, rows, { show = (one) => number(one), note } = {}) {
   const ends = rows.flatMap(([, value, low, high]) => [value, low, high]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];

@@ -10,7 +10,7 @@ function nameOf([file, policy]) {
   return `${policy} in ${file}`;
 }
 
-function chooser(state, wanted) {
+function chooser(sides, wanted) {
   const choose = (side) =>
     h(
       "label.filter",
@@ -19,9 +19,7 @@ function chooser(state, wanted) {
       h(
         "select",
         { name: side, onchange: (event) => go("/compare", { ...wanted, [side]: event.target.value }) },
-        state.sides.map((one, at) =>
-          h("option", { value: String(at), selected: String(at) === wanted[side] }, nameOf(one)),
-        ),
+        sides.map((one, at) => h("option", { value: String(at), selected: String(at) === wanted[side] }, nameOf(one))),
       ),
     );
   const swap = () => go("/compare", { a: wanted.b, b: wanted.a });
@@ -75,7 +73,8 @@ function differences(found) {
     parts.map(([name, part]) => [
       name,
       100 * part.success.difference,
-      ...part.success.interval.map((end) => 100 * end),
+      100 * part.success.interval[0],
+      100 * part.success.interval[1],
       `${percent(part.success.a)} to ${percent(part.success.b)}; ${number(part.won)} won, ${number(part.lost)} lost`,
     ]),
     { show: signed, note: "with 95 % intervals over tasks" },
@@ -104,7 +103,7 @@ function measures(found) {
   );
 }
 
-function attempts(list, wanted) {
+function attempts(list) {
   return h(
     "td",
     null,
@@ -158,7 +157,8 @@ function notes(found) {
   return [found.note, ...left("A", found.a), ...left("B", found.b)].filter(Boolean);
 }
 
-export async function comparePage(source, state, given) {
+/** @type {import("./source.js").PageOf} */
+export async function comparePage(source, given) {
   const wanted = { a: given.a ?? "0", b: given.b ?? "1" };
   const frame = (...parts) =>
     h(
@@ -166,12 +166,12 @@ export async function comparePage(source, state, given) {
       null,
       h("nav.crumbs", { "aria-label": "pages" }, h("a", { href: linkTo("/"), rel: "up" }, "\u2190 all")),
       h("h1", null, "Two runs compared"),
-      state.sides.length > 1 && chooser(state, wanted),
+      source.facts.sides.length > 1 && chooser(source.facts.sides, wanted),
       parts,
     );
   let found;
   try {
-    found = await source.get("versus", wanted);
+    found = await source.versus(wanted);
   } catch (problem) {
     return frame(h("p.notice.bad", { role: "alert" }, problem.message));
   }

@@ -27,6 +27,7 @@ const CALL =
   /<tool_call>\s*([\s\S]*?)\s*(?:<\/tool_call>|$)|<think>([\s\S]*?)(?:<\/think>|$)|^(`{3,})([^`\n]*)\n([\s\S]*?)(?:^\3\s*$|(?![\s\S]))/gm;
 const COMPACT = /^@([\w.-]+)(?:[ \t]|$)/;
 
+/** @type {(one: any, options?: { call?: boolean }) => HTMLElement} */
 export function message(one, { call } = {}) {
   const role = ["system", "user", "assistant", "tool"].includes(one?.role) ? one.role : "other";
   const text = messageText(one);
@@ -85,7 +86,7 @@ function plainParts(text) {
   if (start < 0) return [prose(text.trim())];
   const before = lines.slice(0, start).join("\n");
   const end = lines.findIndex((line, at) => at > start && COMPACT.test(line));
-  const [, name] = COMPACT.exec(lines[start]);
+  const [, name] = /** @type {RegExpExecArray} */ (COMPACT.exec(lines[start]));
   const body = [
     lines[start].slice(name.length + 1).trimStart(),
     ...lines.slice(start + 1, end < 0 ? undefined : end),
@@ -284,7 +285,7 @@ function hits(lines) {
     "ol.hits",
     null,
     lines.map((line) => {
-      const [, place, title, text] = /^\[(\d+)\] (.*?): ([\s\S]*)$/.exec(line);
+      const [, place, title, text] = /** @type {RegExpExecArray} */ (/^\[(\d+)\] (.*?): ([\s\S]*)$/.exec(line));
       return h("li", null, h("span.place", null, place), h("strong", null, title), h("span", null, ` ${text}`));
     }),
   );

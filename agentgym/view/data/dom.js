@@ -10,7 +10,7 @@ export function visible(text) {
     .replaceAll("\r\n", "\n")
     .replace(LONE_SURROGATES, "\ufffd")
     .replace(CONTROLS, (one) => {
-      const code = one.codePointAt(0);
+      const code = one.charCodeAt(0);
       if (code < 0x20) return String.fromCodePoint(0x2400 + code);
       return code === 0x7f ? "\u2421" : `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
     });
@@ -35,9 +35,22 @@ function append(element, children) {
   }
 }
 
+/**
+ * @template {string} T
+ * @typedef {T extends `${infer Name}.${string}` ? ElementOf<Name>
+ *   : T extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[T] : HTMLElement} ElementOf
+ */
+
+/**
+ * @template {string} T
+ * @param {T} tag The name of an element, and its classes, each after a dot.
+ * @param {Record<string, any> | null} [properties]
+ * @param {any[]} children
+ * @returns {ElementOf<T>}
+ */
 export function h(tag, properties, ...children) {
   const [name, ...classes] = tag.split(".");
-  const element = document.createElement(name || "div");
+  const element = /** @type {ElementOf<T>} */ (document.createElement(name));
   if (classes.length) element.className = classes.join(" ");
   return fill(element, properties, children);
 }

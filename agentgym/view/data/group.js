@@ -23,7 +23,7 @@ function steps(trajectory) {
   return [opening, ...turns].map((step) => ({ ...step, same: step.messages.map(sameness).join("\n") }));
 }
 
-export function commonPrefix(all) {
+function commonPrefix(all) {
   const shortest = Math.min(...all.map((one) => one.length));
   let count = 0;
   while (count < shortest && all.every((one) => one[count].same === all[0][count].same)) count += 1;
@@ -70,12 +70,11 @@ function headOf({ row, pay }, wanted, current) {
   );
 }
 
-export async function groupPage(source, state, wanted, key) {
-  const first = await source.get("trajectory", { key });
+/** @type {import("./source.js").PageOf} */
+export async function groupPage(source, wanted, key) {
+  const first = await source.trajectory(key);
   const chosen = first.group.slice(0, MOST);
-  const members = await Promise.all(
-    chosen.map((row) => (row.key === key ? first : source.get("trajectory", { key: row.key }))),
-  );
+  const members = await Promise.all(chosen.map((row) => (row.key === key ? first : source.trajectory(row.key))));
   const all = members.map((one) => steps(one.trajectory));
   const shared = commonPrefix(all);
   const longest = Math.max(...all.map((one) => one.length));

@@ -61,7 +61,7 @@ function step(by) {
 
 export function listen({ help, theme }) {
   const search = () => {
-    const box = document.querySelector("input[type=search]");
+    const box = /** @type {HTMLInputElement | null} */ (document.querySelector("input[type=search]"));
     if (box) box.focus();
     else follow("a[rel=up]");
   };
@@ -78,14 +78,9 @@ export function listen({ help, theme }) {
     "?": help,
   };
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && typing(event.target)) event.target.blur();
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      typing(event.target) ||
-      document.querySelector("dialog[open]")
-    )
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.key === "Escape" && typing(target)) target.blur();
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(target) || document.querySelector("dialog[open]"))
       return;
     const action = actions[event.key];
     if (!action) return;

@@ -12,13 +12,13 @@ import { trajectoryPage } from "./trajectory.js";
 const THEMES = ["system", "dark", "light"];
 const EVERY_MS = 2000;
 
-const app = document.getElementById("app");
+const app = /** @type {HTMLElement} */ (document.getElementById("app"));
 const main = h("main", { id: "main", tabindex: -1 });
 const status = h("span.status", { role: "status" });
 const help = helpDialog();
 let shown = 0; // number of the page that is being made; an older one that is ready late is dropped
-let state = null;
-let source = null;
+/** @type {import("./source.js").Source} */
+let source;
 
 function setTheme(name) {
   if (name === "system") delete document.documentElement.dataset.theme;
@@ -63,6 +63,7 @@ function frame() {
   );
 }
 
+/** @type {[RegExp, import("./source.js").PageOf][]} */
 const PAGES = [
   [/^\/t\/([\d.]+)$/, trajectoryPage],
   [/^\/g\/([\d.]+)$/, groupPage],
@@ -72,9 +73,9 @@ const PAGES = [
 function pageFor(path, wanted) {
   for (const [form, page] of PAGES) {
     const found = form.exec(path);
-    if (found) return page(source, state, wanted, found[1]);
+    if (found) return page(source, wanted, found[1]);
   }
-  return overviewPage(source, state, wanted);
+  return overviewPage(source, wanted, "");
 }
 
 async function show({ keep = false } = {}) {
@@ -95,14 +96,16 @@ async function show({ keep = false } = {}) {
   }
   if (turn !== shown) return;
   const at = window.scrollY;
-  const marked = keep && document.querySelector("tr.current")?.dataset.key;
+  const marked = keep && main.querySelector("tr.current")?.getAttribute("data-key");
   main.replaceChildren(page);
   main.removeAttribute("aria-busy");
   document.title = `${main.querySelector("h1")?.textContent ?? "agentgym"} \u2013 agentgym`;
   if (keep) {
     window.scrollTo(0, at);
     if (marked)
-      [...main.querySelectorAll("tr[data-key]")].find((row) => row.dataset.key === marked)?.classList.add("current");
+      [...main.querySelectorAll("tr[data-key]")]
+        .find((row) => row.getAttribute("data-key") === marked)
+        ?.classList.add("current");
   } else {
     window.scrollTo(0, 0);
     if (turn > 1) main.focus({ preventScroll: true });
@@ -115,14 +118,17 @@ function highlight(text) {
   if (!CSS.highlights) return;
   CSS.highlights.delete("found");
   if (!text || !main.querySelector(".trajectory, .group")) return;
-  const [ranges, wanted] = [[], text.toLowerCase()];
+  const wanted = text.toLowerCase();
+  /** @type {Range[]} */
+  const ranges = [];
   const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
   while (walker.nextNode() && ranges.length < 1000) {
-    const inside = walker.currentNode.data.toLowerCase();
+    const node = /** @type {Text} */ (walker.currentNode);
+    const inside = node.data.toLowerCase();
     for (let at = inside.indexOf(wanted); at >= 0; at = inside.indexOf(wanted, at + wanted.length)) {
       const range = new Range();
-      range.setStart(walker.currentNode, at);
-      range.setEnd(walker.currentNode, Math.min(at + wanted.length, walker.currentNode.length));
+      range.setStart(node, at);
+      range.setEnd(node, Math.min(at + wanted.length, node.length));
       ranges.push(range);
     }
   }
@@ -133,11 +139,9 @@ function highlight(text) {
 async function refresh() {
   if (document.hidden) return;
   try {
-    const now = await source.get("state");
-    const grown = now.version !== state.version;
-    state = now;
+    const grown = await source.refresh();
     say();
-    const busy = main.contains(document.activeElement) && document.activeElement.matches("input, select");
+    const busy = main.querySelector("input:focus, select:focus");
     if (grown && !busy && read().path === "/") await show({ keep: true });
   } catch {
     status.textContent = "the server does not answer";
@@ -145,21 +149,20 @@ async function refresh() {
 }
 
 function say() {
-  status.textContent = `${plural(state.total, "trajectory", "trajectories")}${source.live ? ", live" : ""}`;
+  status.textContent = `${plural(source.rows.length, "trajectory", "trajectories")}${source.live ? ", live" : ""}`;
 }
 
 document.addEventListener("click", (event) => {
-  const turn = event.target.closest?.("[data-turn]")?.dataset.turn;
-  if (turn) document.getElementById(`turn-${turn}`)?.scrollIntoView({ block: "start" });
+  const button = /** @type {HTMLElement} */ (event.target).closest?.("[data-turn]");
+  if (button) document.getElementById(`turn-${button.getAttribute("data-turn")}`)?.scrollIntoView({ block: "start" });
 });
 
 async function start() {
   frame();
-  setTheme(THEMES.includes(storedTheme()) ? storedTheme() : "system");
+  setTheme(THEMES.find((name) => name === storedTheme()) ?? "system");
   listen({ help: () => help.showModal(), theme });
   try {
     source = await openSource();
-    state = await source.get("state");
   } catch (problem) {
     main.replaceChildren(h("p.notice.bad", { role: "alert" }, problem.message));
     return;

@@ -2,7 +2,7 @@
 
 import { bars, lines, ranked } from "./charts.js";
 import { h, mark, number, percent, plural, seconds } from "./dom.js";
-import { FILTERS } from "./query.js";
+import { FILTERS, overview } from "./query.js";
 import { go, linkTo } from "./route.js";
 
 const PAGE = 100;
@@ -74,9 +74,9 @@ const SOLVED = [
   ["failed", 0],
 ];
 
-function filterBar(state, wanted) {
+function filterBar(options, wanted) {
   const change = (name, value) => go("/", { ...wanted, [name]: value, from: "" });
-  const choices = FILTERS.filter((name) => name === "solved" || (state.options[name]?.length ?? 0) > 1 || wanted[name]);
+  const choices = FILTERS.filter((name) => name === "solved" || options[name].length > 1 || wanted[name]);
   const active = FILTERS.concat("q").some((name) => wanted[name]);
   const submit = (event) => {
     event.preventDefault();
@@ -101,9 +101,7 @@ function filterBar(state, wanted) {
         h("button", { type: "submit" }, "Search"),
       ),
     ),
-    choices.map((name) =>
-      select(name, name === "solved" ? SOLVED : (state.options[name] ?? []), wanted[name] ?? "", change),
-    ),
+    choices.map((name) => select(name, name === "solved" ? SOLVED : options[name], wanted[name] ?? "", change)),
     active && h("button.clear", { type: "button", onclick: () => go("/", { sort: wanted.sort }) }, "Clear filters"),
   );
 }
@@ -115,7 +113,7 @@ function figures(found) {
     "dl.figures",
     null,
     one("solved", percent(found.all.rate), found.all.interval && `95 %: ${range(found.all.interval)}`),
-    one("trajectories", number(found.count), plural(found.all.tasks, "task")),
+    one("trajectories", number(found.count), plural(found.tasks, "task")),
     one("reward", number(found.means.reward)),
     one("turns", number(found.means.turns)),
     found.means.sampled !== null && one("sampled tokens", number(found.means.sampled)),
@@ -164,12 +162,12 @@ function several(series) {
 
 const ENDING_CLASSES = { terminated: "series0", truncated: "series3", failed: "series5" };
 
-function charts(found) {
+function charts(found, metrics) {
   const channels = found.channels.map(([name, yes, no]) => [name, [yes, no]]);
   return h(
     "section.charts",
     { "aria-label": "charts" },
-    ...metricCharts(found),
+    ...metricCharts(metrics),
     several(found.steps) &&
       lines(
         "Solved, by training step",
@@ -198,7 +196,7 @@ function charts(found) {
     found.endings.length > 0 &&
       ranked(
         "Endings",
-        found.endings.map(([reason, ending, count]) => [
+        found.endings.map(({ reason, ending, count }) => [
           reason ?? "running",
           count,
           ENDING_CLASSES[ending] ?? "series4",
@@ -208,8 +206,8 @@ function charts(found) {
   );
 }
 
-function metricCharts(found) {
-  const runs = Object.entries(found.metrics ?? {});
+function metricCharts(metrics) {
+  const runs = Object.entries(metrics);
   if (!runs.length) return [];
   const ofIntervals = /\/(low|high)$/;
   const names = [...new Set(runs.flatMap(([, series]) => Object.keys(series)))].filter((one) => !ofIntervals.test(one));
@@ -258,11 +256,11 @@ function head([name, title, , kind], wanted) {
   );
 }
 
-export function rowLink(row, wanted) {
+function rowLink(row, wanted) {
   return linkTo(`/t/${row.key}`, { ...wanted, from: "" });
 }
 
-function rowsTable(list, wanted, columns) {
+function rowsTable(rows, wanted, columns) {
   return h(
     "div.scroll",
     null,
@@ -282,7 +280,7 @@ function rowsTable(list, wanted, columns) {
       h(
         "tbody",
         null,
-        list.rows.map((row) =>
+        rows.map((row) =>
           h(
             "tr",
             { dataset: { key: row.key } },
@@ -300,27 +298,23 @@ function rowsTable(list, wanted, columns) {
   );
 }
 
-function pager(list, wanted) {
-  const step = (from) => go("/", { ...wanted, from: from || "" });
-  const last = Math.min(list.total, list.from + PAGE);
+function pager(from, total, wanted) {
+  const step = (to) => go("/", { ...wanted, from: to || "" });
+  const last = Math.min(total, from + PAGE);
   return h(
     "nav.pager",
     { "aria-label": "pages of the table" },
     h(
       "button",
-      { type: "button", disabled: list.from <= 0, onclick: () => step(Math.max(0, list.from - PAGE)) },
+      { type: "button", disabled: from <= 0, onclick: () => step(Math.max(0, from - PAGE)) },
       "\u2190 earlier",
     ),
     h(
       "span",
       { role: "status" },
-      list.total ? `${number(list.from + 1)} to ${number(last)} of ${number(list.total)}` : "nothing matches",
+      total ? `${number(from + 1)} to ${number(last)} of ${number(total)}` : "nothing matches",
     ),
-    h(
-      "button",
-      { type: "button", disabled: last >= list.total, onclick: () => step(list.from + PAGE) },
-      "later \u2192",
-    ),
+    h("button", { type: "button", disabled: last >= total, onclick: () => step(from + PAGE) }, "later \u2192"),
   );
 }
 
@@ -330,40 +324,41 @@ function firstPair(sides) {
   return before >= 0 && after >= 0 ? { a: before, b: after } : { a: 0, b: 1 };
 }
 
-export async function overviewPage(source, state, wanted) {
-  const [found, list] = await Promise.all([
-    source.get("overview", wanted),
-    source.get("list", { ...wanted, count: PAGE }),
-  ]);
+/** @type {import("./source.js").PageOf} */
+export async function overviewPage(source, wanted) {
+  const { facts, options } = source;
+  const rows = await source.select(wanted);
+  const found = overview(rows);
+  const from = Math.max(0, Number(wanted.from) || 0);
   const hide = {
     step: !found.steps.length,
     generation: !found.generation,
     environment: !found.generation,
     sampled: found.means.sampled === null,
-    env: (state.options.env?.length ?? 0) < 2 && !wanted.env,
-    policy: (state.options.policy?.length ?? 0) < 2 && !wanted.policy,
+    env: options.env.length < 2 && !wanted.env,
+    policy: options.policy.length < 2 && !wanted.policy,
   };
   const columns = COLUMNS.filter(([name]) => !hide[name]);
   return h(
     "div.page.overview",
     null,
-    h("h1", null, state.title),
-    state.sides.length > 1 &&
+    h("h1", null, facts.title),
+    facts.sides.length > 1 &&
       h(
         "p",
         null,
-        h("a", { href: linkTo("/compare", firstPair(state.sides)), rel: "compare" }, "compare two of these runs"),
+        h("a", { href: linkTo("/compare", firstPair(facts.sides)), rel: "compare" }, "compare two of these runs"),
       ),
-    state.note && h("p.notice", null, state.note),
-    filterBar(state, wanted),
+    facts.note && h("p.notice", null, facts.note),
+    filterBar(options, wanted),
     figures(found),
-    charts(found),
+    charts(found, facts.metrics),
     h(
       "section",
       { "aria-label": "trajectories" },
-      pager(list, wanted),
-      rowsTable(list, wanted, columns),
-      list.total > PAGE && pager(list, wanted),
+      pager(from, rows.length, wanted),
+      rowsTable(rows.slice(from, from + PAGE), wanted, columns),
+      rows.length > PAGE && pager(from, rows.length, wanted),
     ),
   );
 }

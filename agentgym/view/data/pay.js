@@ -34,6 +34,7 @@ export function besideTurn(turn, at, pay, modelTurn) {
   const traced = pay?.turns?.[at];
   const earned = Object.entries(turn.rewards).filter(([, value]) => value !== 0);
   const nothing = Object.keys(turn.rewards).filter((name) => turn.rewards[name] === 0);
+  /** @type {(HTMLElement | false)[]} */
   const parts = [
     h("p.paid", null, h("span.muted", null, "reward "), h(`strong.${sign(turn.reward)}`, null, signed(turn.reward))),
     h(

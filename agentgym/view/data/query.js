@@ -1,13 +1,21 @@
-// Filters, sorts and sums up rows. The server does the same in Python (overview.py) when it holds the rows.
+// Filters, sorts and sums up rows.
 
-export const FILTERS = ["env", "policy", "split", "difficulty", "tag", "ending", "solved", "step", "file"];
+/**
+ * The short facts of a trajectory. Attempts at one task share the number `group`; what the same player of the same file
+ * did at one task has the same `player`. `chunk` is where a report holds the contents, if it does.
+ * @typedef {{
+ *   key: string, file: string, id: string, env: string, policy: string, task: string, attempt: number, group: number,
+ *   step: number | null, split: string, difficulty: number, tags: string[], reason: string | null,
+ *   ending: string | null, success: boolean, failed: boolean, reward: number, turns: number, sampled: number | null,
+ *   calls: number, tool_errors: number, format_errors: number, seconds: number, generation: number | null,
+ *   environment: number | null, channels: Record<string, number>, player: string, chunk?: number | null,
+ * }} Row
+ * @typedef {Record<string, string>} Filters  By the names below, and `sort`, `q` and `from` with them.
+ * @typedef {{ rate: number | null, interval: [number, number] | null }} Rate
+ * @typedef {{ name: string, values: [any, Rate][] }} Series
+ */
 
-const SOLVED = {
-  yes: (row) => row.success,
-  no: (row) => !row.success && !row.failed,
-  failed: (row) => row.failed,
-};
-
+/** @type {Record<string, (row: Row) => (string | number | null)[]>} */
 const VALUES = {
   env: (row) => [row.env],
   policy: (row) => [row.policy],
@@ -15,64 +23,62 @@ const VALUES = {
   difficulty: (row) => [row.difficulty],
   tag: (row) => row.tags,
   ending: (row) => [row.reason],
+  solved: (row) => [row.success ? "yes" : row.failed ? "failed" : "no"],
   step: (row) => (row.step === null ? [] : [row.step]),
   file: (row) => [row.file],
 };
 
-export function matches(row, wanted) {
-  for (const [name, values] of Object.entries(VALUES)) {
-    const value = wanted[name];
-    if (value && !values(row).some((one) => String(one) === value)) return false;
-  }
-  return !wanted.solved || (SOLVED[wanted.solved]?.(row) ?? true);
+export const FILTERS = Object.keys(VALUES);
+
+/** @type {(row: Row, filters: Filters) => boolean} */
+export function matches(row, filters) {
+  return FILTERS.every((name) => !filters[name] || VALUES[name](row).some((value) => String(value) === filters[name]));
 }
 
-export function sorted(rows, sort) {
-  const name = (sort || "").replace(/^-/, "");
-  if (!name) return rows;
+/** @type {(rows: Row[], sort?: string) => Row[]} */
+export function sorted(rows, sort = "") {
+  const name = /** @type {keyof Row} */ (sort.replace(/^-/, ""));
   const down = sort.startsWith("-") ? -1 : 1;
-  const missing = (value) => value === null || value === undefined;
-  return [...rows].sort((a, b) => {
-    const [x, y] = [a[name], b[name]];
-    if (missing(x) || missing(y)) return missing(x) - missing(y) || a.place - b.place;
-    return (x < y ? -down : x > y ? down : 0) || a.place - b.place;
-  });
+  const [known, others] = [rows.filter((row) => row[name] != null), rows.filter((row) => row[name] == null)];
+  return [...known.sort((a, b) => down * compared(a[name], b[name])), ...others];
 }
 
-export function groupOf(row) {
-  return JSON.stringify([row.file, row.env, row.arguments, row.policy, row.task, row.step]);
+/** @type {(a: any, b: any) => number} */
+function compared(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
-const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
+/** @type {(values: number[]) => number} */
+const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
+/** @type {(values: number[]) => number | null} */
+const mean = (values) => (values.length ? average(values) : null);
+
+/** @type {<K>(rows: Row[], key: (row: Row) => K) => Map<K, Row[]>} */
 function collect(rows, key) {
-  const found = new Map();
+  const parts = new Map();
   for (const row of rows) {
     const name = key(row);
-    if (!found.has(name)) found.set(name, []);
-    found.get(name).push(row);
+    if (!parts.has(name)) parts.set(name, []);
+    parts.get(name).push(row);
   }
-  return found;
+  return parts;
 }
 
 // Mean over tasks of the share of attempts that solved them, as `agentgym eval` prints it.
-export function rate(rows) {
-  const tasks = collect(rows, (row) => JSON.stringify([row.file, row.env, row.policy, row.task]));
-  const distinct = new Set(rows.map((row) => JSON.stringify([row.env, row.task])));
-  const groups = [...tasks.values()].map((group) => group.map((row) => +row.success));
-  return {
-    rate: mean(groups.map(mean)),
-    interval: groups.length ? successInterval(groups) : null,
-    attempts: rows.length,
-    tasks: distinct.size,
-  };
+/** @type {(rows: Row[]) => Rate} */
+function rate(rows) {
+  const tasks = collect(rows, (row) => row.player);
+  const groups = [...tasks.values()].map((attempts) => attempts.map((row) => Number(row.success)));
+  return { rate: mean(groups.map(average)), interval: groups.length ? successInterval(groups) : null };
 }
 
 const Z = 1.959963984540054;
 
 // A 95 % interval of the success rate, as `agentgym.statistics.success_interval` computes it.
+/** @type {(groups: number[][]) => [number, number]} */
 function successInterval(groups) {
-  const share = mean(groups.map(mean));
+  const share = average(groups.map(average));
   const trials = effectiveTrials(groups);
   const centre = share + (Z * Z) / (2 * trials);
   const reach = Z * Math.sqrt((share * (1 - share)) / trials + (Z * Z) / (4 * trials * trials));
@@ -83,11 +89,12 @@ function successInterval(groups) {
   ];
 }
 
+/** @type {(groups: number[][]) => number} */
 function effectiveTrials(groups) {
   const tasks = groups.length;
   const attempts = groups.reduce((sum, group) => sum + group.length, 0);
-  const means = groups.map(mean);
-  const share = mean(means);
+  const means = groups.map(average);
+  const share = average(means);
   if (tasks === 1 || share <= 0 || share >= 1) return tasks;
   const ofMean = means.reduce((sum, one) => sum + (one - share) ** 2, 0) / (tasks - 1) / tasks;
   const trust = (Z / studentQuantile(tasks - 1)) ** 2;
@@ -95,6 +102,7 @@ function effectiveTrials(groups) {
 }
 
 // The 97.5 % quantile of Student's t distribution, as `agentgym.statistics.student` computes it.
+/** @type {(freedom: number) => number} */
 function studentQuantile(freedom) {
   if (freedom === 1) return Math.tan(Math.PI * 0.475);
   if (freedom === 2) return 0.95 / Math.sqrt(2 * 0.975 * 0.025);
@@ -107,45 +115,51 @@ function studentQuantile(freedom) {
 }
 
 // The series of a chart: the policies, or the files if there is one policy; of each, the rates by a column's values.
+/** @type {(rows: Row[], by: "difficulty" | "env" | "policy" | "file" | "step") => Series[]} */
 function rates(rows, by) {
   const apart = new Set(rows.map((row) => row.policy)).size > 1 ? "policy" : "file";
   const single = by === "policy" || by === "file";
   return [...collect(rows, (row) => (single ? "" : row[apart]))].map(([name, part]) => ({
     name,
-    values: [...collect(part, (row) => row[by])].map(([value, some]) => [value, rate(some)]).sort(byValue),
+    values: [...collect(part, (row) => row[by])]
+      .sort(([a], [b]) => compared(a, b))
+      .map(([value, some]) => [value, rate(some)]),
   }));
 }
 
+/** @type {(values: number[]) => number} */
 function median(values) {
-  const known = [...values].sort((a, b) => a - b);
-  const half = known.length / 2;
-  return known.length % 2 ? known[Math.floor(half)] : (known[half - 1] + known[half]) / 2;
+  const ordered = [...values].sort((a, b) => a - b);
+  const half = ordered.length / 2;
+  return ordered.length % 2 ? ordered[Math.floor(half)] : (ordered[half - 1] + ordered[half]) / 2;
 }
 
 // Medians over episodes of the time that their turns waited: for the policy, the environment, and the policy's share.
+/** @type {(rows: Row[]) => { policy: number, environment: number, share: number } | null} */
 function generation(rows) {
-  const timed = rows.filter((row) => row.generation !== null && row.generation + row.environment > 0);
-  if (!timed.length) return null;
+  const times = rows
+    .map((row) => [row.generation ?? 0, row.environment ?? 0])
+    .filter(([policy, environment]) => policy + environment > 0);
+  if (!times.length) return null;
   return {
-    policy: median(timed.map((row) => row.generation)),
-    environment: median(timed.map((row) => row.environment)),
-    share: median(timed.map((row) => row.generation / (row.generation + row.environment))),
+    policy: median(times.map(([policy]) => policy)),
+    environment: median(times.map(([, environment]) => environment)),
+    share: median(times.map(([policy, environment]) => policy / (policy + environment))),
   };
 }
 
-const byNumber = (a, b) => a[0] - b[0];
-const byValue = (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0);
-
+/** @param {Row[]} rows */
 export function overview(rows) {
   const played = rows.filter((row) => !row.failed);
   return {
     count: rows.length,
     failed: rows.length - played.length,
+    tasks: new Set(played.map((row) => JSON.stringify([row.env, row.task]))).size,
     all: rate(played),
     means: {
       reward: mean(played.map((row) => row.reward)),
       turns: mean(played.map((row) => row.turns)),
-      sampled: mean(played.filter((row) => row.sampled !== null).map((row) => row.sampled)),
+      sampled: mean(played.flatMap((row) => row.sampled ?? [])),
       seconds: mean(played.map((row) => row.seconds)),
     },
     generation: generation(played),
@@ -154,15 +168,11 @@ export function overview(rows) {
     policy: rates(played, "policy"),
     file: rates(played, "file"),
     turns: [...collect(played, (row) => row.turns)]
-      .map(([turns, some]) => [
-        turns,
-        some.filter((row) => row.success).length,
-        some.filter((row) => !row.success).length,
-      ])
-      .sort(byNumber),
+      .map(([turns, some]) => [turns, count(some, true), count(some, false)])
+      .sort(([a], [b]) => a - b),
     endings: [...collect(rows, (row) => row.reason)]
-      .map(([reason, some]) => [reason, some[0].ending, some.length])
-      .sort((a, b) => b[2] - a[2] || (String(a[0]) < String(b[0]) ? -1 : 1)),
+      .map(([reason, some]) => ({ reason, ending: some[0].ending, count: some.length }))
+      .sort((a, b) => b.count - a.count || compared(String(a.reason), String(b.reason))),
     channels: channelMeans(played),
     steps: rates(
       played.filter((row) => row.step !== null),
@@ -171,20 +181,31 @@ export function overview(rows) {
   };
 }
 
-function channelMeans(played) {
-  const names = [...new Set(played.flatMap((row) => Object.keys(row.channels)))];
-  const of = (rows, name) => mean(rows.filter((row) => name in row.channels).map((row) => row.channels[name]));
-  const [solved, others] = [played.filter((row) => row.success), played.filter((row) => !row.success)];
-  return names.map((name) => [name, of(solved, name), of(others, name)]);
+/** @type {(rows: Row[], success: boolean) => number} */
+function count(rows, success) {
+  return rows.filter((row) => row.success === success).length;
 }
 
+// The mean total of each channel, over solved episodes and over the others.
+/** @type {(played: Row[]) => [string, number | null, number | null][]} */
+function channelMeans(played) {
+  const names = [...new Set(played.flatMap((row) => Object.keys(row.channels)))];
+  /** @type {(name: string, success: boolean) => number | null} */
+  const of = (name, success) =>
+    mean(played.filter((row) => row.success === success).flatMap((row) => row.channels[name] ?? []));
+  return names.map((name) => [name, of(name, true), of(name, false)]);
+}
+
+// The values of each filter that occur, and how often.
+/** @type {(rows: Row[]) => Record<string, [any, number][]>} */
 export function options(rows) {
-  const found = {};
-  for (const [name, values] of Object.entries(VALUES)) {
-    const counts = new Map();
-    for (const row of rows) for (const value of values(row)) counts.set(value, (counts.get(value) ?? 0) + 1);
-    const numeric = [...counts.keys()].every((value) => typeof value === "number");
-    found[name] = [...counts].sort((a, b) => (numeric ? a[0] - b[0] : String(a[0]) < String(b[0]) ? -1 : 1));
-  }
-  return found;
+  return Object.fromEntries(FILTERS.map((name) => [name, occurring(rows, VALUES[name])]));
+}
+
+/** @type {(rows: Row[], values: (row: Row) => any[]) => [any, number][]} */
+function occurring(rows, values) {
+  const counts = new Map();
+  for (const row of rows) for (const value of values(row)) counts.set(value, (counts.get(value) ?? 0) + 1);
+  const numeric = [...counts.keys()].every((value) => typeof value === "number");
+  return [...counts].sort(([a], [b]) => (numeric ? a - b : compared(String(a), String(b))));
 }

@@ -1,126 +1,153 @@
-// Where trajectories come from: a server of this machine, or what this file itself holds.
+// Where trajectories come from: a server of this machine, or what this file itself holds. All rows are in the page;
+// contents come when they are shown.
 
-import { groupOf, matches, options, overview, sorted } from "./query.js";
+import { matches, options, sorted } from "./query.js";
 import { textsOf } from "./texts.js";
 
-class Live {
-  live = true;
+async function ask(name, parameters) {
+  const answer = await fetch(`api/${name}?${new URLSearchParams(parameters)}`);
+  if (!answer.ok)
+    throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
+  return answer.json();
+}
 
-  async get(name, parameters = {}) {
-    const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value != null));
-    const answer = await fetch(`api/${name}?${query}`);
-    if (!answer.ok)
-      throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
-    return answer.json();
+/** @typedef {(source: Source, filters: import("./query.js").Filters, key: string) => Promise<HTMLElement>} PageOf */
+
+export class Source {
+  live = true;
+  /**
+   * What is known of everything, as `agentgym.view.head` says it.
+   * @type {{
+   *   title: string, version: string, note: string, sides: [file: string, policy: string][],
+   *   metrics: Record<string, Record<string, [step: number, value: number][]>>,
+   * }}
+   */
+  facts = { title: "", version: "", note: "", sides: [], metrics: {} };
+  /** @type {import("./query.js").Row[]} */
+  rows = [];
+  options = options([]);
+  /** @type {Map<string, import("./query.js").Row>} */
+  #byKey = new Map();
+  #search = { version: "", text: "", keys: new Set() };
+
+  // Takes what is new, and returns whether anything is.
+  async refresh() {
+    const head = await this.head(this.facts.version);
+    if (!head) return false;
+    const { start, columns, ...facts } = head;
+    this.facts = facts;
+    this.rows = [...this.rows.slice(0, start), ...rowsOf(columns)];
+    this.options = options(this.rows);
+    this.#byKey = new Map(this.rows.map((row) => [row.key, row]));
+    return true;
+  }
+
+  /** @type {(filters: import("./query.js").Filters) => Promise<import("./query.js").Row[]>} */
+  async select(filters) {
+    const keys = filters.q ? await this.#found(filters.q) : null;
+    return sorted(
+      this.rows.filter((row) => matches(row, filters) && (!keys || keys.has(row.key))),
+      filters.sort,
+    );
+  }
+
+  async trajectory(key) {
+    const row = this.#byKey.get(key);
+    if (!row) throw new Error(`There is no trajectory ${key} here.`);
+    const group = this.rows.filter((other) => other.group === row.group).sort((a, b) => a.attempt - b.attempt);
+    return { ...(await this.content(row)), row, group };
+  }
+
+  async #found(text) {
+    const { version } = this.facts;
+    if (this.#search.text !== text || this.#search.version !== version)
+      this.#search = { version, text, keys: new Set(await this.search(text)) };
+    return this.#search.keys;
+  }
+
+  // What the server answers; a report answers it itself.
+  head(version) {
+    return ask("rows", { version });
+  }
+  search(text) {
+    return ask("search", { q: text });
+  }
+  versus(sides) {
+    return ask("versus", sides);
+  }
+  content({ key }) {
+    return ask("trajectory", { key });
+  }
+  tokens({ key }) {
+    return ask("tokens", { key });
   }
 }
 
+function rowsOf(columns) {
+  const names = Object.keys(columns);
+  return (columns.key ?? []).map((_, at) => {
+    const row = {};
+    for (const name of names) row[name] = columns[name][at];
+    row.player = JSON.stringify([row.file, row.env, row.policy, row.task]);
+    return row;
+  });
+}
+
 async function unpack(id) {
-  const text = document.getElementById(id).textContent;
+  const text = document.getElementById(id)?.textContent ?? "";
   const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 
-class Embedded {
+class Report extends Source {
   live = false;
-  #chunk = [null, null]; // number and contents of the one that was read last
-  #found = ["", null]; // the last search
+  #more = { versus: {}, chunks: 0 };
+  #chunk = { number: -1, contents: {} }; // the one that was read last
 
-  static async open() {
-    const source = new Embedded();
-    source.head = await unpack("head");
-    source.rows = source.head.rows;
-    source.places = new Map(source.rows.map((row) => [row.key, row.place]));
-    return source;
+  async head() {
+    const { versus, chunks, ...head } = await unpack("head");
+    this.#more = { versus, chunks };
+    return head;
   }
 
-  get(name, parameters = {}) {
-    return this[name](parameters);
+  async search(text) {
+    const lowered = text.toLowerCase();
+    const keys = [];
+    for (let number = 0; number < this.#more.chunks; number += 1) {
+      for (const [key, content] of Object.entries(await this.#contents(number))) {
+        if (textsOf(content.trajectory).some((one) => one.toLowerCase().includes(lowered))) keys.push(key);
+      }
+    }
+    return keys;
   }
 
-  async state() {
-    const { files, title, version, note, sides } = this.head;
-    return { files, title, version, note, sides, total: this.rows.length, options: options(this.rows) };
+  async versus({ a, b }) {
+    const comparison = this.#more.versus[`${a}-${b}`];
+    if (comparison === undefined)
+      throw new Error("This file does not hold this comparison. Look at it with: agentgym view");
+    if (typeof comparison === "string") throw new Error(comparison);
+    return comparison;
   }
 
-  async #select(wanted) {
-    const found = wanted.q ? await this.#search(wanted.q) : null;
-    return sorted(
-      this.rows.filter((row) => matches(row, wanted) && (!found || found.has(row.key))),
-      wanted.sort,
-    );
-  }
-
-  async list(wanted) {
-    const rows = await this.#select(wanted);
-    const from = Math.max(0, Number(wanted.from ?? 0));
-    return { total: rows.length, from, rows: rows.slice(from, from + Number(wanted.count ?? 100)) };
-  }
-
-  async overview(wanted) {
-    return { ...overview(await this.#select(wanted)), metrics: this.head.metrics };
-  }
-
-  async versus({ a = 0, b = 1 }) {
-    const found = this.head.versus[`${a}-${b}`];
-    if (found === undefined) throw new Error("This file does not hold this comparison. Look at it with: agentgym view");
-    if (typeof found === "string") throw new Error(found);
-    return found;
-  }
-
-  async place(wanted) {
-    const rows = await this.#select(wanted);
-    const at = rows.findIndex((row) => row.key === wanted.key);
-    return {
-      at,
-      total: rows.length,
-      previous: rows[at - 1]?.key ?? null,
-      next: at < 0 ? null : (rows[at + 1]?.key ?? null),
-    };
-  }
-
-  async trajectory({ key }) {
-    const row = this.#row(key);
-    const content = await this.#content(row);
-    if (!content)
+  async content({ key, chunk }) {
+    if (chunk === null)
       throw new Error("The contents of this trajectory would make this file too large. Look at it with: agentgym view");
-    const wanted = groupOf(row);
-    const group = this.rows.filter((one) => groupOf(one) === wanted).sort((a, b) => a.attempt - b.attempt);
-    return { ...content, row, group };
+    return (await this.#contents(chunk))[key];
   }
 
-  async tokens({ key }) {
-    return (await this.#content(this.#row(key))).tokens;
-  }
-
-  #row(key) {
-    if (!this.places.has(key)) throw new Error(`There is no trajectory ${key} here.`);
-    return this.rows[this.places.get(key)];
-  }
-
-  async #content(row) {
-    return row.chunk === null ? null : (await this.#contents(row.chunk))[row.key];
+  async tokens(row) {
+    return (await this.content(row)).tokens;
   }
 
   async #contents(number) {
-    if (this.#chunk[0] !== number) this.#chunk = [number, await unpack(`chunk-${number}`)];
-    return this.#chunk[1];
-  }
-
-  async #search(text) {
-    if (this.#found[0] === text) return this.#found[1];
-    const [wanted, found] = [text.toLowerCase(), new Set()];
-    for (let number = 0; number < this.head.chunks; number += 1) {
-      for (const [key, content] of Object.entries(await this.#contents(number))) {
-        if (textsOf(content.trajectory).some((one) => one.toLowerCase().includes(wanted))) found.add(key);
-      }
-    }
-    this.#found = [text, found];
-    return found;
+    if (this.#chunk.number !== number) this.#chunk = { number, contents: await unpack(`chunk-${number}`) };
+    return this.#chunk.contents;
   }
 }
 
 export async function openSource() {
-  return document.getElementById("head") ? Embedded.open() : new Live();
+  const source = document.getElementById("head") ? new Report() : new Source();
+  await source.refresh();
+  return source;
 }

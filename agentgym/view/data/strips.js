@@ -9,7 +9,7 @@ const LISTED = 200;
 
 const SMALL = 0.1; // nats; differences below it must not fill a strip
 
-export function advantagesOfTokens(trajectory, values, count) {
+function advantagesOfTokens(trajectory, values, count) {
   const found = new Float64Array(count);
   let modelTurn = -1;
   for (const turn of trajectory.turns) {
@@ -20,7 +20,7 @@ export function advantagesOfTokens(trajectory, values, count) {
   return found;
 }
 
-export function mismatch(tokens) {
+function mismatch(tokens) {
   const theirs = tokens.trainer_logprobs;
   if (!Array.isArray(theirs) || theirs.length !== tokens.logprobs.length) return null;
   return Float64Array.from(theirs, (value, at) => (tokens.loss_mask[at] ? value - tokens.logprobs[at] : 0));
@@ -88,7 +88,7 @@ export function strips(trajectory, tokens, modes) {
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
-    const context = canvas.getContext("2d");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(ratio, ratio);
     const colours = {
       good: colour("good"),
@@ -122,8 +122,8 @@ export function strips(trajectory, tokens, modes) {
       context.fillStyle = colours.text;
       context.fillRect(((view.cursor - view.start) / view.count) * width, 0, 1.5, height);
     }
-    position.max = count - view.count;
-    position.value = view.start;
+    position.max = String(count - view.count);
+    position.value = String(view.start);
     position.disabled = view.count === count;
   }
 

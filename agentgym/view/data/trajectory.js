@@ -140,7 +140,7 @@ function payBox(trajectory, pay) {
 
 function tokenBox(source, found) {
   const box = h("div", null, h("p.muted", null, "loading\u2026"));
-  source.get("tokens", { key: found.row.key }).then(
+  source.tokens(found.row).then(
     (tokens) => box.replaceChildren(strips(found.trajectory, tokens, found.pay.modes ?? {})),
     (problem) => box.replaceChildren(h("p.notice", null, problem.message)),
   );
@@ -161,28 +161,28 @@ function cards(source, found) {
   ];
 }
 
-export function neighbours(place, wanted, up) {
-  const link = (key, text, label) =>
-    key === null || key === undefined
-      ? h("span.muted", { "aria-hidden": "true" }, text)
-      : h("a", { href: linkTo(`/t/${key}`, wanted), rel: label, "aria-label": `${label} trajectory` }, text);
+// Links to those before and after a trajectory among the rows that the filters let through.
+function neighbours(rows, key, wanted, up) {
+  const at = rows.findIndex((row) => row.key === key);
+  const link = (row, text, label) =>
+    at >= 0 && row
+      ? h("a", { href: linkTo(`/t/${row.key}`, wanted), rel: label, "aria-label": `${label} trajectory` }, text)
+      : h("span.muted", { "aria-hidden": "true" }, text);
   return h(
     "nav.crumbs",
     { "aria-label": "trajectories" },
     h("a", { href: linkTo("/", wanted), rel: "up" }, "\u2190 all"),
-    link(place.previous, "\u2039 previous", "prev"),
-    h("span.muted", null, place.at < 0 ? "" : `${number(place.at + 1)} of ${number(place.total)}`),
-    link(place.next, "next \u203a", "next"),
+    link(rows[at - 1], "\u2039 previous", "prev"),
+    h("span.muted", null, at < 0 ? "" : `${number(at + 1)} of ${number(rows.length)}`),
+    link(rows[at + 1], "next \u203a", "next"),
     up,
   );
 }
 
-export async function trajectoryPage(source, state, wanted, key) {
-  const [found, place] = await Promise.all([
-    source.get("trajectory", { key }),
-    source.get("place", { ...wanted, key }),
-  ]);
-  const { row, trajectory, pay, notes, group } = found;
+/** @type {import("./source.js").PageOf} */
+export async function trajectoryPage(source, wanted, key) {
+  const [found, rows] = await Promise.all([source.trajectory(key), source.select(wanted)]);
+  const { row, trajectory, pay, group } = found;
   const groupLink =
     group.length > 1 &&
     h(
@@ -199,7 +199,7 @@ export async function trajectoryPage(source, state, wanted, key) {
   return h(
     "div.page.trajectory",
     null,
-    neighbours(place, wanted, groupLink),
+    neighbours(rows, key, wanted, groupLink),
     h("h1.id", null, row.id),
     facts(row, trajectory),
     more(trajectory),

@@ -16,7 +16,7 @@ from agentgym.envs.swe.building.build import BuildOptions, build, build_all
 from agentgym.envs.swe.building.check import GradingCheck
 from agentgym.envs.swe.building.report import PackageReport, summary
 from agentgym.envs.swe.building.runner import SubprocessRunner, TestRunner
-from agentgym.tasks.swe.bundled import BUNDLED, REPOSITORIES, repository_names, write_bundled
+from agentgym.tasks.swe.bundled import BUNDLED, repository_names, repository_package, write_bundled
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def build_bundled(
     options = BuildOptions(
         count=per_repository, seed=seed, workers=workers, combined_share=0.3, on_progress=on_progress
     )
-    reports = [build(REPOSITORIES / name, SubprocessRunner(), options) for name in repository_names()]
+    reports = [build(repository_package(name), SubprocessRunner(), options) for name in repository_names()]
     out.parent.mkdir(parents=True, exist_ok=True)
     write_bundled(out, tuple(instance for report in reports for instance in report.instances))
     text = json.dumps(summary(reports), indent=2)

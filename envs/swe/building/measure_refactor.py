@@ -9,14 +9,13 @@ import json
 
 from agentgym.envs.swe.building.runner import SubprocessRunner, TestOutcome, TestRunner
 from agentgym.errors import UsageError
-from agentgym.tasks.swe.bundled import REPOSITORIES, repository_files
-from agentgym.tasks.swe.package import read_package
+from agentgym.tasks.swe.bundled import repository_files, repository_package
 from agentgym.tasks.swe.refactor.source import TESTS, Refactoring, refactorings
 
 
 def measure(item: Refactoring, run_tests: TestRunner) -> dict[str, list[str]]:
     """Return the test ids of a task. Raises `UsageError` if a test fails after the change or none fails before."""
-    package = read_package(REPOSITORIES / item.repository)
+    package = repository_package(item.repository)
     files = tuple(sorted({*package.test_files, *item.tests()}))
 
     def run(tree: dict[str, bytes]) -> TestOutcome:

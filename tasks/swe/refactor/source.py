@@ -19,9 +19,8 @@ import yaml
 
 from agentgym.errors import UsageError
 from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList
-from agentgym.tasks.swe.bundled import REPOSITORIES, repository_files
+from agentgym.tasks.swe.bundled import repository_files, repository_package
 from agentgym.tasks.swe.instance import TEST_COMMAND, TEST_TARGETS, Instance, from_task, to_task
-from agentgym.tasks.swe.package import read_package
 from agentgym.tasks.swe.refactor.checks import CHECKS
 from agentgym.tools.patches import diff_trees
 
@@ -100,7 +99,7 @@ def refactor_instances() -> tuple[Instance, ...]:
 
 def make_instance(item: Refactoring, fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]) -> Instance:
     """Return the instance of a task with its measured tests."""
-    package = read_package(REPOSITORIES / item.repository)
+    package = repository_package(item.repository)
     tests = item.tests()
     return Instance(
         id=f"{item.repository}-{package.version}__{item.name}",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agentgym.envs.code import CodeEnv
+from agentgym.envs.code.asking import Runner
+from agentgym.envs.code.budget import Budget
+from agentgym.envs.code.calls import Submission, call_together
+from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.verdict import How, Verdict, read_cases
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
-from benchmarks.code_leaks import Open, RecordedCodeEnv, play
+from agentgym.tools.sandbox import Result, Sandbox
+from tests.envs.code.thief import episodes
 
 pytestmark = pytest.mark.real
 
@@ -52,23 +59,93 @@ def submit(env: CodeEnv, source: str, how: str = "cases") -> Any:
     return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
 
 
+class RecordedCodeEnv(CodeEnv):
+    """Records every request of the grader to a sandbox; the runs are real."""
+
+    def __init__(self, **kwargs: Any):
+        self.requests: list[Mapping[str, Any]] = []
+        super().__init__(tools="python+test", **kwargs)
+
+    def _open(self) -> Sandbox:
+        sandbox = super()._open()
+        run = sandbox.exec
+
+        def recorded(*args: Any, **kwargs: Any) -> Result:
+            if kwargs.get("stdin"):
+                self.requests.append(json.loads(kwargs["stdin"]))
+            return run(*args, **kwargs)
+
+        sandbox.exec = recorded  # type: ignore[method-assign]
+        return sandbox
+
+
+class CarelessGrader(Grader):
+    """Calls the function with all inputs in one process, and shows the model the resulting message."""
+
+    def function(self, task: Task, submission: Submission) -> Verdict:
+        cases = [
+            *read_cases(task, "examples", task.data["examples"]),
+            *read_cases(task, "cases", task.gold["cases"]),
+        ]
+        with Runner(self._opener, self._limits, Budget(), self._call_s) as runner:
+            outcome = call_together(submission, [case.arguments for case in cases], runner.apart, self._call_s)
+        return Verdict(False, 0.0, 0.0, 0.0, How.CASES, outcome.problem)
+
+
+class CarelessCodeEnv(RecordedCodeEnv):
+    """The environment with the careless grader."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._grader = CarelessGrader(self._open, self._spec.limits, 4.0)
+
+
+def hidden_in(text: str) -> set[str]:
+    return {secret for secret in HIDDEN if secret in text}
+
+
+def sent_in(request: Mapping[str, Any]) -> int:
+    """Return how many hidden inputs a request contains, besides what was submitted."""
+    return len(hidden_in(json.dumps({key: value for key, value in request.items() if key != "source"})))
+
+
+def steal(env: RecordedCodeEnv) -> dict[str, Any]:
+    """Let the thief play; return what it read, and what was within its reach."""
+    read, betrayed, early, most, how = set[str](), 0, 0, 0, ""
+    [split] = env.tasks.splits
+    task = env.tasks.get(split, 0)
+    for calls in episodes(task):
+        env.reset(options={"task": task})
+        for call in calls:
+            env.requests.clear()
+            step = env.step(assistant("", [call]))
+            shown = " ".join(text_of(message) for message in step.observation)
+            read |= hidden_in(shown)
+            betrayed += call.name == "submit" and "LookupError" in shown
+            if step.terminated:
+                how = step.info["grading"]
+                most = max([most, *(sent_in(request) for request in env.requests if request["op"] == "call")])
+                break
+            early += sum(sent_in(request) for request in env.requests)
+    return {"read": len(read), "betrayed": betrayed, "early": early, "most": most, "how": how}
+
+
 @pytest.mark.parametrize("how", GRADED)
 def test_a_thief_reads_no_hidden_input(how: str):
     env = RecordedCodeEnv(tasks=TaskList([task(how)]))
-    row = play(env, task(how))
+    stolen = steal(env)
     env.close()
-    assert row["inputs"] >= len(HIDDEN)
-    assert row["how"] == how
-    assert (row["read"], row["told"], row["early"]) == (0, 0, 0)
-    assert row["most"] <= 1
+    most = stolen.pop("most")
+    assert stolen == {"read": 0, "betrayed": 0, "early": 0, "how": how}
+    assert most <= 1
 
 
 def test_the_same_thief_reads_the_inputs_of_a_careless_grader():
-    env = Open(tasks=TaskList([task("cases")]))
-    row = play(env, task("cases"))
+    env = CarelessCodeEnv(tasks=TaskList([task("cases")]))
+    stolen = steal(env)
     env.close()
-    assert min(row["read"], row["early"]) > 0
-    assert row["most"] == 3
+    assert min(stolen["read"], stolen["early"]) > 0
+    assert stolen["most"] == 3
 
 
 def test_no_process_is_called_with_two_hidden_inputs(env: CodeEnv):

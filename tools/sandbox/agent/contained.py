@@ -1,9 +1,8 @@
-"""An agent inside a container or bubblewrap. Its runs get the walls that need no privileges."""
+"""An agent inside a container. Its runs get the walls that need no privileges."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +40,6 @@ def begin(settings: dict[str, Any], template: list[bytes]) -> None:
     os.makedirs(settings["workdir"], exist_ok=True)
     if template:
         files.unpack(WorkspaceRoot(settings["workdir"]), ".", archive.split(template[0]))
-    sys.path.extend(settings.get("import_paths", ()))
     start.load(settings.get("preload", ()))
     start.set_up(settings["environment"])
     become_subreaper()

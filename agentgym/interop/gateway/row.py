@@ -1,0 +1,349 @@
+"""`Row`: one unbroken conversation of an agent, with its tokens as they were sampled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.dialects import Dialect, is_template
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.request import ChatRequest, Key, key_of
+from agentgym.interop.gateway.turn import (
+    Draft,
+    before_stop,
+    certain_text,
+    certain_text_of_calls,
+    cut_after_call,
+    cut_at_stop,
+)
+from agentgym.messages import (
+    Message,
+    ToolCall,
+    calls_of,
+    shown_pictures,
+    system,
+    text_of,
+    with_call_ids,
+    with_pictures,
+)
+from agentgym.policy import Generation, TokenPolicy
+from agentgym.records import strict_json
+from agentgym.rollout.conversation import Conversation
+from agentgym.rollout.limits import Limits
+from agentgym.seat import Seat
+from agentgym.trajectory import Tokens, Turn
+
+
+@dataclass
+class Prompting:
+    """Writes a conversation as the model was trained on it: tools, calls and results in the form of its dialect.
+
+    Args:
+        dialect: How the model writes calls.
+        schemas: Schemas of the tools.
+        max_calls: Calls that the prompt allows in a turn.
+
+    Raises:
+        Refused: A tool's name or schema cannot be used.
+    """
+
+    dialect: Dialect
+    schemas: Sequence[Mapping[str, Any]]
+    max_calls: int = 1
+    _calls: dict[str, ToolCall] = field(default_factory=dict)
+    """Calls so far, by id."""
+
+    def __post_init__(self) -> None:
+        try:
+            self.tools = Seat.of(self.schemas, self.dialect, 0, self.max_calls).tools
+        except UsageError as error:
+            raise Refused(str(error)) from error
+
+    def opening(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages that begin a conversation, after the dialect's explanation of the tools."""
+        explanation = self.dialect.instructions(self.tools, self.max_calls) if len(self.tools) else ""
+        written = self.written(messages)
+        if not explanation:
+            return written
+        if written[0].get("role") != "system":
+            return [system(explanation), *written]
+        prompt = text_of(written[0])
+        return [system(f"{prompt}\n\n{explanation}" if prompt else explanation), *written[1:]]
+
+    def written(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with calls and results as the dialect writes them."""
+        return [self._written(message) for message in messages]
+
+    def note(self, calls: Sequence[ToolCall]) -> None:
+        """Remember calls, whose results will name their ids."""
+        self._calls |= {call.id: call for call in calls}
+
+    def note_all(self, messages: Sequence[Message]) -> None:
+        """Remember the calls in messages by the ids that the agent has given them."""
+        for message in messages:
+            self.note(calls_of(message))
+
+    def _written(self, message: Message) -> Message:
+        if message.get("role") == "tool":
+            call = self._calls.get(message.get("tool_call_id", ""), ToolCall("tool"))
+            return with_pictures(self.dialect.result(call, text_of(message)), shown_pictures([message]))
+        calls = calls_of(message)
+        self.note(calls)
+        if not calls or is_template(self.dialect.name):
+            return message
+        return {"role": "assistant", "content": self._rendered(text_of(message), calls)}
+
+    def _rendered(self, text: str, calls: Sequence[ToolCall]) -> str:
+        try:
+            return self.dialect.render(text, calls, self.tools)
+        except ValueError as error:
+            raise Refused(f"an earlier message cannot be written as the model writes its own: {error}") from error
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The next message of a conversation."""
+
+    message: dict[str, Any]
+    """As chat endpoints write it."""
+    finish: str
+    """`stop`, `tool_calls` or `length`."""
+    prompt_tokens: int
+    completion_tokens: int
+    logprobs: list[tuple[str, float]]
+    """The sampled tokens as text, and their log-probabilities, if asked for; without the token that ends the turn."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sampled turn that is not yet part of its conversation."""
+
+    request: ChatRequest
+    talk: Conversation
+    observation: list[Message]
+    turn: Generation
+
+
+@dataclass(frozen=True)
+class RowTurn:
+    """A turn of the model, and how many calls it made."""
+
+    text: str
+    span: tuple[int, int]
+    calls: int
+    is_readable: bool
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """Shared by all rows of a gateway."""
+
+    policy: TokenPolicy
+    dialect: Dialect
+    limits: Limits
+    release: Callable[[str], None]
+    """Lets the policy drop a conversation."""
+    max_calls: int = 1
+
+
+class Row:
+    """A conversation that has only ever grown. Its tokens are never rendered or tokenised again.
+
+    Args:
+        settings: The policy and its limits.
+        request: The request that begins it.
+        name: Names it to the policy.
+    """
+
+    def __init__(self, settings: RowSettings, request: ChatRequest, name: str):
+        self._settings, self.name = settings, name
+        self.schemas = request.tools
+        self._prompting = Prompting(settings.dialect, request.tools, settings.max_calls)
+        # A codec keeps the tools of its conversation, which differ from agent to agent.
+        self._codec = copy(settings.policy.codec)
+        self._talk = Conversation(settings.policy, settings.limits, self._codec)
+        self.opening = self._prompting.opening(request.messages)
+        self._talk.begin(self.opening, request.tools)
+        self._keys: list[Key] = _keys(request)
+        """Of the messages so far."""
+
+        self.turns: list[RowTurn] = []
+        self.observations: list[list[Message]] = []
+        """The messages after each turn but the last."""
+
+        self._ids: set[str] = set()
+        self._last: Reply | None = None
+        self._request: ChatRequest | None = None
+        """The request that the model is answering."""
+
+        self._idle = asyncio.Event()
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens so far."""
+        return self._talk.tokens
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is being sampled."""
+        return self._request is not None
+
+    @property
+    def calls(self) -> int:
+        """How many calls the model has made in it."""
+        return sum(turn.calls for turn in self.turns)
+
+    def extends(self, request: ChatRequest) -> bool:
+        """Whether a request is this conversation with something new at its end, which is not the model's."""
+        size = len(self._keys)
+        new = request.messages[size:]
+        return (
+            bool(self.turns and new)
+            and not self.is_busy
+            and _keys(request)[:size] == self._keys
+            and all(message.get("role") != "assistant" for message in new)
+            and request.tools == self.schemas
+        )
+
+    async def repeated(self, request: ChatRequest) -> Reply | None:
+        """Return the last reply if a request asks for it again, as a client does that has not received it.
+
+        If the model is answering the same request, wait for that.
+        """
+        keys = _keys(request)
+        if request.tools != self.schemas:
+            return None
+        if self._request is not None and keys == _keys(self._request):
+            await self._idle.wait()
+        return self._last if keys == self._keys[:-1] else None
+
+    async def sample(self, request: ChatRequest, draft: Draft | None = None) -> Sample:
+        """Sample the next message. The conversation stays as it is until `keep`, whatever happens meanwhile.
+
+        Args:
+            request: The request that it answers.
+            draft: Receives the tokens as they are sampled.
+
+        Raises:
+            Refused: The conversation is as long as it may be.
+            InfrastructureError: The policy broke.
+        """
+        talk, observation = self._observed(request)
+        limits = self._settings.limits
+        room = talk.room()
+        if isinstance(room, Reason):
+            raise Refused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
+        room = min(room, request.max_new_tokens or room)
+        self._request = request
+        self._idle.clear()
+        if draft is not None:
+            draft.begin(lambda ids: self._certain(talk, request, ids))
+        try:
+            turn = await talk.sample(room, self.name, limits.generation_timeout_s, draft and draft.add)
+        finally:
+            self._request = None
+            self._idle.set()
+        if not turn.ids:
+            raise InfrastructureError(f"policy {self._settings.policy.name!r} sampled nothing in its time")
+        return Sample(request, talk, observation, self._cut(turn, request))
+
+    def keep(self, sample: Sample) -> Reply:
+        """Add a sampled message and what it answers to the conversation."""
+        request, talk, turn = sample.request, sample.talk, sample.turn
+        prompt_tokens, prefix = len(talk.tokens), talk.turn_prefix()
+        text, span = talk.say(turn)
+        message_text = prefix + before_stop(text.removeprefix(prefix), request.stop)
+        message, is_readable = self._message(message_text, request.one_call)
+        if self.turns:
+            self.observations.append(sample.observation)
+        self._talk = talk
+        self._keys = [*_keys(request), key_of(message)]
+        calls = message.get("tool_calls", [])
+        self.turns.append(RowTurn(text, span, len(calls), is_readable))
+        finish = "tool_calls" if calls else "stop" if turn.finish == "stop" else "length"
+        logprobs = self._logprobs(turn) if request.wants_logprobs else []
+        self._last = Reply(message, finish, prompt_tokens, len(turn.ids), logprobs)
+        return self._last
+
+    def _certain(self, talk: Conversation, request: ChatRequest, ids: Sequence[int]) -> str:
+        """Return the text of the first tokens of a turn, as far as the message is sure to begin with it."""
+        ending = getattr(self._codec, "before_end", "")
+        text = talk.turn_prefix() + certain_text(self._codec.decode(ids), request.stop, ending)
+        tools = self._prompting.tools
+        return certain_text_of_calls(self._settings.dialect, text, tools) if len(tools) else text
+
+    def _observed(self, request: ChatRequest) -> tuple[Conversation, list[Message]]:
+        """Return the conversation with the new messages of a request, and those as the dialect writes them."""
+        talk = self._talk.copy()
+        if not self.turns:
+            return talk, []
+        self._prompting.note_all(request.messages)
+        observation = self._prompting.written(request.messages[len(self._keys) :])
+        talk.hear(observation)
+        return talk, observation
+
+    def _cut(self, turn: Generation, request: ChatRequest) -> Generation:
+        """Return a turn up to where the agent wants it to end."""
+        sampled, decode = len(turn.ids), self._codec.decode
+        if request.stop:
+            turn = cut_at_stop(turn, request.stop, decode)
+        if request.one_call and len(tools := self._prompting.tools):
+            turn = cut_after_call(turn, lambda text: self._settings.dialect.parse(text, tools), decode)
+        if len(turn.ids) < sampled:
+            self.release()  # the policy keeps a longer turn
+        return turn
+
+    def _logprobs(self, turn: Generation) -> list[tuple[str, float]]:
+        texts = (self._codec.decode([token]) for token in turn.ids)
+        return [(text, logprob) for text, logprob in zip(texts, turn.logprobs, strict=True) if text]
+
+    def release(self) -> None:
+        """Let the policy drop what it keeps for the conversation."""
+        self._settings.release(self.name)
+
+    def _message(self, text: str, one_call: bool) -> tuple[dict[str, Any], bool]:
+        """Return a turn as a message, and whether it can be read. If not it is text, and the agent decides."""
+        tools = self._prompting.tools
+        if not len(tools):
+            return _chat_message(text, ()), True
+        parsed = self._settings.dialect.parse(text, tools)
+        if parsed.error is not None or (one_call and len(parsed.calls) > 1):
+            return _chat_message(text, ()), False
+        calls = self._with_ids(parsed.calls)
+        self._prompting.note(calls)
+        return _chat_message(parsed.text, calls), True
+
+    def _with_ids(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
+        """Return calls with ids that no other of the conversation has."""
+        entries = with_call_ids({"tool_calls": [call.to_dict() for call in calls]}, self._ids).get("tool_calls", [])
+        return [ToolCall(call.name, call.arguments, entry["id"]) for call, entry in zip(calls, entries, strict=True)]
+
+    def as_turns(self) -> list[Turn]:
+        """Return the turns of a trajectory, without rewards."""
+        observations = [*self.observations, *([[]] * (len(self.turns) - len(self.observations)))]
+        return [
+            Turn(turn.text, observation, {}, 0.0, turn.span)
+            for turn, observation in zip(self.turns, observations, strict=True)
+        ]
+
+
+def _keys(request: ChatRequest) -> list[Key]:
+    return [*map(key_of, request.messages)]
+
+
+def _chat_message(text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """Return a turn as a message of a chat endpoint."""
+    message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+    if calls:
+        message["tool_calls"] = [_chat_call(call) for call in calls]
+    return message
+
+
+def _chat_call(call: ToolCall) -> dict[str, Any]:
+    arguments = strict_json.write(dict(call.arguments))
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}

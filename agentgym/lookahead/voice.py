@@ -1,0 +1,217 @@
+"""`Voice`: the policy's side of a line of play, from which it can go on in several ways."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol, TypeVar
+
+from agentgym.dialects import get_dialect
+from agentgym.endings import Reason
+from agentgym.engine.actions import text_in
+from agentgym.engine.spaces import Action
+from agentgym.lookahead.cost import Cost
+from agentgym.messages import Message, user
+from agentgym.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, TokenPolicy
+from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
+from agentgym.rollout.conversation import Conversation
+from agentgym.rollout.deadlines import within
+from agentgym.rollout.limits import Limits
+from agentgym.rollout.workers.base import Opening
+from agentgym.seat import Seat
+from agentgym.trajectory import Tokens
+
+_T = TypeVar("_T")
+
+
+class Voice(Protocol):
+    """What the policy knows of a line."""
+
+    @property
+    def branches(self) -> bool:
+        """Whether `say` can be called several times. Otherwise the voice only goes on in a straight line."""
+        ...
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of the line; `None` if the policy speaks in messages."""
+        ...
+
+    async def say(self, key: str, left_s: float) -> Sample:
+        """Return a turn.
+
+        Args:
+            key: Names the sample; the same key gives the same sample where the policy is seeded.
+            left_s: Seconds left for the search. A token policy's turn is cut off then.
+        """
+        ...
+
+    def hear(self, observation: list[Message]) -> None:
+        """Add what the environment answered to the turn with which this voice came."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A turn of the policy, not played yet."""
+
+    voice: Voice
+    """The voice after it."""
+    action: Action | None
+    reason: Reason | None = None
+    """Why the episode is to end here, if it is."""
+    span: tuple[int, int] | None = None
+    usage: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    share: float = 1.0
+    """Share of the samples drawn here that were the same."""
+
+
+class TokenVoice:
+    """The conversation of a token policy."""
+
+    branches = True
+
+    def __init__(self, policy: TokenPolicy, limits: Limits, cost: Cost, conversation: Conversation):
+        self._policy, self._limits, self._cost, self._conversation = policy, limits, cost, conversation
+
+    @classmethod
+    def opening(cls, policy: TokenPolicy, limits: Limits, cost: Cost, opening: Opening) -> TokenVoice:
+        """Return the voice that has read the opening messages."""
+        conversation = Conversation(policy, limits)
+        cost.observed_tokens += len(conversation.begin(opening.messages, opening.tools))
+        return cls(policy, limits, cost, conversation)
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of the line."""
+        return self._conversation.tokens
+
+    async def say(self, key: str, left_s: float) -> Sample:
+        """Sample a turn."""
+        room = self._conversation.room()
+        if isinstance(room, Reason):
+            return Sample(self, None, room)
+        try:
+            limit_s, late = turn_limit(self._limits, left_s)
+            generation = await self._conversation.sample(room, key, limit_s)
+        finally:
+            self._policy.release(key)
+        self._cost.sampled_tokens += len(generation.ids)
+        mine = self._conversation.copy()
+        text, span = mine.say(generation)
+        reason = late if generation.finish == "time" else None
+        return Sample(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
+
+    def hear(self, observation: list[Message]) -> None:
+        """Add the tokens of the observation."""
+        before = len(self.tokens)
+        self._conversation.hear(observation)
+        self._cost.observed_tokens += len(self.tokens) - before
+
+
+class ChatVoice:
+    """The messages so far. A policy that cannot resume keeps one player, for one line."""
+
+    tokens = None
+
+    def __init__(
+        self,
+        policy: ChatPolicy | None,
+        limits: Limits,
+        cost: Cost,
+        opening: Opening,
+        player: Player | None = None,
+        name: str = "",
+    ):
+        self._policy, self._limits, self._cost, self._opening, self._player = policy, limits, cost, opening, player
+        self._name = policy.name if policy is not None else name
+        self._past: Past = ()
+        self._heard = opening.messages
+
+    @property
+    def branches(self) -> bool:
+        """Whether the policy can go on from the middle of an episode."""
+        return self._player is None and isinstance(self._policy, ResumablePolicy)
+
+    async def say(self, key: str, left_s: float) -> Sample:
+        """Ask for a turn."""
+        player = self._player_for(key)
+        before = usage_of(player, self._name)
+        turn = within(
+            asked(acted(player, self._heard, self._name), self._name),
+            self._limits.generation_timeout_s,
+            Reason.INFRASTRUCTURE,
+            "a turn of the policy",
+        )
+        reason, action = None, None
+        try:
+            action = await turn
+            reason = Reason.GAVE_UP if action is None else None
+        except EndEpisode as end:
+            reason = end.reason
+        usage = {name: value - before.get(name, 0) for name, value in usage_of(player, self._name).items()}
+        self._cost.pay(usage)
+        return Sample(self if action is None else self._after(action), action, reason, usage=usage)
+
+    def hear(self, observation: list[Message]) -> None:
+        """Keep the observation."""
+        self._heard = observation
+
+    def _player_for(self, key: str) -> Player:
+        if self._player is not None:
+            return self._player
+        assert self._policy is not None
+        opening = self._opening
+        seat = Seat.of(opening.tools, opening.dialect, seed_from(key), opening.max_calls)
+        if isinstance(self._policy, ResumablePolicy):
+            return self._policy.resume(seat, self._past)
+        self._player = self._policy.player(seat)
+        return self._player
+
+    def _after(self, action: Action) -> ChatVoice:
+        after = ChatVoice(self._policy, self._limits, self._cost, self._opening, self._player, self._name)
+        after._past = (*self._past, (self._heard, action))
+        return after
+
+
+def seed_from(key: str) -> int:
+    """Return a 31-bit seed that follows from a text."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") >> 1
+
+
+async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Run coroutines at the same time and return their results in order; raise the first error of any."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def answer_of(policy: ChatPolicy | TokenPolicy, question: str, key: str, limits: Limits, cost: Cost) -> str:
+    """Return a policy's answer; empty if it has none or the question is too long for it.
+
+    Args:
+        policy: Whom to ask.
+        question: The question.
+        key: Names the question; the sample follows from it where the policy is seeded.
+        limits: Limits of the answer.
+        cost: Counts what it takes.
+
+    Raises:
+        InfrastructureError: The policy broke.
+    """
+    opening = Opening([user(question)], [], get_dialect("native"))
+    voice = (
+        TokenVoice.opening(policy, limits, cost, opening)
+        if isinstance(policy, TokenPolicy)
+        else ChatVoice(policy, limits, cost, opening)
+    )
+    sample = await voice.say(key, inf)
+    return "" if sample.action is None else text_in(sample.action)
