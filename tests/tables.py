@@ -10,11 +10,11 @@ import pytest
 from agentgym.errors import UsageError
 
 
-def refusal(call: Callable[..., Any], *arguments: Any, kind: type[Exception] = UsageError, **named: Any) -> str:
+def refusal(call: Callable[..., Any], *arguments: Any, raises: type[Exception] = UsageError, **named: Any) -> str:
     """Return the text of the error that a call raises; empty if it raises none."""
     try:
         call(*arguments, **named)
-    except kind as error:
+    except raises as error:
         return str(error)
     return ""
 
@@ -23,7 +23,7 @@ def not_refused(
     call: Callable[[Any], Any], rows: Iterable[tuple[Any, str]], kind: type[Exception] = UsageError
 ) -> list[tuple[Any, str, str]]:
     """Return the rows (argument, words) whose call is not refused in one line that has the words."""
-    refusals = [(argument, words, refusal(call, argument, kind=kind)) for argument, words in rows]
+    refusals = [(argument, words, refusal(call, argument, raises=kind)) for argument, words in rows]
     return [row for row in refusals if row[1] not in row[2] or "\n" in row[2]]
 
 

@@ -1,11 +1,10 @@
-"""The core of task generators, tried with small families: turns, choice, splits, errors and what it does to a task."""
+"""The core of task generators with small families: turns, choices, splits, errors and tasks."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from random import Random
 from textwrap import dedent
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 import agentgym.procedural
 from agentgym import procedural
-from agentgym.errors import TaskError, UsageError
+from agentgym.errors import TaskError
 from agentgym.procedural import (
     SEED_DIGITS,
     Families,
@@ -27,6 +26,7 @@ from agentgym.procedural import (
     must_belong,
 )
 from agentgym.task import SHARES, Task, TaskSource, iterate, split_of
+from tests.tables import not_refused, refusal
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Tasks(ProceduralTasks[Family]):
         return family.task(self.id_of(split, index), split, family.word(draft, rng))
 
 
-def asked(source: ProceduralTasks[Any], count: int, split: str = "train") -> list[str]:
+def families_of(source: ProceduralTasks[Any], count: int, split: str = "train") -> list[str]:
     return [task.tags[0] for task in iterate(source, split, count)]
 
 
@@ -104,32 +104,25 @@ def asked(source: ProceduralTasks[Any], count: int, split: str = "train") -> lis
 
 
 def test_tasks_take_turns_over_levels_and_over_the_families_of_each():
-    assert asked(Tasks(families=["a", "b", "c"]), 8) == ["a", "c", "b", "c", "a", "c", "b", "c"]
-    assert asked(Tasks(families=["c", "b", "a"]), 4) == ["b", "c", "a", "c"]
+    assert families_of(Tasks(families=["a", "b", "c"]), 8) == ["a", "c", "b", "c", "a", "c", "b", "c"]
+    assert families_of(Tasks(families=["c", "b", "a"]), 4) == ["b", "c", "a", "c"]
+    # A family that finds nothing gives way to the next of its level.
+    assert families_of(Tasks(difficulty=3), 3) == ["late", "late", "late"]
 
 
-def test_a_family_that_finds_nothing_gives_way_to_the_next_of_its_level():
-    assert asked(Tasks(difficulty=3), 3) == ["late", "late", "late"]
-
-
-def test_a_family_draws_as_often_as_the_source_says_and_no_more():
-    tried: list[str] = []
+def test_a_family_draws_as_often_as_the_source_states_and_the_error_says_what_to_allow():
+    draws: list[str] = []
 
     class Counted(Tasks):
         draws = 3
 
         def draw(self, family: Family, split: str, index: int, rng: Random) -> Task:
-            tried.append(family.name)
+            draws.append(family.name)
             return super().draw(family, split, index, rng)
 
-    with pytest.raises(TaskError):
+    with pytest.raises(TaskError, match="never for split 'train'; allow more luck"):
         Counted(families="never").get("train", 0)
-    assert tried == ["never"] * 3
-
-
-def test_where_no_family_finds_anything_the_error_says_what_to_allow():
-    with pytest.raises(TaskError, match="found nothing to ask of never for split 'train'; allow more luck"):
-        Tasks(families="never").get("train", 0)
+    assert draws == ["never"] * 3
 
 
 def test_a_task_depends_on_seed_split_and_number_alone():
@@ -152,21 +145,12 @@ def test_splits_begin_at_zero_and_never_end():
     tasks = Tasks(families="a")
     assert isinstance(tasks, TaskSource)
     assert tasks.size("train") is None
-    assert tasks.get("train", 0).id == "proc/train/0"
-    assert tasks.get("train", 10**9).id == f"proc/train/{10**9}"
-    with pytest.raises(TaskError, match="start at 0, not -1"):
-        tasks.get("train", -1)
+    assert [tasks.get("train", index).id for index in (0, 10**9)] == ["proc/train/0", f"proc/train/{10**9}"]
+    assert "start at 0, not -1" in refusal(tasks.get, "train", -1, raises=TaskError)
     for ask in (tasks.size, tasks.levels, lambda split: tasks.get(split, 0)):
-        with pytest.raises(TaskError, match="unknown split 'dev'; this task source has: train"):
-            ask("dev")
-
-
-@pytest.mark.parametrize(
-    "task_id", ["", "proc", "proc/train", "proc/dev/0", "other/train/0", "proc/train/x", "proc/train/0/0"]
-)
-def test_ids_that_name_nothing_are_refused(task_id: str):
-    with pytest.raises(TaskError, match=r"ids look like proc/train/0"):
-        Tasks(families="a").find(task_id)
+        assert "unknown split 'dev'; this task source has: train" in refusal(ask, "dev", raises=TaskError)
+    wrong = ("", "proc", "proc/train", "proc/dev/0", "other/train/0", "proc/train/x", "proc/train/0/0")
+    assert not_refused(tasks.find, [(task_id, "ids look like proc/train/0") for task_id in wrong], TaskError) == []
 
 
 def test_a_source_is_pickled_by_the_names_of_its_families():
@@ -186,22 +170,20 @@ def test_families_are_chosen_by_level_name_and_attribute_in_the_order_of_their_n
     assert by_level(choose_families(FAMILIES, None, ["b", "few", "a"])) == [["b", "a"], ["few"]]
 
 
-@pytest.mark.parametrize(
-    ("choice", "told"),
-    [
-        ({"families": ["nevr"]}, r"unknown family 'nevr'; did you mean 'never'\? Choose from: c, a, b, never, late"),
-        ({"families": []}, "no family was given; choose from: c, a, b"),
-        ({"difficulty": 9}, r"unknown difficulty 9\. Choose from: 1, 2, 3, 4, 5$"),
-        ({"where": {"colour": "gray"}}, r"unknown colour 'gray'; did you mean 'grey'\? Choose from: grey, red$"),
-        (
-            {"difficulty": 2, "families": ["a"], "where": {"colour": "red"}},
-            r"no family fits all of this at once: family \['a'\], difficulty 2, colour 'red'$",
-        ),
-    ],
-)
-def test_a_choice_that_cannot_be_met_is_explained(choice: dict[str, Any], told: str):
-    with pytest.raises(UsageError, match=told):
-        Tasks(**choice)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"families": ["nevr"]}, "unknown family 'nevr'; did you mean 'never'? Choose from: c, a, b, never, late"),
+    ({"families": []}, "no family was given; choose from: c, a, b"),
+    ({"difficulty": 9}, "unknown difficulty 9. Choose from: 1, 2, 3, 4, 5"),
+    ({"where": {"colour": "gray"}}, "unknown colour 'gray'; did you mean 'grey'? Choose from: grey, red"),
+    (
+        {"difficulty": 2, "families": ["a"], "where": {"colour": "red"}},
+        "no family fits all of this at once: family ['a'], difficulty 2, colour 'red'",
+    ),
+]
+
+
+def test_a_choice_that_cannot_be_met_is_explained():
+    assert not_refused(lambda choice: Tasks(**choice), REFUSED) == []
 
 
 # Splits.
@@ -211,34 +193,32 @@ def test_content_decides_the_split_so_that_no_two_splits_share_a_problem():
     tasks = Tasks(families="few")
     prompts = {split: {task.prompt for task in iterate(tasks, split, 60)} for split in tasks.splits}
     assert tasks.splits == tuple(SHARES)
-    for (one, mine), (other, theirs) in product(prompts.items(), repeat=2):
-        assert one == other or not mine & theirs
+    assert sum(map(len, prompts.values())) == len(set.union(*prompts.values()))
     assert all(split_of(f"few {{'x': {text.split()[1]}}}", SHARES) == "test" for text in prompts["test"])
 
 
 def test_families_that_are_held_out_are_asked_in_the_unseen_split_alone():
     tasks = Tasks(difficulty=[1, 4])
     assert tasks.splits == (*SHARES, "test_unseen")
-    assert set(asked(tasks, 8, "test_unseen")) == {"unseen"}
-    assert all(set(asked(tasks, 8, split)) == {"a", "b"} for split in SHARES)
+    assert set(families_of(tasks, 8, "test_unseen")) == {"unseen"}
+    assert all(set(families_of(tasks, 8, split)) == {"a", "b"} for split in SHARES)
     assert Tasks(families="unseen").splits == ("test_unseen",)
 
 
-def test_what_is_held_out_is_divided_from_the_rest():
+def test_held_out_content_is_divided_from_the_rest():
     assert divide("abc", "b".__contains__) == {**dict.fromkeys(SHARES, ("a", "c")), "test_unseen": ("b",)}
     assert divide("a", "b".__contains__) == dict.fromkeys(SHARES, ("a",))
     assert divide("b", "b".__contains__) == {"test_unseen": ("b",)}
 
 
-def takes(split: str, content: str) -> bool:
-    try:
-        must_belong(split, content)
-    except NoFit:
-        return False
-    return True
-
-
 def test_the_unseen_split_takes_content_of_any_hash_and_every_other_split_its_own():
+    def takes(split: str, content: str) -> bool:
+        try:
+            must_belong(split, content)
+        except NoFit:
+            return False
+        return True
+
     contents = [str(number) for number in range(60)]
     assert all(takes("test_unseen", content) for content in contents)
     assert all([takes(split, content) for split in SHARES].count(True) == 1 for content in contents)
@@ -251,73 +231,56 @@ def test_every_last_digit_of_a_seed_belongs_to_one_split():
 # Families, and the tasks they make.
 
 
-def test_a_family_words_its_drafts_in_all_of_its_ways():
+def test_a_family_words_its_drafts_in_all_of_its_ways_and_gives_tasks_its_tags():
     draft = Draft({"x": 7})
     assert {FAMILIES["c"].word(draft, Random(seed)) for seed in range(20)} == {"c 7", "C 7"}
-
-
-def test_a_task_has_the_difficulty_and_tags_of_its_family_and_its_own():
     task = FAMILIES["c"].task("t", "train", "?", data={"d": 1}, gold={"g": 2}, tags=("own",))
     assert task == Task("t", "train", "?", 2, {"d": 1}, {"g": 2}, ("c", "L2", "own"))
 
 
-def test_a_decorated_function_stays_what_it_was_and_registers_under_its_name_or_a_given_one():
+def test_a_decorated_function_stays_itself_and_registers_under_its_name_or_another():
     assert _late.__name__ == "_late"
     assert FAMILIES["late"].draw is _late
     assert "_late" not in FAMILIES
     assert (len(FAMILIES), list(FAMILIES)[:2]) == (7, ["c", "a"])
 
 
-def draws_nothing(rng: Random) -> Draft:
-    raise NoFit
-
-
-@pytest.mark.parametrize(
-    ("level", "phrasings", "told"),
-    [(0, ("?",), "'draws_nothing' needs a level of at least 1"), (1, (), "at least one phrasing")],
-)
-def test_a_family_without_a_level_or_words_is_refused(level: int, phrasings: Sequence[str], told: str):
+def test_families_without_a_level_words_or_a_name_of_their_own_are_refused():
     families: Families[Family] = Families(Family)
-    with pytest.raises(UsageError, match=told):
-        families.register(level, *phrasings, colour="grey")(draws_nothing)
 
+    def register(level: int, *phrasings: str) -> None:
+        families.register(level, *phrasings, name="one", colour="grey")(never)
 
-def test_two_families_of_one_name_are_refused():
-    families: Families[Family] = Families(Family)
-    families.register(1, "?", name="one", colour="grey")(draws_nothing)
-    with pytest.raises(UsageError, match="family 'one' already exists"):
-        families.register(2, "?", name="one", colour="grey")(draws_nothing)
+    assert "'one' needs a level of at least 1" in refusal(register, 0, "?")
+    assert "at least one phrasing" in refusal(register, 1)
+    register(1, "?")
+    assert "'one' already exists" in refusal(register, 2, "?")
 
 
 # Scenes.
 
 
-def test_a_scene_picks_what_its_random_numbers_say_and_tells_when_there_is_nothing():
+def test_a_scene_picks_by_its_random_numbers_and_fits_nothing_to_nothing():
     scene, mirror = Scene(Random(3)), Random(3)
     assert [scene.choice("abcdefgh") for _ in range(9)] == [mirror.choice("abcdefgh") for _ in range(9)]
     assert scene.choice({5}) == 5
     scene.need([0])
-    for fails in (lambda: scene.choice(()), lambda: scene.need([])):
+    for pick in (scene.choice, scene.need):
         with pytest.raises(NoFit):
-            fails()
+            pick(())
 
 
 # The example in the documentation.
 
 
 def test_the_example_of_the_module_is_a_source_that_works():
+    lines = (agentgym.procedural.__doc__ or "").splitlines()
+    example = dedent("\n".join(line for line in lines if not line or line.startswith("    ")))
     names: dict[str, Any] = {name: getattr(agentgym.procedural, name) for name in agentgym.procedural.__all__}
     names |= {"dataclass": dataclass, "Mapping": Mapping, "Random": Random, "Task": Task, "__name__": __name__}
-    exec(example(), names)
+    exec(example, names)
     sums: ProceduralTasks[Any] = names["Sums"](difficulty=1, families="small_sum", seed=3)
-    tasks = {split: list(iterate(sums, split, 30)) for split in sums.splits}
-    assert set(tasks) == set(SHARES)
-    for task in (task for some in tasks.values() for task in some):
+    assert set(sums.splits) == set(SHARES)
+    for task in (task for split in sums.splits for task in iterate(sums, split, 30)):
         a, b = (int(word) for word in task.prompt.rstrip("?.").split() if word.isdecimal())
         assert (task.gold["total"], task.tags, sums.find(task.id)) == (a + b, ("small_sum", "L1"), task)
-
-
-def example() -> str:
-    """Return the code of the module's docstring: what is indented in it."""
-    lines = (agentgym.procedural.__doc__ or "").splitlines()
-    return dedent("\n".join(line for line in lines if not line or line.startswith("    ")))

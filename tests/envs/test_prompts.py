@@ -1,10 +1,8 @@
-"""What a model reads before its first turn says how many turns it has, and shows a call that works."""
+"""Prompts say how many turns an episode has, and show a call that works."""
 
 from __future__ import annotations
 
 import inspect
-
-import pytest
 
 from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
@@ -15,18 +13,13 @@ ITS_OWN = {
     "agentgym.interop.bfcl:BFCLEnv": "the questions of the leaderboard, as it asks them",
     "agentgym.envs.errand:ErrandEnv": "a lesson in stalling; its recorded runs were played without a word about turns",
 }
-"""Environments that do not state their turns, and what their prompts are instead."""
+"""Environments that do not state their turns, with the reason."""
 
 CLASSES = [load_class(path) for path in sorted(PATHS - ITS_OWN.keys())]
 
 
-@pytest.mark.parametrize("env", CLASSES)
-def test_prompts_state_the_turns(env: type[Env]):
-    assert env.states_turns
-
-
-@pytest.mark.parametrize("env", [env for env in CLASSES if env.system_prompt])
-def test_prompts_show_a_call_that_the_tools_take(env: type[Env]):
-    example = env.example_call
-    assert example is not None
-    inspect.signature(getattr(env, example.name)).bind(None, **example.arguments)
+def test_prompts_state_the_turns_and_show_a_call_that_the_tools_take():
+    assert [env for env in CLASSES if not env.states_turns] == []
+    for env in (env for env in CLASSES if env.system_prompt):
+        assert env.example_call is not None, env
+        inspect.signature(getattr(env, env.example_call.name)).bind(None, **env.example_call.arguments)

@@ -1,4 +1,4 @@
-"""Folders of tasks from others: a broken one is left out with a line that says what and where; the others stay."""
+"""Task folders of other projects: a broken one is left out with its place and reason; the others stay."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,14 @@ import yaml
 
 pytest.importorskip("docker", reason="needs the [docker] extra")
 
-from agentgym.task import TaskList
 from agentgym.task_files.left_out import LeftOut
 from agentgym.tasks.folders import FolderTasks
+from tests.tables import sampled
 from tests.task_folders import harbor_task, terminal_bench_task
 
 VALUES: Sequence[Any] = (
-    True, 0, -1, 5, 1.5, float("nan"), float("inf"), "", "x", "../x", "..", "a\nb", "\0", "y" * 5_000, 10**18, [], [5],
-    [[]], ["a", 1], {}, {"a": 5}, {"a": {}},
+    None, "\ud800", True, 0, -1, 5, 1.5, float("nan"), float("inf"), "", "x", "../x", "..", "a\nb", "\0", "y" * 5_000,
+    10**18, [], [5], [[]], ["a", 1], {}, {"a": 5}, {"a": {}},
 )  # fmt: skip
 HARBOR = (
     "task", "task.name", "metadata", "metadata.difficulty", "metadata.tags", "environment", "environment.env",
@@ -39,122 +41,115 @@ TEXTS = (b"", b"\xff\xfe", b"\0", b"[" * 3_000, b"a=" + b"[" * 3_000, b"a=" + b"
          b"a: &a [*a]", b"!!python/object/apply:os.abort []", b"{", b"- 1", b"\t")  # fmt: skip
 
 
-class Tried:
-    """A good task beside one that changes."""
+class Folders:
+    """A sound task folder, and another to break."""
 
-    def __init__(self, root: Path, write: Callable[[Path], object], load: Callable[[Path], TaskList], good: str):
-        self.root, self._write, self._load, self._good = root, write, load, good
+    def __init__(self, root: Path, write: Callable[[Path], Path]):
+        self.root, self._write = root, write
 
-    def bad(self) -> Path:
-        """Write both anew, and return the folder to change."""
+    def written(self) -> Path:
+        """Write both anew; return the folder to break."""
         shutil.rmtree(self.root, ignore_errors=True)
-        self._write(self.root / "good")
-        self._write(self.root / "bad")
+        for name in ("good", "bad"):
+            folder = self._write(self.root / name)
+            for text in (folder / "instruction.md", folder / "task.yaml"):
+                if text.is_file():  # the same problem twice would be left out as repeated
+                    own = text.read_text(encoding="utf-8").replace("Write hello", f"{name}: write hello")
+                    text.write_text(own, encoding="utf-8")
         return self.root / "bad"
 
-    def left_out(self, what: object) -> list[LeftOut]:
-        """Load both; the good one must be there, and nothing but a line for the other."""
-        source: Any = self._load(self.root)
-        ids = {source.get("test", index).id for index in range(source.size("test"))}
-        assert self._good in ids, what
-        assert all(str(entry).isprintable() and len(entry.reason) <= 501 for entry in source.left_out), what
+    def left_out(self, change: object) -> list[LeftOut]:
+        """Load both; the sound one must be there, and nothing but a line for the other."""
+        source = FolderTasks(self.root, split_by="test")
+        assert "good" in {source.get("test", index).id for index in range(source.size("test"))}, change
+        assert all(str(entry).isprintable() and len(entry.reason) <= 501 for entry in source.left_out), change
         return list(source.left_out)
 
 
-def _named(write: Callable[[Path], Path]) -> Callable[[Path], Path]:
-    """Write a task whose instruction says its name: the same problem twice is left out as repeated."""
-
-    def written(folder: Path) -> Path:
-        write(folder)
-        for name in ("instruction.md", "task.yaml"):
-            if (folder / name).is_file():
-                text = (folder / name).read_text(encoding="utf-8")
-                (folder / name).write_text(text.replace("Write hello", f"{folder.name}: write hello"), encoding="utf-8")
-        return folder
-
-    return written
+@pytest.fixture
+def harbor(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "tasks", harbor_task)
 
 
 @pytest.fixture
-def harbor(tmp_path: Path) -> Tried:
-    write = _named(harbor_task)
-    return Tried(tmp_path / "tasks", write, lambda root: FolderTasks(root, split_by="test"), "good")
+def terminal_bench(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "terminal-bench", terminal_bench_task)
 
 
 @pytest.fixture
-def terminal_bench(tmp_path: Path) -> Tried:
-    write = _named(terminal_bench_task)
-    return Tried(tmp_path / "tasks", write, lambda root: FolderTasks(root, split_by="test"), "good")
+def formats(harbor: Folders, terminal_bench: Folders) -> dict[str, Folders]:
+    return {"harbor": harbor, "terminal_bench": terminal_bench}
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value) if isinstance(value, str | bool) else repr(value)
 
 
-@pytest.mark.parametrize("place", HARBOR)
-def test_any_value_anywhere_in_a_harbor_task_loses_no_other_task(harbor: Tried, place: str):
-    bad = harbor.bad()
-    for value in VALUES:
-        (bad / "task.toml").write_text(f"{place} = {_toml(value)}\n", encoding="utf-8")
+@sampled(3, len(VALUES))
+def test_any_value_anywhere_loses_no_other_task(harbor: Folders, terminal_bench: Folders, count: int):
+    values = VALUES[:: len(VALUES) // count]
+    toml, task = harbor.written() / "task.toml", terminal_bench.written() / "task.yaml"
+    for place, value in product(HARBOR, (value for value in values if value is not None)):
+        toml.write_bytes(f"{place} = {_toml(value)}\n".encode("utf-8", "surrogatepass"))
         harbor.left_out((place, value))
-
-
-@pytest.mark.parametrize("place", ["environment.cpus", "environment.memory_mb", "agent.timeout_sec"])
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", '"much"'])
-def test_a_limit_that_is_none_is_refused(harbor: Tried, place: str, value: str):
-    (harbor.bad() / "task.toml").write_text(f"{place} = {value}\n", encoding="utf-8")
-    (left,) = harbor.left_out(value)
-    assert place.partition(".")[2].removesuffix("_sec") in left.reason
-
-
-@pytest.mark.parametrize("place", TERMINAL_BENCH)
-def test_any_value_anywhere_in_a_terminal_bench_task_loses_no_other_task(terminal_bench: Tried, place: str):
-    bad = terminal_bench.bad()
-    content = yaml.safe_load((bad / "task.yaml").read_text(encoding="utf-8"))
-    for value in (None, *VALUES):
-        (bad / "task.yaml").write_text(yaml.safe_dump(content | {place: value}), encoding="utf-8")
+    content = yaml.safe_load(task.read_text(encoding="utf-8"))
+    for place, value in product(TERMINAL_BENCH, values):
+        task.write_text(yaml.safe_dump(content | {place: value}), encoding="utf-8")
         terminal_bench.left_out((place, value))
 
 
-def test_any_value_anywhere_in_a_container_loses_no_other_task(terminal_bench: Tried):
-    compose = terminal_bench.bad() / "docker-compose.yaml"
-    content = yaml.safe_load(compose.read_text(encoding="utf-8"))
-    client = content["services"]["client"]
-    for value in (None, *VALUES):
-        contents = [{"services": value}, {"services": {"client": value}}]
-        contents += [{"services": {"client": client | {place: value}}} for place in CONTAINER]
-        contents += [{"services": {"client": client | {"build": {"context": value}}}}]
-        for one in contents:
-            compose.write_text(yaml.safe_dump(one), encoding="utf-8")
-            terminal_bench.left_out(one)
+@sampled(3, len(VALUES))
+def test_any_value_anywhere_in_a_container_loses_no_other_task(terminal_bench: Folders, count: int):
+    compose = terminal_bench.written() / "docker-compose.yaml"
+    client = yaml.safe_load(compose.read_text(encoding="utf-8"))["services"]["client"]
+    for value in VALUES[:: len(VALUES) // count]:
+        clients = [value, *(client | {place: value} for place in CONTAINER), client | {"build": {"context": value}}]
+        for content in ({"services": value}, *({"services": {"client": client}} for client in clients)):
+            compose.write_text(yaml.safe_dump(content), encoding="utf-8")
+            terminal_bench.left_out(content)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("harbor", "task.toml"), ("terminal_bench", "task.yaml"), ("terminal_bench", "docker-compose.yaml")],
-)
-def test_a_file_that_holds_anything_loses_no_other_task(request: pytest.FixtureRequest, kind: str, name: str):
-    tried: Tried = request.getfixturevalue(kind)
-    bad = tried.bad()
-    for text in TEXTS:
-        (bad / name).write_bytes(text)
-        tried.left_out(text)
+def test_a_file_that_holds_anything_loses_no_other_task(formats: dict[str, Folders]):
+    for kind, name in (
+        ("harbor", "task.toml"),
+        ("terminal_bench", "task.yaml"),
+        ("terminal_bench", "docker-compose.yaml"),
+    ):
+        folder = formats[kind].written()
+        for text in TEXTS:
+            (folder / name).write_bytes(text)
+            formats[kind].left_out(text)
 
 
-def test_marks_of_windows_are_read(harbor: Tried):
-    bad = harbor.bad()
-    (bad / "task.toml").write_bytes(b'\xef\xbb\xbf[task]\r\nname = "of-windows"\r\n')
-    (bad / "instruction.md").write_bytes(b"\xef\xbb\xbfDo it.\r\nNow.\r\n")
+def test_an_invalid_limit_or_name_is_refused(harbor: Folders):
+    config = harbor.written() / "task.toml"
+    for place in ("environment.cpus", "environment.memory_mb", "agent.timeout_sec"):
+        for value in ("nan", "inf", "-1", "0", '"much"'):
+            config.write_text(f"{place} = {value}\n", encoding="utf-8")
+            (entry,) = harbor.left_out(value)
+            assert place.partition(".")[2].removesuffix("_sec") in entry.reason
+    for name in ("a\nb", "\x1b[31m", "x" * 201, "\udcff"):
+        config.write_bytes(b'task.name = "' + os.fsencode(name).replace(b"\n", b"\\n") + b'"\n')
+        assert len(harbor.left_out(name)) == 1
+
+
+def test_byte_order_marks_and_unusual_names_of_folders_are_read(harbor: Folders):
+    folder = harbor.written()
+    for number, name in enumerate(("é ü", "-x", "test;rm", "日本")):
+        shutil.copytree(folder, harbor.root / name)
+        (harbor.root / name / "instruction.md").write_text(f"Do {number}.", encoding="utf-8")
+    (folder / "task.toml").write_bytes(b'\xef\xbb\xbf[task]\r\nname = "of-windows"\r\n')
+    (folder / "instruction.md").write_bytes(b"\xef\xbb\xbfDo it.\r\nNow.\r\n")
     assert harbor.left_out("marks") == []
     assert FolderTasks(harbor.root, split_by="test").find("of-windows").prompt == "Do it.\nNow."
 
 
 def _pipe(path: Path) -> None:
-    path.unlink(missing_ok=True)
+    path.unlink()
     os.mkfifo(path)
 
 
@@ -168,74 +163,47 @@ def _large(path: Path) -> None:
         file.truncate(1 << 40)
 
 
-@pytest.mark.parametrize("change", [Path.unlink, _pipe, _folder, _large])
-@pytest.mark.parametrize(("kind", "name"), [("harbor", "instruction.md"), ("terminal_bench", "task.yaml")])
-def test_what_is_no_file_of_text_neither_hangs_nor_fills_memory(
-    request: pytest.FixtureRequest, kind: str, name: str, change: Callable[[Path], object]
-):
-    tried: Tried = request.getfixturevalue(kind)
-    change(tried.bad() / name)
-    tried.left_out(name)
+def test_anything_but_a_file_of_text_neither_hangs_nor_fills_memory(formats: dict[str, Folders]):
+    for kind, name in (("harbor", "instruction.md"), ("terminal_bench", "task.yaml")):
+        for change in (Path.unlink, _pipe, _folder, _large):
+            change(formats[kind].written() / name)
+            formats[kind].left_out((name, change))
 
 
-LINKED = [
-    ("harbor", "instruction.md"), ("harbor", "tests"), ("harbor", "tests/test.sh"), ("harbor", "environment"),
-    ("harbor", "environment/Dockerfile"), ("harbor", "solution"), ("harbor", "task.toml"),
-    ("terminal_bench", "run-tests.sh"), ("terminal_bench", "tests"), ("terminal_bench", "tests/secret.py"),
-    ("terminal_bench", "Dockerfile"),
-]  # fmt: skip
+LINKED = {
+    "harbor": (
+        *("instruction.md", "task.toml", "tests", "tests/test.sh", "environment", "environment/Dockerfile"),
+        "solution",
+    ),
+    "terminal_bench": ("run-tests.sh", "tests", "tests/secret.py", "Dockerfile"),
+}
 
 
-@pytest.mark.parametrize(("kind", "name"), LINKED)
-def test_a_link_to_outside_of_its_folder_shows_nothing_of_this_machine(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str, name: str
-):
-    tried: Tried = request.getfixturevalue(kind)
-    place = tried.bad() / name
-    elsewhere = tmp_path / "elsewhere"
-    if place.is_dir():
-        shutil.move(place, elsewhere)
-    else:
-        elsewhere.write_text("secret", encoding="utf-8")
-        place.unlink(missing_ok=True)
-    place.symlink_to(elsewhere)
-    (left,) = tried.left_out(name)
-    assert left.reason == f"{name} is a link to outside of the folder; copy what it names"
-
-
-def test_a_link_within_its_folder_is_followed(harbor: Tried):
-    bad = harbor.bad()
-    (bad / "instruction.md").rename(bad / "text.md")
-    (bad / "instruction.md").symlink_to("text.md")
-    assert harbor.left_out("within") == []
+def test_a_link_to_outside_of_its_folder_shows_nothing_of_this_machine(formats: dict[str, Folders], tmp_path: Path):
+    for number, (kind, name) in enumerate((kind, name) for kind, names in LINKED.items() for name in names):
+        path, elsewhere = formats[kind].written() / name, tmp_path / f"elsewhere-{number}"
+        if path.is_dir():
+            shutil.move(path, elsewhere)
+        else:
+            elsewhere.write_text("secret", encoding="utf-8")
+            path.unlink(missing_ok=True)
+        path.symlink_to(elsewhere)
+        (entry,) = formats[kind].left_out(name)
+        assert entry.reason == f"{name} is a link to outside of the folder; copy what it names"
 
 
 @pytest.fixture
-def short_socket(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX) as made:
-        yield made
+def short_socket() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as unbound:
+        yield unbound
 
 
-def test_sockets_and_odd_links_in_the_image_are_no_problem(
-    harbor: Tried, short_socket: socket.socket, monkeypatch: pytest.MonkeyPatch
-):
-    inside = harbor.bad() / "environment"
-    monkeypatch.chdir(inside)
-    short_socket.bind("socket")
-    (inside / "loop").symlink_to("loop")
-    (inside / "nowhere").symlink_to("/nowhere")
+def test_links_within_the_folder_sockets_and_odd_links_are_no_problem(harbor: Folders, short_socket: socket.socket):
+    folder = harbor.written()
+    (folder / "instruction.md").rename(folder / "text.md")
+    (folder / "instruction.md").symlink_to("text.md")
+    with chdir(folder / "environment"):
+        short_socket.bind("socket")
+    (folder / "environment" / "loop").symlink_to("loop")
+    (folder / "environment" / "nowhere").symlink_to("/nowhere")
     assert harbor.left_out("odd files") == []
-
-
-@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "x" * 201, "\udcff"])
-def test_a_name_that_cannot_be_printed_is_refused(harbor: Tried, name: str):
-    (harbor.bad() / "task.toml").write_bytes(b'task.name = "' + os.fsencode(name).replace(b"\n", b"\\n") + b'"\n')
-    assert len(harbor.left_out(name)) == 1
-
-
-def test_folders_with_unusual_names_are_read(harbor: Tried):
-    bad = harbor.bad()
-    for number, name in enumerate(("é ü", "-x", "test;rm", "日本")):
-        shutil.copytree(bad, harbor.root / name)
-        (harbor.root / name / "instruction.md").write_text(f"Do {number}.", encoding="utf-8")
-    assert harbor.left_out("names") == []

@@ -86,8 +86,8 @@ def test_tasks_are_json_and_found_by_their_ids_alone(name: str):
     prefix = source.get("train", 0).id.removesuffix("/train/0")
     wrong = [f"{prefix}/train/x", f"{prefix}/train", f"{prefix}/dev/1", "other/train/1", f"{prefix}/train/1/2", ""]
     assert not_refused(source.find, [(task_id, f"{prefix}/train/0") for task_id in wrong], TaskError) == []
-    assert ", ".join(source.splits) in refusal(source.get, "dev", 0, kind=TaskError)
-    assert "-1" in refusal(source.get, "train", -1, kind=TaskError)
+    assert ", ".join(source.splits) in refusal(source.get, "dev", 0, raises=TaskError)
+    assert "-1" in refusal(source.get, "train", -1, raises=TaskError)
 
 
 @sampled(30, 600)
