@@ -10,13 +10,13 @@ _ROLLOUT = (
 )
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
 _ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
-_SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
+_SQL = ("tests/envs/sql/test_partial.py", "tests/envs/sql/test_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
 _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
-_SEARCH = ("tests/test_search_grading.py",)
-_SEARCH_MODES = (*_SEARCH, "tests/test_search_env.py", "tests/test_search_modes.py")
-_SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
-_CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
+_SEARCH = ("tests/envs/search/test_grading.py", "tests/envs/search/test_schemes.py")
+_SEARCH_MODES = (*_SEARCH, "tests/envs/search/test_env.py", "tests/envs/search/test_modes.py")
+_SEARCH_PAY = (*_SEARCH, "tests/envs/search/test_rewards.py")
+_CODE = ("tests/envs/code/test_matching.py", "tests/envs/code/test_leaks.py", "tests/envs/code/test_grading.py")
 _SWE = ("tests/test_swe_grading.py", "tests/test_swe_withholding.py")
 _SWE_CALIBRATED = ("tests/test_swe_calibrated.py", "tests/test_swe_calibration.py")
 _SWE_HACKS = ("tests/test_swe_judge.py", "tests/test_swe_grading.py", "tests/test_swe_hacks.py")
@@ -88,13 +88,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": _RECORDS,
     "envs/code/answers.py": _CODE,
-    "envs/code/canaries.py": ("tests/test_code_canaries.py", "tests/test_code_leaks.py"),
+    "envs/code/canaries.py": ("tests/envs/code/test_forms.py", "tests/envs/code/test_canaries.py", "tests/envs/code/test_leaks.py"),
     "envs/code/grading.py": _CODE,
-    "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_matching.py"),
+    "envs/code/matching.py": ("tests/envs/code/test_matching.py",),
     "envs/code/replay.py": _CODE,
-    "envs/code/schemes.py": ("tests/test_code_rewards.py",),
-    "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
-    "envs/code/withheld.py": ("tests/test_code_canaries.py",),
+    "envs/code/schemes.py": ("tests/envs/code/test_schemes.py", "tests/envs/code/test_rewards.py"),
+    "envs/code/verdict.py": ("tests/envs/code/test_matching.py", "tests/envs/code/test_grading.py"),
+    "envs/code/withheld.py": ("tests/envs/code/test_forms.py", "tests/envs/code/test_canaries.py"),
     "envs/search/answers.py": _SEARCH,
     "envs/search/deciding.py": _SEARCH_MODES,
     "envs/search/judging.py": _SEARCH_MODES,
@@ -103,9 +103,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/search/verdict.py": _SEARCH_PAY,
     "envs/sql/cells.py": _SQL,
     "envs/sql/grading.py": _SQL,
-    "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
-    "envs/sql/swaps.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
-    "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
+    "envs/sql/linking.py": ("tests/envs/sql/test_linking.py",),
+    "envs/sql/swaps.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
+    "envs/sql/ties.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
     **{f"envs/swe/{name}.py": ("tests/test_swe_grading.py",) for name in ("filtering", "records")},
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},
     "envs/swe/inside.py": (*_SWE_HACKS, "tests/test_swe_env.py"),
@@ -122,7 +122,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/swe/schemes.py": ("tests/test_swe_schemes.py",),
     "envs/swe/values.py": ("tests/test_swe_values.py", "tests/test_swe_grading.py"),
     "envs/swe/withheld_calibration.py": ("tests/test_swe_withheld_calibration.py", *_SWE_CALIBRATED),
-    "envs/web/grading.py": ("tests/test_web_plans.py", "tests/test_web_tasks.py"),
+    "envs/web/grading.py": ("tests/envs/web/test_plans.py",),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),

@@ -36,7 +36,7 @@ FIRST = (
     "tests/test_browser_hostile.py",
     "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
-    "tests/test_web_env.py",
+    "tests/envs/web/test_env.py",
     "tests/test_checks_subtle.py",
     "tests/test_workers.py",
     "tests/test_mutants.py",
