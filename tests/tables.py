@@ -1,32 +1,39 @@
-"""Tables of cases in one test: it collects every row that fails and asserts that there is none."""
+"""Tables of cases in one test, of which every failing row is reported, not the first alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pytest
-
 from agentgym.errors import UsageError
 
+MAX_CHARS = 300
 
-def refusal(call: Callable[..., Any], *arguments: Any, raises: type[Exception] = UsageError, **named: Any) -> str:
-    """Return the text of the error that a call raises; empty if it raises none."""
+
+def refusal(call: Callable[[], object], error: type[BaseException] = UsageError) -> str:
+    """Return the text of the error that a call raises, or that it raised none."""
     try:
-        call(*arguments, **named)
-    except raises as error:
-        return str(error)
-    return ""
+        result = call()
+    except error as refused:
+        return str(refused)
+    return f"(nothing was raised, and {result!r:.{MAX_CHARS}} returned)"
 
 
-def not_refused(
-    call: Callable[[Any], Any], rows: Iterable[tuple[Any, str]], kind: type[Exception] = UsageError
-) -> list[tuple[Any, str, str]]:
-    """Return the rows (argument, words) whose call is not refused in one line that has the words."""
-    refusals = [(argument, words, refusal(call, argument, raises=kind)) for argument, words in rows]
-    return [row for row in refusals if row[1] not in row[2] or "\n" in row[2]]
+def unrefused(
+    rows: Iterable[tuple[Any, str]], call: Callable[[Any], object], error: type[BaseException] = UsageError
+) -> list[str]:
+    """Return the rows for which a call does not raise an error with the row's words in its text."""
+    texts = ((value, words, refusal(lambda value=value: call(value), error)) for value, words in rows)
+    return [
+        f"{value!r:.{MAX_CHARS}}: {words!r} is not in {text!r}" for value, words, text in texts if words not in text
+    ]
 
 
-def sampled(few: int, many: int) -> pytest.MarkDecorator:
-    """Run a test of generated data with the argument `count`: few in every run, many every night."""
-    return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.nightly)])
+def differing(rows: Iterable[tuple[Any, Any]], call: Callable[[Any], object]) -> list[str]:
+    """Return the rows for which a call returns something else than the row says."""
+    results = ((value, expected, call(value)) for value, expected in rows)
+    return [
+        f"{value!r:.{MAX_CHARS}} gave {result!r:.{MAX_CHARS}}, not {expected!r:.{MAX_CHARS}}"
+        for value, expected, result in results
+        if result != expected
+    ]

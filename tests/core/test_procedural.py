@@ -26,7 +26,7 @@ from agentgym.procedural import (
     must_belong,
 )
 from agentgym.task import SHARES, Task, TaskSource, iterate, split_of
-from tests.tables import not_refused, refusal
+from tests.refusals import not_refused, refusal
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from agentgym.task import (
     split_of,
     write_manifest,
 )
-from tests.tables import not_refused, refusal
+from tests.refusals import not_refused, refusal
 
 TASK = Task("t/train/0", "train", "Où est-ce?", 2, {"rows": [1, None, "é"]}, {"answer": "là"}, ("where",))
 

@@ -20,7 +20,7 @@ from agentgym.envs.search.options import SearchArguments
 from agentgym.envs.sql.options import SQLArguments
 from agentgym.registry import class_of, make
 from agentgym.task_files.declaring import STRICT, TaskFiles
-from tests.tables import refusal
+from tests.refusals import refusal
 
 TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file", "swe": "file"}
 VALID: dict[str, Any] = {

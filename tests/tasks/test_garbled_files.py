@@ -22,7 +22,7 @@ from agentgym.tasks.code.files import CodeFileTasks
 from agentgym.tasks.search.files import SearchFileTasks
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tasks.web.files import WebFileTasks
-from tests.tables import refusal
+from tests.refusals import refusal
 from tests.tasks.entries import GSM8K, HOTPOT, HUMAN_EVAL, MBPP, MUSIQUE, OPEN, QUIXBUGS, SANITIZED
 
 URLS = {"shopping": "http://127.0.0.1:9"}

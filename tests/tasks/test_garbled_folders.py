@@ -19,7 +19,7 @@ pytest.importorskip("docker", reason="needs the [docker] extra")
 
 from agentgym.task_files.left_out import LeftOut
 from agentgym.tasks.folders import FolderTasks
-from tests.tables import sampled
+from tests.refusals import sampled
 from tests.task_folders import harbor_task, terminal_bench_task
 
 VALUES: Sequence[Any] = (

@@ -19,7 +19,7 @@ from agentgym.tasks.code import CodeTasks
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tasks.search import MaskedSpanTasks, SearchTasks
 from agentgym.tasks.sql import SQLTasks
-from tests.tables import not_refused, refusal, sampled
+from tests.refusals import not_refused, refusal, sampled
 
 
 class Generated(NamedTuple):

@@ -10,7 +10,7 @@ from agentgym.envs.code import CodeEnv
 from agentgym.rewards import lint
 from agentgym.task import Task, TaskList
 from agentgym.trajectory import Trajectory, Turn
-from tests.tables import not_refused
+from tests.refusals import not_refused
 
 SOUND = [name for name, scheme in CodeEnv.schemes.items() if not scheme.allow_unsound]
 TASKS = TaskList([Task("value", "train", "?", data={"kind": "value", "needs_code": True}, gold={"answer": "1"})])

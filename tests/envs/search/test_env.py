@@ -25,7 +25,7 @@ from agentgym.rollout import EnvFactory, Job, collect
 from agentgym.script import steps
 from agentgym.trajectory import Trajectory
 from tests.envs.search.pages import INDEX, TASKS
-from tests.tables import refusal
+from tests.refusals import refusal
 
 ENV = "agentgym.envs.search:SearchEnv"
 

@@ -28,7 +28,7 @@ from agentgym.tools.index import Document, Index, MemoryIndex
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.played import calls, played
-from tests.tables import not_refused
+from tests.refusals import not_refused
 
 PAGES = [
     Document("veld", "Port Veld", "Port Veld is a harbour town. Its mayor is Ana Orn."),

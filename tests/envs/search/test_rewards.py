@@ -17,7 +17,7 @@ from agentgym.script import Script
 from agentgym.task import Task
 from agentgym.tasks.search import SearchTasks
 from tests.played import Moves, Play, calls, failing_honestly, played
-from tests.tables import sampled
+from tests.refusals import sampled
 
 SPOILED = ToolCall("answer", {"text": "spoiled"})
 MODES: dict[str, dict[str, Any]] = {"reseek": {"mode": "reseek"}, "adasearch": {"mode": "adasearch"}}

@@ -17,7 +17,7 @@ from agentgym.rewards import lint
 from agentgym.script import steps
 from agentgym.task import Task, TaskList
 from agentgym.tasks.sql.domains import domain_names, load_domain
-from tests.tables import not_refused
+from tests.refusals import not_refused
 
 TASK = Task(
     id="t",

@@ -18,7 +18,7 @@ from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.task import Task, TaskList
 from agentgym.tasks.web.source import SITES, WebTasks, load_families
 from tests.browsers import need_browser
-from tests.tables import not_refused
+from tests.refusals import not_refused
 from tests.web_play import call, kill_browsers, play_randomly, play_solution, said
 
 pytestmark = [pytest.mark.real, pytest.mark.web]

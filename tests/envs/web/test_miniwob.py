@@ -16,7 +16,7 @@ from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.task import Task
 from agentgym.tasks.miniwob import MiniWoBTasks
 from tests.browsers import need_browser
-from tests.tables import sampled
+from tests.refusals import sampled
 from tests.web_play import call, kill_browsers, play_solution
 
 pytestmark = [pytest.mark.real, pytest.mark.web]

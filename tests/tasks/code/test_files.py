@@ -10,7 +10,7 @@ from agentgym.envs.code import CodeEnv
 from agentgym.task import Task, iterate
 from agentgym.task_files.left_out import Why
 from agentgym.tasks.code.files import CodeFileTasks
-from tests.tables import refusal
+from tests.refusals import refusal
 from tests.tasks.entries import (
     BUGGY,
     GSM8K,

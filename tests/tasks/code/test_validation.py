@@ -18,7 +18,7 @@ from agentgym.tasks.code.bugs import edits
 from agentgym.tasks.code.cases import KILLS, Trial
 from agentgym.tasks.code.families import Function
 from agentgym.tasks.code.running import load, outcomes, printed
-from tests.tables import sampled
+from tests.refusals import sampled
 
 SPLITS = ("train", "validation", "test", "test_unseen")
 ANSWERS = [name for name, family in FAMILIES.items() if family.kind in (Kind.VALUE, Kind.PREDICT)]

@@ -16,7 +16,7 @@ from agentgym.task import SHARES, Task
 from agentgym.task_files.left_out import Why
 from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.files import SearchFileTasks
-from tests.tables import refusal
+from tests.refusals import refusal
 from tests.tasks.entries import HOTPOT, MUSIQUE, OPEN, written
 
 DATA = Path(__file__).parents[2] / "data" / "search_files"

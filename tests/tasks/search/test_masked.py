@@ -12,7 +12,7 @@ from agentgym.task import iterate
 from agentgym.tasks.search import MaskedSpanTasks, documents_of
 from agentgym.tasks.search.masked import salient_spans
 from agentgym.tools.index import Document
-from tests.tables import sampled
+from tests.refusals import sampled
 
 CORPUS = {"world": 0, "split": "train", "seed": 0, "passages": 1_500}
 

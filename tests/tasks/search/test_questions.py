@@ -18,7 +18,7 @@ from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.names import SPLITS
 from agentgym.tasks.search.relations.catalog import RELATIONS
 from agentgym.tools.index import Index, build_index
-from tests.tables import sampled
+from tests.refusals import sampled
 
 
 @cache

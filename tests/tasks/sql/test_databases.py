@@ -13,7 +13,7 @@ from agentgym.tasks.sql import database_for, generate_database
 from agentgym.tasks.sql.database import generate_database as generate
 from agentgym.tasks.sql.domains import HELD_OUT, Role, domain_names, load_domain
 from agentgym.tools.database import COLUMN_TYPES
-from tests.tables import sampled
+from tests.refusals import sampled
 
 TYPES = {"INTEGER": int, "DOUBLE": float, "VARCHAR": str, "DATE": datetime.date, "BOOLEAN": bool}
 

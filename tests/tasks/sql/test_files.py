@@ -18,7 +18,7 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import Task, iterate
 from agentgym.tasks.sql.files import SpiderTasks
-from tests.tables import refusal
+from tests.refusals import refusal
 
 FOLDER = Path(__file__).parents[2] / "data" / "spider_style"
 

@@ -17,7 +17,7 @@ from agentgym.tasks.sql import SQLTasks, database_for
 from agentgym.tasks.sql.questions import FAMILIES, MAX_ROWS, to_sqlite
 from agentgym.tasks.sql.world import open_world
 from agentgym.tools.database import open_database
-from tests.tables import sampled
+from tests.refusals import sampled
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.tasks.web.files import WebFileTasks
-from tests.tables import refusal
+from tests.refusals import refusal
 from tests.tasks.web.rows import arena, write
 
 URLS = {"shopping": "http://127.0.0.1:9"}

@@ -23,7 +23,7 @@ import httpx
 from agentgym.errors import TaskError, UsageError
 from agentgym.tasks.web.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
 from agentgym.tasks.web.sites.words import Words, part_of, seed_split
-from tests.tables import sampled
+from tests.refusals import sampled
 from tests.tasks.web.sites_driver import Driver, parse
 
 SITES = ("shop", "forum", "tracker", "mail", "admin", "calendar")

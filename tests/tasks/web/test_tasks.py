@@ -18,7 +18,7 @@ from agentgym.task import Task
 from agentgym.tasks.web.family import IMPOSSIBLE
 from agentgym.tasks.web.sites import SiteServer, SiteState, digest_after, find_site
 from agentgym.tasks.web.source import WebTasks, draw_task, load_families
-from tests.tables import sampled
+from tests.refusals import sampled
 from tests.tasks.web.sites_driver import Driver
 
 SITES = ("shop", "forum", "tracker", "mail", "admin", "calendar")
