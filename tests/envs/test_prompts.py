@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 
-from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
 from agentgym.registry import load_class
 
