@@ -157,5 +157,3 @@ class Nested(Desk):
 def test_an_environment_inside_of_a_tool_has_its_own_rewards():
     result = played(ToolCall("inside"), ToolCall("inside"), kind=Nested)
     assert (texts(result.observation), result.info["rewards"]["seen"]) == (["4.0", "4.0"], 0.0)
-
-

@@ -110,7 +110,7 @@ def test_tasks_take_turns_over_levels_and_over_the_families_of_each():
     assert families_of(Tasks(difficulty=3), 3) == ["late", "late", "late"]
 
 
-def test_a_family_draws_as_often_as_the_source_states_and_the_error_says_what_to_allow():
+def test_a_family_draws_as_often_as_the_source_allows():
     draws: list[str] = []
 
     class Counted(Tasks):
