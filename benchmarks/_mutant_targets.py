@@ -62,11 +62,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/history.py": ("tests/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
     "agentgym/messages.py": ("tests/core/test_messages.py", "tests/test_pictures.py"),
-    "agentgym/procedural/families.py": ("tests/test_procedural.py",),
-    "agentgym/procedural/family.py": ("tests/test_procedural.py",),
-    "agentgym/procedural/scene.py": ("tests/test_procedural.py",),
-    "agentgym/procedural/source.py": ("tests/test_procedural.py",),
-    "agentgym/procedural/splits.py": ("tests/test_procedural.py",),
+    "agentgym/procedural/families.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
+    "agentgym/procedural/family.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
+    "agentgym/procedural/scene.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
+    "agentgym/procedural/source.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
+    "agentgym/procedural/splits.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
     "agentgym/records/fields.py": ("tests/core/test_record_fields.py", *_RECORDS),
     "agentgym/rewards.py": ("tests/core/test_rewards_lint.py", "tests/core/test_rewards.py"),
     **{
@@ -97,7 +97,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"agentgym/summary/{name}.py": ("tests/test_summary.py", "tests/test_evaluation.py")
         for name in ("results", "tables")
     },
-    "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
+    "agentgym/task.py": ("tests/core/test_task.py",),
     "agentgym/toolset.py": ("tests/core/test_toolset.py",),
     "agentgym/trajectory.py": _RECORDS,
     "envs/code/answers.py": _CODE,

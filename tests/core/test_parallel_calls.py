@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from agentgym import Env, InfrastructureError, Message, Task, ToolCall, UsageError, tool
-from agentgym.checks import run_checks
 from agentgym.endings import Reason
 from agentgym.engine.steps import StepResult
 from agentgym.engine.threads import blocks
 from agentgym.messages import assistant, text_of
 from agentgym.records.replay import replay
-from agentgym.registry import make
 from agentgym.rollout import Limits
 from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
 
@@ -108,26 +106,6 @@ def test_a_failure_or_exit_fails_the_episode_once_and_nothing_else():
         played(ToolCall("leave"), ToolCall("leave"), kind=Exits)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "channel", "tool_name", "argument"),
-    [
-        ("search", "searches", "search", "query"),
-        pytest.param("code", "tool_cost", "python", "code", marks=pytest.mark.real),
-    ],
-)
-def test_several_calls_in_a_turn_cost_as_much_as_in_several_turns(
-    env_id: str, channel: str, tool_name: str, argument: str
-):
-    calls = [ToolCall(tool_name, {argument: f"print({number})"}) for number in range(3)]
-    env = make(env_id, max_calls_per_turn=3)
-    env.reset(seed=0)
-    together = env.step(assistant("", calls)).info["rewards"][channel]
-    env.reset(seed=0)
-    apart = [env.step(assistant("", [call])).info["rewards"][channel] for call in calls]
-    env.close()
-    assert together == sum(apart) == 3.0
-
-
 def test_a_recorded_turn_replays_and_a_snapshot_of_it_restores():
     recorded = trajectory(None, look("a", worth=0.1), look("locked"), look("b", worth=0.2), look("last", worth=0.3))
     env = Desk(tasks=TASKS)
@@ -179,8 +157,3 @@ class Nested(Desk):
 def test_an_environment_inside_of_a_tool_has_its_own_rewards():
     result = played(ToolCall("inside"), ToolCall("inside"), kind=Nested)
     assert (texts(result.observation), result.info["rewards"]["seen"]) == (["4.0", "4.0"], 0.0)
-
-
-def test_the_search_environment_declares_search_and_passes_the_comparison():
-    row = run_checks("search", only=["makes", "parallel-calls"]).row("parallel-calls")
-    assert (row.status, int(row.message.split()[0]) > 24) == ("pass", True)

@@ -25,7 +25,7 @@ from agentgym.procedural import (
     divide,
     must_belong,
 )
-from agentgym.task import SHARES, Task, TaskSource, iterate, split_of
+from agentgym.task import SHARES, Task, iterate, split_of
 from tests.refusals import not_refused, refusal
 
 
@@ -110,7 +110,7 @@ def test_tasks_take_turns_over_levels_and_over_the_families_of_each():
     assert families_of(Tasks(difficulty=3), 3) == ["late", "late", "late"]
 
 
-def test_a_family_draws_as_often_as_the_source_states_and_the_error_says_what_to_allow():
+def test_a_family_draws_as_often_as_the_source_allows():
     draws: list[str] = []
 
     class Counted(Tasks):
@@ -125,38 +125,11 @@ def test_a_family_draws_as_often_as_the_source_states_and_the_error_says_what_to
     assert draws == ["never"] * 3
 
 
-def test_a_task_depends_on_seed_split_and_number_alone():
-    first = Tasks(families=["a", "c"]).get("train", 4)
-    again = Tasks(families=["a", "c"])
-    again.get("test", 9)
-    assert again.get("train", 4) == first == again.find("proc/train/4")
-    others = {Tasks(families=["a", "c"], seed=1).get("train", 4).prompt, again.get("test", 4).prompt, first.prompt}
-    assert len(others) == 3
-
-
 def test_generated_tasks_never_change():
     """A suite that was published as a seed must stay the same in later versions."""
     tasks = Tasks(families=["a", "few"])
     assert [tasks.get("train", index).prompt for index in (0, 1)] == ["a 0.48642161756545843", "few 15"]
     assert [tasks.get("test", index).prompt for index in (0, 1)] == ["a 0.4535103256515891", "few 13"]
-
-
-def test_splits_begin_at_zero_and_never_end():
-    tasks = Tasks(families="a")
-    assert isinstance(tasks, TaskSource)
-    assert tasks.size("train") is None
-    assert [tasks.get("train", index).id for index in (0, 10**9)] == ["proc/train/0", f"proc/train/{10**9}"]
-    assert "start at 0, not -1" in refusal(tasks.get, "train", -1, raises=TaskError)
-    for ask in (tasks.size, tasks.levels, lambda split: tasks.get(split, 0)):
-        assert "unknown split 'dev'; this task source has: train" in refusal(ask, "dev", raises=TaskError)
-    wrong = ("", "proc", "proc/train", "proc/dev/0", "other/train/0", "proc/train/x", "proc/train/0/0")
-    assert not_refused(tasks.find, [(task_id, "ids look like proc/train/0") for task_id in wrong], TaskError) == []
-
-
-def test_a_source_is_pickled_by_the_names_of_its_families():
-    tasks = Tasks(difficulty=[1, 3], seed=4)
-    assert pickle.loads(pickle.dumps(tasks)).get("test", 5) == tasks.get("test", 5)
-    assert b"_late" not in pickle.dumps(tasks)
 
 
 # The choice of families.
@@ -203,15 +176,12 @@ def test_families_that_are_held_out_are_asked_in_the_unseen_split_alone():
     assert set(families_of(tasks, 8, "test_unseen")) == {"unseen"}
     assert all(set(families_of(tasks, 8, split)) == {"a", "b"} for split in SHARES)
     assert Tasks(families="unseen").splits == ("test_unseen",)
-
-
-def test_held_out_content_is_divided_from_the_rest():
     assert divide("abc", "b".__contains__) == {**dict.fromkeys(SHARES, ("a", "c")), "test_unseen": ("b",)}
     assert divide("a", "b".__contains__) == dict.fromkeys(SHARES, ("a",))
     assert divide("b", "b".__contains__) == {"test_unseen": ("b",)}
 
 
-def test_the_unseen_split_takes_content_of_any_hash_and_every_other_split_its_own():
+def test_content_and_seeds_belong_to_one_split_but_the_unseen_split_takes_any():
     def takes(split: str, content: str) -> bool:
         try:
             must_belong(split, content)
@@ -222,9 +192,6 @@ def test_the_unseen_split_takes_content_of_any_hash_and_every_other_split_its_ow
     contents = [str(number) for number in range(60)]
     assert all(takes("test_unseen", content) for content in contents)
     assert all([takes(split, content) for split in SHARES].count(True) == 1 for content in contents)
-
-
-def test_every_last_digit_of_a_seed_belongs_to_one_split():
     assert sorted(digit for digits in SEED_DIGITS.values() for digit in digits) == list(range(10))
 
 
@@ -243,6 +210,7 @@ def test_a_decorated_function_stays_itself_and_registers_under_its_name_or_anoth
     assert FAMILIES["late"].draw is _late
     assert "_late" not in FAMILIES
     assert (len(FAMILIES), list(FAMILIES)[:2]) == (7, ["c", "a"])
+    assert b"_late" not in pickle.dumps(Tasks(difficulty=3))
 
 
 def test_families_without_a_level_words_or_a_name_of_their_own_are_refused():

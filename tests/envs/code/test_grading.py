@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import StepResult
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import ask
 from agentgym.envs.code.budget import CPU_S, Budget
@@ -83,13 +84,7 @@ def grade() -> Iterator[Grade]:
 KINDS = {"cases": CASES, "replay": {"check": CHECK}, "canaries": {"check": TOGETHER}}
 
 
-WRONG = (
-    "return x + 2",
-    "return None",
-    "return 4",
-    "return 2 * x if x != -1 else 2",
-    "raise ValueError(x)",
-)
+WRONG = ("return x + 2", "return None", "return 4", "return 2 * x if x != -1 else 2", "raise ValueError(x)")
 
 
 @pytest.mark.parametrize("how", KINDS)
@@ -137,13 +132,6 @@ def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(
         check, gold = f"def check(candidate):\n{asserts}\n", "def double(x):\n    return 0.1 * x + 0.2\n"
         rewards = grade(task({"check": check}, gold, examples=False), gold.replace("0.2", "0.2 + 1e-12"))["rewards"]
         assert (rewards["outcome"], rewards["hidden"]) == (0.0, pytest.approx(hidden))
-
-
-def test_hidden_is_the_share_of_tests_that_pass(grade: Grade):
-    nearly = "def double(x):\n    return 2 * x if x != -1 else 2"
-    for how in ("cases", "replay"):
-        rewards = grade(task(KINDS[how]), nearly)["rewards"]
-        assert (rewards["visible"], rewards["hidden"]) == (1.0, pytest.approx(2 / 3))
 
 
 ARGUMENTS = "import json, os\nFD = int(os.environ['AGENTGYM_REPLY_FD'])\n"
@@ -215,24 +203,9 @@ def test_code_that_takes_forever_or_too_much_ends_and_earns_nothing(grade: Grade
     assert [source for source in ENDLESS if grade(task(CASES), source)["is_success"]] == []
 
 
-def test_files_of_earlier_episodes_are_not_there(grade: Grade):
-    source = (
-        "import os\nPLACES = ('found.txt', '/tmp/found.txt', '/dev/shm/found.txt')\n"
-        "def double(x):\n    if any(map(os.path.exists, PLACES)):\n        return None\n    return 2 * x\n"
-        "def leave():\n    for place in PLACES:\n        try:\n            open(place, 'w').close()\n"
-        "        except OSError:\n            pass\n"
-    )
-    assert grade(
-        task(CASES), source + "double_ = double\ndef double(x):\n    leave_it = 2 * x\n    leave()\n    return leave_it"
-    )
-    assert grade(task(CASES), source)["is_success"]
+# Checks that meet results from another sandbox.
 
-
-# Checks that meet what a function did in another sandbox.
-
-
-def test_a_check_sees_exceptions_changed_arguments_and_iterators(grade: Grade):
-    check = """
+WALK = """
 def check(candidate):
     items = [3, 1, 2]
     assert list(candidate(items)) == [1, 2, 3]
@@ -244,56 +217,97 @@ def check(candidate):
     else:
         assert False
 """
-    gold = "def walk(x):\n    if x is None:\n        raise TypeError('no')\n    x.sort()\n    return (i for i in x)\n"
-    of = task({"check": check}, gold, "walk")
-    assert grade(of, f"# mine\n{gold}")["grading"] == "replay"
-    assert grade(of, f"# mine\n{gold}")["is_success"]
-    for wrong in ("    x = sorted(x)\n", "    x = list(x)\n"):
-        assert not grade(of, gold.replace("    x.sort()\n", wrong))["is_success"]
-    assert not grade(of, gold.replace("TypeError", "ValueError"))["is_success"]
+WALKER = "def walk(x):\n    if x is None:\n        raise TypeError('no')\n    x.sort()\n    return (i for i in x)\n"
+GROW = "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = candidate(x)\n    assert x in (8, 27)\n"
+TRIPLE = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
+LATER = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
+SEVERAL = TOGETHER.replace("is not None", "in (Box, 'a box')")
+CLOSE_KEYS = {"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}
+POSITIVE = {
+    "cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}],
+    "check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n",
+}
+STATEFUL = (
+    "def double(x, calls=[]):\n    calls.append(x)\n    return 2 * x if len(calls) == 1 else x",
+    "count = 0\ndef double(x):\n    global count\n    count += 1\n    return 2 * x if count > 1 else None",
+)
+WRONG_CACHE = "def double(x, known={}):\n    return known.setdefault(type(x).__name__, 2 * x)"
+CACHE = "def double(x, known={}):\n    return known.setdefault(x, 2 * x)"
+HELPER = "def helper(x):\n    return -x\n"
+BEHAVIOURS: dict[str, tuple[Task, Sequence[str], Sequence[str]]] = {
+    "exceptions, changed arguments and iterators": (
+        task({"check": WALK}, WALKER, "walk"),
+        [f"# mine\n{WALKER}"],
+        [
+            WALKER.replace("x.sort()", "x = sorted(x)"),
+            WALKER.replace("x.sort()", "x = list(x)"),
+            WALKER.replace("TypeError", "ValueError"),
+        ],
+    ),
+    "calls with earlier results": (
+        task({"check": GROW}, "def grow(x):\n    return 2 * x\n", "grow"),
+        ["def grow(x):\n    return 3 * x\n"],
+        ["def grow(x):\n    return 4 * x\n"],
+    ),
+    "drawn arguments": (
+        task({"check": TRIPLE}, "def triple(x):\n    return x * 3\n", "triple"),
+        ["def triple(x):\n    return 3 * x\n"],
+        [],
+    ),
+    "the source of the task": (
+        task({"check": LATER}, "def later(x):\n    return helper(x + 1)\n", "later", prelude=HELPER),
+        ["def later(x):\n    return helper(x + 1)\n"],
+        [],
+    ),
+    "one of several right results": (
+        task({"check": SEVERAL}, DOUBLE.replace("else x", "else 'a box'"), examples=False),
+        [DOUBLE.replace("else x", "else type(x)")],
+        [DOUBLE.replace("else x", "else 'a crate'")],
+    ),
+    "keys that are close": (
+        task(CLOSE_KEYS, "def f(x):\n    return {x: 'right'}\n", "f"),
+        ["def f(x):\n    return {x + 1e-13: 'right'}\n"],
+        ["def f(x):\n    return {x + 1e-13: 'WRONG'}\n"],
+    ),
+    **{
+        f"truth values as numbers, by {part}": (
+            task({part: gold}, "def positive(x):\n    return int(x > 0)\n", "positive"),
+            ["def positive(x):\n    return 1 if x > 0 else 0\n"],
+            ["def positive(x):\n    return 2 if x > 0 else 0\n"],
+        )
+        for part, gold in POSITIVE.items()
+    },
+    **{
+        f"calls without memory, by {how}, {'with' if examples else 'without'} examples": (
+            task(KINDS[how], examples=examples),
+            [CACHE],
+            [*STATEFUL, *([WRONG_CACHE] if examples else [])],
+        )
+        for how in ("cases", "replay")
+        for examples in (True, False)
+    },
+}
 
 
-def test_a_check_may_go_on_from_what_the_function_gave(grade: Grade):
-    check = (
-        "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = candidate(x)\n    assert x in (8, 27)\n"
-    )
-    of = task({"check": check}, "def grow(x):\n    return 2 * x\n", "grow")
-    assert grade(of, "def grow(x):\n    return 3 * x\n")["is_success"]
-    assert not grade(of, "def grow(x):\n    return 4 * x\n")["is_success"]
+def test_graders_see_the_whole_behaviour_of_a_function(grade: Grade):
+    failing = [
+        (name, source)
+        for name, (example, right, wrong) in BEHAVIOURS.items()
+        for source in (*right, *wrong)
+        if grade(example, source)["is_success"] is (source in wrong)
+    ]
+    assert failing == []
 
 
-def test_a_check_that_draws_its_arguments_draws_the_same_again(grade: Grade):
-    check = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
-    of = task({"check": check}, "def triple(x):\n    return x * 3\n", "triple")
-    assert grade(of, "def triple(x):\n    return 3 * x\n")["is_success"]
-
-
-def test_the_source_of_the_task_is_there_for_the_function_and_the_check(grade: Grade):
-    check = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
-    of = task(
-        {"check": check},
-        "def later(x):\n    return helper(x + 1)\n",
-        "later",
-        prelude="def helper(x):\n    return -x\n",
-    )
-    assert grade(of, "def later(x):\n    return helper(x + 1)\n")["is_success"]
-
-
-def test_a_gold_that_fails_its_own_check_is_reported(grade: Grade):
+def test_a_broken_gold_is_reported_and_the_check_decides_over_examples(grade: Grade):
     with pytest.raises(TaskError, match="own check"):
         grade(task({"check": CHECK}, "def double(x):\n    return x\n"), DOUBLE)
-
-
-def test_gold_that_is_no_literal_is_reported(grade: Grade):
     with pytest.raises(TaskError, match="case 1"):
         grade(task({"cases": [{"args": "(x,)", "expect": "1"}]}), DOUBLE)
-
-
-def test_other_right_results_than_the_golds_pass_a_check_that_takes_several(grade: Grade):
-    check = TOGETHER.replace("is not None", "in (Box, 'a box')")
-    of = task({"check": check}, DOUBLE.replace("else x", "else 'a box'"), examples=False)
-    assert grade(of, DOUBLE.replace("else x", "else type(x)"))["is_success"]
-    assert not grade(of, DOUBLE.replace("else x", "else 'a crate'"))["is_success"]
+    example = task({"check": CHECK})
+    example.data["examples"].append({"args": "(9,)", "expect": "'the description is wrong here'"})
+    info = grade(example, DOUBLE + "# mine")
+    assert (info["is_success"], info["rewards"]["visible"]) == (True, 0.5)
 
 
 def test_a_coin_never_passes_a_check_in_its_own_process(grade: Grade):
@@ -336,51 +350,16 @@ def test_a_withheld_form_holds_no_expected_value():
     assert seen == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
 
 
-CARRYING_OVER = (
-    "def double(x, calls=[]):\n    calls.append(x)\n    return 2 * x if len(calls) == 1 else x",
-    "count = 0\ndef double(x):\n    global count\n    count += 1\n    return 2 * x if count > 1 else None",
-    "def double(x, known={}):\n    return known.setdefault(type(x).__name__, 2 * x)",
-)
-
-
-def test_a_function_that_carries_something_over_is_wrong_but_a_true_cache_is_right(grade: Grade):
-    for how in ("cases", "replay"):
-        for source in CARRYING_OVER:
-            assert not grade(task(KINDS[how]), source)["is_success"], (how, source)
-        for source in CARRYING_OVER[:2]:
-            assert not grade(task(KINDS[how], examples=False), source)["is_success"], (how, source)
-        cache = "def double(x, known={}):\n    return known.setdefault(x, 2 * x)"
-        assert grade(task(KINDS[how]), cache)["is_success"], how
-
-
-def test_truth_values_and_numbers_are_equal_as_in_python(grade: Grade):
-    cases = {"cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}]}
-    check = {"check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n"}
-    for gold in (cases, check):
-        example = task(gold, "def positive(x):\n    return int(x > 0)\n", "positive")
-        example.data["examples"].append({"args": "(7,)", "expect": "True"})
-        assert grade(example, "def positive(x):\n    return 1 if x > 0 else 0\n")["is_success"]
-        assert not grade(example, "def positive(x):\n    return 2 if x > 0 else 0\n")["is_success"]
-
-
-def test_keys_that_are_close_do_not_hide_wrong_values(grade: Grade):
-    of = task({"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}, "def f(x):\n    return {x: 'right'}\n", "f")
-    assert grade(of, "def f(x):\n    return {x + 1e-13: 'right'}\n")["is_success"]
-    assert not grade(of, "def f(x):\n    return {x + 1e-13: 'WRONG'}\n")["is_success"]
-
-
-def test_the_check_alone_decides_where_there_is_one(grade: Grade):
-    of = task({"check": CHECK})
-    of.data["examples"].append({"args": "(9,)", "expect": "'the description is wrong here'"})
-    info = grade(of, DOUBLE + "# mine")
-    assert info["is_success"]
-    assert info["rewards"]["visible"] == 0.5
-
-
 # Progress.
 
 
-def test_progress_is_what_no_constant_passes(grade: Grade):
+def test_progress_is_the_share_that_no_constant_or_shown_answer_passes(grade: Grade):
+    for how in ("cases", "replay"):
+        rewards = grade(task(KINDS[how]), "def double(x):\n    return 2 * x if x != -1 else 2")["rewards"]
+        assert (rewards["visible"], rewards["hidden"]) == (1.0, pytest.approx(2 / 3))
+    check = "def check(f):\n    assert f(2) == 4\n    assert f(5) == 10\n    assert f(6) == 12\n"
+    rewards = grade(task({"check": check}), "def double(x):\n    return {2: 4}.get(x)\n")["rewards"]
+    assert (rewards["visible"], rewards["hidden"], rewards["progress"]) == (1.0, pytest.approx(1 / 3), 0.0)
     cases = [{"args": f"({n},)", "expect": repr(n % 3 == 0)} for n in range(9)]
     gold = "def f(x):\n    return x % 3 == 0\n"
     for gold_part in (
@@ -395,13 +374,6 @@ def test_progress_is_what_no_constant_passes(grade: Grade):
         assert partly["progress"] == pytest.approx(2 / 3)
         assert partly["hidden"] == pytest.approx(8 / 9)
         assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
-
-
-def test_answers_that_are_shown_are_no_progress(grade: Grade):
-    check = "def check(f):\n    assert f(2) == 4\n    assert f(5) == 10\n    assert f(6) == 12\n"
-    table = "def double(x):\n    return {2: 4}.get(x)\n"
-    rewards = grade(task({"check": check}), table)["rewards"]
-    assert (rewards["visible"], rewards["hidden"], rewards["progress"]) == (1.0, pytest.approx(1 / 3), 0.0)
 
 
 # Time.
@@ -465,29 +437,23 @@ def test_a_lost_run_is_tried_again_on_the_same_time():
 # Submissions that cannot be graded.
 
 
-def test_the_fault_that_prevents_grading_is_shown_and_may_be_corrected():
+def test_faults_that_prevent_grading_are_shown_until_submissions_run_out():
     env = CodeEnv(tasks=TaskList([task(CASES)]))
-    for source, told in (
-        ("def double(x:", "SyntaxError (line 1)"),
-        ("\nimport nothing_like_this", "ModuleNotFoundError (line 2)"),
-        ("def other(x):\n    return x", "'double'"),
-    ):
-        env.reset(seed=0)
-        step = env.step(assistant("", [ToolCall("submit", {"answer": source})]))
-        assert told in text_of(step.observation[-1])
-        assert env.reason is None
-        assert step.info["rewards"]["refused"] == 1.0
-    assert env.step(assistant("", [ToolCall("submit", {"answer": f"```python\n{DOUBLE}```"})])).info["is_success"]
-    env.close()
 
+    def submit(source: str) -> StepResult:
+        return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
 
-def test_submissions_that_do_not_load_run_out():
-    env = CodeEnv(tasks=TaskList([task(CASES)]))
-    for answers in (["x ="] * 3, ["1 / 0", "def other(x): pass", "import nothing_like_this"]):
+    for last, reason in ((f"```python\n{DOUBLE}```", Reason.SOLVED), ("1 / 0", Reason.ANSWERED)):
         env.reset(seed=0)
-        steps = [env.step(assistant("", [ToolCall("submit", {"answer": answer})])) for answer in answers]
-        assert "2 submissions are left" in text_of(steps[0].observation[-1])
-        assert "1 submission is left" in text_of(steps[1].observation[-1])
-        assert (env.reason, steps[-1].info["is_success"]) == (Reason.ANSWERED, False)
-        assert sum(step.reward for step in steps) <= 0.0
+        for source, fault, remaining in (
+            ("def double(x:", "SyntaxError (line 1)", "2 submissions are left"),
+            ("\nimport nothing_like_this", "ModuleNotFoundError (line 2)", "1 submission is left"),
+        ):
+            step = submit(source)
+            assert [words for words in (fault, remaining) if words not in text_of(step.observation[-1])] == []
+            assert (step.terminated, step.info["rewards"]["refused"]) == (False, 1.0)
+        assert submit(last).info["is_success"] is (reason is Reason.SOLVED)
+        assert env.reason is reason
+    env.reset(seed=0)
+    assert "'double'" in text_of(submit("def other(x):\n    return x").observation[-1])
     env.close()

@@ -119,9 +119,9 @@ def steal(env: RecordedCodeEnv) -> dict[str, Any]:
         for call in calls:
             env.requests.clear()
             step = env.step(assistant("", [call]))
-            shown = " ".join(text_of(message) for message in step.observation)
-            read |= hidden_in(shown)
-            betrayed += call.name == "submit" and "LookupError" in shown
+            output = " ".join(text_of(message) for message in step.observation)
+            read |= hidden_in(output)
+            betrayed += call.name == "submit" and "LookupError" in output
             if step.terminated:
                 how = step.info["grading"]
                 most = max([most, *(sent_in(request) for request in env.requests if request["op"] == "call")])
@@ -177,9 +177,9 @@ TALKERS = {
 
 def test_code_does_not_choose_the_words_of_a_refusal(env: CodeEnv):
     for name, source in TALKERS.items():
-        shown = text_of(submit(env, source).observation[-1])
-        assert "not graded" in shown, name
-        assert [word for word in (SECRET, "123456789", "77") if word in shown] == [], name
+        output = text_of(submit(env, source).observation[-1])
+        assert "not graded" in output, name
+        assert [word for word in (SECRET, "123456789", "77") if word in output] == [], name
 
 
 def test_code_that_fails_only_where_it_is_graded_is_wrong_without_a_word(env: CodeEnv):

@@ -15,14 +15,14 @@ pytestmark = pytest.mark.real
 SOUND = [scheme for scheme in CodeEnv.schemes.values() if not scheme.allow_unsound]
 
 
-def function(expected: dict[int, object], shown: dict[int, object]) -> Task:
-    """Return a task whose function maps these numbers; those in `shown` are examples."""
+def function(expected: dict[int, object], examples: dict[int, object]) -> Task:
+    """Return a task whose function maps these numbers."""
 
     def cases(values: dict[int, object]) -> list[dict[str, str]]:
         return [{"args": f"({number},)", "expect": repr(value)} for number, value in values.items()]
 
-    data = {"kind": "function", "entry_point": "f", "signature": "def f(x):", "examples": cases(shown)}
-    code = f"def f(x):\n    return {expected | shown!r}[x]\n"
+    data = {"kind": "function", "entry_point": "f", "signature": "def f(x):", "examples": cases(examples)}
+    code = f"def f(x):\n    return {expected | examples!r}[x]\n"
     return Task(id="f", split="train", prompt="Write f(x).", data=data, gold={"code": code, "cases": cases(expected)})
 
 
@@ -61,8 +61,8 @@ def python(code: str) -> ToolCall:
 
 def pasted(task: Task) -> str:
     """Return a function that knows the examples by heart and nothing else."""
-    shown = "{" + ", ".join(f"{case['args']}: {case['expect']}" for case in task.data["examples"]) + "}"
-    return f"def f(x):\n    return {shown}.get((x,), 'wrong')\n"
+    table = "{" + ", ".join(f"{case['args']}: {case['expect']}" for case in task.data["examples"]) + "}"
+    return f"def f(x):\n    return {table}.get((x,), 'wrong')\n"
 
 
 def junk(task: Task) -> Iterator[list[ToolCall]]:

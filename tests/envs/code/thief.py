@@ -201,15 +201,15 @@ print("watching")
 def episodes(task: Task) -> Iterator[list[ToolCall]]:
     """Yield the calls of one episode after another on the same task."""
     name = task.data["entry_point"]
-    shown = GATHER + "\nSHOWN = None\n"
+    prelude = GATHER + "\nSHOWN = None\n"
     stub = f"def {name}(*args, **kwargs):\n    pass\n"
     submit = [
-        ToolCall("submit", {"answer": shown + source})
+        ToolCall("submit", {"answer": prelude + source})
         for source in (AT_ONCE, AS_SYNTAX, IF_ANY.format(stub=stub), WHEN_CALLED.format(name=name))
     ]
-    tested = ToolCall("test", {"code": shown + RETURNS.format(name=name)})
+    tested = ToolCall("test", {"code": prelude + RETURNS.format(name=name)})
     watch, look = ToolCall("python", {"code": WATCH}), ToolCall("python", {"code": LOOK})
     yield [watch, submit[0], look, submit[1], look, submit[2]]
     yield [look, submit[3]]
-    yield [look, tested, look, ToolCall("submit", {"answer": shown + RETURNS.format(name=name)})]
+    yield [look, tested, look, ToolCall("submit", {"answer": prelude + RETURNS.format(name=name)})]
     yield [look]

@@ -82,18 +82,10 @@ def test_abstaining_is_right_only_where_there_is_no_answer():
         assert last.info.get("why_wrong") == why
 
 
-def test_an_answer_without_words_may_be_completed():
-    answers = [("answer", "[1] [2]"), ("answer", " "), ("answer", "Lisk [1]")]
-    cited, empty, right = play(searching(), "q/0", *answers)
-    assert "only names pages" in text(cited)
-    assert "The answer is empty. If the pages do not say, answer: unknown." in text(empty)
-    assert right.info["ending"] == "solved"
-
-
 def test_long_pages_come_in_parts_and_can_be_searched():
     calls = [("search", "village Lisk river"), ("open", "1"), ("more", None), ("find", "mill")]
-    found, first, second, mill = play(searching(page_chars=100), "q/0", *calls)
-    assert text(found).count("\n") < 4
+    hits, first, second, mill = play(searching(page_chars=100), "q/0", *calls)
+    assert text(hits).count("\n") < 4
     assert "more characters: more)" in text(first)
     assert text(second).startswith("[1] Lisk\n")
     assert text(mill).startswith("1 in Lisk:\n…")
@@ -137,7 +129,7 @@ def test_repeated_searches_are_redundant_and_mistakes_explained():
         ("search", "AND ( OR ~*"),
     ]
     *mistakes, unmatched = (text(result) for result in play(searching(), "q/0", *wrong))
-    assert all(shown.startswith("Error: ") for shown in mistakes)
+    assert all(output.startswith("Error: ") for output in mistakes)
     assert unmatched == "No page matches. Try other words."
 
 

@@ -124,14 +124,14 @@ def test_every_scheme_pays_a_solved_task_more_than_any_failure(scheme: str, sour
 
 
 def pasting_hits(env: Env) -> Moves:
-    shown = yield search(env.task.prompt)
-    yield ToolCall("answer", {"text": "\n".join(map(text_of, shown))})
+    output = yield search(env.task.prompt)
+    yield ToolCall("answer", {"text": "\n".join(map(text_of, output))})
 
 
 def pasting_a_page(env: Env) -> Moves:
     yield search(env.task.prompt)
-    shown = yield ToolCall("open", {"page": "1"})
-    yield ToolCall("answer", {"text": "\n".join(map(text_of, shown))})
+    output = yield ToolCall("open", {"page": "1"})
+    yield ToolCall("answer", {"text": "\n".join(map(text_of, output))})
 
 
 def listing_the_names(env: Env) -> Moves:
@@ -165,16 +165,6 @@ def test_no_rule_accepts_an_answer_that_commits_itself_to_nothing(count: int, so
         env = SearchEnv(tasks=source, solved=cast(Any, rule))
         for name, play in WITHOUT_KNOWING.items():
             assert not [task.prompt for task in tasks[:count] if played(env, task, play).solved], (rule, name)
-
-
-def test_sentences_that_give_the_answer_contain_it(source: SearchTasks, tasks: list[Task]):
-    env = SearchEnv(tasks=source, solved="contains")
-
-    def in_a_sentence(env: Env) -> Moves:
-        yield ToolCall("answer", {"text": f"I believe that the answer is {env.task.gold['answers'][0]}."})
-
-    answerable = [task for task in tasks if not task.gold["unanswerable"]]
-    assert all(played(env, task, in_a_sentence).solved for task in answerable)
 
 
 @pytest.mark.parametrize("results", [{}, {"results": "passages", "pages": False}])

@@ -79,8 +79,7 @@ def episode(*turns: dict[str, float], tag: str = "chain") -> Trajectory:
 
 
 def decision(kind: str) -> dict[str, float]:
-    known, correct = KINDS[kind]
-    return {"decided": 1.0, "decided_known": known, "decision": correct}
+    return {"decided": 1.0, "decided_known": KINDS[kind][0], "decision": KINDS[kind][1]}
 
 
 def test_deciding_has_precision_recall_and_their_harmonic_mean():

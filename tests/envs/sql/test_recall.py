@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from agentgym.envs.sql import recall
@@ -36,25 +34,15 @@ class Counting:
     def close(self) -> None: ...
 
 
-Ask = Callable[..., object]
+def ask(memory: Recall, database: Counting, sql: str, identity: str = "a", limits: QueryLimits = LIMITS) -> object:
+    """Ask for a result and a preview, which both need at most one run."""
+    return memory.query(database, identity, sql, limits), memory.preview(database, identity, sql, limits, 2)
 
 
-def query(memory: Recall, database: Counting, sql: str, identity: str = "a", limits: QueryLimits = LIMITS) -> object:
-    return memory.query(database, identity, sql, limits)
-
-
-def preview(memory: Recall, database: Counting, sql: str, identity: str = "a", limits: QueryLimits = LIMITS) -> object:
-    return memory.preview(database, identity, sql, limits, 2)
-
-
-both = pytest.mark.parametrize("ask", [query, preview])
-
-
-@both
-def test_a_statement_runs_once_per_database_text_and_limits(ask: Ask):
-    memory, database = Recall(), Counting()
-    first = ask(memory, database, "SELECT 1")
-    assert ask(memory, database, "SELECT 1") == first
+def test_a_statement_runs_once_per_database_text_and_limits():
+    memory, database = Recall(), Counting(rows=9)
+    assert ask(memory, database, "SELECT 1") == ask(memory, database, "SELECT 1")
+    assert memory.preview(database, "a", "SELECT 1", LIMITS, 5).count("\n1") == 5
     assert database.queries == 1
     ask(memory, database, "SELECT 1", "b")
     ask(memory, database, "SELECT  1")
@@ -62,34 +50,20 @@ def test_a_statement_runs_once_per_database_text_and_limits(ask: Ask):
     assert database.queries == 4
 
 
-def test_a_preview_has_as_many_rows_as_each_call_asks_for():
-    memory, database = Recall(), Counting(rows=9)
-    lines = [memory.preview(database, "a", "SELECT 1", LIMITS, rows).count("\n1") for rows in (2, 5, 2)]
-    assert (lines, database.queries) == ([2, 5, 2], 1)
-
-
-@both
-def test_statements_that_may_change_run_again(ask: Ask):
+def test_results_that_may_change_fail_or_are_long_are_not_cached():
     for sql in ("SELECT random()", "SELECT NOW()", "SELECT date('now')", "SELECT current_date"):
         memory, database = Recall(), Counting()
         ask(memory, database, sql)
-        ask(memory, database, sql)
         assert database.queries == 2, sql
-
-
-@both
-def test_errors_and_long_results_are_not_cached(ask: Ask):
     memory, database = Recall(), Counting(rows=5_000)
-    for sql in ("broken", "broken", "SELECT long", "SELECT long"):
-        try:
-            ask(memory, database, sql)
-        except QueryError:
-            continue
+    ask(memory, database, "SELECT long")
+    for run in (memory.query, lambda *arguments: memory.preview(*arguments, 2)):
+        with pytest.raises(QueryError):
+            run(database, "a", "broken", LIMITS)
     assert database.queries == 4
 
 
-@both
-def test_the_oldest_results_make_room(monkeypatch: pytest.MonkeyPatch, ask: Ask):
+def test_the_oldest_results_make_room(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(recall, "MAX_ENTRIES", 3)
     memory, database = Recall(), Counting()
     for i in (1, 2, 3, 4, 4, 1):

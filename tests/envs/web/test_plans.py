@@ -56,12 +56,16 @@ def test_a_step_becomes_a_call_on_the_view_and_counts_as_demonstrated():
 
 
 def test_the_reward_of_an_action_grows_with_its_likeness_to_the_demonstration():
-    shown = Act(TYPE, "Search", "red garden hose")
-    acts = (Act(CLICK, "Search"), Act(TYPE, "Name", "lamp"), Act(TYPE, "Search", "lamp"), shown)
-    rewards = [action_reward(act, shown) for act in acts]
+    demonstrated = Act(TYPE, "Search", "red garden hose")
+    acts = (Act(CLICK, "Search"), Act(TYPE, "Name", "lamp"), Act(TYPE, "Search", "lamp"), demonstrated)
+    rewards = [action_reward(act, demonstrated) for act in acts]
     assert rewards == sorted(set(rewards))
     assert rewards[0] > 0
-    assert action_reward(shown, shown, scale=1000) > 1000 > action_reward(Act(TYPE, "Search", "red lamp"), shown, 1000)
+    assert (
+        action_reward(demonstrated, demonstrated, scale=1000)
+        > 1000
+        > action_reward(Act(TYPE, "Search", "red lamp"), demonstrated, 1000)
+    )
     assert rouge_l("a b c", "a b c") == 1.0
     assert rouge_l("c a b", "a b c") == pytest.approx(2 / 3), "the longest common words in order"
     assert rouge_l("", "a") == rouge_l("x", "a") == 0.0

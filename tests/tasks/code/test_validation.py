@@ -122,10 +122,10 @@ def test_hidden_cases_are_many_not_shown_and_not_met_by_a_constant(count: int):
         assert len(set(hidden)) == len(hidden) >= 8
         assert 2 <= len(task.data["examples"]) <= 3
         assert not set(hidden) & {case["args"] for case in task.data["examples"]}
-        shown = task.prompt.splitlines()
+        lines = task.prompt.splitlines()
         for case in task.gold["cases"]:
             arguments = case["args"][1:-1].removesuffix(",")
-            assert f"{task.data['entry_point']}({arguments}) -> {case['expect']}" not in shown
+            assert f"{task.data['entry_point']}({arguments}) -> {case['expect']}" not in lines
         results = Counter(case["expect"] for case in task.gold["cases"])
         assert max(results.values()) <= 0.6 * len(task.gold["cases"]), task.id
 

@@ -114,11 +114,6 @@ def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path)
         assert "data.jsonl:2: " in refusal(SearchFileTasks, file, strict=True)
 
 
-def test_null_stands_for_a_field_that_is_not_there(tmp_path: Path):
-    for entry in (OPEN | {"id": None}, HOTPOT | {"type": None, "answer_aliases": None}, MUSIQUE):
-        assert len(tasks_of(SearchFileTasks(written(tmp_path, entry), strict=True))) == 1
-
-
 def test_a_broken_paragraph_of_squad_leaves_out_its_own_questions_alone(tmp_path: Path):
     question = {"id": "1", "question": "q", "answers": [{"text": "a"}]}
     sound = {"context": "One.", "qas": [question, {"id": "2", "answers": [{}]}]}
@@ -144,20 +139,6 @@ def test_files_of_no_known_form_are_refused(tmp_path: Path):
     (tmp_path / "a.json").unlink()
     assert "has no corpus.jsonl and questions.jsonl" in refusal(SearchFileTasks, tmp_path)
     assert "auto, squad" in refusal(SearchFileTasks, DATA / "open.jsonl", format="trivia")
-
-
-def test_squad_as_parquet_gives_the_same_questions(tmp_path: Path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    row = {"id": "q1", "title": "T_U", "context": "One.", "question": "q"}
-    rows = [
-        row | {"answers": {"text": ["a"], "answer_start": [0]}},
-        row | {"id": "q2", "question": "r", "answers": {"text": [], "answer_start": []}},
-    ]
-    parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "validation-00000.parquet")
-    source = SearchFileTasks(tmp_path / "validation-00000.parquet")
-    assert (source.format, source.splits, len(source.documents)) == ("squad", ("validation",), 1)
-    tasks = tasks_of(source)
-    assert (tasks["q1"].gold["answers"], tasks["q2"].gold["unanswerable"]) == (["a"], True)
 
 
 # Splits.

@@ -20,9 +20,9 @@ ODD = re.compile(r"  | [,.?]|[{}]|\b[Aa] [aeiou]|\b[Aa]n [^aeiou]|\bNone\b|\bthe
 def drafts(name: str, count: int = 12) -> list[Draft]:
     drawn: list[Draft] = []
     rng = Random(name)
-    for tries in range(20_000):
+    for number in range(20_000):
         try:
-            drawn.append(FAMILIES[name].draw(Scene(open_world("train", tries % 4, 0, 1_000), rng)))
+            drawn.append(FAMILIES[name].draw(Scene(open_world("train", number % 4, 0, 1_000), rng)))
         except NoFit:
             continue
         if len(drawn) == count:

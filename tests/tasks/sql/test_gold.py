@@ -50,21 +50,20 @@ def plain(cell: Any) -> Any:
     return cell.isoformat() if isinstance(cell, datetime.date) else round(cell, 6) if isinstance(cell, float) else cell
 
 
-def same(left: Any, right: Any) -> bool:
-    return math.isclose(left, right, rel_tol=1e-7) if isinstance(left, float) else left == right
+def same(a: Any, b: Any) -> bool:
+    return math.isclose(a, b, rel_tol=1e-7) if isinstance(a, float) else a == b
 
 
 @sampled(20, 400)
 def test_gold_gives_the_same_result_in_both_engines_and_no_trivial_one(count: int):
     source = SQLTasks()
     for task in (task for split in source.splits for task in iterate(source, split, count)):
-        left, right = both_engines(task)
-        assert len(left) == len(right)
-        assert all(same(a, b) for x, y in zip(left, right, strict=True) for a, b in zip(x, y, strict=True)), task.id
-        assert left, task
-        assert left != [(0,)], task
-        assert None not in [cell for row in left for cell in row], task
-        assert len(left) <= max(MAX_ROWS, 80)
+        rows, others = both_engines(task)
+        assert len(rows) == len(others)
+        assert all(same(a, b) for x, y in zip(rows, others, strict=True) for a, b in zip(x, y, strict=True)), task.id
+        assert rows not in ([], [(0,)]), task
+        assert None not in [cell for row in rows for cell in row], task
+        assert len(rows) <= max(MAX_ROWS, 80)
 
 
 def test_gold_and_steps_run_in_the_engine_of_the_task():

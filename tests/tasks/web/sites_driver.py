@@ -39,10 +39,10 @@ class Element:
 
     def within(self, tag: str) -> Element | None:
         """The nearest element around this one with a tag."""
-        found = self.parent
-        while found is not None and found.tag != tag:
-            found = found.parent
-        return found
+        around = self.parent
+        while around is not None and around.tag != tag:
+            around = around.parent
+        return around
 
     @property
     def role(self) -> str:
@@ -72,17 +72,15 @@ class _Parser(HTMLParser):
         self.root = self.at = Element("page", {}, None)
 
     def handle_starttag(self, tag, attrs):
-        made = Element(tag, dict(attrs), self.at)
-        self.at.children.append(made)
+        element = Element(tag, dict(attrs), self.at)
+        self.at.children.append(element)
         if tag not in VOID:
-            self.at = made
+            self.at = element
 
     def handle_endtag(self, tag):
-        found: Element | None = self.at
-        while found is not None and found.tag != tag:
-            found = found.parent
-        if found is not None and found.parent is not None:
-            self.at = found.parent
+        opened = self.at if self.at.tag == tag else self.at.within(tag)
+        if opened is not None and opened.parent is not None:
+            self.at = opened.parent
 
     def handle_data(self, data):
         self.at.children.append(data)
@@ -142,17 +140,15 @@ class Driver:
 
     def find(self, step: Mapping[str, Any]) -> Element:
         """Return the element that a step names; two that fit need `nth`."""
-        named = [one for one in self.page if one.role == step["role"]]
-        found = [one for one in named if one.name(self.page) == step["name"]]
-        if "nth" not in step and len(found) > 1 and len({one.attributes.get("href") for one in found}) > 1:
-            raise LookupError(f"{len(found)} elements are called {step['name']!r} on {self.path}")
-        if not found:
-            known = sorted({one.name(self.page) for one in named})
-            raise LookupError(f"no {step['role']} {step['name']!r} on {self.path}, but {known}: {self._mistakes()}")
-        return found[step.get("nth", 0)]
-
-    def _mistakes(self) -> list[str]:
-        return [one.text for one in self.page if one.attributes.get("role") in ("alert", "status")]
+        of_role = [element for element in self.page if element.role == step["role"]]
+        named = [element for element in of_role if element.name(self.page) == step["name"]]
+        if "nth" not in step and len(named) > 1 and len({element.attributes.get("href") for element in named}) > 1:
+            raise LookupError(f"{len(named)} elements are called {step['name']!r} on {self.path}")
+        if not named:
+            names = sorted({element.name(self.page) for element in of_role})
+            notices = [element.text for element in self.page if element.attributes.get("role") in ("alert", "status")]
+            raise LookupError(f"no {step['role']} {step['name']!r} on {self.path}, but {names}: {notices}")
+        return named[step.get("nth", 0)]
 
     def _fill(self, element: Element, step: Mapping[str, Any]) -> None:
         if element.tag == "textarea":
@@ -161,12 +157,12 @@ class Driver:
             element.attributes["value"] = step["text"]
 
     def _select(self, element: Element, step: Mapping[str, Any]) -> None:
-        options = [one for one in element if one.tag == "option"]
-        chosen = [one for one in options if one.text == step["value"]]
+        options = [child for child in element if child.tag == "option"]
+        chosen = [option for option in options if option.text == step["value"]]
         if len(chosen) != 1:
-            raise LookupError(f"{step['name']!r} has no option {step['value']!r}, but {[one.text for one in options]}")
-        for one in options:
-            one.attributes.pop("selected", None)
+            raise LookupError(f"{step['name']!r} has no option {step['value']!r}, but {[o.text for o in options]}")
+        for option in options:
+            option.attributes.pop("selected", None)
         chosen[0].attributes["selected"] = ""
 
     def _click(self, element: Element, step: Mapping[str, Any]) -> None:
@@ -188,7 +184,7 @@ class Driver:
         form = self._form_of(button)
         if form is None:
             raise LookupError("this button is in no form")
-        fields = [pair for one in self.page if self._form_of(one) is form for pair in _values(one)]
+        fields = [pair for field in self.page if self._form_of(field) is form for pair in _values(field)]
         if "name" in button.attributes:
             fields.append((button.attributes["name"], button.attributes.get("value", "")))
         action = button.attributes.get("formaction") or form.attributes.get("action") or self.path
@@ -201,7 +197,7 @@ class Driver:
 
     def _form_of(self, element: Element) -> Element | None:
         if "form" in element.attributes:
-            return next((one for one in self.page if one.attributes.get("id") == element.attributes["form"]), None)
+            return next((form for form in self.page if form.attributes.get("id") == element.attributes["form"]), None)
         return element.within("form")
 
 
@@ -219,9 +215,9 @@ def _values(element: Element) -> list[tuple[str, str]]:
     if element.tag == "textarea":
         return [(name, element.text.removeprefix("\n"))]
     if element.tag == "select":
-        options = [one for one in element if one.tag == "option"]
-        chosen = [one for one in options if "selected" in one.attributes]
+        options = [child for child in element if child.tag == "option"]
+        chosen = [option for option in options if "selected" in option.attributes]
         if not chosen and "multiple" not in element.attributes:
             chosen = options[:1]
-        return [(name, one.attributes.get("value", one.text)) for one in chosen]
+        return [(name, option.attributes.get("value", option.text)) for option in chosen]
     return []

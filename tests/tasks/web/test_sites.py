@@ -240,8 +240,8 @@ def test_a_mistake_is_shown_next_to_its_field_and_changes_nothing(episodes: Epis
         driver.take({"do": "click", "role": "button", "name": "Save address"})
         assert driver.status == 422
         field = driver.find({"role": "textbox", "name": "Postcode"}).attributes
-        described = next(one for one in driver.page if one.attributes.get("id") == field["aria-describedby"])
-        assert "five digits" in described.text
+        texts = {element.attributes.get("id"): element.text for element in driver.page}
+        assert "five digits" in texts[field["aria-describedby"]]
         assert field["value"] == "12 <b>"
     assert episode.digest() == before
 

@@ -78,44 +78,43 @@ def test_hostile_queries_and_forms_break_and_change_nothing(site: str):
     assert episode.digest() == before
 
 
-def test_a_reply_goes_to_the_sender_and_a_reply_to_all_leaves_oneself_out():
-    assert receivers("ann@a.test", "me@a.test", "bob@a.test, me@a.test", "me@a.test", everybody=False) == (
-        "ann@a.test",
-        "",
-    )
-    everybody = receivers("ann@a.test", "cy@a.test, me@a.test", "ann@a.test, bob@a.test", "me@a.test", everybody=True)
-    assert everybody == ("ann@a.test, cy@a.test", "bob@a.test")
-
-
-def test_addresses_are_stored_in_one_way_however_they_are_written():
-    episode = SiteServer.shared().open("mail", 3)
-    with Driver(episode) as driver:
-        to = "Zed Z <zed@z.test>; amy@a.test,ZED@z.test"
-        assert post(driver, "/compose", kind="new", to=to, subject="Hi", body="Text", action="send") == 200
-    assert episode.query("SELECT recipients FROM messages ORDER BY id DESC LIMIT 1") == [("amy@a.test, zed@z.test",)]
-
-
-def test_a_message_with_a_mistake_is_not_sent_and_the_mistake_explained():
-    fields = {"kind": "new", "to": "amy@a.test", "subject": "Hi", "body": "Text", "action": "send"}
-    with visit("mail") as driver:
-        for mistaken, words in (
+LETTER = {"kind": "new", "to": "amy@a.test", "subject": "Hi", "body": "Text", "action": "send"}
+MEETING = {"title": "T", "room": "1", "day": "2030-01-07", "starts": "10:00", "ends": "11:00", "every": "once"}
+REFUSED = [
+    *(
+        ("mail", "/compose", LETTER | mistake, words)
+        for mistake, words in (
             ({"to": "nobody"}, "is not an e-mail address"),
             ({"subject": ""}, "fill in"),
             ({"body": ""}, "fill in"),
-        ):
-            response = driver.client.post("/compose", data=fields | mistaken)
-            assert response.status_code == 422
-            assert words in response.text
+        )
+    ),
+    *(
+        ("calendar", "/booking/new", MEETING | mistake, words)
+        for mistake, words in (
+            ({"starts": "07:00"}, "The house is open from 08:00 to 18:00."),
+            ({"ends": "10:00"}, "The end must be after the start."),
+            ({"ends": "10:50"}, "Please use steps of 15 minutes."),
+            ({"day": "2030-01-05"}, "from Monday to Friday"),
+            ({"people": "Nobody Atall"}, "Nobody here is called “Nobody Atall”."),
+            ({"room": "77"}, "Please choose one of the options."),
+        )
+    ),
+]
+UNCHANGED = (
+    ("mail", "/contacts/3", "Save contact"),
+    ("admin", "/customers/5", "Save customer"),
+    ("admin", "/invoices/9", "Save invoice"),
+    ("admin", "/staff/9", "Save person"),
+)
 
 
-def test_saving_a_form_unchanged_changes_nothing():
-    forms = [
-        ("mail", "/contacts/3", "Save contact"),
-        ("admin", "/customers/5", "Save customer"),
-        ("admin", "/invoices/9", "Save invoice"),
-        ("admin", "/staff/9", "Save person"),
-    ]
-    for site, path, name in forms:
+def test_input_with_a_mistake_is_refused_and_unchanged_input_changes_nothing():
+    for site, path, fields, words in REFUSED:
+        with visit(site) as driver:
+            response = driver.client.post(path, data=fields)
+            assert (response.status_code, words in response.text) == (422, True), fields
+    for site, path, name in UNCHANGED:
         episode = SiteServer.shared().open(site, 3)
         before = episode.digest()
         with Driver(episode) as driver:
@@ -125,91 +124,58 @@ def test_saving_a_form_unchanged_changes_nothing():
         assert episode.digest() == before
 
 
-def test_only_drafts_can_be_deleted_and_one_refusal_undoes_all():
-    episode = SiteServer.shared().open("admin", 3)
-    rows = episode.query(
-        "SELECT max(id) FROM invoices WHERE status = 'draft' UNION SELECT max(id) FROM invoices WHERE status = 'paid'"
-    )
-    before = episode.digest()
+def test_mail_is_stored_in_one_way_and_replies_leave_oneself_out():
+    episode = SiteServer.shared().open("mail", 3)
     with Driver(episode) as driver:
-        response = driver.client.post("/invoices/bulk", data={"row": [str(row[0]) for row in rows], "action": "delete"})
-        assert response.status_code == 409
-    assert episode.digest() == before
+        assert post(driver, "/compose", **LETTER | {"to": "Zed Z <zed@z.test>; amy@a.test,ZED@z.test"}) == 200
+    assert episode.query("SELECT recipients FROM messages ORDER BY id DESC LIMIT 1") == [("amy@a.test, zed@z.test",)]
+    reply = receivers("ann@a.test", "me@a.test", "bob@a.test, me@a.test", "me@a.test", everybody=False)
+    assert reply == ("ann@a.test", "")
+    everybody = receivers("ann@a.test", "cy@a.test, me@a.test", "ann@a.test, bob@a.test", "me@a.test", everybody=True)
+    assert everybody == ("ann@a.test, cy@a.test", "bob@a.test")
 
 
-def test_the_audit_log_does_not_count_as_state():
+def test_a_refusal_undoes_a_whole_change_and_the_audit_log_is_no_state():
     episode = SiteServer.shared().open("admin", 3)
     before = episode.digest()
+    rows = [
+        str(episode.query(f"SELECT max(id) FROM invoices WHERE status = '{status}'")[0][0])
+        for status in ("draft", "paid")
+    ]
     (status,) = episode.query("SELECT status FROM invoices WHERE id = 3")[0]
     with Driver(episode) as driver:
+        assert driver.client.post("/invoices/bulk", data={"row": rows, "action": "delete"}).status_code == 409
         assert post(driver, "/invoices/3/status", status=status) == 200
     assert episode.query("SELECT count(*) FROM audit") == [(2,)]
     assert episode.digest() == before
 
 
-def booking(**changes: str) -> dict[str, str]:
-    fields = {"title": "T", "room": "1", "day": "2030-01-07", "starts": "10:00", "ends": "11:00", "every": "once"}
-    return fields | changes
-
-
-BROKEN_RULES = (
-    ({"starts": "07:00"}, "The house is open from 08:00 to 18:00."),
-    ({"ends": "10:00"}, "The end must be after the start."),
-    ({"ends": "10:50"}, "Please use steps of 15 minutes."),
-    ({"day": "2030-01-05"}, "from Monday to Friday"),
-    ({"people": "Nobody Atall"}, "Nobody here is called “Nobody Atall”."),
-    ({"room": "77"}, "Please choose one of the options."),
-)
-
-
-def test_a_booking_that_breaks_a_rule_is_refused_next_to_the_field():
-    with visit("calendar") as driver:
-        for changes, words in BROKEN_RULES:
-            response = driver.client.post("/booking/new", data=booking(**changes))
-            assert response.status_code == 422
-            assert words in response.text
-
-
-def test_a_room_cannot_be_booked_twice_at_a_time_but_back_to_back():
-    with visit("calendar") as driver:
-        assert post(driver, "/booking/new", **booking()) == 200
-        assert post(driver, "/booking/new", **booking(starts="10:45", ends="12:00")) == 422
-        assert post(driver, "/booking/new", **booking(starts="11:00", ends="12:00")) == 200
-
-
-def test_only_the_organiser_can_change_a_booking():
+def test_a_room_is_booked_once_at_a_time_and_changed_by_its_organiser_alone():
     episode = SiteServer.shared().open("calendar", 3)
     (number,) = episode.query("SELECT min(id) FROM bookings WHERE organiser <> 1")[0]
     with Driver(episode) as driver:
+        assert post(driver, "/booking/new", **MEETING) == 200
+        assert post(driver, "/booking/new", **MEETING | {"starts": "10:45", "ends": "12:00"}) == 422
+        assert post(driver, "/booking/new", **MEETING | {"starts": "11:00", "ends": "12:00"}) == 200
         assert driver.client.get(f"/booking/{number}/edit").status_code == 403
         assert post(driver, f"/booking/{number}/cancel") == 403
-
-
-def test_no_room_of_the_initial_calendar_is_taken_twice():
     overlapping = (
         "SELECT count(*) FROM bookings a JOIN bookings b ON a.room = b.room AND a.day = b.day AND a.id < b.id "
         "AND a.starts < b.ends AND b.starts < a.ends"
     )
     for seed in range(12):
-        state = SiteState(find_site("calendar"), seed)
-        assert state.query(overlapping) == [(0,)]
-        assert state.query("SELECT count(*) > 60 FROM bookings") == [(1,)]
+        assert SiteState(find_site("calendar"), seed).query(overlapping) == [(0,)]
 
 
-def test_free_spans_are_the_gaps_of_the_opening_hours():
+def test_free_spans_repeated_days_and_months_follow_the_calendar():
     taken = [(minutes("09:00"), minutes("10:00")), (minutes("09:30"), minutes("11:15"))]
     assert free_spans(taken, 60) == [(480, 540), (675, 1080)]
     assert free_spans(taken, 61) == [(675, 1080)]
     assert free_spans([(480, 1080)], 15) == []
-
-
-def test_repeated_days_skip_weekends_and_months_are_whole_weeks():
     assert repeated(date(2025, 1, 3), "day", 3) == [date(2025, 1, 3), date(2025, 1, 6), date(2025, 1, 7)]
     assert repeated(date(2025, 1, 3), "fortnight", 2)[-1] == date(2025, 1, 17)
-    for month in range(1, 13):
-        days = [day for week in weeks_of_month(date(2025, month, 15)) for day in week if day.month == month]
-        assert days[0].day == 1
-        assert (days[-1] - days[0]).days == len(days) - 1 >= 27
+    days = [day for week in weeks_of_month(date(2025, 2, 15)) for day in week if day.month == 2]
+    assert (days[0].day, days[-1].day, len(days)) == (1, 28, 28)
 
 
 def test_searching_ignores_case_and_accents_and_ways_back_stay_on_the_site():
