@@ -60,7 +60,7 @@ def test_an_evaluation_shows_how_well_stated_confidences_agree_with_success():
     """Of ten answers at 0.9, five are right: the gap is 0.4, and the squared gaps are 0.01 and 0.81."""
     answer = '<tool_call>{"name": "answer", "arguments": {"number": 1, "confidence": 0.9}}</tool_call>'
     tasks = [Sure.default_tasks().get("test", index) for index in range(10)]
-    factory = EnvFactory("tests.test_calibration:Sure", {})
+    factory = EnvFactory(f"{__name__}:Sure", {})
     figures = evaluate(factory, FunctionPolicy("sure", lambda observation: answer), tasks).figures
     assert figures == pytest.approx({"confidence": 0.9, "calibration error": 0.4, "Brier score": 0.41})
 

@@ -1,4 +1,4 @@
-"""Files of tasks are read once by a process, off the event loop, however many episodes take tasks from them."""
+"""Files of tasks are read once by a process, off the event loop, and environments are made there too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +20,27 @@ from agentgym.envs.search import SearchEnv
 from agentgym.envs.sql import SQLEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import SilentPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import Job, Limits, collect
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.task import Task, TaskList
+from tests.rollout_cases import Factory
+from tests.waiting import eventually
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 class Watched(TaskList):
-    """Counts how often it is loaded, and by which thread."""
+    """Counts how often it is loaded, and whether on an event loop; waits until it may go on."""
 
     loads: list[tuple[str, bool]] = []
-    wait = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     def __init__(self, path: Path, **options: Any):
-        in_loop = asyncio._get_running_loop() is not None
-        self.loads.append((str(path), in_loop))
+        self.loads.append((str(path), asyncio._get_running_loop() is not None))
         if options.get("fails"):
             raise UsageError("cannot be read")
-        self.wait.wait(timeout=options.get("slow", 0))
+        self.begun.set()
+        assert not options.get("slow") or self.go_on.wait(60)
         super().__init__([Task("1", "train", path.read_text() if path.is_file() else "folder")])
 
 
@@ -48,6 +50,8 @@ LOADER = f"{__name__}:Watched"
 @pytest.fixture(autouse=True)
 def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watched, "loads", [])
+    monkeypatch.setattr(Watched, "begun", threading.Event())
+    monkeypatch.setattr(Watched, "go_on", threading.Event())
 
 
 def written(folder: Path, text: str = "one") -> Path:
@@ -65,22 +69,18 @@ def test_a_source_is_loaded_once_for_the_same_file_and_options(tmp_path: Path):
 
 def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
     file = written(tmp_path)
-    found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(shared(LOADER, file, {"slow": 0.2}))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(Watched.loads), len(set(map(id, found))), len(found)) == (1, 1, 8)
+    with ThreadPoolExecutor(8) as pool:
+        pending = [pool.submit(shared, LOADER, file, {"slow": True}) for _ in range(8)]
+        assert Watched.begun.wait(60)
+        Watched.go_on.set()
+        sources = [one.result() for one in pending]
+    assert (len(Watched.loads), len(set(map(id, sources)))) == (1, 1)
 
 
-def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
+def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
     first = shared(LOADER, written(tmp_path), {})
     second = shared(LOADER, written(tmp_path, "another"), {})
     assert [source.get("train", 0).prompt for source in (first, second)] == ["one", "another"]
-
-
-def test_a_folder_is_read_again_when_what_is_in_it_changes(tmp_path: Path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "to nothing").symlink_to(tmp_path / "nothing")
     first = shared(LOADER, tmp_path, {})
@@ -89,7 +89,7 @@ def test_a_folder_is_read_again_when_what_is_in_it_changes(tmp_path: Path):
     assert shared(LOADER, tmp_path, {}) is not first
 
 
-def test_what_cannot_be_loaded_is_tried_again(tmp_path: Path):
+def test_a_source_that_cannot_be_loaded_is_tried_again(tmp_path: Path):
     for _ in range(2):
         with pytest.raises(UsageError, match="cannot be read"):
             shared(LOADER, written(tmp_path), {"fails": True})
@@ -98,27 +98,24 @@ def test_what_cannot_be_loaded_is_tried_again(tmp_path: Path):
 
 def test_few_sources_are_kept_that_nobody_uses(tmp_path: Path):
     file = written(tmp_path)
-    for number in range(40):
+    for number in [*range(40), 0]:
         shared(LOADER, file, {"number": number})
-    shared(LOADER, file, {"number": 0})
     assert len(Watched.loads) == 41
 
 
+@pytest.mark.real
 def test_a_child_process_can_load_while_its_parent_was_loading(tmp_path: Path):
     file = written(tmp_path)
-    Watched.wait.clear()
-    loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": 30}))
+    loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": True}))
     loading.start()
-    while not Watched.loads:
-        time.sleep(0.01)
+    assert Watched.begun.wait(60)
     child = os.fork()
     if not child:
-        Watched.wait.set()
-        shared(LOADER, file, {"slow": 30})
+        Watched.go_on.set()
+        shared(LOADER, file, {"slow": True})
         os._exit(0)
-    Watched.wait.set()
+    Watched.go_on.set()
     loading.join()
-    Watched.wait.clear()
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -152,96 +149,80 @@ class FromFile(GuessEnv):
         return task.prompt
 
 
-class Factory(EnvFactory):
-    def __call__(self) -> Env:
-        return FromFile(**self.kwargs)
-
-
 def test_64_episodes_at_a_time_read_their_file_once_and_off_the_event_loop(tmp_path: Path):
-    factory = Factory("tests/from-file-v0", {"file": str(written(tmp_path))})
+    factory = Factory("tests/from-file-v0", {"file": str(written(tmp_path))}, FromFile)
     jobs = [Job(Task("1", "train", "one"), seed, seed) for seed in range(64)]
-    found = asyncio.run(collect(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))
-    assert len(found) == 64
+    assert len(asyncio.run(collect(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))) == 64
     assert Watched.loads == [(str(tmp_path / "tasks"), False)]
 
 
 class Slow(GuessEnv):
-    """Takes long to be made."""
+    """Is made when it may go on."""
 
     begun, go_on = threading.Event(), threading.Event()
-    made: list[Slow] = []
+    instances: list[Slow] = []
 
     def __init__(self) -> None:
         self.begun.set()
-        self.go_on.wait(timeout=30)
+        assert self.go_on.wait(60)
         super().__init__()
         self.closed = threading.Event()
-        self.made.append(self)
-
-    @classmethod
-    def only_one(cls) -> Slow:
-        """Return the one that is made, once it is."""
-        while not cls.made:
-            time.sleep(0.001)
-        (made,) = cls.made
-        return made
-
-    @classmethod
-    def again(cls) -> None:
-        cls.begun.clear()
-        cls.go_on.clear()
-        cls.made.clear()
+        self.instances.append(self)
 
     def release(self) -> None:
         self.closed.set()
 
 
-def test_the_event_loop_runs_while_an_environment_is_made():
-    async def play() -> bool:
-        taking = asyncio.ensure_future(EnvPool(Slow).take())
-        await asyncio.to_thread(Slow.begun.wait, 30)
-        Slow.go_on.set()  # only a loop that is free gets here before the environment is made
-        return isinstance(await taking, Slow)
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
+    for name, value in (("begun", threading.Event()), ("go_on", threading.Event()), ("instances", [])):
+        monkeypatch.setattr(Slow, name, value)
+    return Slow
 
-    Slow.again()
+
+def test_the_event_loop_runs_while_an_environment_is_made(slow: type[Slow]):
+    async def play() -> bool:
+        taking = asyncio.ensure_future(EnvPool(slow).take())
+        await asyncio.to_thread(slow.begun.wait, 60)
+        slow.go_on.set()  # only a loop that is free gets here before the environment is made
+        return isinstance(await taking, slow)
+
     assert asyncio.run(play())
 
 
-class Leisurely(GuessEnv):
-    """Takes a while to be made."""
-
-    def __init__(self) -> None:
-        time.sleep(0.15)
-        super().__init__()
-
-
-def test_patience_is_for_making_an_environment_and_not_for_waiting_until_others_are_made():
-    async def play() -> list[Env]:
-        pool = EnvPool(Leisurely)
-        return await asyncio.gather(*(pool.take(limit_s=10 * 0.15) for _ in range(20)))
-
-    assert len(asyncio.run(play())) == 20
-
-
-def test_an_environment_that_is_never_made_is_an_infrastructure_failure():
+def test_the_limit_is_for_making_an_environment_and_not_for_waiting_until_another_is_made(slow: type[Slow]):
     async def play() -> None:
-        with pytest.raises(InfrastructureError, match=r"making an environment took longer than its limit of 0\.1 s"):
-            await EnvPool(Slow).take(limit_s=0.1)
-        Slow.go_on.set()
+        pool = EnvPool(slow)
+        first = asyncio.ensure_future(pool.take())
+        await asyncio.to_thread(slow.begun.wait, 60)
+        second = asyncio.ensure_future(pool.take(limit_s=0.01))
+        await asyncio.sleep(0.05)
+        assert not second.done()
+        slow.go_on.set()
+        await asyncio.wait([first, second])
 
-    Slow.again()
     asyncio.run(play())
-    assert Slow.only_one().closed.wait(30)
 
 
-def test_an_environment_that_is_made_for_nobody_is_closed():
-    async def play() -> None:
-        taking = asyncio.ensure_future(EnvPool(Slow).take())
-        await asyncio.to_thread(Slow.begun.wait, 30)
+def test_an_environment_that_is_never_made_or_made_for_nobody_is_closed_in_the_end(slow: type[Slow]):
+    async def too_late() -> None:
+        with pytest.raises(InfrastructureError, match=r"making an environment took longer than its limit of 0\.1 s"):
+            await EnvPool(slow).take(limit_s=0.1)
+
+    async def for_nobody() -> None:
+        taking = asyncio.ensure_future(EnvPool(slow).take())
+        await asyncio.to_thread(slow.begun.wait, 60)
         taking.cancel()
         await asyncio.wait([taking])
-        Slow.go_on.set()
 
-    Slow.again()
-    asyncio.run(play())
-    assert Slow.only_one().closed.wait(30)
+    for play in (too_late, for_nobody):
+        slow.go_on.clear()
+        slow.begun.clear()
+        slow.instances.clear()
+
+        async def and_go_on(play: Any = play) -> None:
+            await play()
+            slow.go_on.set()
+
+        asyncio.run(and_go_on())
+        assert eventually(lambda: len(slow.instances) == 1 and slow.instances[0].closed.is_set())
