@@ -17,9 +17,9 @@ _SEARCH = ("tests/test_search_grading.py",)
 _SEARCH_MODES = (*_SEARCH, "tests/test_search_env.py", "tests/test_search_modes.py")
 _SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
 _CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
-_SWE = ("tests/test_swe_grading.py", "tests/test_swe_withholding.py")
-_SWE_CALIBRATED = ("tests/test_swe_calibrated.py", "tests/test_swe_calibration.py")
-_SWE_HACKS = ("tests/test_swe_judge.py", "tests/test_swe_grading.py", "tests/test_swe_hacks.py")
+_SWE = ("tests/envs/swe/test_grading.py", "tests/envs/swe/test_withholding.py")
+_SWE_CALIBRATED = ("tests/envs/swe/test_calibrated.py", "tests/envs/swe/test_calibration.py")
+_SWE_HACKS = ("tests/envs/swe/test_judge.py", "tests/envs/swe/test_grading.py", "tests/envs/swe/test_hacks.py")
 _RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -106,22 +106,22 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
     "envs/sql/swaps.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
-    **{f"envs/swe/{name}.py": ("tests/test_swe_grading.py",) for name in ("filtering", "records")},
+    **{f"envs/swe/{name}.py": ("tests/envs/swe/test_grading.py",) for name in ("filtering", "records")},
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},
-    "envs/swe/inside.py": (*_SWE_HACKS, "tests/test_swe_env.py"),
+    "envs/swe/inside.py": (*_SWE_HACKS, "tests/envs/swe/test_env.py"),
     "envs/swe/judge.py": _SWE_HACKS,
-    **{f"envs/swe/{name}.py": ("tests/test_swe_remembered.py",) for name in ("remembered", "verdicts")},
-    "envs/swe/by_log.py": ("tests/test_swe_by_log.py",),
+    **{f"envs/swe/{name}.py": ("tests/envs/swe/test_remembered.py",) for name in ("remembered", "verdicts")},
+    "envs/swe/by_log.py": ("tests/envs/swe/test_by_log.py",),
     "envs/swe/calibration.py": _SWE_CALIBRATED,
-    "envs/swe/draws.py": ("tests/test_swe_draws.py", "tests/test_swe_grading.py"),
-    "envs/swe/expectations.py": ("tests/test_swe_expectations.py", *_SWE),
-    "envs/swe/forms.py": ("tests/test_swe_judge.py", *_SWE),
-    "envs/swe/grading.py": ("tests/test_swe_verdict.py", *_SWE, "tests/test_swe_calibration.py"),
-    "envs/swe/ids.py": ("tests/test_swe_judge.py", "tests/test_swe_grading.py"),
-    "envs/swe/repository.py": ("tests/test_swe_grading.py", "tests/test_swe_calibration.py"),
-    "envs/swe/schemes.py": ("tests/test_swe_schemes.py",),
-    "envs/swe/values.py": ("tests/test_swe_values.py", "tests/test_swe_grading.py"),
-    "envs/swe/withheld_calibration.py": ("tests/test_swe_withheld_calibration.py", *_SWE_CALIBRATED),
+    "envs/swe/draws.py": ("tests/envs/swe/test_draws.py", "tests/envs/swe/test_grading.py"),
+    "envs/swe/expectations.py": ("tests/envs/swe/test_expectations.py", *_SWE),
+    "envs/swe/forms.py": ("tests/envs/swe/test_judge.py", *_SWE),
+    "envs/swe/grading.py": ("tests/envs/swe/test_verdict.py", *_SWE, "tests/envs/swe/test_calibration.py"),
+    "envs/swe/ids.py": ("tests/envs/swe/test_judge.py", "tests/envs/swe/test_grading.py"),
+    "envs/swe/repository.py": ("tests/envs/swe/test_grading.py", "tests/envs/swe/test_calibration.py"),
+    "envs/swe/schemes.py": ("tests/envs/swe/test_schemes.py",),
+    "envs/swe/values.py": ("tests/envs/swe/test_values.py", "tests/envs/swe/test_grading.py"),
+    "envs/swe/withheld_calibration.py": ("tests/envs/swe/test_withheld_calibration.py", *_SWE_CALIBRATED),
     "envs/web/grading.py": ("tests/test_web_plans.py", "tests/test_web_tasks.py"),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),

@@ -70,7 +70,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     for top in ("agentgym", *ROOMS):
         shutil.copytree(ROOT / top, checkout / top, ignore=left_out)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    ):
         shutil.copy(ROOT / name, checkout)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist"]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=240, check=False)

@@ -23,9 +23,9 @@ from agentgym.tasks.code.files import CodeFileTasks
 from agentgym.tasks.search.files import SearchFileTasks
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tasks.web.files import WebFileTasks
+from tests.envs.swe.test_local import pytest_row
 from tests.test_code_files import GSM8K, HUMAN_EVAL, MBPP, QUIXBUGS, SANITIZED
 from tests.test_search_files import ASKED, HOTPOT, MUSIQUE
-from tests.test_swe_local import pytest_row
 
 URLS = {"shopping": "http://127.0.0.1:9"}
 QAS = [{"id": "1", "question": "q", "answers": [{"text": "a"}]}]
