@@ -17,6 +17,7 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, PYTHON, TEST_TARGETS
 from agentgym.tools.sandbox import Sandbox
+from tests.rows import each_row
 from tests.swe_cases import FILES, INSTANCE
 
 FINE = {"a.py::mended": "passed", "a.py::kept": "passed", "a.py::skipped": "skipped", "a.py::expected": "xfailed"}
@@ -52,8 +53,8 @@ def test_the_gold_patch_is_what_is_run_and_once_for_all():
     assert trees == [repository("once").to_grade(repository("once").gold)]
 
 
-@pytest.mark.parametrize(
-    ("run", "told"),
+@each_row(
+    "run, told",
     [
         (TestRun({**FINE, "a.py::mended": "failed"}), "a.py::mended failed"),
         (TestRun({**FINE, "a.py::mended": "skipped"}), "a.py::mended skipped"),
@@ -88,6 +89,7 @@ def test_exact_tests_are_looked_up_in_what_is_printed_on_either_stream(sandbox: 
         assert (found.statuses, found.error) == ({"a.py::mended": "passed", "a.py::kept": "failed"}, "")
 
 
+@pytest.mark.real
 def test_the_files_to_test_are_handed_to_the_command_as_words_whatever_its_shape(sandbox: Sandbox):
     names = ("a.py::mended", "a.py::kept - a b.py", "a.py::$HOME")
     script = """sh -c 'for target; do echo "PASSED $target"; done' name"""
@@ -98,6 +100,7 @@ def test_the_files_to_test_are_handed_to_the_command_as_words_whatever_its_shape
         assert found.statuses == {"a.py::mended": "passed", "a.py::kept": "passed", "a.py::$HOME": "passed"}
 
 
+@pytest.mark.real
 def test_ids_of_which_the_beginning_is_known_are_found_by_it_and_no_others(sandbox: Sandbox):
     log = "echo 'PASSED a.py::mended[x y]'; echo 'PASSED a.py::kept[x y]'"
     made = repository("cut", {PREFIX_IDS: ["a.py::mended[x"]}, test_command=("bash", "-c", log), parser="pytest")
@@ -105,6 +108,7 @@ def test_ids_of_which_the_beginning_is_known_are_found_by_it_and_no_others(sandb
     assert run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS).statuses == {"a.py::mended[x": "passed"}
 
 
+@pytest.mark.real
 def test_a_log_without_tests_and_a_command_that_never_ends_are_errors(sandbox: Sandbox):
     silent = ran(sandbox, "bash", "-c", "echo nothing here >&2; exit 3")
     assert (silent.statuses, silent.error) == ({}, "no test was reported: nothing here")

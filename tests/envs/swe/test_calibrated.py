@@ -21,6 +21,7 @@ from agentgym.envs.swe.notes import Note
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
 from agentgym.errors import BrokenTask
+from tests.rows import each_row
 from tests.swe_cases import FILES, INSTANCE
 
 DECISIVE, OTHERS = INSTANCE.fail_to_pass, INSTANCE.pass_to_pass
@@ -113,7 +114,7 @@ def test_more_forms_are_tried_of_the_functions_that_decide():
     assert found["test_words_of_one_blank"] == found["test_upper"] == OTHER_FORMS
 
 
-@pytest.mark.parametrize(
+@each_row(
     "seen",
     [
         lambda form, turn: ("passed", ""),
@@ -129,10 +130,10 @@ def test_a_form_that_right_code_does_not_always_fail_in_the_same_lines_is_not_ke
     assert names_of(found) == {name_of(test) for test in DECISIVE + OTHERS} - {odd}
 
 
-@pytest.mark.parametrize(
-    ("needed", "manner"), [(Manner.RENAMED, Manner.RENAMED), (Manner.NAMED, Manner.NAMED), (Manner.FILES, Manner.FILES)]
+@each_row(
+    "needed, manner", [(Manner.RENAMED, Manner.RENAMED), (Manner.NAMED, Manner.NAMED), (Manner.FILES, Manner.FILES)]
 )
-@pytest.mark.parametrize("test", [DECISIVE[0], OTHERS[0]])
+@each_row("test", [DECISIVE[0], OTHERS[0]])
 def test_tests_are_brought_in_as_safely_as_all_of_them_pass(needed: Manner, manner: Manner, test: str):
     order = list(Manner)
 
@@ -170,8 +171,8 @@ def test_forms_that_hang_are_taken_out_and_the_others_are_kept():
     assert names_of(found) == {name_of(test) for test in DECISIVE + OTHERS} - {stuck}
 
 
-@pytest.mark.parametrize("guilty", ["test_words_of_one_blank", "test_longest", "test_upper"])
-@pytest.mark.parametrize("disturbed", [OTHERS[3], OTHERS[5]])
+@each_row("guilty", ["test_words_of_one_blank", "test_longest", "test_upper"])
+@each_row("disturbed", [OTHERS[3], OTHERS[5]])
 def test_of_tests_that_disturb_others_no_form_is_kept_and_all_others_are(guilty: str, disturbed: str):
     code = Code(beside=lambda test, changed: "failed" if test == disturbed and guilty in changed else "passed")
     found = calibrated(repository(), code)
@@ -192,7 +193,7 @@ def test_where_everything_disturbs_a_test_no_form_of_its_file_is_kept():
     assert "tests/test_words.py" not in {form.change.path for form in found.forms}
 
 
-@pytest.mark.parametrize("number", [1, 5, 16, 33])
+@each_row("number", [1, 5, 16, 33])
 def test_any_two_other_functions_are_seen_with_one_changed_and_the_other_true_both_ways(number: int):
     """However few forms the tests that decide have: one here, as there is nothing in it but a condition."""
     names = [f"test_other{one}" for one in range(number)]
@@ -242,7 +243,7 @@ def test_a_form_is_of_no_use_where_the_fault_compares_the_same():
     assert calibrated(repository(), Code(fault=lambda form: form.expected)).withheld == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "notes",
     [
         lambda form, turn: dict.fromkeys(form.expected, "something else"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import APART, BESIDE, PROCESSES, Drawn, draw
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.judge import HiddenTests, Manner
 from agentgym.envs.swe.perturb import Change, NodeEdit
+from tests.rows import each_row
 
 DECISIVE = ("near.py::test_one", "near.py::test_two")
 NEAR = tuple(f"near.py::test_near{number}" for number in range(30))
@@ -39,7 +38,7 @@ def changed(process: Drawn) -> set[Place]:
     return {form.change.place for form in process.forms}
 
 
-SEEDS = pytest.mark.parametrize("seed", range(12))
+SEEDS = each_row("seed", range(12))
 
 
 @SEEDS

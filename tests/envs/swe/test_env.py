@@ -25,6 +25,7 @@ from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
 from agentgym.tools.patches import diff_trees
 from agentgym.tools.sandbox import Sandbox
+from tests.rows import each_row
 from tests.swe_cases import CHEATS, FILES, INSTANCE, MENDED, REPOSITORY, write_tasks
 
 pytestmark = pytest.mark.real
@@ -51,7 +52,7 @@ def told(env: SWEEnv, name: str, **arguments: Any) -> str:
     return "\n".join(text_of(message) for message in do(env, name, **arguments).observation)
 
 
-@pytest.mark.parametrize(("style", "turns"), [("full", 5), ("short", 2)])
+@each_row("style, turns", [("full", 5), ("short", 2)])
 def test_the_solution_solves(file: Path, style: Any, turns: int):
     env = SWEEnv(file=file, solution_style=style)
     episode: Episode = play(env, env.tasks.get("train", 0), 0, solution_player)
@@ -193,7 +194,7 @@ OWN_FILE = "import pathlib\n\ndef test_own_file():\n    assert 'own_file' in pat
 OWN_NAME = "def test_own_name(request):\n    assert request.node.name == 'test_' + 'own_name'\n"
 
 
-@pytest.mark.parametrize(("source", "manner"), [(OWN_FILE, Manner.FILES), (OWN_NAME, Manner.NAMED)])
+@each_row("source, manner", [(OWN_FILE, Manner.FILES), (OWN_NAME, Manner.NAMED)])
 def test_tests_that_need_their_own_file_or_name_have_it(source: str, manner: Manner):
     test = "tests/test_own.py::test_own_file" if manner is Manner.FILES else "tests/test_own.py::test_own_name"
     instance = replace(
@@ -287,7 +288,7 @@ class Images(Sandboxes):
         return sandbox
 
 
-@pytest.mark.parametrize(("tree", "passed"), [(MENDED, True), (FILES, False), (CHEATS["skips"](), False)])
+@each_row("tree, passed", [(MENDED, True), (FILES, False), (CHEATS["skips"](), False)])
 def test_an_image_is_graded_by_the_log_of_its_test_command(tree: dict[str, bytes], passed: bool):
     command = f'PYTHONPATH="$PWD:{pytest_folder()}" exec python3 -m pytest -rA -p no:cacheprovider "$@"'
     instance = replace(INSTANCE, image="an/image", test_command=("bash", "-c", command, "tests"))

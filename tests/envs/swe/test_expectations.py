@@ -6,9 +6,8 @@ import ast
 from itertools import product
 from textwrap import dedent
 
-import pytest
-
 from agentgym.envs.swe.expectations import Rank, affirmed, constants, opposite_of, parametrised, ranked, set_opposite
+from tests.rows import each_row
 
 EXPECTED, BUILT, TOLD, RAISES, OPPOSITE, INPUT = Rank
 
@@ -26,8 +25,8 @@ def ranks(source: str) -> dict[str, Rank]:
     return {ast.unparse(nodes[place.number]): place.rank for place in ranked(node)}
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
+@each_row(
+    "body, expected",
     [
         ("assert f(1) == 2", {"2": EXPECTED, "1": INPUT}),
         ("assert 2 == f(1)", {"2": EXPECTED, "1": INPUT}),
@@ -60,8 +59,8 @@ def test_places_are_told_apart_by_what_they_are_for(body: str, expected: dict[st
     assert {text: rank for text, rank in found.items() if rank not in (OPPOSITE, RAISES)} == expected
 
 
-@pytest.mark.parametrize(
-    ("body", "rank", "texts"),
+@each_row(
+    "body, rank, texts",
     [
         ("assert f(1)", OPPOSITE, ["assert f(1)"]),
         ("self.assertTrue(f(1))", OPPOSITE, ["self.assertTrue(f(1))"]),
@@ -84,8 +83,8 @@ ROWS = """
     """
 
 
-@pytest.mark.parametrize(
-    ("columns", "rows", "expected"),
+@each_row(
+    "columns, rows, expected",
     [
         ("'given, wanted'", "[(1, 2), [3, 4]]", ["2", "4"]),
         ("('given', 'wanted')", "((1, 2), (3, 4))", ["2", "4"]),
@@ -133,8 +132,8 @@ def test_constants_are_told_as_often_as_they_stand_there_but_for_docstrings_and_
     assert sorted(map(repr, constants(tree))) == ["'x'", "5", "5", "True"]
 
 
-@pytest.mark.parametrize(
-    ("condition", "opposite"),
+@each_row(
+    "condition, opposite",
     [
         ("a == b", "a != b"),
         ("a != b", "a == b"),
@@ -162,8 +161,8 @@ def test_a_condition_that_is_turned_round_holds_where_the_other_does_not(conditi
         assert bool(eval(condition, {"a": a, "b": b})) is not bool(eval(opposite, {"a": a, "b": b}))
 
 
-@pytest.mark.parametrize(
-    ("method", "opposite"),
+@each_row(
+    "method, opposite",
     [
         ("assertTrue", "assertFalse"),
         ("assertIn", "assertNotIn"),
@@ -182,8 +181,8 @@ def test_a_method_that_is_turned_round_is_its_opposite_and_back(method: str, opp
         assert ast.unparse(statement) == f"self.{now}(a, b)"
 
 
-@pytest.mark.parametrize(
-    ("condition", "inner", "holds"),
+@each_row(
+    "condition, inner, holds",
     [
         ("a", "a", True),
         ("not a", "a", False),

@@ -25,6 +25,7 @@ from agentgym.envs.swe.perturb import Change, NodeEdit, change, proposals
 from agentgym.envs.swe.records import read_records, status_of
 from agentgym.envs.swe.repository import Repository
 from agentgym.tools.patches import diff_trees
+from tests.rows import each_row
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, VISIBLE_TESTS, WRONG
 
 KEY = b"k" * 32
@@ -48,8 +49,8 @@ def test_signed_records_are_believed():
     assert (found.statuses, found.exit_code, found.tampered) == ({"a::b": "passed"}, 0, [])
 
 
-@pytest.mark.parametrize(
-    ("data", "sign"),
+@each_row(
+    "data, sign",
     [
         (reply(("test", packed("a::b"), *PASSES), ("end", "0"), key=b"other"), "not signed"),
         (reply(("end", "0")) + b"x", "after the last"),
@@ -71,8 +72,8 @@ def test_a_run_that_breaks_off_is_unfinished_but_no_tampering():
     assert (found.exit_code, found.tampered) == (None, [])
 
 
-@pytest.mark.parametrize(
-    ("letters", "words", "status"),
+@each_row(
+    "letters, words, status",
     [
         ("ppp", "passed,passed,passed", "passed"),
         ("pfp", "passed,failed,passed", "failed"),
@@ -123,7 +124,7 @@ def fails(node: ast.FunctionDef, space: dict[str, object]) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "assert f(1) == 2",
@@ -229,9 +230,7 @@ def test(text):
     assert all("Say 5." in text and "}5" in text and "parametrize('text'" in text for text in texts)
 
 
-@pytest.mark.parametrize(
-    "call", ["assertEqual(f(), 3)", "assertTrue(f())", "assertIn(3, [f()])", "assertRaises(ValueError, f, 'x')"]
-)
+@each_row("call", ["assertEqual(f(), 3)", "assertTrue(f())", "assertIn(3, [f()])", "assertRaises(ValueError, f, 'x')"])
 def test_unittest_expectations_can_be_changed(call: str):
     assert some(f"def test(self):\n    self.{call}\n")
 
@@ -324,7 +323,7 @@ def shown_as(one: Drawn, name: str, case: str = "") -> bool:
     return any(form.change.name == name and form.concerns(case) for form in one.forms)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_tests_that_decide_are_in_every_process_in_one_form_each_and_often_enough_in_both(seed: int):
     processes = drawn(seed)
     for name, case in (("test_a", ""), ("test_c", "[x]")):
@@ -337,7 +336,7 @@ def test_tests_that_decide_are_in_every_process_in_one_form_each_and_often_enoug
             assert sum(form.change.name == name and form.concerns(case) for form in one.forms) <= 1
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_a_test_that_decides_runs_once_without_what_it_expects(seed: int):
     processes = drawn(seed, (WITHHELD,))
     forms = [[form for form in one.forms if form.change.name == "test_a"] for one in processes]
@@ -346,7 +345,7 @@ def test_a_test_that_decides_runs_once_without_what_it_expects(seed: int):
     assert sum(len(own) == 1 and not own[0].withholds for own in forms) >= MIN_CHANGED
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_every_test_runs_in_its_true_form(seed: int):
     for name in TESTS:
         parts = NodeId.of(name)
@@ -361,7 +360,7 @@ def test_a_test_that_decides_meets_most_of_its_changed_forms():
     assert min(met) >= MIN_CHANGED_ALONE
 
 
-@pytest.mark.parametrize(("withheld", "orders"), [((), 5), ((WITHHELD,), 15)])
+@each_row("withheld, orders", [((), 5), ((WITHHELD,), 15)])
 def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[ChangedForm, ...], orders: int):
     def forms(one: Drawn) -> str:
         own = [form for form in one.forms if form.change.name == "test_a"]
@@ -391,8 +390,8 @@ def test_a_changed_test_accuses_only_if_no_code_can_pass_it_and_the_true_one():
     assert not accused.convinces("t.py::test_a")
 
 
-@pytest.mark.parametrize(
-    ("true", "changed", "convinced"),
+@each_row(
+    "true, changed, convinced",
     [
         (["passed", "passed"], [("failed", "3")], True),
         (["passed", "failed"], [("failed", "3")], False),
@@ -428,7 +427,7 @@ def test_forms_survive_being_written_down():
 CHANGED = b"changed\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "conftest.py", "tests/conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "sitecustomize.py",
@@ -443,13 +442,13 @@ def test_what_could_change_how_tests_run_is_left_out_and_named(path: str):
     assert (found.changed, list(found.dropped), dict(found.tree)) == ((), [path], FILES)
 
 
-@pytest.mark.parametrize("path", ["textkit/words.py", "textkit/new.py", "docs/x.md", "textkit/json.py", "setup.py"])
+@each_row("path", ["textkit/words.py", "textkit/new.py", "docs/x.md", "textkit/json.py", "setup.py"])
 def test_other_changes_are_kept(path: str):
     found = filtered(FILES, {**FILES, path: CHANGED})
     assert (found.changed, found.dropped) == ((path,), {})
 
 
-@pytest.mark.parametrize("path", [".git/config", "textkit/__pycache__/words.pyc", ".pytest_cache/x"])
+@each_row("path", [".git/config", "textkit/__pycache__/words.pyc", ".pytest_cache/x"])
 def test_what_is_nobodys_work_is_left_out_silently(path: str):
     found = filtered(FILES, {**FILES, path: CHANGED})
     assert (found.changed, found.dropped) == ((), {})

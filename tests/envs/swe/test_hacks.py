@@ -21,6 +21,7 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
 from agentgym.tools.sandbox import Sandbox
 from tests.envs.swe.payloads import PAYLOADS, with_payload
+from tests.rows import each_row
 from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks
 
 pytestmark = pytest.mark.real
@@ -39,7 +40,7 @@ def test_the_honest_solution_passes():
     assert found.unchanged == ()
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@each_row("name", CHEATS)
 def test_a_cheat_scores_nothing(name: str):
     found = verdict(CHEATS[name]())
     assert not found.passed
@@ -48,7 +49,7 @@ def test_a_cheat_scores_nothing(name: str):
         assert found.mended == 0.0
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@each_row("name", CHEATS)
 def test_a_cheat_that_no_filter_stopped_is_stopped_by_the_runner(name: str):
     found = unfiltered(CHEATS[name]())
     assert not found.passed
@@ -61,7 +62,7 @@ def unfiltered(worked: dict[str, bytes]) -> Verdict:
     return grader.judge(REPOSITORY, Filtered(worked, tuple(path for path in worked), {}))
 
 
-@pytest.mark.parametrize("name", PAYLOADS)
+@each_row("name", PAYLOADS)
 def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
     found = verdict(with_payload(FILES, PAYLOADS[name]))
     assert not found.passed
@@ -69,7 +70,7 @@ def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
     assert found.mended < 1.0
 
 
-@pytest.mark.parametrize("name", ["swallow all", "signs for all"])
+@each_row("name", ["swallow all", "signs for all"])
 def test_code_that_swallows_failures_at_large_is_found_out(name: str):
     found = verdict(with_payload(FILES, PAYLOADS[name]))
     assert found.tampered
@@ -138,7 +139,7 @@ def spied_on(source: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 BESIDE = [name for name, made in CHEATS.items() if made()["textkit/words.py"] == FILES["textkit/words.py"]]
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@each_row("name", BESIDE)
 def test_an_honest_solution_passes_beside_what_a_cheat_left(name: str):
     assert verdict({**CHEATS[name](), "textkit/words.py": RIGHT.encode()}).passed
 

@@ -8,14 +8,13 @@ import json
 from collections.abc import Collection
 from typing import Any, cast
 
-import pytest
-
 from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun, run_hidden, stubbed
 from agentgym.envs.swe.perturb import UNKNOWN_ROW, Change, NodeEdit
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxTier
 from tests.envs.swe.test_grading import packed
+from tests.rows import each_row
 
 SOURCE = """import pytest
 
@@ -89,8 +88,8 @@ def test_an_honest_run_is_believed():
     assert (sorted(failing.statuses.values()), failing.tampered) == (["failed", "passed", "passed"], ())
 
 
-@pytest.mark.parametrize(
-    ("told", "sign"),
+@each_row(
+    "told, sign",
     [
         (Told(exit_code=1, said=0), "the process ended with 1, the run said 0"),
         (Told(exit_code=1, said=1), "pytest exited with 1"),
@@ -105,14 +104,14 @@ def test_an_end_that_contradicts_what_was_told_is_tampering(told: Told, sign: st
     assert sign in found.tampered[0]
 
 
-@pytest.mark.parametrize("code", [1, 2])
+@each_row("code", [1, 2])
 def test_what_cannot_be_collected_is_told_and_no_tampering(code: int):
     found = judged(Told(uncollected=["u.py"], exit_code=code, said=code))
     assert (found.uncollected, found.tampered) == ({"u.py": "SyntaxError"}, ())
 
 
-@pytest.mark.parametrize(
-    ("told", "error"),
+@each_row(
+    "told, error",
     [
         (Told(said=None, exit_code=3), "left early with exit code 3"),
         (Told(said=None, ended=Ended.SIGNALED, signal=9), "ended by signal 9"),
@@ -170,7 +169,7 @@ def test_beginnings_of_ids_find_what_goes_on_after_them():
     assert found.statuses == {"t.py::test_one": "passed", "t.py::test_rows[a": "passed"}
 
 
-@pytest.mark.parametrize("manner", Manner)
+@each_row("manner", Manner)
 def test_how_the_tests_are_brought_in(manner: Manner):
     told = Told()
     judged(told, manner=manner)
@@ -189,9 +188,7 @@ def test_a_changed_module_that_must_be_a_file_is_one():
     assert set(told.uploaded) == {"t.py"}
 
 
-@pytest.mark.parametrize(
-    ("tier", "compiled"), [(SandboxTier.NAMESPACES, True), (SandboxTier.DOCKER, False), (SandboxTier.REMOTE, False)]
-)
+@each_row("tier, compiled", [(SandboxTier.NAMESPACES, True), (SandboxTier.DOCKER, False), (SandboxTier.REMOTE, False)])
 def test_modules_are_compiled_only_where_the_same_interpreter_runs_them(tier: SandboxTier, compiled: bool):
     told = Told(tier=tier)
     judged(told)
@@ -199,7 +196,7 @@ def test_modules_are_compiled_only_where_the_same_interpreter_runs_them(tier: Sa
     assert ("import pytest" in told.request["files"]["t.py"]) is not compiled
 
 
-@pytest.mark.parametrize("text", ["def (", "a = '\0'", "a = '\ud800'"])
+@each_row("text", ["def (", "a = '\0'", "a = '\ud800'"])
 def test_a_module_that_cannot_be_compiled_travels_as_text(text: str):
     told = Told()
     hidden = HiddenTests(modules={"t.py": SOURCE, "broken.py": text}, tests=HIDDEN.tests)
@@ -228,16 +225,16 @@ def test_only_what_passed_in_its_true_form_has_passed():
     assert run.passed(["a", "b", "c", "d"]) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("status", "lines", "as_on_gold"),
+@each_row(
+    "status, lines, as_on_gold",
     [("failed", "5", True), ("failed", "6", False), ("passed", "5", False), ("error", "5", False)],
 )
 def test_a_changed_test_does_as_on_right_code_if_it_fails_in_the_same_lines(status: str, lines: str, as_on_gold: bool):
     assert Seen(form(4), "", status, lines).as_on_gold is as_on_gold
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "both"),
+@each_row(
+    "one, two, both",
     [(0, 1, True), (1, 1, False), (None, 1, False), (1, None, False), (UNKNOWN_ROW, 1, False), (None, None, False)],
 )
 def test_a_function_is_in_two_forms_at_once_only_if_they_change_different_rows(
@@ -247,8 +244,8 @@ def test_a_function_is_in_two_forms_at_once_only_if_they_change_different_rows(
     assert compatible(*forms) is compatible(*forms[::-1]) is both
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
+@each_row(
+    "text, parts",
     [
         ("a/t.py::test_a", ("a/t.py", "", "test_a", "")),
         ("t.py::A::B::test_a[x::y[z]]", ("t.py", "A::B", "test_a", "[x::y[z]]")),

@@ -28,6 +28,7 @@ from agentgym.task_files.left_out import Why
 from agentgym.tasks.swe.instance import PYTHON, from_task, to_task
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import diff_trees
+from tests.rows import each_row
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE
 
 # A runner of its own, with bare names as ids, as sympy's is. It needs a package that only its environment has.
@@ -160,7 +161,7 @@ SUBMIT = ToolCall("submit")
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("make", [pytest_row, sympy_row])
+@each_row("make", [pytest_row, sympy_row])
 def test_a_row_is_played_and_graded_in_its_own_environment(
     tmp_path: Path, repositories: Path, environments: Path, make: Callable[..., dict[str, Any]]
 ):
@@ -234,7 +235,7 @@ def archived(folder: Path, name: str, top: str) -> None:
     shutil.rmtree(folder / "unpacked")
 
 
-@pytest.mark.parametrize("name", ["kit__textkit-1.tar.gz", "textkit-1.tar.gz", "kit__textkit-1.tgz"])
+@each_row("name", ["kit__textkit-1.tar.gz", "textkit-1.tar.gz", "kit__textkit-1.tgz"])
 def test_archives_are_found_by_id_or_as_they_are_downloaded(tmp_path: Path, name: str):
     folder = tmp_path / "repositories"
     archived(folder, name, "textkit-1")
@@ -243,7 +244,7 @@ def test_archives_are_found_by_id_or_as_they_are_downloaded(tmp_path: Path, name
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["kit__textkit", "kit/textkit", "textkit", "textkit.git", "kit__textkit-1"])
+@each_row("name", ["kit__textkit", "kit/textkit", "textkit", "textkit.git", "kit__textkit-1"])
 def test_of_a_git_repository_the_commit_is_read_whatever_is_checked_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
@@ -312,7 +313,7 @@ def test_the_archive_of_a_row_is_taken_or_refused(tmp_path: Path):
     assert named.get("test", 0).data["image"] == "mine:1"
 
 
-@pytest.mark.parametrize("place", ["/etc", "../secret", "kit/../../secret"])
+@each_row("place", ["/etc", "../secret", "kit/../../secret"])
 def test_a_row_chooses_no_file_outside_of_the_folders_that_the_user_names(tmp_path: Path, place: str):
     written(tmp_path / "secret", {"key": b"secret", "bin/python": b""})
     data = tmp_path / "data"
@@ -357,8 +358,8 @@ def test_environments_without_repositories_are_refused(tmp_path: Path, environme
 # What rows are worth nothing.
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
+@each_row(
+    "changes, said",
     [
         ({"FAIL_TO_PASS": "[]"}, "no test says whether it is solved"),
         ({"FAIL_TO_PASS": None}, "no test says whether it is solved"),

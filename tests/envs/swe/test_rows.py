@@ -13,6 +13,7 @@ from agentgym.envs.swe import SWEEnv
 from agentgym.messages import ToolCall, assistant
 from agentgym.script import steps
 from agentgym.tools.patches import apply_patch, diff_trees
+from tests.rows import each_row
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE
 
 pytestmark = pytest.mark.real
@@ -93,7 +94,7 @@ def play(tmp_path: Path) -> Iterator[Callable[[str], SWEEnv]]:
         env.close()
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each_row("form", FORMS)
 def test_the_gold_of_a_row_is_worth_1_and_nothing_0(play: Callable[[str], SWEEnv], form: str):
     env = play(form)
     assert env.task.tags[0] == "kit/textkit"
@@ -102,7 +103,7 @@ def test_the_gold_of_a_row_is_worth_1_and_nothing_0(play: Callable[[str], SWEEnv
     assert again.step(assistant("", [ToolCall("submit")])).info["rewards"]["outcome"] == 0.0
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each_row("form", FORMS)
 def test_the_agent_starts_from_the_bug(play: Callable[[str], SWEEnv], form: str):
     env = play(form)
     [path] = [path for path in FILES if path.endswith("words.py") and "test" not in path]

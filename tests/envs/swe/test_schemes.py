@@ -7,10 +7,11 @@ import pytest
 from agentgym.envs.swe import Tier, g_ra
 from agentgym.envs.swe.schemes import CHANNELS
 from agentgym.rewards import OUTCOME, Scheme, lint
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("opens_at", list(Tier))
-@pytest.mark.parametrize("strict", [True, False])
+@each_row("opens_at", list(Tier))
+@each_row("strict", [True, False])
 def test_every_gate_of_the_tiers_is_sound(opens_at: Tier, strict: bool):
     assert lint(g_ra(opens_at=opens_at, strict=strict), CHANNELS, max_turns=30) == []
 
@@ -61,13 +62,13 @@ def test_likeness_with_the_gold_patch_is_paid_only_where_it_is_wanted_and_someth
         assert ("similarity" in scheme.weights) is (weight > 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["tier", "unsubmitted", "empty", "submitted", "patched", "format", "executed", "modified", "tests_run"]
 )
 def test_what_any_policy_can_do_may_not_be_paid_by_itself(name: str):
     assert f"{name!r} is cheap" in " ".join(lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30))
 
 
-@pytest.mark.parametrize("name", ["mended", "localised", "similarity"])
+@each_row("name", ["mended", "localised", "similarity"])
 def test_what_takes_work_may_be_paid_by_itself(name: str):
     assert lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30) == []

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import pytest
-
 from agentgym.envs.swe.values import Pools, Value, changeable, others
+from tests.rows import each_row
 
 
 def drawn(value: Value, near: Sequence[Value] = (), wide: Sequence[Value] = (), seed: int = 0) -> list[Value]:
@@ -24,8 +23,8 @@ def test_a_truth_has_one_other():
     assert drawn(False, [True, False], [True]) == [True]
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
+@each_row(
+    "value, found",
     [
         (0, {1, 2, 3}),
         (2, {0, 1, 3, 4, 5}),
@@ -44,8 +43,8 @@ def test_any_two_neighbouring_digits_of_a_number_are_exchanged_but_for_a_zero_in
     assert 142 not in drawn(1042)
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
+@each_row(
+    "value, found",
     [
         (2.5, {0.5, 1.5, 3.5, 4.5, 2.3, 2.4, 2.6, 2.7}),
         (0.25, {1.25, 2.25, 0.05, 0.15, 0.35, 0.45, 0.23, 0.24, 0.26, 0.27}),
@@ -56,7 +55,7 @@ def test_a_fraction_has_those_that_differ_in_one_digit_that_is_written(value: fl
     assert set(drawn(value)) == found
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-7, 0.125, 3.14159, 1234.5, 1_000_000.5, 1e20])
+@each_row("value", [0.0, 1e-7, 0.125, 3.14159, 1234.5, 1_000_000.5, 1e20])
 def test_fractions_are_too_far_from_the_true_one_for_any_tolerance_and_not_below_0(value: float):
     assert all(isinstance(one, float) and one >= 0 and abs(one - value) > 1e-3 * value for one in drawn(value))
 
@@ -96,8 +95,8 @@ def test_letters_are_replaced_only_where_there_is_little_else():
     assert all(set(one) <= set("abuvwxyz") for one in alone)
 
 
-@pytest.mark.parametrize(
-    ("value", "like", "odd"),
+@each_row(
+    "value, like, odd",
     [
         (3, [13], [14, -1]),
         (30, [90], [91]),
@@ -114,7 +113,7 @@ def test_a_value_from_elsewhere_is_of_the_same_shape(value: Value, like: list[Va
         assert not set(odd) & set(found)
 
 
-@pytest.mark.parametrize("value", [1, 1.5, "one 1", b"one 1"])
+@each_row("value", [1, 1.5, "one 1", b"one 1"])
 def test_all_others_are_of_the_same_type_and_come_once(value: Value):
     pool: list[Value] = [True, 2, 2, 2.5, 2.5, "two 2", "two 2", b"two 2", value, value]
     found = drawn(value, pool, pool)

@@ -19,6 +19,7 @@ from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.perturb import Change, NodeEdit
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
+from tests.rows import each_row
 from tests.swe_cases import FILES, INSTANCE, MENDED
 
 REPOSITORY = Repository(INSTANCE, FILES)
@@ -130,8 +131,8 @@ def test_all_processes_run_where_everything_is_asked_for():
     assert len(found.runs) == PROCESSES
 
 
-@pytest.mark.parametrize("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
-@pytest.mark.parametrize("where", [0, PARALLEL - 1])
+@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
+@each_row("where", [0, PARALLEL - 1])
 def test_work_that_left_early_or_tampered_is_run_no_further_and_earns_nothing(sign: dict[str, Any], where: int):
     grader = Scripted(more=[{}] * where + [sign])
     found = verdict(grader)
@@ -140,7 +141,7 @@ def test_work_that_left_early_or_tampered_is_run_no_further_and_earns_nothing(si
     assert len(grader.asked) == PARALLEL
 
 
-@pytest.mark.parametrize("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
+@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 def test_what_the_last_process_shows_counts_as_well(sign: dict[str, Any]):
     found = verdict(Scripted(more=[{}] * (PROCESSES - 1) + [sign]))
     assert (found.passed, found.mended) == (False, 0.0)
@@ -171,7 +172,7 @@ def test_a_test_that_fails_alone_too_is_broken():
     assert (found.passed, found.mended, found.broken) == (False, 1.0, 1)
 
 
-@pytest.mark.parametrize("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
+@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 def test_what_is_shown_when_a_test_is_asked_alone_counts_as_well(sign: dict[str, Any]):
     found = verdict(Scripted(beside={KEPT: "failed"}, more=[{}] * PROCESSES + [sign]))
     assert (found.passed, found.mended) == (False, 0.0)

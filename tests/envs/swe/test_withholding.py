@@ -29,6 +29,7 @@ from agentgym.envs.swe.notes import MAX_CLASSES, Note, Raised, as_expected, read
 from agentgym.envs.swe.perturb import Change, change, proposals
 from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NOTES, MAX_PARTS, stand_ins, written
 from agentgym.envs.swe.withholding import decided, withheld
+from tests.rows import each_row
 
 
 def form_of(source: str) -> tuple[ast.FunctionDef, ChangedForm]:
@@ -49,8 +50,8 @@ def text_without(source: str) -> str:
     return ast.unparse(ast.fix_missing_locations(node)).partition("\n")[2].replace("Q()", "?").strip()
 
 
-@pytest.mark.parametrize(
-    ("body", "without"),
+@each_row(
+    "body, without",
     [
         ("assert f(3) == 4", "assert f(3) == ?"),
         ("assert [1, 'x'] == f(3)", "assert ? == f(3)"),
@@ -70,7 +71,7 @@ def test_what_a_test_expects_is_taken_out_of_it(body: str, without: str):
     assert text_without(f"def test():\n    {body}\n") == without
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "if f(3):\n        assert f(4) == 5",  # code under test decides whether the comparison is made
@@ -131,8 +132,8 @@ def fail(error: Exception) -> Any:
     raise error
 
 
-@pytest.mark.parametrize(
-    ("body", "right", "wrong"),
+@each_row(
+    "body, right, wrong",
     [
         ("assert f() == 4", lambda: 4, lambda: 5),
         ("assert f() == 4", lambda: 4.0, lambda: "4"),
@@ -165,8 +166,8 @@ def test_right_code_compares_what_is_withheld_and_wrong_code_something_else(
     assert not as_expected(notes, form.expected, dict.fromkeys(form.expected, 1))
 
 
-@pytest.mark.parametrize(
-    ("body", "contradictions"),
+@each_row(
+    "body, contradictions",
     [
         ("assert f(3) == 4", True),
         ("self.assertEqual(f(3), 4)", True),
@@ -233,7 +234,7 @@ class Text(str):
     __slots__ = ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         None, True, 0, -(10**40), 1.5, float("inf"), -0.0, 1 + 2j, "", "ä\ud800", b"\x00", [], (), set(), {},
@@ -258,7 +259,7 @@ LOOP: list[Any] = []
 LOOP.append(LOOP)
 
 
-@pytest.mark.parametrize("value", [Sly(), [Sly()], object(), LOOP, "x" * (MAX_CHARS + 1), [0] * 10**5, lambda: 1])
+@each_row("value", [Sly(), [Sly()], object(), LOOP, "x" * (MAX_CHARS + 1), [0] * 10**5, lambda: 1])
 def test_what_is_no_plain_data_equals_nothing(value: object):
     (note,) = read_notes(json.dumps([[3, written(value)]]))
     assert not note.plain
@@ -320,7 +321,7 @@ def test_a_stand_in_is_neither_unequal_nor_hashable():
 _REFUSALS = "malformed notes|too deep|Expecting|Invalid|unpack|Unterminated|invalid"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["{", "5", '{"a": 1}', "[[]]", '[["x", null]]', '[[1, ["int", 5]]]', '[[1, ["no", "x"]]]', '[[1, ["list", 5]]]',
      '[[1, ["Decimal", "x"]]]', '[[1, ["Fraction", "1 0"]]]', "[" * 9000,
@@ -363,12 +364,12 @@ def test_an_exception_of_every_kind_is_none_of_them():
     assert not Note(1, "KeyError").says(Raised("KeyError"))
 
 
-@pytest.mark.parametrize("noted", [["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "ab", 5])
+@each_row("noted", [["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "ab", 5])
 def test_what_is_no_note_of_an_exception_is_none_of_them(noted: object):
     assert not Note(1, noted).says(Raised("KeyError"))
 
 
-@pytest.mark.parametrize("text", ["f()", "x", "1 +", "[x]", "{**a}", "open('x')", "__import__('os')", "f'{x}'"])
+@each_row("text", ["f()", "x", "1 +", "[x]", "{**a}", "open('x')", "__import__('os')", "f'{x}'"])
 def test_nothing_but_what_is_written_out_has_a_value(text: str):
     with pytest.raises(ValueError, match=r"not a plain value|malformed"):
         value_of(text)

@@ -24,6 +24,7 @@ from agentgym.tasks.swe.instance import (
     write_instances,
 )
 from agentgym.tools.patches import apply_patch, diff_trees
+from tests.rows import each_row
 
 FIX = diff_trees({"lib/a.py": b"x = 1\n"}, {"lib/a.py": b"x = 2\n"})
 TESTS = diff_trees({}, {"tests/test_a.py": b"def test(): pass\n", "tests/data.json": b"{}\n"})
@@ -138,8 +139,8 @@ def test_what_gives_the_answer_away_is_only_in_the_gold_of_a_task():
         assert secret not in seen
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@each_row(
+    "change, said",
     [
         ({"gold_ptch": ""}, "did you mean 'gold_patch'"),
         ({"fail_to_pass": "a.py::t"}, "'fail_to_pass' must be a list of strings"),
@@ -330,8 +331,8 @@ def test_parquet_without_pyarrow_names_the_command(tmp_path, monkeypatch):
         read_any(tmp_path / "a.parquet")
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
+@each_row(
+    "rows, said",
     [
         ([swebench(), swebench()], ":2: id 'Owner__Repo-12' appears twice"),
         ([swebench(), swebench(instance_id="b", FAIL_TO_PASS="[oops")], ":2: 'FAIL_TO_PASS' is a string but not JSON"),

@@ -20,6 +20,7 @@ from agentgym.tasks.swe.logs import (
     resolve_parser,
     without_timing,
 )
+from tests.rows import each_row
 
 LOGS = Path(__file__).parents[2] / "data" / "swe_logs"
 P, F, E, S, XF, XP = (
@@ -97,7 +98,7 @@ def read(name: str) -> str:
     return (LOGS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["pytest_v.log", "pytest_xdist.log", "pytest_color.log"])
+@each_row("name", ["pytest_v.log", "pytest_xdist.log", "pytest_color.log"])
 def test_verbose_pytest_logs_give_every_test_its_status(name):
     assert parse_log("pytest", read(name)) == PYTEST
 
@@ -122,8 +123,8 @@ def test_no_later_line_makes_a_failure_good():
     assert parse_log("pytest", log) == {"a.py::t": F}
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
+@each_row(
+    "line, expected",
     [
         ("FAILED a.py::t[x - y] - AssertionError: b[1] - c", {"a.py::t[x - y]": F}),
         ("FAILED a.py::t - assert x[0] == 'a - b]'", {"a.py::t": F}),
@@ -283,7 +284,7 @@ def test_no_text_makes_a_parser_raise(parser, text):
     assert all(test_id and isinstance(status, Status) for test_id, status in parse_log(parser, text).items())
 
 
-@pytest.mark.parametrize("parser", parser_names())
+@each_row("parser", parser_names())
 def test_any_log_is_read_by_any_parser_whole_or_cut(parser):
     logs = sorted(LOGS.glob("*.*"))
     assert len(logs) >= 10
@@ -295,7 +296,7 @@ def test_any_log_is_read_by_any_parser_whole_or_cut(parser):
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("parser", parser_names())
+@each_row("parser", parser_names())
 def test_hostile_lines_take_linear_time(parser):
     def seconds(size: int) -> float:
         began = time.process_time()

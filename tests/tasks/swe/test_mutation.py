@@ -20,6 +20,7 @@ from agentgym.tasks.swe.mutation import (
     operator_named,
     sites,
 )
+from tests.rows import each_row
 
 
 def mutants(source: str, name: str) -> list[str]:
@@ -35,7 +36,7 @@ def modules() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("path", "source"), modules(), ids=lambda value: value if "\n" not in value else "")
+@each_row("path, source", modules())
 def test_mutants_parse_differ_and_can_be_undone(path: str, source: str) -> None:
     original = ast.dump(ast.parse(source))
     found = sites(source)
@@ -45,7 +46,7 @@ def test_mutants_parse_differ_and_can_be_undone(path: str, source: str) -> None:
         assert apply(changed, invert(source, mutation)) == source, mutation
 
 
-@pytest.mark.parametrize(("path", "source"), modules()[3:7], ids=lambda value: value if "\n" not in value else "")
+@each_row("path, source", modules()[3:7])
 def test_lines_outside_of_a_mutation_stay_as_they_are(path: str, source: str) -> None:
     before = source.split("\n")
     for mutation in sites(source):
@@ -107,12 +108,12 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "source", "expected"), CASES)
+@each_row("name, source, expected", CASES)
 def test_operator(name: str, source: str, expected: list[str]) -> None:
     assert mutants(source, name) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         '"""Adds 1 and 2."""',

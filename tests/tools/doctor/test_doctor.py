@@ -18,6 +18,7 @@ from agentgym.tools.doctor.command import Findings, doctor, examine, print_repor
 from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
 from agentgym.tools.sandbox import ProbeResult, SandboxTier, Threat
 from agentgym.tools.sandbox.protection import held, not_held, partly
+from tests.rows import each_row
 
 app = typer.Typer()
 app.command()(doctor)
@@ -82,7 +83,7 @@ def test_weak_sandboxes_alone_are_not_enough():
     assert report(ProbeResult(SandboxTier.RLIMITS, True, ""), ProbeResult(SandboxTier.DOCKER, True, "")).usable
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@each_row("width", [80, 120])
 def test_a_terminal_shows_whole_lines(width: int):
     probes = [ProbeResult(tier, True, "words " * 40, dict.fromkeys(Threat, partly("so so"))) for tier in SandboxTier]
     text = shown(report(*probes, chosen=SandboxTier.NAMESPACES), width)
@@ -112,6 +113,7 @@ def test_it_ends_with_1_if_no_sandbox_works(monkeypatch: pytest.MonkeyPatch):
     assert json.loads(said(["--json"], exit_code=1))["usable"] is False
 
 
+@pytest.mark.real
 def test_this_machine_is_examined_without_an_error():
     found = examine()
     assert {probe.tier for probe in found.probes} == set(SandboxTier)
@@ -121,12 +123,14 @@ def test_this_machine_is_examined_without_an_error():
     json.dumps(found.to_dict())
 
 
+@pytest.mark.real
 def test_the_facts_name_python_and_what_is_not_here_is_empty():
     found = {fact.name: fact.found for fact in facts()}
     assert found["python"].startswith("3.")
     assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= found.keys()
 
 
+@pytest.mark.real
 def test_the_browser_is_the_one_that_environments_would_start(tmp_path, monkeypatch):
     browser = tmp_path / "browser"
     browser.write_text("#!/bin/sh\necho Chromium 1.2.3\n")

@@ -21,6 +21,7 @@ from agentgym.tools.patches import (
     similarity,
     touched,
 )
+from tests.rows import each_row
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "  c", "-- d", "++ e", "@@ f", "\\ g", "é", "h\r", "\x0c", "\u2028"]))
 CONTENT = st.builds(lambda lines, end: ("\n".join(lines) + end).encode(), LINES, st.sampled_from(["", "\n"]))
@@ -94,7 +95,7 @@ def test_text_that_is_no_patch_raises_only_patch_errors(text):
 
 @pytest.mark.real
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@pytest.mark.parametrize("seed", range(24))
+@each_row("seed", range(24))
 def test_git_applies_our_diffs_and_we_apply_gits(tmp_path, seed):
     before, after = random_trees(seed)
     git = ["git", "-c", "core.autocrlf=false", "-c", "core.quotepath=true"]
@@ -156,8 +157,8 @@ def test_a_mismatch_names_hunk_file_line_and_what_stands_there():
     assert (caught.value.line, caught.value.path) == (3, "m.py")
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
+@each_row(
+    "content, said",
     [
         (b"one\ntwo \nthree\nfour\n", "only whitespace differs"),
         (b"one\r\ntwo\nthree\nfour\n", None),
@@ -213,8 +214,8 @@ def test_a_plain_diff_with_the_epoch_creates_the_file():
     assert apply_patch({}, text) == {"n": b"x\n"}
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
+@each_row(
+    "text, line, said",
     [
         ("hello", 1, "no file patch found"),
         ("@@ -1 +1 @@\n-a\n+b\n", 1, "a hunk without"),
@@ -232,7 +233,7 @@ def test_what_is_wrong_with_a_patch_is_told_with_its_line(text, line, said):
     assert caught.value.line == line
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".git/config", "sub/.GIT/hooks/x", "a//b", "./x"])
+@each_row("path", ["../x", "/etc/passwd", "a/../../x", ".git/config", "sub/.GIT/hooks/x", "a//b", "./x"])
 def test_paths_that_leave_the_tree_or_enter_gits_folder_are_refused(path):
     for text in (
         f"--- a/{path}\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n",

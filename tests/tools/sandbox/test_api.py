@@ -18,6 +18,7 @@ from agentgym.tools.sandbox import (
     open_sandbox,
     open_sandbox_async,
 )
+from tests.rows import each_row
 from tests.tools.sandbox.tiers import LOCAL, SPEC, open_on
 
 pytestmark = pytest.mark.real
@@ -53,7 +54,7 @@ def test_a_syntax_error_is_shown_with_its_line(sandbox: Sandbox) -> None:
     assert "SyntaxError" in result.err
 
 
-@pytest.mark.parametrize("code", ["print('a\0b')", "print('\ud800')", b"\xff\xfe", "\t\ufeff x"])
+@each_row("code", ["print('a\0b')", "print('\ud800')", b"\xff\xfe", "\t\ufeff x"])
 def test_source_that_is_no_text_is_the_runs_error(sandbox: Sandbox, code: str | bytes) -> None:
     result = sandbox.exec(code=code)
     assert result.exit_code == 1
@@ -107,7 +108,7 @@ def test_programs_run_with_arguments_environment_and_folder(sandbox: Sandbox) ->
     assert (result.stdout, result.exit_code) == (b"it's y\ninner\n\xff", 7)
 
 
-@pytest.mark.parametrize("argv", [["python", "-c", "print(6 * 7)"], ["python3", "-c", "print(6 * 7)"]])
+@each_row("argv", [["python", "-c", "print(6 * 7)"], ["python3", "-c", "print(6 * 7)"]])
 def test_python_is_a_program_too(sandbox: Sandbox, argv: list[str]) -> None:
     assert sandbox.exec(argv).out == "42\n"
 

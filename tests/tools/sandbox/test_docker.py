@@ -33,6 +33,7 @@ from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.images import image_from_rootfs
 from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, is_gone, labels, owner, reap
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
+from tests.rows import each_row
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.nightly
@@ -75,7 +76,7 @@ def piece(stream: int, data: bytes) -> bytes:
 # What needs no daemon.
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 1000])
+@each_row("size", [1, 2, 7, 8, 9, 1000])
 def test_a_stream_is_taken_apart_wherever_it_is_cut(size: int):
     sent = piece(1, b"frames") + piece(2, b"a warning") + piece(1, b"") + piece(1, b"\x00\xff" * 50)
     got = {1: b"", 2: b""}
@@ -143,13 +144,13 @@ def test_containers_are_made_with_every_wall():
     assert config["log_config"]["Type"] == "none"
 
 
-@pytest.mark.parametrize("workdir", ["work", "/", "", "//"])
+@each_row("workdir", ["work", "/", "", "//"])
 def test_a_workspace_must_have_a_place_of_its_own(workdir: str):
     with pytest.raises(UsageError, match="workdir"):
         host_config(Hardening(), SandboxSpec(workdir=workdir))
 
 
-@pytest.mark.parametrize("user", ["root", "1000", "", "1000:", "-1:-1"])
+@each_row("user", ["root", "1000", "", "1000:", "-1:-1"])
 def test_a_user_is_given_as_two_numbers(user: str):
     with pytest.raises(UsageError, match="two numbers"):
         Hardening(user=user)
@@ -232,8 +233,8 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 
 
 @needs_docker
-@pytest.mark.parametrize(
-    ("code", "ended"),
+@each_row(
+    "code, ended",
     [
         ("while True: pass", Ended.TIMEOUT),
         ("import os\nwhile True: os.write(1, b'x' * 65536)", Ended.OUTPUT),
@@ -314,8 +315,8 @@ def test_an_image_without_python_says_what_it_cannot_do(bare: Sandbox):
 
 
 @needs_docker
-@pytest.mark.parametrize(
-    ("path", "kind"), [("nope", "not_found"), ("a", "is_directory"), ("../etc/passwd", "outside"), ("/etc", "outside")]
+@each_row(
+    "path, kind", [("nope", "not_found"), ("a", "is_directory"), ("../etc/passwd", "outside"), ("/etc", "outside")]
 )
 def test_files_of_an_image_without_python_are_refused_with_the_same_words(bare: Sandbox, path: str, kind: str):
     bare.mkdir("a")
@@ -325,8 +326,8 @@ def test_files_of_an_image_without_python_are_refused_with_the_same_words(bare: 
 
 
 @needs_docker
-@pytest.mark.parametrize(
-    ("script", "ended"),
+@each_row(
+    "script, ended",
     [
         ("trap '' TERM INT HUP; while :; do :; done", Ended.TIMEOUT),
         ("yes", Ended.OUTPUT),

@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from agentgym.tools.sandbox.agent.lockdown import seccomp, syscalls
+from tests.rows import each_row
 
 pytestmark = pytest.mark.real
 
@@ -51,13 +52,13 @@ def call(machine: str, name: str, *arguments: int) -> int:
     return decide(machine, number, *arguments)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_row("machine", MACHINES)
 def test_ordinary_calls_are_allowed(machine: str) -> None:
     assert [decide(machine, number) for number in LIBRARY_CALLS[machine]] == [ALLOW] * len(LIBRARY_CALLS[machine])
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(
+@each_row("machine", MACHINES)
+@each_row(
     "name",
     ["socket", "mount", "ptrace", "unshare", "setns", "bpf", "io_uring_setup", "keyctl", "memfd_create", "chroot"],
 )
@@ -65,7 +66,7 @@ def test_risky_calls_are_refused(machine: str, name: str) -> None:
     assert call(machine, name) == ERRNO | errno.EPERM
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_row("machine", MACHINES)
 def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
     refused, allowed = ERRNO | errno.EPERM, ALLOW
     assert (call(machine, "clone", 17), call(machine, "clone", 17 | 0x10000000)) == (allowed, refused)
@@ -80,14 +81,14 @@ def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
     assert call(machine, "clone3") == ERRNO | errno.ENOSYS
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_row("machine", MACHINES)
 def test_programs_are_made_to_do_without_what_is_counted_for_all(machine: str) -> None:
     for name in ("timer_create", "inotify_init1", "io_setup"):
         assert call(machine, name) == ERRNO | errno.ENOSYS
     assert [call(machine, name) for name in ("sync", "syncfs")] == [ERRNO, ERRNO]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_row("machine", MACHINES)
 def test_unknown_calls_and_other_architectures_are_refused(machine: str) -> None:
     assert decide(machine, syscalls.HIGHEST_KNOWN + 1) == ERRNO | errno.ENOSYS
     assert decide(machine, 0x40000000) == ERRNO | errno.ENOSYS
@@ -99,7 +100,7 @@ def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
         seccomp.program("riscv64")
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_row("machine", MACHINES)
 def test_the_filters_before_and_after_building_refuse_together_what_the_whole_one_does(machine: str) -> None:
     for number in range(syscalls.HIGHEST_KNOWN + 2):
         for argument in (0, 1, 2, 0x10000000):
@@ -107,7 +108,7 @@ def test_the_filters_before_and_after_building_refuse_together_what_the_whole_on
             assert whole == min(parts), (number, argument)  # the kernel takes the strictest, which is the smallest
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_row("machine", MACHINES)
 def test_the_filter_of_a_zygote_leaves_it_what_building_takes_and_no_more(machine: str) -> None:
     left = {"mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
     for name in syscalls.NUMBERS:

@@ -1,4 +1,7 @@
-"""Programs that attack what runs them: whichever backend works here holds them, or says that it does not."""
+"""Programs that attack what runs them: whichever backend works here holds them, or says that it does not.
+
+In the tier `real` each attack runs once, on the strongest backend of this machine; every other backend is nightly.
+"""
 
 from __future__ import annotations
 
@@ -12,106 +15,122 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import AgentGymError, UsageError
+from agentgym.errors import UsageError
 from agentgym.tools.sandbox import Ended, Result, SandboxTier, open_sandbox
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks import ATTACKS
-from tests.tools.sandbox.attacks.attack import Attack
+from agentgym.tools.sandbox.protection import Held, Threat
+from agentgym.tools.sandbox.registry import automatic, probe
+from tests.tools.sandbox.attacks import ATTACKS, BY_TOPIC
 from tests.tools.sandbox.attacks.host import Host, processes_named
 from tests.tools.sandbox.attacks.places import Place, why_not
 from tests.tools.sandbox.attacks.strike import strike
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")]
 
+STRONGEST = "strongest"
 TIERS = [
-    pytest.param(tier, marks=[pytest.mark.docker] if tier is SandboxTier.DOCKER else [], id=tier.value)
-    for tier in SandboxTier
+    pytest.param(STRONGEST, id=STRONGEST),
+    *(
+        pytest.param(tier, marks=pytest.mark.docker if tier is SandboxTier.DOCKER else pytest.mark.nightly)
+        for tier in SandboxTier
+    ),
 ]
+"""A tier that is the strongest one is not attacked again."""
 
-GRADER_ROWS = {40, 42, 43, 47}
-"""Cases of the graders of repositories; 44 and 45 are tried in part."""
-OTHER_ROWS = {49, 50}
-"""The cases of databases and of browsers."""
-LIFETIME_ROWS = {51, 52}
+DECLARABLE = ("locks_common_files", "speaks_through_the_load")
+"""Attacks that touch nothing but what is made for them, so that they can be tried where they are not held."""
 
+ELSEWHERE = {40, 42, 43, 47, 49, 50, 51, 52}
+"""Rows of the table that other tests cover: graders of repositories, databases, browsers, and lifetimes."""
 
-@pytest.fixture(scope="module")
-def places() -> Iterator[dict[SandboxTier, Place]]:
-    made: dict[SandboxTier, Place] = {}
-    yield made
-    for place in made.values():
-        place.close()
-
-
-@pytest.fixture
-def arena(tier: SandboxTier, places: dict[SandboxTier, Place], host: Host) -> Place:
-    if reason := why_not(tier):
-        pytest.skip(reason)
-    if tier not in places:
-        places[tier] = Place(tier, host)
-    return places[tier]
+WEAK = {SandboxTier.RLIMITS}
+NOWHERE_HELD = {Threat.SIDE_CHANNELS}
+"""No backend can keep the load of the machine from its programs."""
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    made = Host()
-    yield made
-    made.close()
+    machine = Host()
+    yield machine
+    machine.close()
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.fixture(scope="module")
+def places() -> Iterator[dict[SandboxTier, Place]]:
+    opened: dict[SandboxTier, Place] = {}
+    yield opened
+    for place in opened.values():
+        place.close()
+
+
+@pytest.fixture
+def place(tier: str, places: dict[SandboxTier, Place], host: Host) -> Place:
+    strongest = automatic()
+    if tier == strongest:
+        pytest.skip(f"{tier} is the strongest tier of this machine, which the tier real attacks")
+    chosen = strongest if tier == STRONGEST else SandboxTier(tier)
+    if chosen is None:
+        pytest.skip("no backend but the weak one works here")
+    if reason := why_not(chosen):
+        pytest.skip(reason)
+    if chosen not in places:
+        places[chosen] = Place(chosen, host)
+    return places[chosen]
+
+
+@pytest.mark.parametrize("topic", BY_TOPIC)
 @pytest.mark.parametrize("tier", TIERS)
-def test_an_attack_is_held(tier: SandboxTier, attack: Attack, arena: Place):
-    if declared := arena.declared(attack):
-        pytest.skip(declared)
-    verdict = arena.strike(attack)
-    assert not verdict.problems, "\n".join(verdict.problems)
-
-
-@pytest.mark.parametrize("name", ["locks_common_files", "speaks_through_the_load"])
-@pytest.mark.parametrize("tier", TIERS)
-def test_what_a_backend_declares_not_to_hold_it_does_not_hold(tier: SandboxTier, name: str, arena: Place):
-    attack = next(attack for attack in ATTACKS if attack.name == name)
-    if not arena.declared(attack):
-        pytest.skip(f"{tier} says that it holds {name}")
-    assert arena.strike(attack).problems
+def test_attacks_are_held_unless_the_backend_declares_them(topic: str, place: Place):
+    breaches: list[str] = []
+    for attack in BY_TOPIC[topic]:
+        if not place.declared(attack):
+            breaches += [f"{attack.name}: {problem}" for problem in place.strike(attack).problems]
+    assert not breaches, "\n".join(breaches)
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_backend_declares_every_threat_in_a_sentence(tier: SandboxTier, arena: Place):
-    assert set(arena.protections) == set(Threat)
-    assert all(protection.how for protection in arena.protections.values())
+def test_attacks_that_the_backend_declares_do_succeed(place: Place):
+    attacks = [attack for attack in ATTACKS if attack.name in DECLARABLE and place.declared(attack)]
+    assert [attack.name for attack in attacks if not place.strike(attack).problems] == []
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_backend_declares_every_threat_and_names_itself(place: Place):
+    assert set(place.protections) == set(Threat)
+    assert all(protection.how for protection in place.protections.values())
+    with place.open() as sandbox:
+        assert place.tier.value in sandbox.notes or place.tier is SandboxTier.REMOTE
 
 
 def test_the_weak_backend_is_refused_unless_it_is_allowed():
     if reason := why_not(SandboxTier.RLIMITS):
         pytest.skip(reason)
-    with pytest.raises(AgentGymError, match="allow_weak"):
+    with pytest.raises(UsageError, match="allow_weak"):
         open_sandbox(backend="rlimits")
     open_sandbox(backend="rlimits", allow_weak=True).close()
 
 
-@pytest.mark.parametrize("tier", TIERS)
-def test_the_notes_name_what_is_not_held(tier: SandboxTier, arena: Place):
-    with arena.open() as sandbox:
-        assert tier.value in sandbox.notes or tier is SandboxTier.REMOTE
-
-
-def test_every_case_of_the_table_has_an_attack():
-    tried = {row for attack in ATTACKS for row in attack.rows}
-    assert set(range(1, 53)) - tried == GRADER_ROWS | OTHER_ROWS | LIFETIME_ROWS
-
-
-def test_every_threat_has_an_attack():
+def test_the_attacks_cover_every_case_and_every_threat_under_names_of_their_own():
+    assert set(range(1, 53)) - {row for attack in ATTACKS for row in attack.rows} == ELSEWHERE
     assert {threat for attack in ATTACKS for threat in attack.threats} == set(Threat)
-
-
-def test_names_of_attacks_are_their_own():
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
 
 
+def unheld(tier: SandboxTier) -> set[Threat]:
+    return {threat for threat, protection in probe(tier).protections.items() if protection.held is Held.OPEN}
+
+
+def test_every_attack_is_tried_on_some_backend_and_strong_backends_get_nearly_all():
+    # A backend that cannot work here may not know what it would hold.
+    declared = [unheld(tier) - NOWHERE_HELD for tier in SandboxTier if probe(tier).protections]
+    assert declared
+    assert [attack.name for attack in ATTACKS if all(gaps & set(attack.threats) for gaps in declared)] == []
+    for tier in set(SandboxTier) - WEAK:
+        skipped = [attack.name for attack in ATTACKS if unheld(tier) & set(attack.threats)]
+        assert len(skipped) <= 3, (tier, skipped)
+
+
 class NoSandbox:
-    """Runs a program right here: what a suite of attacks must not be content with."""
+    """Runs a program right here: a suite of attacks must not be content with that."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -119,7 +138,7 @@ class NoSandbox:
     def exec(self, argv: Any = None, *, code: str = "", limits: Any = None) -> Result:
         argv = argv or [sys.executable, "-I", "-c", code]
         here = self._folder.name
-        variables = {**os.environ, "TMPDIR": here}
+        variables = {**os.environ, "TMPDIR": here, "AGENTGYM_OUTLAST_S": "0"}
         run = subprocess.run(argv, cwd=here, env=variables, capture_output=True, stdin=subprocess.DEVNULL, check=False)
         return Result(run.stdout, run.stderr, run.returncode, Ended.EXITED, 0.0)
 
@@ -133,13 +152,7 @@ class NoSandbox:
         self.close()
 
 
-def test_an_attack_is_refused_where_it_could_do_harm(host: Host):
-    attack = next(attack for attack in ATTACKS if not attack.stays_inside)
-    nowhere: Any = NoSandbox
-    with nowhere() as sandbox, pytest.raises(UsageError, match=attack.name):
-        strike(attack, host, sandbox, lambda spec: nowhere(), "", holds_files=False)
-
-
+NOWHERE: Any = NoSandbox
 NOTICED = {
     "read_host_files": "shows the host's secret",
     "change_host_file": "changed a file of the host",
@@ -151,14 +164,26 @@ NOTICED = {
     "disk_full_of_files": "MB",
     "daemon_of_bash": "outlived the run",
 }
-"""Attacks that touch nothing here but what was made for them, and what the suite must say of them."""
+"""Attacks that touch nothing here but what was made for them, and the words that the suite must have for them."""
 
 
-@pytest.mark.parametrize("name", NOTICED)
-def test_the_suite_notices_an_attack_that_succeeds(name: str, host: Host):
-    attack = next(attack for attack in ATTACKS if attack.name == name)
-    nowhere: Any = NoSandbox
-    verdict, _ = strike(attack, host, nowhere(), lambda spec: nowhere(), "42 [] []", holds_files=True)
-    for left in processes_named(host.token):
-        os.kill(left, signal.SIGKILL)
-    assert NOTICED[name] in "\n".join(verdict.problems)
+def test_an_attack_is_refused_where_it_could_do_harm(host: Host):
+    attack = next(attack for attack in ATTACKS if not attack.stays_inside)
+    with NOWHERE() as sandbox, pytest.raises(UsageError, match=attack.name):
+        strike(attack, host, sandbox, lambda spec: NOWHERE(), "", holds_files=False)
+
+
+def test_the_suite_notices_attacks_that_succeed():
+    machine = Host(patience_s=0.2)
+    unnoticed: dict[str, tuple[str, ...]] = {}
+    try:
+        for attack in ATTACKS:
+            if attack.name in NOTICED:
+                problems = strike(attack, machine, NOWHERE(), lambda spec: NOWHERE(), "42 [] []", holds_files=True)[0]
+                for survivor in processes_named(machine.token):
+                    os.kill(survivor, signal.SIGKILL)
+                if NOTICED[attack.name] not in "\n".join(problems.problems):
+                    unnoticed[attack.name] = problems.problems
+    finally:
+        machine.close()
+    assert unnoticed == {}

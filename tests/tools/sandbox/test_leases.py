@@ -22,6 +22,7 @@ from agentgym.tools.sandbox.protection import Threat, not_held
 from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from tests.rows import each_row
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
@@ -221,7 +222,7 @@ def test_a_spec_arrives_as_it_was_asked_for(server: Callable[..., Server]):
     assert spec.environment == {"A": "b"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wanted",
     [
         b"",
@@ -305,7 +306,7 @@ def test_an_address_that_cannot_be_listened_on_is_reported():
         listen("127.0.0.1", taken.getsockname()[1])
 
 
-@pytest.mark.parametrize(("name", "value"), [("wall_s", 61), ("disk_mb", 1_000_000), ("cpu_s", float("inf"))])
+@each_row("name, value", [("wall_s", 61), ("disk_mb", 1_000_000), ("cpu_s", float("inf"))])
 def test_more_than_the_server_gives_is_refused_by_name(server: Callable[..., Server], name: str, value: float):
     running = server(limits=SandboxLimits(wall_s=60))
     answer = running.client.post(
@@ -363,7 +364,7 @@ def test_a_sandbox_answers_one_request_at_a_time_and_refuses_others(server: Call
         assert first.result().content == b"x"
 
 
-@pytest.mark.parametrize("what", ["frames", "answers"])
+@each_row("what", ["frames", "answers"])
 def test_frames_and_answers_under_way_are_bounded_and_what_is_more_waits(server: Callable[..., Server], what: str):
     running = server(memory_mb=3, patience_s=0.2)
     name, held = slow(running)

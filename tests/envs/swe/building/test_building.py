@@ -25,6 +25,7 @@ from agentgym.tasks.swe.instance import Instance, read_instances
 from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
 from tests.envs.swe.building.package import FILES, package, run, write
+from tests.rows import each_row
 
 pytestmark = pytest.mark.nightly
 
@@ -71,8 +72,8 @@ def missing(count: int) -> build_runner.TestOutcome:
     return build_runner.TestOutcome(dict(list(failing(0).statuses.items())[: len(PASSED) - count]))
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "verdict"),
+@each_row(
+    "outcomes, verdict",
     [
         ([failing(1), failing(1)], CandidateVerdict.VALID),
         ([failing(1, 2, 3), failing(1, 2, 3)], CandidateVerdict.VALID),

@@ -35,6 +35,7 @@ from agentgym.tasks.swe.bundled import (
 )
 from agentgym.tasks.swe.instance import Instance, from_task
 from agentgym.tools.patches import apply_patch, touched
+from tests.rows import each_row
 
 pytestmark = pytest.mark.real
 
@@ -55,7 +56,7 @@ def test_there_are_enough_of_every_kind() -> None:
     assert len(repository_names()) >= 8
 
 
-@pytest.mark.parametrize("name", repository_names())
+@each_row("name", repository_names())
 def test_repository_passes_its_tests_fast(name: str) -> None:
     baseline = measure_baseline(repository_package(name), SubprocessRunner())
     assert baseline.dropped == {}
@@ -63,7 +64,7 @@ def test_repository_passes_its_tests_fast(name: str) -> None:
     assert baseline.duration_s < 60
 
 
-@pytest.mark.parametrize("instance", SAMPLE, ids=by_id)
+@each_row("instance", SAMPLE)
 def test_tests_fail_before_and_pass_after_the_gold_patch(instance: Instance) -> None:
     source = BundledSWETasks()
     visible = source.tree(source.find(instance.id))
@@ -138,7 +139,7 @@ def test_every_issue_shows_code() -> None:
     assert all(instance.meta["reproducible"] and BLOCK.search(instance.prompt) for instance in INSTANCES)
 
 
-@pytest.mark.parametrize("instance", INSTANCES[::4], ids=by_id)
+@each_row("instance", INSTANCES[::4])
 def test_an_issue_shows_the_bug_by_code_that_runs(instance: Instance, tmp_path: Path) -> None:
     faulty = apply_patch(repository_files(instance.repo), instance.meta["bug_patch"])
     trees = {"faulty": faulty, "fixed": apply_patch(faulty, instance.gold_patch)}

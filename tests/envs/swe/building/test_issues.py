@@ -21,6 +21,7 @@ from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.envs.swe.building.symptoms import Symptom
 from agentgym.envs.swe.building.vary import variants
 from tests.envs.swe.building.package import FILES, TESTS, package
+from tests.rows import each_row
 
 RUN = SubprocessRunner()
 
@@ -102,8 +103,8 @@ def test_different_people_seem_to_write_the_issues() -> None:
     assert all("total([4, 5])" in text and "9" in text for text in texts)
 
 
-@pytest.mark.parametrize(
-    ("text", "allowed", "tells"),
+@each_row(
+    "text, allowed, tells",
     [
         ("x result += value y", "", True),
         ("look into sums.py", "", True),
@@ -202,8 +203,8 @@ def test_a_probe_ends_a_snippet_that_does_not() -> None:
     assert after["0"].repr == "2"
 
 
-@pytest.mark.parametrize(
-    ("expected", "got", "fault"),
+@each_row(
+    "expected, got, fault",
     [
         (value("[1, 2]"), value("[2, 1]"), Fault.ORDER),
         (value("[1, 2]"), value("[1]"), Fault.MISSING),

@@ -12,25 +12,26 @@ from agentgym.tasks.swe.instance import from_task
 from agentgym.tasks.swe.refactor import RefactorTasks, evaluate, refactor_instances
 from agentgym.tasks.swe.refactor.source import Refactoring, apply_edits, refactorings
 from agentgym.tools.patches import apply_patch, touched
+from tests.rows import each_row
 
-TASKS = [pytest.param(item, id=item.name) for item in refactorings()]
+TASKS = list(refactorings())
 
 
 def holds(item: Refactoring, tree: dict[str, bytes]) -> bool:
     return all(result.holds for result in evaluate(item.checks, tree))
 
 
-@pytest.mark.parametrize("item", TASKS)
+@each_row("item", TASKS)
 def test_gold_fulfils_every_check(item: Refactoring) -> None:
-    assert [result.reason for result in evaluate(item.checks, item.gold()) if not result.holds] == []
+    assert [result.reason for result in evaluate(item.checks, item.gold()) if not result.holds] == [], item.name
 
 
-@pytest.mark.parametrize("item", TASKS)
+@each_row("item", TASKS)
 def test_doing_nothing_fails_a_check(item: Refactoring) -> None:
     assert not holds(item, dict(repository_files(item.repository)))
 
 
-@pytest.mark.parametrize("item", TASKS)
+@each_row("item", TASKS)
 def test_leaving_out_any_one_file_fails_a_check(item: Refactoring) -> None:
     before, gold = repository_files(item.repository), item.gold()
     for path in [name for name in gold if before.get(name) != gold[name]]:
@@ -41,7 +42,7 @@ def test_leaving_out_any_one_file_fails_a_check(item: Refactoring) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("item", [TASKS[number] for number in (0, 6, 10, 14)])
+@each_row("item", [TASKS[number] for number in (0, 6, 10, 14)])
 def test_measured_tests_are_what_the_tests_do(item: Refactoring) -> None:
     instance = next(one for one in refactor_instances() if one.id.endswith(item.name))
     measured = measure(item, SubprocessRunner())
@@ -80,8 +81,8 @@ class C:
 }
 
 
-@pytest.mark.parametrize(
-    ("check", "expected"),
+@each_row(
+    "check, expected",
     [
         ({"defined": "pkg.a:C.m"}, True),
         ({"defined": "pkg.a:LIMIT"}, True),
@@ -113,7 +114,7 @@ def test_check(check: dict[str, object], expected: bool) -> None:
     assert bool(result.reason) is not expected
 
 
-@pytest.mark.parametrize("source", [b"def f(:", b"\xff\xfe", b"(" * 100_000, b"\0"])
+@each_row("source", [b"def f(:", b"\xff\xfe", b"(" * 100_000, b"\0"])
 def test_code_that_cannot_be_parsed_fails_checks_and_breaks_nothing(source: bytes) -> None:
     checks = [{"defined": "pkg.a:f"}, {"not_referenced": "x", "within": "pkg"}]
     assert [result.holds for result in evaluate(checks, {"pkg/a.py": source})] == [False, False]

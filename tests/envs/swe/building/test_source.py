@@ -12,10 +12,11 @@ from agentgym.envs.swe.building.build import archive_of
 from agentgym.errors import UsageError
 from agentgym.tasks.swe.package import read_package, read_tree
 from tests.envs.swe.building.package import FILES, write
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("files", "modules", "tests", "roots"),
+@each_row(
+    "files, modules, tests, roots",
     [
         ("a/__init__.py a/b.py test_a.py setup.py", "a/__init__.py a/b.py", "test_a.py", "."),
         ("src/a/__init__.py tests/test_a.py docs/x.py", "src/a/__init__.py", "tests/test_a.py", "src ."),
@@ -34,8 +35,8 @@ def test_folder_of_helpers_that_tests_import_is_on_the_path(tmp_path: Path) -> N
     assert read_package(write(tmp_path, files)).python_path == (".", "test")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@each_row(
+    "name, text",
     [
         ("conftest.py", ""),
         ("test/conftest.py", "from common import x"),

@@ -13,6 +13,7 @@ from agentgym.envs.swe.building.steady import MAX_SUITE_S, Unfit, unfit_tests
 from agentgym.envs.swe.building.validation import Baseline, measure_baseline
 from agentgym.errors import UsageError
 from tests.envs.swe.building.package import FILES, TESTS, package
+from tests.rows import each_row
 
 pytestmark = pytest.mark.nightly
 
@@ -69,7 +70,7 @@ def measured() -> Baseline:
     return measure_baseline(replace(whole, test_files=(*whole.test_files, *bodies)), SubprocessRunner())
 
 
-@pytest.mark.parametrize("name", UNFIT)
+@each_row("name", UNFIT)
 def test_tests_that_cannot_be_relied_on_are_dropped(measured: Baseline, name: str) -> None:
     dropped = {why for test, why in measured.dropped.items() if f"::test_{name}" in test}
     assert not any(f"::test_{name}" in test for test in measured.passing)

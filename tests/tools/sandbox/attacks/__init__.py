@@ -21,20 +21,24 @@ from tests.tools.sandbox.attacks import (
 )
 from tests.tools.sandbox.attacks.attack import Attack
 
-ATTACKS: tuple[Attack, ...] = (
-    *files.ATTACKS,
-    *quotas.ATTACKS,
-    *upkeep.ATTACKS,
-    *spying.ATTACKS,
-    *neighbours.ATTACKS,
-    *processes.ATTACKS,
-    *endings.ATTACKS,
-    *memory.ATTACKS,
-    *output.ATTACKS,
-    *network.ATTACKS,
-    *kernel.ATTACKS,
-    *leftovers.ATTACKS,
-    *forgery.ATTACKS,
-    *idleness.ATTACKS,
-    *shares.ATTACKS,
+_TOPICS = (
+    files,
+    quotas,
+    upkeep,
+    spying,
+    neighbours,
+    processes,
+    endings,
+    memory,
+    output,
+    network,
+    kernel,
+    leftovers,
+    forgery,
+    idleness,
+    shares,
 )
+
+BY_TOPIC: dict[str, tuple[Attack, ...]] = {topic.__name__.rpartition(".")[2]: topic.ATTACKS for topic in _TOPICS}
+
+ATTACKS: tuple[Attack, ...] = tuple(attack for attacks in BY_TOPIC.values() for attack in attacks)

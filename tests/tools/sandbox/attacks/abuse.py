@@ -13,7 +13,7 @@ from typing import Any
 from agentgym.errors import ToolError, UsageError
 from agentgym.tools.sandbox import SandboxSpec
 from tests.tools.sandbox.attacks.attack import LIMITS
-from tests.tools.sandbox.attacks.steps import Scene, refused
+from tests.tools.sandbox.attacks.steps import GRACE_S, Scene, refused
 
 _PROGRAMS: tuple[str | bytes, ...] = (
     "",
@@ -52,7 +52,7 @@ def _survives(what: str, call: Callable[[], object]) -> Iterator[str]:
         pass
     except Exception as error:
         yield f"{what} raised {type(error).__name__}: {error}"[:300]
-    if (took := time.monotonic() - started) > LIMITS.wall_s + 3:
+    if (took := time.monotonic() - started) > LIMITS.wall_s + GRACE_S:
         yield f"{what} took {took:.1f} s"
 
 

@@ -38,8 +38,9 @@ _UNTOUCHED = b"untouched\n"
 class Host:
     """Files, sockets, a process and a variable of this machine, made to be attacked; `harm` tells what happened."""
 
-    def __init__(self, seed: int = 0):
-        self._random = random.Random(f"{seed}:{os.getpid()}:{time.monotonic_ns()}")
+    def __init__(self, patience_s: float = 20.0):
+        self._patience_s = patience_s
+        self._random = random.Random(f"{os.getpid()}:{time.monotonic_ns()}")
         self.secret = f"AGENTGYMCANARY{self._random.getrandbits(64):016x}"
         self._before = os.environ.get(SECRET_VARIABLE)
         os.environ[SECRET_VARIABLE] = self.secret
@@ -160,9 +161,9 @@ class Host:
                     subprocess.run(["ipcrm", f"-{kind[0].upper() if kind != 'msg' else 'Q'}", str(key)], check=False)
                     yield f"left a System V {kind} on the host"
 
-    def survivors(self, within_s: float = 2.0) -> list[int]:
+    def survivors(self) -> list[int]:
         """Return the processes of the attack that still live after a while."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + self._patience_s
         while (alive := processes_named(self.token)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return alive

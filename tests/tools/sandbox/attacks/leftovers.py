@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentgym.tools.sandbox.protection import Threat
 from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import Attack, Way
+from tests.tools.sandbox.attacks.attack import PATIENT_S, Attack, Way
 
 ATTACKS = (
     Attack(
@@ -118,28 +118,27 @@ os.chmod(".", 0)
         41,
         "zip_bomb",
         """
-import io, time, zipfile
+import io, zipfile
 held = io.BytesIO()
 with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
     for number in range(16):
         archive.writestr(f"zeros{number}", bytes(8 << 20))
     archive.writestr("../../../../../../agentgym-attack-@TOKEN@", "x")
-size = 0
 try:
     with zipfile.ZipFile(io.BytesIO(held.getvalue())) as archive:
         for name in archive.namelist():
             with archive.open(name) as source, open(os.path.basename(name), "wb") as file:
                 while block := source.read(1 << 20):
-                    size += file.write(block)
-                    time.sleep(0.02)
+                    file.write(block)
 except OSError as error:
     print("refused", error)
-if size > 48 << 20:
-    breach("unpacked", size)
+else:
+    outlast("unpacked 128 MB")
 """,
         (Threat.DISK,),
         stays_inside=True,
         expects=frozenset({Ended.EXITED, Ended.DISK}),
+        wall_s=PATIENT_S,
     ),
     Attack(
         41,

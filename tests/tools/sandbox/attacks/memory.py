@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentgym.tools.sandbox.protection import Threat
 from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import SYSCALLS, Attack
+from tests.tools.sandbox.attacks.attack import PATIENT_S, SYSCALLS, Attack
 
 _MEMORY = frozenset({Ended.EXITED, Ended.MEMORY})
 
@@ -55,7 +55,7 @@ if total > 300:
         "many_processes_share_the_bomb",
         """
 import time
-read, write = os.pipe()
+children = set()
 for _ in range(12):
     try:
         pid = os.fork()
@@ -64,71 +64,60 @@ for _ in range(12):
         continue
     if pid == 0:
         try:
-            held = []
-            for _ in range(10):
-                held.append(bytearray(b"x" * (8 << 20)))
-                time.sleep(0.05)
-            os.write(write, b"x")
-            time.sleep(2)
+            held = [bytearray(b"x" * (8 << 20)) for _ in range(10)]
+            time.sleep(100)
         except MemoryError:
             pass
         os._exit(0)
-os.close(write)
-time.sleep(2)
-os.set_blocking(read, False)
-try:
-    alive = len(os.read(read, 100))
-except BlockingIOError:
-    alive = 0
-if alive > 6:
-    breach(alive, "processes hold 80 MB each")
+    children.add(pid)
+for _ in range(200):
+    children -= {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0]}
+    if len(children) <= 6:
+        break
+    time.sleep(0.1)
+else:
+    breach(len(children), "processes hold 80 MB each")
 """,
         (Threat.TOTAL_MEMORY,),
         stays_inside=True,
         expects=_MEMORY,
+        wall_s=PATIENT_S,
     ),
     Attack(
         11,
         "shared_memory_folder",
         """
-import time
-total = 0
 try:
     for number in range(128):
         with open(f"/dev/shm/agentgym-attack-@TOKEN@-{number}", "wb") as file:
             file.write(bytes(4 << 20))
-        total += 4
-        time.sleep(0.02)
 except OSError as error:
     print("refused", error)
-if total > 450:
-    breach("took", total, "MB")
+else:
+    outlast("took 512 MB")
 """,
         (Threat.TOTAL_MEMORY, Threat.DISK, Threat.FILES),
         expects=frozenset({Ended.EXITED, Ended.MEMORY, Ended.DISK}),
+        wall_s=PATIENT_S,
     ),
     Attack(
         11,
         "memory_files",
         """
-import time
-held, total = [], 0
 try:
-    while total < 1024:
+    for _ in range(50):
         fd = os.memfd_create("bomb")
-        held.append(fd)
-        for _ in range(4):
+        for _ in range(12):
             os.write(fd, bytes(1 << 20))
-            total += 1
-        time.sleep(0.01)
 except OSError as error:
-    print("refused after", total, error)
-if total > 700:
-    breach("took", total, "MB")
+    print("refused", error)
+else:
+    outlast("took 600 MB")
 """,
         (Threat.TOTAL_MEMORY,),
         stays_inside=True,
         expects=_MEMORY,
+        wall_s=PATIENT_S,
     ),
     Attack(
         11,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from agentgym.errors import ToolError
 from tests.tools.sandbox.attacks.attack import LIMITS
-from tests.tools.sandbox.attacks.steps import Scene
+from tests.tools.sandbox.attacks.steps import GRACE_S, Scene
 
 
 def runs_or_says_why_not(scene: Scene) -> Iterator[str]:
@@ -19,7 +19,7 @@ def runs_or_says_why_not(scene: Scene) -> Iterator[str]:
         scene.sandbox.exec(["bash", "-c", "true"], limits=LIMITS.but(wall_s=2.0))
     with contextlib.suppress(ToolError):
         scene.sandbox.exec(code="print(1)", limits=LIMITS.but(wall_s=2.0))
-    if (took := time.monotonic() - started) > 10:
+    if (took := time.monotonic() - started) > GRACE_S:
         yield f"took {took:.1f} s"
 
 
@@ -41,7 +41,7 @@ def no_core_file(scene: Scene) -> Iterator[str]:
 
 
 def was_quick(scene: Scene) -> Iterator[str]:
-    if scene.result is not None and scene.result.duration_s > 4:
+    if scene.result is not None and scene.result.duration_s > 25:
         yield f"waited {scene.result.duration_s:.1f} s for a child"
 
 

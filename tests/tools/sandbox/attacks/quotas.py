@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentgym.tools.sandbox.protection import Threat
 from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import Attack
+from tests.tools.sandbox.attacks.attack import PATIENT_S, Attack
 
 _QUOTA = frozenset({Ended.EXITED, Ended.DISK})
 _COUNT = frozenset({Ended.EXITED, Ended.FILES})
@@ -14,117 +14,104 @@ ATTACKS = (
         6,
         "disk_full_of_files",
         """
-import time
-block, total = os.urandom(1 << 20), 0
+block = os.urandom(1 << 20)
 try:
-    for number in range(64):
+    for number in range(32):
         for folder in (".", os.environ.get("TMPDIR", "/tmp")):
             with open(f"{folder}/fill{number}", "wb") as file:
                 file.write(block)
-            total += 1
-        time.sleep(0.03)
 except OSError as error:
     print("refused", error)
-if total > 48:
-    breach("wrote", total, "MB")
+else:
+    outlast("wrote 64 MB")
 """,
         (Threat.DISK,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=_QUOTA,
     ),
     Attack(
         6,
         "disk_full_of_unlinked_files",
         """
-import time
-held, total = [], 0
+held = []
 try:
     for number in range(16):
         file = open("gone", "wb")
         os.unlink("gone")
         held.append(file)
         for _ in range(6):
-            total += file.write(bytes(1 << 20)) >> 20
+            file.write(bytes(1 << 20))
             file.flush()
-        time.sleep(0.05)
-    time.sleep(0.5)
 except OSError as error:
     print("refused", error)
-if total > 60:
-    breach("held", total, "MB")
+else:
+    outlast("held 96 MB")
 """,
         (Threat.DISK,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=_QUOTA,
     ),
     Attack(
         6,
         "disk_full_behind_closed_doors",
         """
-import time
-total = 0
 try:
     for number in range(16):
         os.mkdir(f"d{number}")
         with open(f"d{number}/file", "wb") as file:
-            total += file.write(bytes(6 << 20)) >> 20
+            file.write(bytes(6 << 20))
         os.chmod(f"d{number}", 0)
-        time.sleep(0.05)
-    time.sleep(0.5)
 except OSError as error:
     print("refused", error)
-if total > 60:
-    breach("hid", total, "MB")
+else:
+    outlast("hid 96 MB")
 """,
         (Threat.DISK,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=_QUOTA,
     ),
     Attack(
         6,
         "disk_full_in_a_locked_workspace",
         """
-import time
-total = 0
 files = [open(f"file{number}", "wb", buffering=0) for number in range(16)]
 os.chmod(".", 0)
 os.chmod(os.environ.get("TMPDIR", "."), 0)
 try:
     for file in files:
-        total += file.write(bytes(6 << 20)) >> 20
-        time.sleep(0.05)
-    time.sleep(0.5)
+        file.write(bytes(6 << 20))
 except OSError as error:
     print("refused", error)
-if total > 60:
-    breach("wrote", total, "MB")
+else:
+    outlast("wrote 96 MB")
 """,
         (Threat.DISK,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=_QUOTA,
     ),
     Attack(
         (6, 9),
         "disk_full_in_the_depth",
         """
-import time
-total = 0
 try:
     for _ in range(30):
         os.mkdir("d" * 200)
         os.chdir("d" * 200)
     for number in range(16):
         with open(f"file{number}", "wb") as file:
-            total += file.write(bytes(6 << 20)) >> 20
-        time.sleep(0.05)
-    time.sleep(0.5)
+            file.write(bytes(6 << 20))
 except OSError as error:
     print("refused", error)
-if total > 60:
-    breach("hid", total, "MB")
+else:
+    outlast("hid 96 MB")
 """,
         (Threat.DISK,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=_QUOTA,
     ),
     Attack(
@@ -166,49 +153,43 @@ true
         7,
         "inode_flood",
         """
-import time
-made = 0
 try:
-    for made in range(6000):
+    for made in range(2500):
         if made % 3 == 0:
             open(f"f{made}", "w").close()
         elif made % 3 == 1:
             os.mkdir(f"d{made}")
         else:
             os.symlink("x", f"s{made}")
-        if made % 100 == 0:
-            time.sleep(0.02)
 except OSError as error:
     print("refused", error)
-if made > 2500:
-    breach("made", made)
+else:
+    outlast("made 2,500 files")
 """,
         (Threat.INODES,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=_COUNT,
     ),
     Attack(
         7,
         "a_million_small_files",
         """
-import time
-made, end, temporary = 0, time.monotonic() + 6, os.environ.get("TMPDIR", "/tmp")
+temporary = os.environ.get("TMPDIR", "/tmp")
 try:
-    while made < 1_000_000 and time.monotonic() < end:
+    for made in range(20_000):
         folder = f"{temporary}/n{made // 1000}" if made % 2 else f"n{made // 1000}"
         os.makedirs(folder, exist_ok=True)
         with open(f"{folder}/{made}", "w") as file:
             file.write("x")
-        made += 1
-        if made % 200 == 0:
-            time.sleep(0.02)
 except OSError as error:
     print("refused", error)
-if made > 20_000:
-    breach("made", made)
+else:
+    outlast("made 20,000 files")
 """,
         (Threat.INODES,),
         stays_inside=True,
+        wall_s=PATIENT_S,
         expects=frozenset({Ended.EXITED, Ended.FILES, Ended.DISK}),
     ),
     Attack(

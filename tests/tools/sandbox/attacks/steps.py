@@ -18,6 +18,10 @@ SPEC = SandboxSpec(limits=LIMITS)
 """Of every sandbox under attack, so that they share one pool."""
 
 
+GRACE_S = 60.0
+"""How long a call may take on a busy machine: what takes longer hangs."""
+
+
 @dataclass
 class Scene:
     """Where an attack takes place."""
@@ -45,7 +49,7 @@ def refused(what: str, call: Callable[[], object]) -> Iterator[str]:
         pass
     else:
         yield f"{what} was not refused but gave {str(got)[:80]!r}"
-    if (took := time.monotonic() - started) > 10:
+    if (took := time.monotonic() - started) > GRACE_S:
         yield f"{what} took {took:.1f} s"
 
 
@@ -101,7 +105,7 @@ def lists_and_downloads(scene: Scene) -> Iterator[str]:
         started = time.monotonic()
         with contextlib.suppress(ToolError):
             call()
-        if (took := time.monotonic() - started) > 5:
+        if (took := time.monotonic() - started) > GRACE_S:
             yield f"took {took:.1f} s"
 
 
@@ -121,7 +125,7 @@ def reads_no_special_file(scene: Scene) -> Iterator[str]:
         started = time.monotonic()
         with contextlib.suppress(ToolError):
             box.write(name, b"x")
-        if (took := time.monotonic() - started) > 5:
+        if (took := time.monotonic() - started) > GRACE_S:
             yield f"write({name!r}) took {took:.1f} s"
     for path in ("/dev/zero", "/proc/self/environ", "/proc/self/mem", "/proc/kmsg", "..", "../..", "/etc/passwd"):
         yield from refused(f"read({path!r})", lambda path=path: box.read(path))
@@ -198,7 +202,7 @@ def session_still_counts(scene: Scene) -> Iterator[str]:
     with contextlib.closing(scene.sandbox.python()) as session:
         if (said := session.run("print(6*7)").out) != "42\n":
             yield f"a new session says {said!r}"
-    if (took := time.monotonic() - started) > 20:
+    if (took := time.monotonic() - started) > GRACE_S:
         yield f"took {took:.1f} s"
 
 

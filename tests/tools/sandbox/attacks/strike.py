@@ -14,10 +14,8 @@ from tests.tools.sandbox.attacks.attack import ENDS, Attack, Way
 from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
 from tests.tools.sandbox.attacks.outcomes import OUTCOMES
 from tests.tools.sandbox.attacks.sequels import SEQUELS
-from tests.tools.sandbox.attacks.steps import SPEC, STEPS, Opener, Scene
+from tests.tools.sandbox.attacks.steps import GRACE_S, SPEC, STEPS, Opener, Scene
 
-GRACE_S = 3.0
-"""How much longer than its limit an attack may take."""
 RSS_MB = 100.0
 """How much the driver's memory may grow during one attack."""
 _FRESH = "import os; print(6 * 7, sorted(os.listdir('.')), sorted(os.listdir(os.environ.get('TMPDIR', '/tmp'))))"
