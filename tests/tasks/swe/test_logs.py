@@ -295,6 +295,7 @@ def test_any_log_is_read_by_any_parser_whole_or_cut(parser):
         assert parse_log(parser, text) == parse_log(parser, text.replace("\n", "\r\n"))
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 @each_row("parser", parser_names())
 def test_hostile_lines_take_linear_time(parser):

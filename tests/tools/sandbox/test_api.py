@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,16 +18,16 @@ from agentgym.tools.sandbox import (
     open_sandbox_async,
 )
 from tests.rows import each_row
-from tests.tools.sandbox.tiers import LOCAL, SPEC, open_on
+from tests.tools.sandbox.tiers import SPEC, open_on
 
 pytestmark = pytest.mark.real
 
 LIMITS = SPEC.limits
 
 
-@pytest.fixture(scope="module", params=LOCAL)
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    with open_on(request.param) as opened:
+@pytest.fixture(scope="module")
+def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
+    with open_on(tier) as opened:
         yield opened
 
 
@@ -137,10 +136,8 @@ def test_a_signal_is_reported(sandbox: Sandbox) -> None:
 def test_what_takes_too_long_is_ended(sandbox: Sandbox) -> None:
     ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
     code = ignore + "print('before')\nwhile True: time.sleep(1)"
-    began = time.monotonic()
     result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
     assert (result.ended, result.exit_code, result.out) == (Ended.TIMEOUT, None, "before\n")
-    assert time.monotonic() - began < 20
 
 
 def test_processor_time_is_limited(sandbox: Sandbox) -> None:
@@ -178,9 +175,8 @@ def test_large_input_and_output_pass(sandbox: Sandbox) -> None:
 
 
 def test_background_processes_neither_delay_nor_outlive_the_run(sandbox: Sandbox) -> None:
-    began = time.monotonic()
-    assert sandbox.exec(["bash", "-c", "(sleep 300; echo late) & setsid sleep 31456 & echo now"]).out == "now\n"
-    assert time.monotonic() - began < 30
+    result = sandbox.exec(["bash", "-c", "(sleep 300; echo late) & setsid sleep 31456 & echo now"])
+    assert (result.out, result.ended) == ("now\n", Ended.EXITED)
     assert sandbox.exec(["pgrep", "-xf", "sleep 31456"]).out == ""
 
 
@@ -256,7 +252,6 @@ def test_a_readable_folder_within_the_workspace_is_refused_at_once():
         SandboxSpec(readable=(Path("/work/library"),))
 
 
-@pytest.mark.parametrize("tier", LOCAL)
 def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> None:
     code = "import os, random\nif os.fork(): os.wait()\nprint(random.random(), flush=True)"
     with open_on(tier) as sandbox:
@@ -264,7 +259,6 @@ def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> Non
     assert len(set(drawn)) == 4
 
 
-@pytest.mark.parametrize("tier", LOCAL)
 def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> None:
     code = "print({str(n) for n in range(50)})"
     outputs = set()
@@ -274,7 +268,6 @@ def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> Non
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("tier", LOCAL)
 def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
     code = (
         "import os, threading\n"

@@ -7,6 +7,8 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from agentgym.tools.sandbox.containers.calls import Call, Exchange
 
 ENDED: Any = SimpleNamespace(api=SimpleNamespace(exec_inspect=lambda exec_id: {"Running": False, "ExitCode": 0}))
@@ -29,6 +31,7 @@ def test_output_that_comes_after_the_end_of_the_program_is_read():
         assert exchange.kept[0].bytes() == b"late"
 
 
+@pytest.mark.real
 def test_a_program_that_left_something_running_does_not_hold_its_output_open_for_ever():
     ours, dockers = socket.socketpair()
     with ours, dockers:

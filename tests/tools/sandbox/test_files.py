@@ -11,14 +11,14 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, SandboxLimits, SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.agent import archive
 from tests.rows import each_row
-from tests.tools.sandbox.tiers import LOCAL, SPEC, open_on
+from tests.tools.sandbox.tiers import SPEC, open_on
 
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(params=LOCAL)
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    with open_on(request.param) as opened:
+@pytest.fixture
+def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
+    with open_on(tier) as opened:
         yield opened
 
 
@@ -167,7 +167,6 @@ def test_paths_must_be_text(sandbox: Sandbox) -> None:
         sandbox.upload({"../x": b""})
 
 
-@pytest.mark.parametrize("tier", LOCAL)
 def test_a_template_is_shared_and_never_changed(tier: SandboxTier, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "file").write_text("original")
@@ -179,10 +178,9 @@ def test_a_template_is_shared_and_never_changed(tier: SandboxTier, tmp_path: Pat
     assert (tmp_path / "sub" / "file").read_text() == "original"
 
 
-@pytest.mark.parametrize("tier", [SandboxTier.NAMESPACES])
-def test_the_disk_quota_counts_everything_that_is_written(tier: SandboxTier) -> None:
+def test_the_disk_quota_counts_everything_that_is_written() -> None:
     spec = SandboxSpec(limits=SandboxLimits(disk_mb=8, files=100, wall_s=60))
-    with open_on(tier, spec) as sandbox:
+    with open_on(SandboxTier.NAMESPACES, spec) as sandbox:
         result = sandbox.exec(["bash", "-c", "head -c 6M /dev/zero > a; head -c 6M /dev/zero > /tmp/b"])
         assert "No space left" in result.err
         with pytest.raises(FileProblem) as error:

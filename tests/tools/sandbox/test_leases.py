@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,6 +22,7 @@ from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from tests.rows import each_row
+from tests.tools.sandbox.clock import Clock
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
@@ -138,15 +138,16 @@ def test_a_sandbox_that_could_not_be_made_takes_no_place():
     leases.open(Echo)
 
 
-def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not():
+def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    monkeypatch.setattr("agentgym.tools.sandbox.leases.time", clock)
     leases = Leases(at_most=3, silent_s=0.2)
     silent, talking, renewed = Echo(), Echo(), Echo()
     names = [leases.open(lambda each=each: each)[0] for each in (silent, talking, renewed)]
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end:
+    for _ in range(3):
+        clock.now += 0.15
         assert leases.exchange(names[1], b"x", 0) == b"xx"
         assert leases.renew([names[2]]) == []
-        time.sleep(0.01)
     assert leases.close_silent() == 1
     assert (silent.open, talking.open, renewed.open) == (False, True, True)
     assert leases.renew(names) == [names[0]]

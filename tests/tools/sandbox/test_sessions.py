@@ -10,7 +10,7 @@ import pytest
 from agentgym.errors import ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, SandboxTier
 from tests.tools.sandbox.attacks.host import processes_named
-from tests.tools.sandbox.tiers import LOCAL, SPEC, open_on
+from tests.tools.sandbox.tiers import SPEC, open_on
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.real
 LIMITS = SPEC.limits
 
 
-@pytest.fixture(scope="module", params=LOCAL)
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    with open_on(request.param) as opened:
+@pytest.fixture(scope="module")
+def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
+    with open_on(tier) as opened:
         yield opened
 
 
