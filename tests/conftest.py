@@ -29,7 +29,6 @@ FIRST = (
     "agentgym/web-v0 difficulty max_turns",
     "agentgym/swe-v0",
     "tests/tools/sandbox/test_hostile.py",
-    "tests/tools/sandbox/test_lifetime.py",
     "agentgym/miniwob-click-button-v0",
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",

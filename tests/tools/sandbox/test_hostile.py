@@ -18,23 +18,24 @@ import pytest
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import Ended, Result, SandboxTier, open_sandbox
 from agentgym.tools.sandbox.protection import Held, Threat
-from agentgym.tools.sandbox.registry import automatic, probe
+from agentgym.tools.sandbox.registry import probe
 from tests.tools.sandbox.attacks import ATTACKS, BY_TOPIC
 from tests.tools.sandbox.attacks.host import Host, processes_named
 from tests.tools.sandbox.attacks.places import Place, why_not
 from tests.tools.sandbox.attacks.strike import strike
+from tests.tools.sandbox.tiers import STRONGEST, chosen
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")]
 
-STRONGEST = "strongest"
 TIERS = [
     pytest.param(STRONGEST, id=STRONGEST),
     *(
         pytest.param(tier, marks=pytest.mark.docker if tier is SandboxTier.DOCKER else pytest.mark.nightly)
         for tier in SandboxTier
+        if tier is not SandboxTier.NAMESPACES
     ),
 ]
-"""A tier that is the strongest one is not attacked again."""
+"""Where namespaces work, they are the strongest tier."""
 
 DECLARABLE = ("locks_common_files", "speaks_through_the_load")
 """Attacks that touch nothing but what is made for them, so that they can be tried where they are not held."""
@@ -64,17 +65,15 @@ def places() -> Iterator[dict[SandboxTier, Place]]:
 
 @pytest.fixture
 def place(tier: str, places: dict[SandboxTier, Place], host: Host) -> Place:
-    strongest = automatic()
+    strongest = chosen(STRONGEST)
     if tier == strongest:
         pytest.skip(f"{tier} is the strongest tier of this machine, which the tier real attacks")
-    chosen = strongest if tier == STRONGEST else SandboxTier(tier)
-    if chosen is None:
-        pytest.skip("no backend but the weak one works here")
-    if reason := why_not(chosen):
+    attacked = strongest if tier == STRONGEST else SandboxTier(tier)
+    if reason := why_not(attacked):
         pytest.skip(reason)
-    if chosen not in places:
-        places[chosen] = Place(chosen, host)
-    return places[chosen]
+    if attacked not in places:
+        places[attacked] = Place(attacked, host)
+    return places[attacked]
 
 
 @pytest.mark.parametrize("topic", BY_TOPIC)

@@ -109,6 +109,12 @@ def server() -> Iterator[Callable[..., Server]]:
         each.stop()
 
 
+@pytest.fixture
+def shared(server: Callable[..., Server]) -> Server:
+    """A server for all rows of a table."""
+    return server()
+
+
 def opened(server: Server) -> str:
     answer = server.client.post("/sandboxes", json={})
     assert answer.status_code == 201, answer.text
@@ -258,8 +264,8 @@ def test_a_spec_arrives_as_it_was_asked_for(server: Callable[..., Server]):
         b"[" * 100_000,
     ],
 )
-def test_a_spec_that_is_none_is_refused(server: Callable[..., Server], wanted: bytes):
-    running = server()
+def test_a_spec_that_is_none_is_refused(shared: Server, wanted: bytes):
+    running = shared
     answer = running.client.post("/sandboxes", content=wanted)
     assert answer.status_code in (400, 422)
     assert "\n" not in answer.json()["detail"]

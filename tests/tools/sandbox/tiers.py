@@ -8,8 +8,8 @@ from agentgym.tools.sandbox import Sandbox, SandboxLimits, SandboxSpec, SandboxT
 from agentgym.tools.sandbox.registry import automatic, probe
 
 STRONGEST = "strongest"
-HOLDING = [STRONGEST, *(pytest.param(tier, marks=pytest.mark.nightly) for tier in ("namespaces", "landlock"))]
-"""The local tiers that hold back hostile code, for the fixture `tier`."""
+HOLDING = [STRONGEST, pytest.param("landlock", marks=pytest.mark.nightly)]
+"""The local tiers that hold back hostile code, for the fixture `tier`: where namespaces work, they are the strongest."""
 LOCAL = [*HOLDING, pytest.param("rlimits", marks=pytest.mark.nightly)]
 SPEC = SandboxSpec(limits=SandboxLimits(wall_s=60, cpu_s=30))
 """Generous, as a busy machine must not fail a test."""

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from doctest import DocTestParser
 from pathlib import Path
@@ -35,16 +36,12 @@ from agentgym.tasks.swe.bundled import (
 )
 from agentgym.tasks.swe.instance import Instance, from_task
 from agentgym.tools.patches import apply_patch, touched
-from tests.rows import each_row
-
-pytestmark = pytest.mark.real
 
 INSTANCES = bundled_instances()
-SAMPLE = random.Random(0).sample(INSTANCES, 8)
-
-
-def by_id(instance: Instance) -> str:
-    return instance.id
+NIGHTLY = pytest.mark.nightly
+SOME_OR_ALL = pytest.mark.parametrize(
+    "instances", [random.Random(0).sample(INSTANCES, 5), pytest.param(INSTANCES, marks=NIGHTLY)], ids=["some", "all"]
+)
 
 
 def test_there_are_enough_of_every_kind() -> None:
@@ -56,26 +53,32 @@ def test_there_are_enough_of_every_kind() -> None:
     assert len(repository_names()) >= 8
 
 
-@each_row("name", repository_names())
-def test_repository_passes_its_tests_fast(name: str) -> None:
-    baseline = measure_baseline(repository_package(name), SubprocessRunner())
-    assert baseline.dropped == {}
-    assert len(baseline.passing) >= 20
-    assert baseline.duration_s < 60
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "names", [repository_names()[:2], pytest.param(repository_names(), marks=NIGHTLY)], ids=["some", "all"]
+)
+def test_repositories_pass_their_tests(names: Sequence[str]) -> None:
+    for name in names:
+        baseline = measure_baseline(repository_package(name), SubprocessRunner())
+        assert baseline.dropped == {}, name
+        assert len(baseline.passing) >= 20, name
 
 
-@each_row("instance", SAMPLE)
-def test_tests_fail_before_and_pass_after_the_gold_patch(instance: Instance) -> None:
+@pytest.mark.real
+@SOME_OR_ALL
+def test_tests_fail_before_and_pass_after_the_gold_patch(instances: Sequence[Instance]) -> None:
     source = BundledSWETasks()
-    visible = source.tree(source.find(instance.id))
-    hidden = {path: text.encode() for path, text in instance.test_files.items()}
-    wanted = [*instance.fail_to_pass, *instance.pass_to_pass]
-    files = instance.meta["test_targets"]
-    broken = SubprocessRunner()({**visible, **hidden}, files, python_path=instance.python_path)
-    assert broken.failing == set(instance.fail_to_pass)
-    assert broken.passing == set(instance.pass_to_pass)
-    mended = {**apply_patch(visible, instance.gold_patch), **hidden}
-    assert SubprocessRunner()(mended, files, python_path=instance.python_path).passing == set(wanted)
+    for instance in instances:
+        visible = source.tree(source.find(instance.id))
+        hidden = {path: text.encode() for path, text in instance.test_files.items()}
+        files = instance.meta["test_targets"]
+        broken = SubprocessRunner()({**visible, **hidden}, files, python_path=instance.python_path)
+        assert broken.failing == set(instance.fail_to_pass), instance.id
+        assert broken.passing == set(instance.pass_to_pass), instance.id
+        mended = SubprocessRunner()(
+            {**apply_patch(visible, instance.gold_patch), **hidden}, files, python_path=instance.python_path
+        )
+        assert mended.passing == {*instance.fail_to_pass, *instance.pass_to_pass}, instance.id
 
 
 def test_gold_patch_restores_the_repository() -> None:
@@ -139,8 +142,14 @@ def test_every_issue_shows_code() -> None:
     assert all(instance.meta["reproducible"] and BLOCK.search(instance.prompt) for instance in INSTANCES)
 
 
-@each_row("instance", INSTANCES[::4])
-def test_an_issue_shows_the_bug_by_code_that_runs(instance: Instance, tmp_path: Path) -> None:
+@pytest.mark.real
+@SOME_OR_ALL
+def test_issues_show_the_bug_by_code_that_runs(instances: Sequence[Instance], tmp_path: Path) -> None:
+    for instance in instances:
+        check_code_of_issue(instance, tmp_path / instance.id)
+
+
+def check_code_of_issue(instance: Instance, tmp_path: Path) -> None:
     faulty = apply_patch(repository_files(instance.repo), instance.meta["bug_patch"])
     trees = {"faulty": faulty, "fixed": apply_patch(faulty, instance.gold_patch)}
     for name, tree in trees.items():
@@ -161,6 +170,7 @@ def test_issues_are_not_all_in_the_same_words() -> None:
     assert titles.most_common(1)[0][1] <= len(INSTANCES) // 8
 
 
+@pytest.mark.real
 def test_the_builder_makes_the_tasks_that_are_stored() -> None:
     options = BuildOptions(count=1, seed=0, combined_share=0.3)
     made = build(repository_package("spanset"), SubprocessRunner(), options).instances[0]
