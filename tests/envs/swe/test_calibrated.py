@@ -180,7 +180,7 @@ def test_of_tests_that_disturb_others_no_form_is_kept_and_all_others_are(guilty:
     assert {name_of(test) for test in DECISIVE} <= names_of(found)
 
 
-def test_of_two_tests_that_disturb_the_same_one_both_are_found_and_most_often_no_innocent_one():
+def test_two_tests_that_disturb_the_same_one_are_both_found():
     guilty, disturbed = {"test_words_of_one_blank", "test_longest_of_nothing"}, OTHERS[5]
     code = Code(beside=lambda test, changed: "failed" if test == disturbed and guilty & changed else "passed")
     lost = [{name_of(test) for test in DECISIVE + OTHERS} - names_of(calibrated(repository(), code)) for _ in range(12)]
@@ -194,7 +194,7 @@ def test_where_everything_disturbs_a_test_no_form_of_its_file_is_kept():
 
 
 @each_row("number", [1, 5, 16, 33])
-def test_any_two_other_functions_are_seen_with_one_changed_and_the_other_true_both_ways(number: int):
+def test_any_two_functions_are_tried_with_either_one_changed(number: int):
     """However few forms the tests that decide have: one here, as there is nothing in it but a condition."""
     names = [f"test_other{one}" for one in range(number)]
     texts = ["def test_decides():\n    assert works()\n", *(f"def {name}():\n    assert f(3) == 4\n" for name in names)]
@@ -213,7 +213,7 @@ def test_any_two_other_functions_are_seen_with_one_changed_and_the_other_true_bo
     assert all(any(one not in turn for turn in turns) for one in seen)
 
 
-def test_every_form_that_is_kept_was_tried_in_a_process_in_which_each_function_has_one_form():
+def test_kept_forms_were_tried_with_one_form_per_function_and_process():
     code = Code()
     found = calibrated(repository(), code)
     tried = {form.change for (_, forms, _), _ in code.runs for form in forms}
@@ -230,7 +230,7 @@ def test_only_forms_of_what_every_run_comes_past_contradict():
     assert any(form.contradicts for form in calibrated(repository(), Code()).forms)
 
 
-def test_what_is_withheld_is_what_right_code_compares_every_time():
+def test_withheld_values_are_those_that_right_code_compares_every_time():
     found = calibrated(repository(), Code())
     withheld = {form.change.name: form for form in found.withheld}
     assert set(withheld) == {name_of(test) for test in DECISIVE}
@@ -255,7 +255,7 @@ def test_nothing_is_withheld_where_right_code_does_not_come_to_it_every_time(not
     assert calibrated(repository(), Code(notes=notes)).withheld == ()
 
 
-def test_of_what_is_withheld_only_that_is_given_up_without_which_right_code_does_not_come_to_it():
+def test_only_withheld_values_that_stop_right_code_are_given_up():
     some = repository(
         fail_to_pass=("tests/test_words.py::test_more",),
         pass_to_pass=(),
@@ -269,7 +269,7 @@ def test_of_what_is_withheld_only_that_is_given_up_without_which_right_code_does
     assert list(form.expected.values()) == [2]
 
 
-def test_what_was_calibrated_by_another_version_is_found_out_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_calibrations_of_another_version_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     one = repository()
     first = calibrated(one, Code())
     (path,) = (tmp_path / "cache").rglob("*.json")

@@ -89,7 +89,7 @@ def test_forms_are_kept_only_if_right_code_fails_them_where_they_say():
         assert not set(run.statuses.values()) - {"passed"}
 
 
-def test_what_was_calibrated_is_read_again(monkeypatch: pytest.MonkeyPatch):
+def test_calibrations_are_read_again(monkeypatch: pytest.MonkeyPatch):
     repository = Repository(replace(INSTANCE, id="textkit-kept"), FILES)
     first = grader().calibrate(repository)
     monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", Remembered(4))

@@ -51,7 +51,7 @@ def test_there_are_as_many_processes_as_it_says_and_just_one_runs_all_tests(seed
 
 
 @SEEDS
-def test_beside_the_tests_that_decide_most_processes_run_few_others_of_their_files_and_always_some(seed: int):
+def test_most_processes_run_a_few_other_tests_of_the_deciding_files(seed: int):
     beside = [
         [test for test in (*one.hidden.tests, *one.hidden.prefixes) if test not in DECISIVE] for one in drawn(seed)
     ]
@@ -70,13 +70,13 @@ def test_tests_stand_beside_even_where_there_are_more_cases_than_there_is_room_f
 
 
 @SEEDS
-def test_in_files_without_tests_that_decide_some_functions_are_changed_and_no_more_than_it_says(seed: int):
+def test_few_functions_are_changed_in_files_without_deciding_tests(seed: int):
     varied = {place for one in drawn(seed) for place in changed(one) if place[0] == "apart.py"}
     assert 0 < len(varied) <= 2 * APART
 
 
 @SEEDS
-def test_what_the_process_that_runs_all_has_changed_is_true_in_another(seed: int):
+def test_functions_changed_in_the_whole_process_are_true_in_another(seed: int):
     processes = drawn(seed)
     whole = next(one for one in processes if set(one.hidden.tests) == set(TESTS))
     for place in changed(whole):
@@ -95,7 +95,7 @@ def test_tests_that_do_not_decide_are_changed_about_as_often_as_not():
     assert 0.3 < sum(told) / len(told) < 0.7
 
 
-def test_what_was_changed_where_all_run_is_true_once_beside_others_that_are_changed_as_often_as_not():
+def test_functions_changed_in_the_whole_process_are_true_beside_changed_ones():
     told: list[bool] = []
     for seed in range(40):
         processes = drawn(seed)

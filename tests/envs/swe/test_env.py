@@ -97,7 +97,7 @@ def test_edits_insertions_new_files_and_patches_change_the_workspace(env: SWEEnv
     assert told(env, "run", command="cat README.md a/b.txt") == "# Textkit\nthird\nx"
 
 
-def test_what_cannot_be_done_is_told_and_changes_nothing(env: SWEEnv):
+def test_impossible_calls_are_reported_and_change_nothing(env: SWEEnv):
     for name, arguments in {
         "create": {"path": "README.md", "content": ""},
         "insert": {"path": "README.md", "line": 9, "text": "x"},

@@ -97,7 +97,7 @@ ROWS = """
         ("'given, wanted'", "rows", []),
     ],
 )
-def test_what_is_expected_is_found_in_the_rows_of_a_parametrisation(columns: str, rows: str, expected: list[str]):
+def test_expected_values_are_found_in_the_rows_of_a_parametrisation(columns: str, rows: str, expected: list[str]):
     found = ranks(ROWS.format(columns=columns, rows=rows))
     assert sorted(text for text, rank in found.items() if rank is EXPECTED) == expected
 
@@ -127,7 +127,7 @@ def test_constants_of_one_expectation_know_the_others():
     assert pairs == {frozenset("12"), frozenset("13"), frozenset("23")}
 
 
-def test_constants_are_told_as_often_as_they_stand_there_but_for_docstrings_and_parts_of_f_strings():
+def test_constants_are_listed_without_docstrings_and_parts_of_f_strings():
     tree = ast.parse('"""Say 5."""\na = 5\nb = [5, "x", None, True]\nc = f"{a} y {7}"\n')
     assert sorted(map(repr, constants(tree))) == ["'x'", "5", "5", "True"]
 
@@ -196,6 +196,6 @@ def test_a_method_that_is_turned_round_is_its_opposite_and_back(method: str, opp
         ("-a", "-a", True),
     ],
 )
-def test_what_negates_a_condition_is_taken_off(condition: str, inner: str, holds: bool):
+def test_negations_of_a_condition_are_taken_off(condition: str, inner: str, holds: bool):
     found, must_be = affirmed(ast.parse(condition, mode="eval").body)
     assert (ast.unparse(found), must_be) == (inner, holds)

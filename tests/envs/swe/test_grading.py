@@ -180,7 +180,7 @@ def changes_of(source: str, value: int, seed: int) -> list[int]:
     ]
 
 
-def test_texts_are_changed_into_texts_of_the_same_words_and_neither_only_longer_nor_only_shorter():
+def test_texts_are_changed_into_longer_and_shorter_texts_of_the_same_words():
     source = """def test():
     assert f("red fox", 3) == "the red fox ran 3 miles"
     assert f("old dog", 4) == "the old dog sat 4 miles"
@@ -262,7 +262,7 @@ def test_a_module_has_every_test_once_whatever_its_form():
     assert sum(a != b for a, b in zip(true.text.splitlines(), changed.text.splitlines(), strict=True)) == 1
 
 
-def test_no_name_comment_or_docstring_in_a_disguised_module_says_which_tests_they_are():
+def test_disguised_modules_have_no_telling_names_comments_or_docstrings():
     source = 'def test_five():\n    """Five is 5."""\n    assert f() == 5  # five\n'
     text = disguised("t.py", source, [], random.Random(0)).text
     assert "five" not in text.lower()
@@ -324,7 +324,7 @@ def shown_as(one: Drawn, name: str, case: str = "") -> bool:
 
 
 @each_row("seed", range(30))
-def test_tests_that_decide_are_in_every_process_in_one_form_each_and_often_enough_in_both(seed: int):
+def test_deciding_tests_run_in_every_process_and_often_enough_in_both_forms(seed: int):
     processes = drawn(seed)
     for name, case in (("test_a", ""), ("test_c", "[x]")):
         changed = sum(shown_as(one, name, case) for one in processes)
@@ -402,7 +402,7 @@ def test_a_changed_test_accuses_only_if_no_code_can_pass_it_and_the_true_one():
         ([], [("failed", "3")], False),
     ],
 )
-def test_a_test_convinces_if_it_always_passes_and_its_changed_forms_fail_where_right_code_fails(
+def test_a_test_convinces_if_true_forms_pass_and_changed_ones_fail_as_on_gold(
     true: list[str], changed: list[tuple[str, str]], convinced: bool
 ):
     assert evidence(true, changed).convinces("t.py::test_a") is convinced
@@ -437,7 +437,7 @@ CHANGED = b"changed\n"
         "src/random/__init__.py",
     ],
 )  # fmt: skip
-def test_what_could_change_how_tests_run_is_left_out_and_named(path: str):
+def test_files_that_change_how_tests_run_are_left_out_and_named(path: str):
     found = filtered(FILES, {**FILES, path: CHANGED})
     assert (found.changed, list(found.dropped), dict(found.tree)) == ((), [path], FILES)
 
@@ -449,7 +449,7 @@ def test_other_changes_are_kept(path: str):
 
 
 @each_row("path", [".git/config", "textkit/__pycache__/words.pyc", ".pytest_cache/x"])
-def test_what_is_nobodys_work_is_left_out_silently(path: str):
+def test_files_that_are_no_work_are_left_out_silently(path: str):
     found = filtered(FILES, {**FILES, path: CHANGED})
     assert (found.changed, found.dropped) == ((), {})
 
@@ -466,7 +466,7 @@ def test_project_settings_may_change_but_not_those_of_pytest():
     assert filtered(FILES, {**FILES, "pyproject.toml": harmful}).changed == ()
 
 
-def test_what_the_gold_patch_changes_may_be_changed():
+def test_files_of_the_gold_patch_may_be_changed():
     assert filtered({}, {"conftest.py": CHANGED}, allowed={"conftest.py"}).changed == ("conftest.py",)
 
 

@@ -192,7 +192,7 @@ def test_links_and_pipes_are_no_files_and_stop_nothing(env: SWEEnv):
     assert result.info["dropped"] == {}
 
 
-def test_what_runs_on_in_the_background_is_gone_before_grading(env: SWEEnv):
+def test_background_processes_are_gone_before_grading(env: SWEEnv):
     # Only in the workspace: a test must do no harm even where a sandbox fails to hold.
     loop = "while true; do for f in $PWD/tests/*.py; do echo 'def test_words_of_many_blanks(): pass' > $f; done; done"
     do(env, "run", command=f"setsid bash -c '{loop}' >/dev/null 2>&1 & echo started")

@@ -105,7 +105,7 @@ def test_an_end_that_contradicts_what_was_told_is_tampering(told: Told, sign: st
 
 
 @each_row("code", [1, 2])
-def test_what_cannot_be_collected_is_told_and_no_tampering(code: int):
+def test_uncollected_tests_are_reported_and_are_no_tampering(code: int):
     found = judged(Told(uncollected=["u.py"], exit_code=code, said=code))
     assert (found.uncollected, found.tampered) == ({"u.py": "SyntaxError"}, ())
 

@@ -266,7 +266,9 @@ def test_of_a_git_repository_the_commit_is_read_whatever_is_checked_out(
 
 
 @pytest.mark.real
-def test_what_is_not_there_is_left_out_with_what_was_looked_for(tmp_path: Path, repositories: Path, environments: Path):
+def test_rows_without_files_are_left_out_with_the_paths_that_were_tried(
+    tmp_path: Path, repositories: Path, environments: Path
+):
     committed(repositories / "sympy__sympy", SYMPY)
     shutil.rmtree(repositories / "sympy__sympy-1")
     other = pytest_row(instance_id="kit__other-1", repo="kit/other")
@@ -335,7 +337,7 @@ def test_a_row_gives_git_no_options(tmp_path: Path):
         InstanceTasks(file, repositories=tmp_path / "repositories")
 
 
-def test_which_python_environment_is_shown_to_a_sandbox_is_never_said_by_a_file(tmp_path: Path):
+def test_a_file_never_chooses_the_python_environment_of_a_sandbox(tmp_path: Path):
     archived(tmp_path, "kit.tar.gz", "top")
     own = from_task(InstanceTasks(rows(tmp_path, pytest_row(archive="kit.tar.gz"))).get("test", 0))
     named = {**own.meta, PYTHON: "/root"}

@@ -52,7 +52,7 @@ def test_threads_that_ask_for_the_same_wait_for_the_one_that_makes_it():
         assert list(pool.map(lambda _: memory.get("a", make), range(4))) == [1] * 4
 
 
-def test_what_could_not_be_made_is_tried_again():
+def test_a_value_that_could_not_be_made_is_tried_again():
     memory = Remembered[float](2)
     with pytest.raises(ZeroDivisionError):
         memory.get("a", lambda: 1 / 0)

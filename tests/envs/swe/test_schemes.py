@@ -31,7 +31,7 @@ def test_pay_for_submitting_nothing_is_refused():
     assert "'empty' is cheap" in " ".join(lint(g_ra(empty=0.1), CHANNELS, max_turns=30))
 
 
-def test_what_counts_unless_told_otherwise():
+def test_the_default_scheme_counts_the_outcome_and_small_shares():
     scheme = g_ra()
     call = {"format": 1.0, "executed": 1.0}
     end = {"tier": 2.0, "submitted": 1.0, "patched": 1.0, "tests_run": 1.0, **call}
@@ -53,7 +53,7 @@ def test_above_its_tier_alone_a_strict_gate_opens():
     assert at.total([solved]) == above.total([solved]) == pytest.approx(1.25)
 
 
-def test_likeness_with_the_gold_patch_is_paid_only_where_it_is_wanted_and_something_is_mended():
+def test_similarity_is_paid_only_if_asked_for_and_something_is_mended():
     near = {"tier": 2.0, "patched": 1.0, "localised": 1.0, "similarity": 1.0}
     for weight in (0.0, 0.1):
         scheme = g_ra(similarity=weight, low={})
@@ -65,10 +65,10 @@ def test_likeness_with_the_gold_patch_is_paid_only_where_it_is_wanted_and_someth
 @each_row(
     "name", ["tier", "unsubmitted", "empty", "submitted", "patched", "format", "executed", "modified", "tests_run"]
 )
-def test_what_any_policy_can_do_may_not_be_paid_by_itself(name: str):
+def test_trivial_acts_may_not_be_paid_by_themselves(name: str):
     assert f"{name!r} is cheap" in " ".join(lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30))
 
 
 @each_row("name", ["mended", "localised", "similarity"])
-def test_what_takes_work_may_be_paid_by_itself(name: str):
+def test_real_work_may_be_paid_by_itself(name: str):
     assert lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30) == []

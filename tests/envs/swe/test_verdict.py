@@ -110,14 +110,14 @@ def test_work_that_changes_nothing_is_not_run_at_all():
     assert (found.passed, found.mended, grader.asked) == (False, 0.0, [])
 
 
-def test_work_that_passes_no_test_that_decides_is_run_no_further_than_the_first_processes():
+def test_work_that_passes_no_deciding_test_stops_after_the_first_processes():
     grader = Scripted(dict.fromkeys(DECISIVE, "failed"))
     found = verdict(grader)
     assert (found.passed, found.mended, found.broken) == (False, 0.0, 0)
     assert len(grader.asked) == PARALLEL
 
 
-def test_work_that_passes_some_test_that_decides_is_run_to_the_end_and_paid_its_share():
+def test_work_that_passes_some_deciding_tests_runs_to_the_end_for_its_share():
     grader = Scripted(dict.fromkeys(DECISIVE[1:], "failed"))
     found = verdict(grader)
     assert (found.passed, found.mended, found.broken) == (False, pytest.approx(1 / 3), 0)
@@ -142,7 +142,7 @@ def test_work_that_left_early_or_tampered_is_run_no_further_and_earns_nothing(si
 
 
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
-def test_what_the_last_process_shows_counts_as_well(sign: dict[str, Any]):
+def test_signs_in_the_last_process_count(sign: dict[str, Any]):
     found = verdict(Scripted(more=[{}] * (PROCESSES - 1) + [sign]))
     assert (found.passed, found.mended) == (False, 0.0)
 
@@ -173,7 +173,7 @@ def test_a_test_that_fails_alone_too_is_broken():
 
 
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
-def test_what_is_shown_when_a_test_is_asked_alone_counts_as_well(sign: dict[str, Any]):
+def test_signs_when_a_test_is_run_alone_count(sign: dict[str, Any]):
     found = verdict(Scripted(beside={KEPT: "failed"}, more=[{}] * PROCESSES + [sign]))
     assert (found.passed, found.mended) == (False, 0.0)
     assert (found.error, found.tampered) == (sign.get("error", ""), sign.get("tampered", ()))

@@ -67,7 +67,7 @@ def text_without(source: str) -> str:
         ("with raises(KeyError) as told:\n        f(3)", "with ? as told:\n        f(3)"),
     ],
 )
-def test_what_a_test_expects_is_taken_out_of_it(body: str, without: str):
+def test_expected_values_are_taken_out_of_a_test(body: str, without: str):
     assert text_without(f"def test():\n    {body}\n") == without
 
 
@@ -82,11 +82,11 @@ def test_what_a_test_expects_is_taken_out_of_it(body: str, without: str):
         "check(f(3), 4)",
     ],
 )
-def test_what_may_not_be_compared_or_not_exactly_is_left_as_it_is(body: str):
+def test_inexact_or_conditional_comparisons_are_left_as_they_are(body: str):
     assert form_of(f"def test():\n    {body}\n")[1].change.edits == ()
 
 
-def test_what_follows_a_statement_that_may_leave_the_test_is_left_as_it_is():
+def test_code_after_a_possible_return_is_left_as_it_is():
     found = text_without("def test():\n    assert f(1) == 2\n    if f(2):\n        return\n    assert f(3) == 4\n")
     assert found.splitlines()[0].strip() == "assert f(1) == ?"
     assert found.splitlines()[-1].strip() == "assert f(3) == 4"
@@ -96,7 +96,7 @@ def test_inexact_comparisons_are_made_by_the_test_itself():
     assert "f(3) == pytest.approx(4)" in text_without("def test():\n    assert f(3) == pytest.approx(4)\n")
 
 
-def test_values_of_a_parametrisation_are_withheld_unless_the_names_of_the_cases_say_them():
+def test_parametrised_values_are_withheld_unless_the_case_names_say_them():
     source = """\
         @pytest.mark.parametrize(("text", "size"), [("abc", 3), ("abcd", 4)]{more})
         def test(text, size):
@@ -260,7 +260,7 @@ LOOP.append(LOOP)
 
 
 @each_row("value", [Sly(), [Sly()], object(), LOOP, "x" * (MAX_CHARS + 1), [0] * 10**5, lambda: 1])
-def test_what_is_no_plain_data_equals_nothing(value: object):
+def test_values_that_are_no_plain_data_equal_nothing(value: object):
     (note,) = read_notes(json.dumps([[3, written(value)]]))
     assert not note.plain
     assert not any(note.says(expected) for expected in (None, value, [], 0))
@@ -279,7 +279,7 @@ def is_noted(value: object) -> bool:
     return note.plain and note.says(value)
 
 
-def test_what_is_noted_is_bounded_in_depth_parts_and_characters_and_all_of_that_can_be_read():
+def test_notes_are_bounded_in_depth_parts_and_characters():
     for wrap in (lambda one: [one], lambda one: (one,)):
         assert is_noted(nested(MAX_DEPTH, wrap))
         assert not is_noted(nested(MAX_DEPTH + 1, wrap))
@@ -365,7 +365,7 @@ def test_an_exception_of_every_kind_is_none_of_them():
 
 
 @each_row("noted", [["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "ab", 5])
-def test_what_is_no_note_of_an_exception_is_none_of_them(noted: object):
+def test_malformed_notes_of_exceptions_match_no_exception(noted: object):
     assert not Note(1, noted).says(Raised("KeyError"))
 
 

@@ -91,7 +91,7 @@ def test_no_variable_of_this_process_reaches_a_task(tmp_path: Path, monkeypatch:
         ("[[verifier.collect]]\ncommand = 'dump'", "collect hooks"),
     ],
 )
-def test_what_is_not_supported_is_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
+def test_unsupported_tasks_are_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
     harbor_task(tmp_path / "good")
     harbor_task(tmp_path / "other", config=config, instruction="Something else.")
     source = FolderTasks(tmp_path)
@@ -388,7 +388,7 @@ def test_a_verifier_may_bring_its_tests_in_an_image_of_its_own(tmp_path: Path, p
 
 
 @docker
-def test_what_a_task_says_about_its_machine_holds(tmp_path: Path, play: Any):
+def test_settings_of_a_task_for_its_machine_hold(tmp_path: Path, play: Any):
     folder = harbor_task(
         tmp_path / "a",
         config="""

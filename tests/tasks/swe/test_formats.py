@@ -132,7 +132,7 @@ def test_an_instance_survives_json_tasks_and_files(tmp_path):
     assert read_any(tmp_path / "x.jsonl").instances == (FULL,)
 
 
-def test_what_gives_the_answer_away_is_only_in_the_gold_of_a_task():
+def test_answers_are_only_in_the_gold_of_a_task():
     task = to_task(FULL, "train")
     seen = json.dumps([task.prompt, dict(task.data), task.tags])
     for secret in ("x = 2", "test_a.py", "look at a.py", "prefix_ids"):

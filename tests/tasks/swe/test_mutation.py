@@ -130,7 +130,7 @@ def test_operator(name: str, source: str, expected: list[str]) -> None:
         "x = a < b  # pragma: no cover",
     ],
 )
-def test_what_is_no_behaviour_is_not_mutated(source: str) -> None:
+def test_code_without_behaviour_is_not_mutated(source: str) -> None:
     assert sites(source) == []
 
 

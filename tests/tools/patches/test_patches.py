@@ -227,7 +227,7 @@ def test_a_plain_diff_with_the_epoch_creates_the_file():
         ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+t\n", 1, "a symbolic link"),
     ],
 )
-def test_what_is_wrong_with_a_patch_is_told_with_its_line(text, line, said):
+def test_malformed_patches_are_refused_with_the_line(text, line, said):
     with pytest.raises(PatchError, match=said) as caught:
         parse_patch(text)
     assert caught.value.line == line

@@ -133,7 +133,7 @@ def test_a_signal_is_reported(sandbox: Sandbox) -> None:
     assert "SIGSEGV" in result.message
 
 
-def test_what_takes_too_long_is_ended(sandbox: Sandbox) -> None:
+def test_a_run_that_takes_too_long_is_ended(sandbox: Sandbox) -> None:
     ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
     code = ignore + "print('before')\nwhile True: time.sleep(1)"
     result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
@@ -278,7 +278,7 @@ def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
         assert sandbox.exec(code=code).out == "True 1\ndone\n"
 
 
-def test_what_preloaded_modules_do_after_a_fork_is_done_in_runs() -> None:
+def test_runs_do_what_preloaded_modules_do_after_a_fork() -> None:
     code = "import os, logging\nlogging.warning('a')\nif os.fork() == 0: logging.warning('b')\nelse: os.wait()"
     with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
         assert sandbox.exec(code=code).err == "WARNING:root:a\nWARNING:root:b\n"

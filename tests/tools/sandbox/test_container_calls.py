@@ -32,7 +32,7 @@ def test_output_that_comes_after_the_end_of_the_program_is_read():
 
 
 @pytest.mark.real
-def test_a_program_that_left_something_running_does_not_hold_its_output_open_for_ever():
+def test_a_program_left_running_does_not_hold_the_output_open():
     ours, dockers = socket.socketpair()
     with ours, dockers:
         dockers.sendall(frame(b"started"))

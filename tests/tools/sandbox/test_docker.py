@@ -174,7 +174,7 @@ def test_programs_in_containers_hash_alike_and_see_no_variables_of_the_image(tmp
     assert told.pop().endswith(b" 1 False\n")
 
 
-def test_what_weakens_the_walls_is_declared():
+def test_settings_that_weaken_the_walls_are_declared():
     backend = DockerBackend(hardening=Hardening(user="0:0", network="bridge", writable_root=True))
     weak = {threat for threat, row in backend.protections.items() if row.held != "held"}
     more = {Threat.KERNEL_QUOTAS, Threat.SIDE_CHANNELS}
@@ -204,62 +204,6 @@ def test_runs_sessions_and_files_work(sandbox: Sandbox):
     sandbox.write("a/b", b"\x00\xff" * 100_000)
     assert sandbox.read("a/b") == b"\x00\xff" * 100_000
     assert list(sandbox.download()) == ["a/b"]
-
-
-@needs_docker
-def test_a_run_has_no_network_no_rights_and_no_host(sandbox: Sandbox):
-    found = sandbox.exec(
-        code="""
-import os, socket
-def tried(what):
-    try:
-        what()
-        return "done"
-    except OSError as error:
-        return type(error).__name__
-print(os.getuid(), os.getppid() != 0)
-print(tried(lambda: socket.create_connection(("127.0.0.1", 80))))
-print(tried(lambda: socket.socket(socket.AF_UNIX)))
-print(tried(lambda: open("/etc/passwd", "a")))
-print(tried(lambda: os.kill(os.getppid(), 9)))
-print(tried(lambda: os.listdir(f"/proc/{os.getppid()}/fd")))
-print([line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")])
-"""
-    ).out.split()
-    assert int(found[0]) >= 1000
-    assert found[1] == "True"
-    assert "done" not in found
-    assert found[-1] == "['0000000000000000']"
-
-
-@needs_docker
-@each_row(
-    "code, ended",
-    [
-        ("while True: pass", Ended.TIMEOUT),
-        ("import os\nwhile True: os.write(1, b'x' * 65536)", Ended.OUTPUT),
-        ("import signal, time\nfor n in range(1, 32):\n  try: signal.signal(n, 1)\n  except OSError: pass\n"
-         "time.sleep(60)", Ended.TIMEOUT),
-    ],
-)  # fmt: skip
-def test_a_run_that_goes_beyond_its_limits_is_ended_and_the_sandbox_lives_on(sandbox: Sandbox, code: str, ended: Ended):
-    assert sandbox.exec(code=code, limits=SandboxLimits(wall_s=2)).ended is ended
-    assert sandbox.exec(code="print(1)").stdout == b"1\n"
-
-
-@needs_docker
-def test_more_memory_than_the_container_may_have_is_told_as_such(daemon: Daemon):
-    limits = SandboxLimits(total_memory_mb=200, memory_mb=4000, wall_s=60, cpu_s=60)
-    with open_sandbox(SandboxSpec(image=IMAGE, limits=limits)) as sandbox:
-        assert sandbox.exec(code="x = [bytearray(b'1') * 10**7 for _ in range(100)]").ended is Ended.MEMORY
-        assert sandbox.exec(code="print(1)").stdout == b"1\n"
-
-
-@needs_docker
-def test_nothing_that_a_run_leaves_behind_lives_on(sandbox: Sandbox):
-    sandbox.exec(["bash", "-c", "for i in 1 2 3; do (setsid nohup sleep 1000 >/dev/null 2>&1 &); done"])
-    names = sandbox.exec(["sh", "-c", "cat /proc/[0-9]*/comm"]).out.split()
-    assert "sleep" not in names
 
 
 @needs_docker

@@ -27,7 +27,7 @@ def kind_of(error: pytest.ExceptionInfo[FileProblem]) -> str:
     return error.value.kind
 
 
-def test_what_is_written_is_read_and_seen_by_runs(sandbox: Sandbox) -> None:
+def test_written_files_are_read_and_seen_by_runs(sandbox: Sandbox) -> None:
     sandbox.write("a/b/c.sh", "#!/bin/bash\necho ran", mode=0o755)
     assert sandbox.read("a/b/c.sh") == b"#!/bin/bash\necho ran"
     assert sandbox.read(f"{sandbox.workdir}/a/b/c.sh") == b"#!/bin/bash\necho ran"
@@ -97,7 +97,7 @@ def test_links_are_not_followed_and_not_downloaded(sandbox: Sandbox) -> None:
     assert sandbox.download() == {"real": b"1\n"}
 
 
-def test_what_is_no_file_is_refused_without_waiting(sandbox: Sandbox) -> None:
+def test_pipes_and_folders_are_refused_without_waiting(sandbox: Sandbox) -> None:
     sandbox.exec(["bash", "-c", "mkfifo fifo; mkdir folder"])
     with pytest.raises(FileProblem) as error:
         sandbox.read("fifo")
@@ -127,7 +127,7 @@ def test_names_that_are_no_text_survive_a_snapshot(sandbox: Sandbox) -> None:
     )
 
 
-def test_what_was_made_unreadable_is_still_saved_and_listed(sandbox: Sandbox) -> None:
+def test_unreadable_files_are_still_saved_and_listed(sandbox: Sandbox) -> None:
     sandbox.exec(["bash", "-c", "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a"])
     assert [entry.path for entry in sandbox.list(depth=3)] == ["a", "a/b", "a/b/c"]
     assert sandbox.download() == {"a/b/c": b"x\n"}

@@ -101,7 +101,7 @@ def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
 
 
 @each_row("machine", MACHINES)
-def test_the_filters_before_and_after_building_refuse_together_what_the_whole_one_does(machine: str) -> None:
+def test_the_filters_before_and_after_building_refuse_as_much_as_the_whole(machine: str) -> None:
     for number in range(syscalls.HIGHEST_KNOWN + 2):
         for argument in (0, 1, 2, 0x10000000):
             whole, *parts = (decide(machine, number, argument, argument, part=part) for part in seccomp.FilterPart)

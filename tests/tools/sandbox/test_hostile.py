@@ -16,26 +16,16 @@ from typing import Any
 import pytest
 
 from agentgym.errors import UsageError
-from agentgym.tools.sandbox import Ended, Result, SandboxTier, open_sandbox
+from agentgym.tools.sandbox import Ended, Result, SandboxTier
 from agentgym.tools.sandbox.protection import Held, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.tools.sandbox.attacks import ATTACKS, BY_TOPIC
 from tests.tools.sandbox.attacks.host import Host, processes_named
-from tests.tools.sandbox.attacks.places import Place, why_not
+from tests.tools.sandbox.attacks.places import Place
 from tests.tools.sandbox.attacks.strike import strike
-from tests.tools.sandbox.tiers import STRONGEST, chosen
+from tests.tools.sandbox.tiers import EVERY
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")]
-
-TIERS = [
-    pytest.param(STRONGEST, id=STRONGEST),
-    *(
-        pytest.param(tier, marks=pytest.mark.docker if tier is SandboxTier.DOCKER else pytest.mark.nightly)
-        for tier in SandboxTier
-        if tier is not SandboxTier.NAMESPACES
-    ),
-]
-"""Where namespaces work, they are the strongest tier."""
 
 DECLARABLE = ("locks_common_files", "speaks_through_the_load")
 """Attacks that touch nothing but what is made for them, so that they can be tried where they are not held."""
@@ -64,20 +54,14 @@ def places() -> Iterator[dict[SandboxTier, Place]]:
 
 
 @pytest.fixture
-def place(tier: str, places: dict[SandboxTier, Place], host: Host) -> Place:
-    strongest = chosen(STRONGEST)
-    if tier == strongest:
-        pytest.skip(f"{tier} is the strongest tier of this machine, which the tier real attacks")
-    attacked = strongest if tier == STRONGEST else SandboxTier(tier)
-    if reason := why_not(attacked):
-        pytest.skip(reason)
-    if attacked not in places:
-        places[attacked] = Place(attacked, host)
-    return places[attacked]
+def place(tier: SandboxTier, places: dict[SandboxTier, Place], host: Host) -> Place:
+    if tier not in places:
+        places[tier] = Place(tier, host)
+    return places[tier]
 
 
 @pytest.mark.parametrize("topic", BY_TOPIC)
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", EVERY, indirect=True)
 def test_attacks_are_held_unless_the_backend_declares_them(topic: str, place: Place):
     breaches: list[str] = []
     for attack in BY_TOPIC[topic]:
@@ -86,26 +70,18 @@ def test_attacks_are_held_unless_the_backend_declares_them(topic: str, place: Pl
     assert not breaches, "\n".join(breaches)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", EVERY, indirect=True)
 def test_attacks_that_the_backend_declares_do_succeed(place: Place):
     attacks = [attack for attack in ATTACKS if attack.name in DECLARABLE and place.declared(attack)]
     assert [attack.name for attack in attacks if not place.strike(attack).problems] == []
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", EVERY, indirect=True)
 def test_a_backend_declares_every_threat_and_names_itself(place: Place):
     assert set(place.protections) == set(Threat)
     assert all(protection.how for protection in place.protections.values())
     with place.open() as sandbox:
         assert place.tier.value in sandbox.notes or place.tier is SandboxTier.REMOTE
-
-
-def test_the_weak_backend_is_refused_unless_it_is_allowed():
-    if reason := why_not(SandboxTier.RLIMITS):
-        pytest.skip(reason)
-    with pytest.raises(UsageError, match="allow_weak"):
-        open_sandbox(backend="rlimits")
-    open_sandbox(backend="rlimits", allow_weak=True).close()
 
 
 def test_the_attacks_cover_every_case_and_every_threat_under_names_of_their_own():

@@ -272,7 +272,7 @@ def test_a_spec_that_is_none_is_refused(shared: Server, wanted: bytes):
     assert not running.made
 
 
-def test_what_cannot_be_made_is_reported(server: Callable[..., Server]):
+def test_a_sandbox_that_cannot_be_made_is_reported(server: Callable[..., Server]):
     answer = server().client.post("/sandboxes", json={"image": "nowhere"})
     assert answer.status_code == 503
     assert "there is no image 'nowhere'" in answer.json()["detail"]
@@ -325,7 +325,7 @@ def test_more_than_the_server_gives_is_refused_by_name(server: Callable[..., Ser
     assert running.made == []
 
 
-def test_whoever_serves_says_how_much_can_be_asked_for():
+def test_the_server_says_how_much_can_be_asked_for():
     assert caps_from({"memory_mb": 2048}) == GENEROUS.but(memory_mb=2048)
     for wanted in ({"memory": 2048}, {"memory_mb": "all"}, {"memory_mb": 0}):
         with pytest.raises(UsageError, match="memory"):
@@ -399,7 +399,7 @@ def test_a_stopping_server_waits_for_no_answer(server: Callable[..., Server]):
     assert not held.open
 
 
-def test_what_an_answer_may_take_follows_from_what_is_asked():
+def test_the_size_of_an_answer_follows_from_the_request():
     limits = SandboxLimits(output_bytes=1000, reply_bytes=5000).to_dict()
     slack = max_answer_bytes({"op": "health"})
     assert max_answer_bytes({"op": "exec", "limits": limits}) == 2 * 1000 + 5000 + slack

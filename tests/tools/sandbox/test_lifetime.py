@@ -14,18 +14,14 @@ import pytest
 
 from agentgym.tools.sandbox import SandboxTier
 from tests.tools.sandbox.attacks.host import processes_named, resident_mb
-from tests.tools.sandbox.attacks.places import open_on, why_not
+from tests.tools.sandbox.attacks.places import open_on
 from tests.tools.sandbox.attacks.server import SILENT_S
+from tests.tools.sandbox.tiers import EVERY
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.nightly, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 ROOT = Path(__file__).parents[3]
-TIERS = [
-    pytest.param(tier, marks=[pytest.mark.docker] if tier is SandboxTier.DOCKER else [], id=tier.value)
-    for tier in SandboxTier
-]
-
 CYCLES = {SandboxTier.NAMESPACES: 200, SandboxTier.LANDLOCK: 200}
 MANY, WARM_UP = 80, 15
 """How often a sandbox is opened and closed, in the tiers above and in others, which are slower: more often than the
@@ -69,13 +65,7 @@ def token() -> str:
     return str(100_000_000 + os.getpid() * 97 + time.monotonic_ns() % 97)
 
 
-@pytest.fixture(autouse=True)
-def _works(tier: SandboxTier) -> None:
-    if reason := why_not(tier):
-        pytest.skip(reason)
-
-
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", EVERY, indirect=True)
 def test_nothing_outlives_a_killed_driver(tier: SandboxTier, token: str):
     command = [sys.executable, "-c", DRIVER, tier.value, CELL.format(token=token), token]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
@@ -92,8 +82,8 @@ def test_nothing_outlives_a_killed_driver(tier: SandboxTier, token: str):
     assert eventually(lambda: not [pid for pid, at in started if _started(pid) == at]), "helpers outlived the driver"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.nightly
+@pytest.mark.parametrize("tier", EVERY, indirect=True)
 def test_many_sandboxes_leave_nothing_behind(tier: SandboxTier):
     for _ in range(WARM_UP):
         open_on(tier).close()
@@ -105,7 +95,8 @@ def test_many_sandboxes_leave_nothing_behind(tier: SandboxTier):
     assert resident_mb() - resident < 5
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.nightly
+@pytest.mark.parametrize("tier", EVERY, indirect=True)
 def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: SandboxTier):
     with open_on(tier) as box:
         for _ in range(WARM_UP):

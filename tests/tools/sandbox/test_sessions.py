@@ -103,7 +103,7 @@ def test_exit_ends_a_bash_session(sandbox: Sandbox) -> None:
         assert session.run("echo [$x]").out == "[]\n"
 
 
-def test_what_a_command_prints_cannot_pass_for_its_end(sandbox: Sandbox) -> None:
+def test_printed_text_cannot_pass_for_the_end_of_a_command(sandbox: Sandbox) -> None:
     with sandbox.bash() as session:
         result = session.run("printf '0\\0'; printf '0\\0' >&4; sleep 0.2; echo end; exit 3")
         assert result.out.endswith("end\n")
@@ -164,7 +164,7 @@ def test_background_processes_do_nothing_between_cells(sandbox: Sandbox) -> None
         assert len(sandbox.read("written")) > len(before)
 
 
-def test_what_a_cell_uses_is_measured_from_outside(sandbox: Sandbox) -> None:
+def test_usage_of_a_cell_is_measured_from_outside(sandbox: Sandbox) -> None:
     with sandbox.python() as session:
         used = session.run("x = bytearray(30_000_000)\nimport time\nwhile time.process_time() < 0.3: pass").usage
         assert 0.05 < used.cpu_s < 30

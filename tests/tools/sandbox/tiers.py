@@ -6,11 +6,18 @@ import pytest
 
 from agentgym.tools.sandbox import Sandbox, SandboxLimits, SandboxSpec, SandboxTier, open_sandbox
 from agentgym.tools.sandbox.registry import automatic, probe
+from tests.tools.sandbox.attacks.places import why_not
 
 STRONGEST = "strongest"
 HOLDING = [STRONGEST, pytest.param("landlock", marks=pytest.mark.nightly)]
-"""The local tiers that hold back hostile code, for the fixture `tier`: where namespaces work, they are the strongest."""
+"""The local tiers that hold back hostile code, for the fixture `tier`: namespaces, if they work, are the strongest."""
 LOCAL = [*HOLDING, pytest.param("rlimits", marks=pytest.mark.nightly)]
+EVERY = [
+    *LOCAL,
+    pytest.param("docker", marks=pytest.mark.docker),
+    pytest.param("remote", marks=pytest.mark.nightly),
+]
+"""Remote sandboxes are those of a server on this machine."""
 SPEC = SandboxSpec(limits=SandboxLimits(wall_s=60, cpu_s=30))
 """Generous, as a busy machine must not fail a test."""
 
@@ -25,8 +32,8 @@ def chosen(name: str) -> SandboxTier:
     tier = SandboxTier(name)
     if tier is strongest:
         pytest.skip(f"{tier} is the strongest tier of this machine, which the tier real tests")
-    if not probe(tier).works:
-        pytest.skip(f"{tier}: {probe(tier).why}")
+    if reason := why_not(tier):
+        pytest.skip(reason)
     return tier
 
 

@@ -113,7 +113,7 @@ def test_different_people_seem_to_write_the_issues() -> None:
         ("something is wrong", "", False),
     ],
 )
-def test_what_a_text_must_not_tell(text: str, allowed: str, tells: bool) -> None:
+def test_secrets_in_a_text_are_noticed(text: str, allowed: str, tells: bool) -> None:
     secrets = Secrets(["    result += value", "else:"], ["C._inner"], ["src/sums.py"])
     assert tells_secret(text, secrets, allowed) is tells
 
@@ -221,7 +221,7 @@ def test_a_probe_ends_a_snippet_that_does_not() -> None:
         (Shown(raised="KeyError", message="a"), Shown(raised="KeyError", message="b"), Fault.MESSAGE),
     ],
 )
-def test_what_is_wrong_is_named(expected: Shown, got: Shown, fault: Fault) -> None:
+def test_faults_are_named(expected: Shown, got: Shown, fault: Fault) -> None:
     assert fault_of(expected, got) is fault
 
 

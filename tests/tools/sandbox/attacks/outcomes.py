@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator
 
 from agentgym.errors import ToolError
 from tests.tools.sandbox.attacks.attack import LIMITS
-from tests.tools.sandbox.attacks.steps import GRACE_S, Scene
+from tests.tools.sandbox.attacks.steps import Scene
 
 
 def runs_or_says_why_not(scene: Scene) -> Iterator[str]:
     """A full process table is the model's doing: a run then ends somehow, and is no failure of the machinery."""
-    started = time.monotonic()
     with contextlib.suppress(ToolError):
         scene.sandbox.exec(["bash", "-c", "true"], limits=LIMITS.but(wall_s=2.0))
     with contextlib.suppress(ToolError):
         scene.sandbox.exec(code="print(1)", limits=LIMITS.but(wall_s=2.0))
-    if (took := time.monotonic() - started) > GRACE_S:
-        yield f"took {took:.1f} s"
+    yield from ()
 
 
 def numbers_are_sane(scene: Scene) -> Iterator[str]:

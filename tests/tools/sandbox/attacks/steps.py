@@ -18,10 +18,6 @@ SPEC = SandboxSpec(limits=LIMITS)
 """Of every sandbox under attack, so that they share one pool."""
 
 
-GRACE_S = 60.0
-"""How long a call may take on a busy machine: what takes longer hangs."""
-
-
 @dataclass
 class Scene:
     """Where an attack takes place."""
@@ -41,16 +37,13 @@ class Scene:
 
 
 def refused(what: str, call: Callable[[], object]) -> Iterator[str]:
-    """Tell if a call was not refused as somebody's mistake, or took long."""
-    started = time.monotonic()
+    """Tell if a call was not refused as somebody's mistake."""
     try:
         got = call()
     except (ToolError, UsageError):
         pass
     else:
         yield f"{what} was not refused but gave {str(got)[:80]!r}"
-    if (took := time.monotonic() - started) > GRACE_S:
-        yield f"{what} took {took:.1f} s"
 
 
 def reads_no_symlink(scene: Scene) -> Iterator[str]:
@@ -92,6 +85,7 @@ def downloads_within_bounds(scene: Scene) -> Iterator[str]:
 
 
 def lists_and_downloads(scene: Scene) -> Iterator[str]:
+    """Nothing hangs and nothing breaks but what may."""
     box = scene.sandbox
     for call in (
         lambda: box.list(depth=200),
@@ -102,11 +96,8 @@ def lists_and_downloads(scene: Scene) -> Iterator[str]:
         lambda: box.remove("d" * 40),
         lambda: box.remove("shut"),
     ):
-        started = time.monotonic()
         with contextlib.suppress(ToolError):
             call()
-        if (took := time.monotonic() - started) > GRACE_S:
-            yield f"took {took:.1f} s"
 
 
 def removes_everything(scene: Scene) -> Iterator[str]:
@@ -122,11 +113,8 @@ def reads_no_special_file(scene: Scene) -> Iterator[str]:
     for name in {"pipe", "socket", "device", "folder"} & present:
         yield from refused(f"read({name!r})", lambda name=name: box.read(name))
     for name in ("pipe", "socket", "device", "folder"):
-        started = time.monotonic()
         with contextlib.suppress(ToolError):
             box.write(name, b"x")
-        if (took := time.monotonic() - started) > GRACE_S:
-            yield f"write({name!r}) took {took:.1f} s"
     for path in ("/dev/zero", "/proc/self/environ", "/proc/self/mem", "/proc/kmsg", "..", "../..", "/etc/passwd"):
         yield from refused(f"read({path!r})", lambda path=path: box.read(path))
     box.download(max_bytes=1_000_000)
@@ -192,7 +180,6 @@ def still_answers(scene: Scene) -> Iterator[str]:
 
 
 def session_still_counts(scene: Scene) -> Iterator[str]:
-    started = time.monotonic()
     assert scene.session is not None
     with contextlib.suppress(ToolError):
         yield from scene.shown(scene.session.run("echo $((6*7))" if scene.language == "bash" else "print(6*7)").out)
@@ -202,8 +189,6 @@ def session_still_counts(scene: Scene) -> Iterator[str]:
     with contextlib.closing(scene.sandbox.python()) as session:
         if (said := session.run("print(6*7)").out) != "42\n":
             yield f"a new session says {said!r}"
-    if (took := time.monotonic() - started) > GRACE_S:
-        yield f"took {took:.1f} s"
 
 
 def nothing_more_is_written(scene: Scene) -> Iterator[str]:
