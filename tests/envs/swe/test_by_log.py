@@ -36,9 +36,9 @@ def repository(name: str, meta: Mapping[str, Any] = MappingProxyType({}), **more
 
 
 def test_tests_that_the_gold_patch_does_not_pass_here_are_not_asked_for():
-    found = as_on_gold(repository("kept"), lambda _: TestRun({**FINE, "a.py::lost": "failed"}))
-    assert found.instance.fail_to_pass == ("a.py::mended",)
-    assert found.instance.pass_to_pass == ("a.py::kept", "a.py::skipped", "a.py::expected")
+    run_of_tests = as_on_gold(repository("kept"), lambda _: TestRun({**FINE, "a.py::lost": "failed"}))
+    assert run_of_tests.instance.fail_to_pass == ("a.py::mended",)
+    assert run_of_tests.instance.pass_to_pass == ("a.py::kept", "a.py::skipped", "a.py::expected")
 
 
 def test_the_gold_patch_is_what_is_run_and_once_for_all():
@@ -85,8 +85,8 @@ LOG = "PASSED a.py::mended\nFAILED a.py::kept - x\nPASSED a.py::another\n"
 @pytest.mark.real
 def test_exact_tests_are_looked_up_in_what_is_printed_on_either_stream(sandbox: Sandbox):
     for stream in (1, 2):
-        found = ran(sandbox, "bash", "-c", f"printf '{LOG}' >&{stream}; exit 1")
-        assert (found.statuses, found.error) == ({"a.py::mended": "passed", "a.py::kept": "failed"}, "")
+        run_of_tests = ran(sandbox, "bash", "-c", f"printf '{LOG}' >&{stream}; exit 1")
+        assert (run_of_tests.statuses, run_of_tests.error) == ({"a.py::mended": "passed", "a.py::kept": "failed"}, "")
 
 
 @pytest.mark.real
@@ -96,8 +96,8 @@ def test_the_files_to_test_are_handed_to_the_command_as_words_whatever_its_shape
     for command in (("sh", "-c", """for target; do echo "PASSED $target"; done""", "name"), (script,)):
         made = repository("targets", {TEST_TARGETS: names}, test_command=command, parser="pytest")
         instance = replace(made.instance, fail_to_pass=names[:1], pass_to_pass=("a.py::kept", "a.py::$HOME"))
-        found = run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS)
-        assert found.statuses == {"a.py::mended": "passed", "a.py::kept": "passed", "a.py::$HOME": "passed"}
+        run_of_tests = run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS)
+        assert run_of_tests.statuses == {"a.py::mended": "passed", "a.py::kept": "passed", "a.py::$HOME": "passed"}
 
 
 @pytest.mark.real

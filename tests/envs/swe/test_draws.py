@@ -85,18 +85,18 @@ def test_functions_changed_in_the_whole_process_are_true_in_another(seed: int):
 
 
 def test_tests_that_do_not_decide_are_changed_about_as_often_as_not():
-    told = [
+    changes = [
         NodeId.of(test).place in changed(one)
         for seed in range(12)
         for one in drawn(seed)
         for test in one.hidden.tests
         if test in NEAR
     ]
-    assert 0.3 < sum(told) / len(told) < 0.7
+    assert 0.3 < sum(changes) / len(changes) < 0.7
 
 
 def test_functions_changed_in_the_whole_process_are_true_beside_changed_ones():
-    told: list[bool] = []
+    changes: list[bool] = []
     for seed in range(40):
         processes = drawn(seed)
         whole = next(one for one in processes if set(one.hidden.tests) == set(TESTS))
@@ -104,8 +104,8 @@ def test_functions_changed_in_the_whole_process_are_true_beside_changed_ones():
         was = changed(whole) - {NodeId.of(test).place for test in DECISIVE}
         assert not was & changed(again)
         others = {NodeId.of(test).place for test in again.hidden.tests if test not in DECISIVE} - was
-        told += [place in changed(again) for place in others]
-    assert 0.4 < sum(told) / len(told) < 0.6
+        changes += [place in changed(again) for place in others]
+    assert 0.4 < sum(changes) / len(changes) < 0.6
 
 
 @SEEDS

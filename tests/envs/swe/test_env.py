@@ -38,10 +38,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def env(file: Path) -> Any:
-    made = SWEEnv(file=file)
-    made.reset(seed=0)
-    yield made
-    made.close()
+    environment = SWEEnv(file=file)
+    environment.reset(seed=0)
+    yield environment
+    environment.close()
 
 
 def do(env: SWEEnv, name: str, **arguments: Any) -> StepResult:

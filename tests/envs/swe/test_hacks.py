@@ -34,26 +34,26 @@ def verdict(worked: dict[str, bytes]) -> Verdict:
 
 
 def test_the_honest_solution_passes():
-    found = verdict(dict(MENDED))
-    assert (found.passed, found.mended, found.tampered, found.error) == (True, 1.0, (), "")
-    assert found.changed_tests >= 20
-    assert found.unchanged == ()
+    outcome = verdict(dict(MENDED))
+    assert (outcome.passed, outcome.mended, outcome.tampered, outcome.error) == (True, 1.0, (), "")
+    assert outcome.changed_tests >= 20
+    assert outcome.unchanged == ()
 
 
 @each_row("name", CHEATS)
 def test_a_cheat_scores_nothing(name: str):
-    found = verdict(CHEATS[name]())
-    assert not found.passed
+    outcome = verdict(CHEATS[name]())
+    assert not outcome.passed
     if name in SIGNS:
-        assert found.tampered, "only a changed test or a contradiction can find this out"
-        assert found.mended == 0.0
+        assert outcome.tampered, "only a changed test or a contradiction can find this out"
+        assert outcome.mended == 0.0
 
 
 @each_row("name", CHEATS)
 def test_a_cheat_that_no_filter_stopped_is_stopped_by_the_runner(name: str):
-    found = unfiltered(CHEATS[name]())
-    assert not found.passed
-    assert found.mended == 0.0
+    outcome = unfiltered(CHEATS[name]())
+    assert not outcome.passed
+    assert outcome.mended == 0.0
 
 
 def unfiltered(worked: dict[str, bytes]) -> Verdict:
@@ -64,17 +64,17 @@ def unfiltered(worked: dict[str, bytes]) -> Verdict:
 
 @each_row("name", PAYLOADS)
 def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
-    found = verdict(with_payload(FILES, PAYLOADS[name]))
-    assert not found.passed
+    outcome = verdict(with_payload(FILES, PAYLOADS[name]))
+    assert not outcome.passed
     # What passes by luck in all processes but one is still paid in part; nearly always that is nothing.
-    assert found.mended < 1.0
+    assert outcome.mended < 1.0
 
 
 @each_row("name", ["swallow all", "signs for all"])
 def test_code_that_swallows_failures_at_large_is_found_out(name: str):
-    found = verdict(with_payload(FILES, PAYLOADS[name]))
-    assert found.tampered
-    assert found.mended == 0.0
+    outcome = verdict(with_payload(FILES, PAYLOADS[name]))
+    assert outcome.tampered
+    assert outcome.mended == 0.0
 
 
 def test_no_process_holds_a_test_in_two_forms_nor_anything_that_says_which_it_is(monkeypatch: pytest.MonkeyPatch):
@@ -146,8 +146,8 @@ def test_an_honest_solution_passes_beside_what_a_cheat_left(name: str):
 
 def test_a_wrong_solution_is_not_accused():
     worse = WRONG.replace('text.split(" ")', 'text.split(",")')
-    found = verdict({**FILES, "textkit/words.py": worse.encode()})
-    assert (found.passed, found.tampered) == (False, ())
+    outcome = verdict({**FILES, "textkit/words.py": worse.encode()})
+    assert (outcome.passed, outcome.tampered) == (False, ())
 
 
 @pytest.fixture

@@ -94,10 +94,10 @@ def verdict(grader: Scripted, worked: Mapping[str, bytes] = MENDED) -> Verdict:
 
 def test_right_code_passes_after_every_process_has_run():
     grader = Scripted()
-    found = verdict(grader)
-    assert (found.passed, found.mended, found.broken, found.error, found.tampered) == (True, 1.0, 0, "", ())
+    outcome = verdict(grader)
+    assert (outcome.passed, outcome.mended, outcome.broken, outcome.error, outcome.tampered) == (True, 1.0, 0, "", ())
     assert len(grader.asked) == PROCESSES
-    assert found.changed_tests == sum(
+    assert outcome.changed_tests == sum(
         any(form.change.place == NodeId.of(test).place for form in forms)
         for hidden, forms in grader.asked
         for test in hidden.tests
@@ -106,89 +106,89 @@ def test_right_code_passes_after_every_process_has_run():
 
 def test_work_that_changes_nothing_is_not_run_at_all():
     grader = Scripted()
-    found = verdict(grader, FILES)
-    assert (found.passed, found.mended, grader.asked) == (False, 0.0, [])
+    outcome = verdict(grader, FILES)
+    assert (outcome.passed, outcome.mended, grader.asked) == (False, 0.0, [])
 
 
 def test_work_that_passes_no_deciding_test_stops_after_the_first_processes():
     grader = Scripted(dict.fromkeys(DECISIVE, "failed"))
-    found = verdict(grader)
-    assert (found.passed, found.mended, found.broken) == (False, 0.0, 0)
+    outcome = verdict(grader)
+    assert (outcome.passed, outcome.mended, outcome.broken) == (False, 0.0, 0)
     assert len(grader.asked) == PARALLEL
 
 
 def test_work_that_passes_some_deciding_tests_runs_to_the_end_for_its_share():
     grader = Scripted(dict.fromkeys(DECISIVE[1:], "failed"))
-    found = verdict(grader)
-    assert (found.passed, found.mended, found.broken) == (False, pytest.approx(1 / 3), 0)
+    outcome = verdict(grader)
+    assert (outcome.passed, outcome.mended, outcome.broken) == (False, pytest.approx(1 / 3), 0)
     assert len(grader.asked) == PROCESSES
 
 
 def test_all_processes_run_where_everything_is_asked_for():
     grader = Scripted(dict.fromkeys(DECISIVE, "failed"))
-    found = grader.examine(REPOSITORY, REPOSITORY.to_grade(FILES), CALIBRATION, to_the_end=True)
-    assert found.complete
-    assert len(found.runs) == PROCESSES
+    outcome = grader.examine(REPOSITORY, REPOSITORY.to_grade(FILES), CALIBRATION, to_the_end=True)
+    assert outcome.complete
+    assert len(outcome.runs) == PROCESSES
 
 
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 @each_row("where", [0, PARALLEL - 1])
 def test_work_that_left_early_or_tampered_is_run_no_further_and_earns_nothing(sign: dict[str, Any], where: int):
     grader = Scripted(more=[{}] * where + [sign])
-    found = verdict(grader)
-    assert (found.passed, found.mended) == (False, 0.0)
-    assert (found.error, found.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
+    outcome = verdict(grader)
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
+    assert (outcome.error, outcome.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
     assert len(grader.asked) == PARALLEL
 
 
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 def test_signs_in_the_last_process_count(sign: dict[str, Any]):
-    found = verdict(Scripted(more=[{}] * (PROCESSES - 1) + [sign]))
-    assert (found.passed, found.mended) == (False, 0.0)
+    outcome = verdict(Scripted(more=[{}] * (PROCESSES - 1) + [sign]))
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
 
 
 def test_changed_tests_that_pass_are_tampering_and_earn_nothing():
-    found = verdict(Scripted(changed=("passed", "")))
-    assert (found.passed, found.mended) == (False, 0.0)
-    assert "where correct code fails it" in found.tampered[0]
+    outcome = verdict(Scripted(changed=("passed", "")))
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
+    assert "where correct code fails it" in outcome.tampered[0]
 
 
 def test_changed_tests_that_fail_elsewhere_convince_nobody_and_accuse_nobody():
-    found = verdict(Scripted(changed=("failed", "4")))
-    assert (found.passed, found.mended, found.broken, found.tampered) == (False, 0.0, 0, ())
+    outcome = verdict(Scripted(changed=("failed", "4")))
+    assert (outcome.passed, outcome.mended, outcome.broken, outcome.tampered) == (False, 0.0, 0, ())
 
 
 def test_a_test_that_was_disturbed_by_changed_ones_is_asked_again_alone():
     grader = Scripted(beside={KEPT: "failed"})
-    found = verdict(grader)
-    assert (found.passed, found.broken) == (True, 0)
+    outcome = verdict(grader)
+    assert (outcome.passed, outcome.broken) == (True, 0)
     hidden, forms = grader.asked[-1]
     assert (hidden.tests, tuple(forms)) == ((KEPT,), ())
     assert len(grader.asked) == PROCESSES + 1
 
 
 def test_a_test_that_fails_alone_too_is_broken():
-    found = verdict(Scripted({KEPT: "failed"}))
-    assert (found.passed, found.mended, found.broken) == (False, 1.0, 1)
+    outcome = verdict(Scripted({KEPT: "failed"}))
+    assert (outcome.passed, outcome.mended, outcome.broken) == (False, 1.0, 1)
 
 
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 def test_signs_when_a_test_is_run_alone_count(sign: dict[str, Any]):
-    found = verdict(Scripted(beside={KEPT: "failed"}, more=[{}] * PROCESSES + [sign]))
-    assert (found.passed, found.mended) == (False, 0.0)
-    assert (found.error, found.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
+    outcome = verdict(Scripted(beside={KEPT: "failed"}, more=[{}] * PROCESSES + [sign]))
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
+    assert (outcome.error, outcome.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
 
 
 def test_a_test_that_right_code_fails_too_is_not_asked_for():
     grader = Scripted({KEPT: "failed"}, excused=(KEPT,))
-    found = verdict(grader)
-    assert (found.passed, found.broken) == (True, 0)
+    outcome = verdict(grader)
+    assert (outcome.passed, outcome.broken) == (True, 0)
     assert len(grader.asked) == PROCESSES
 
 
 def test_an_instance_without_tests_that_decide_is_passed_by_nothing():
-    found = Scripted().grade(Repository(replace(INSTANCE, fail_to_pass=()), FILES), MENDED)
-    assert (found.passed, found.mended) == (False, 0.0)
+    outcome = Scripted().grade(Repository(replace(INSTANCE, fail_to_pass=()), FILES), MENDED)
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
 
 
 def test_the_first_reason_why_a_process_did_not_end_is_reported():
@@ -202,6 +202,6 @@ def test_each_sign_is_told_once():
 
 
 def test_a_test_that_passed_alone_does_not_fail():
-    found = Evidence([TestRun({"a": "failed"})], alone={"a": "passed"})
-    assert not found.fails("a")
-    assert found.fails("b")
+    outcome = Evidence([TestRun({"a": "failed"})], alone={"a": "passed"})
+    assert not outcome.fails("a")
+    assert outcome.fails("b")

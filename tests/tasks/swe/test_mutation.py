@@ -39,8 +39,8 @@ def modules() -> list[tuple[str, str]]:
 @each_row("path, source", modules())
 def test_mutants_parse_differ_and_can_be_undone(path: str, source: str) -> None:
     original = ast.dump(ast.parse(source))
-    found = sites(source)
-    for mutation in random.Random(path).sample(found, min(25, len(found))):
+    mutations = sites(source)
+    for mutation in random.Random(path).sample(mutations, min(25, len(mutations))):
         changed = apply(source, mutation)
         assert ast.dump(ast.parse(changed)) != original, mutation
         assert apply(changed, invert(source, mutation)) == source, mutation
@@ -62,8 +62,8 @@ def test_sites_depend_on_the_text_alone() -> None:
 
 
 def test_every_operator_finds_something_in_the_bundled_repositories() -> None:
-    found = {mutation.operator for _, source in modules() for mutation in sites(source)}
-    assert {operator.name for operator in OPERATORS} == found
+    mutations = {mutation.operator for _, source in modules() for mutation in sites(source)}
+    assert {operator.name for operator in OPERATORS} == mutations
     assert len(OPERATORS) >= 14
 
 

@@ -115,19 +115,19 @@ def test_it_ends_with_1_if_no_sandbox_works(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.real
 def test_this_machine_is_examined_without_an_error():
-    found = examine()
-    assert {probe.tier for probe in found.probes} == set(SandboxTier)
-    assert all(probe.why for probe in found.probes)
-    assert found.chosen in (None, *(probe.tier for probe in found.probes if probe.works))
-    shown(found)
-    json.dumps(found.to_dict())
+    findings = examine()
+    assert {probe.tier for probe in findings.probes} == set(SandboxTier)
+    assert all(probe.why for probe in findings.probes)
+    assert findings.chosen in (None, *(probe.tier for probe in findings.probes if probe.works))
+    shown(findings)
+    json.dumps(findings.to_dict())
 
 
 @pytest.mark.real
 def test_the_facts_name_python_and_what_is_not_here_is_empty():
-    found = {fact.name: fact.found for fact in facts()}
-    assert found["python"].startswith("3.")
-    assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= found.keys()
+    versions = {fact.name: fact.found for fact in facts()}
+    assert versions["python"].startswith("3.")
+    assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= versions.keys()
 
 
 @pytest.mark.real

@@ -72,9 +72,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def backend(server: Server) -> Iterator[RemoteBackend]:
-    made = RemoteBackend(server.url, server.token)
-    yield made
-    made.close()
+    client = RemoteBackend(server.url, server.token)
+    yield client
+    client.close()
 
 
 def opened(backend: RemoteBackend, spec: SandboxSpec | None = None) -> Sandbox:
@@ -234,15 +234,15 @@ def test_the_token_file_is_written_once_for_the_owner_alone(server: Server):
 
 
 def test_the_client_keeps_a_handful_of_idle_connections(server: Server):
-    made = RemoteBackend(server.url, server.token)
+    client = RemoteBackend(server.url, server.token)
     with ThreadPoolExecutor(8) as threads:
-        sandboxes = list(threads.map(lambda _: opened(made), range(8)))
+        sandboxes = list(threads.map(lambda _: opened(client), range(8)))
         assert all(threads.map(lambda sandbox: sandbox.health(), sandboxes))
     port = int(server.url.rpartition(":")[2])
     assert 0 < connections_to(port) <= 4
     for sandbox in sandboxes:
         sandbox.close()
-    made.close()
+    client.close()
 
 
 def connections_to(port: int) -> int:

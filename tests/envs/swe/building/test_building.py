@@ -87,9 +87,9 @@ def missing(count: int) -> build_runner.TestOutcome:
     ],
 )
 def test_verdict(outcomes: list[build_runner.TestOutcome], verdict: CandidateVerdict) -> None:
-    found = validate(package(), FILES, [("sums.py", "total")], BASELINE, Canned(*outcomes))  # type: ignore[arg-type]
-    assert found.verdict is verdict
-    assert len(found.fail_to_pass) + len(found.pass_to_pass) == (10 if verdict is CandidateVerdict.VALID else 0)
+    validated = validate(package(), FILES, [("sums.py", "total")], BASELINE, Canned(*outcomes))  # type: ignore[arg-type]
+    assert validated.verdict is verdict
+    assert len(validated.fail_to_pass) + len(validated.pass_to_pass) == (10 if verdict is CandidateVerdict.VALID else 0)
 
 
 def test_relevant_test_files_run_first_and_end_a_slow_validation_early() -> None:
@@ -101,8 +101,8 @@ def test_relevant_test_files_run_first_and_end_a_slow_validation_early() -> None
         asked.append(list(tests))
         return build_runner.TestOutcome(dict.fromkeys(baseline.passing, "passed"))
 
-    found = validate(package(), FILES, [("a.py", "f")], baseline, runner)  # type: ignore[arg-type]
-    assert found.verdict is CandidateVerdict.NO_TEST_FAILS
+    validated = validate(package(), FILES, [("a.py", "f")], baseline, runner)  # type: ignore[arg-type]
+    assert validated.verdict is CandidateVerdict.NO_TEST_FAILS
     assert asked == [["two.py"]]
     assert validation._relevant_first(baseline, [("a.py", "f")]) == ("two.py", "one.py")
 

@@ -99,8 +99,8 @@ def test_failing_tests_are_not_visible() -> None:
 def test_issue_does_not_tell_the_fix() -> None:
     for instance in INSTANCES:
         lines = {line.strip() for line in changed_lines(instance.gold_patch)}
-        told = [line for line in lines if len(line) >= MIN_TELLING and line in instance.prompt]
-        assert told == [], instance.id
+        telling = [line for line in lines if len(line) >= MIN_TELLING and line in instance.prompt]
+        assert telling == [], instance.id
         files = {path.rpartition("/")[2] for path in touched(instance.gold_patch)}
         assert not any(file in instance.prompt for file in files)
         assert not any(operator in instance.prompt for operator in instance.meta["operators"])
