@@ -26,9 +26,9 @@ _SEARCH = ("tests/envs/search/test_grading.py", "tests/envs/search/test_schemes.
 _SEARCH_MODES = (*_SEARCH, "tests/envs/search/test_env.py", "tests/envs/search/test_modes.py")
 _SEARCH_PAY = (*_SEARCH, "tests/envs/search/test_rewards.py")
 _CODE = ("tests/envs/code/test_matching.py", "tests/envs/code/test_leaks.py", "tests/envs/code/test_grading.py")
-_SWE = ("tests/test_swe_grading.py", "tests/test_swe_withholding.py")
-_SWE_CALIBRATED = ("tests/test_swe_calibrated.py", "tests/test_swe_calibration.py")
-_SWE_HACKS = ("tests/test_swe_judge.py", "tests/test_swe_grading.py", "tests/test_swe_hacks.py")
+_SWE = ("tests/envs/swe/test_grading.py", "tests/envs/swe/test_withholding.py")
+_SWE_CALIBRATED = ("tests/envs/swe/test_calibrated.py", "tests/envs/swe/test_calibration.py")
+_SWE_HACKS = ("tests/envs/swe/test_judge.py", "tests/envs/swe/test_grading.py", "tests/envs/swe/test_hacks.py")
 _RECORDS = ("tests/core/test_trajectory.py",)
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -57,9 +57,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/engine/authoring.py": _ENV,
     "agentgym/engine/playing.py": _ENV,
     "agentgym/env.py": _ENV,
-    "agentgym/engine/threads.py": ("tests/test_threads.py", *_ROLLOUT),
+    "agentgym/engine/threads.py": ("tests/core/test_threads.py", *_ROLLOUT),
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
-    "agentgym/history.py": ("tests/test_history.py",),
+    "agentgym/history.py": ("tests/core/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
     "agentgym/messages.py": ("tests/core/test_messages.py", "tests/test_pictures.py"),
     "agentgym/procedural/families.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
@@ -74,7 +74,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("deadlines", "engine", "episode", "failures", "jobs", "limits", "streams", "waits")
     },
     "agentgym/rollout/workers/local.py": _ROLLOUT,
-    "agentgym/rollout/workers/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
+    "agentgym/rollout/workers/pool.py": ("tests/core/test_sharing.py", *_ROLLOUT),
     **{
         f"agentgym/statistics/{name}.py": (
             "tests/test_statistics_edges.py",
@@ -84,7 +84,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("calibration", "decisions", "intervals", "over_k", "pairs", "seeds")
     },
     **{f"agentgym/comparison/{name}.py": ("tests/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
-    "agentgym/calibration.py": ("tests/test_calibration.py",),
+    "agentgym/calibration.py": ("tests/core/test_calibration.py",),
     "agentgym/measures.py": ("tests/test_summary.py",),
     "agentgym/mistakes.py": ("tests/core/test_mistakes.py",),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
@@ -123,22 +123,21 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/sql/linking.py": ("tests/envs/sql/test_linking.py",),
     "envs/sql/swaps.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
     "envs/sql/ties.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
-    **{f"envs/swe/{name}.py": ("tests/test_swe_grading.py",) for name in ("filtering", "records")},
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},
-    "envs/swe/inside.py": (*_SWE_HACKS, "tests/test_swe_env.py"),
+    "envs/swe/inside.py": (*_SWE_HACKS, "tests/envs/swe/test_env.py"),
     "envs/swe/judge.py": _SWE_HACKS,
-    **{f"envs/swe/{name}.py": ("tests/test_swe_remembered.py",) for name in ("remembered", "verdicts")},
-    "envs/swe/by_log.py": ("tests/test_swe_by_log.py",),
+    **{f"envs/swe/{name}.py": ("tests/envs/swe/test_remembered.py",) for name in ("remembered", "verdicts")},
+    "envs/swe/by_log.py": ("tests/envs/swe/test_by_log.py",),
     "envs/swe/calibration.py": _SWE_CALIBRATED,
-    "envs/swe/draws.py": ("tests/test_swe_draws.py", "tests/test_swe_grading.py"),
-    "envs/swe/expectations.py": ("tests/test_swe_expectations.py", *_SWE),
-    "envs/swe/forms.py": ("tests/test_swe_judge.py", *_SWE),
-    "envs/swe/grading.py": ("tests/test_swe_verdict.py", *_SWE, "tests/test_swe_calibration.py"),
-    "envs/swe/ids.py": ("tests/test_swe_judge.py", "tests/test_swe_grading.py"),
-    "envs/swe/repository.py": ("tests/test_swe_grading.py", "tests/test_swe_calibration.py"),
-    "envs/swe/schemes.py": ("tests/test_swe_schemes.py",),
-    "envs/swe/values.py": ("tests/test_swe_values.py", "tests/test_swe_grading.py"),
-    "envs/swe/withheld_calibration.py": ("tests/test_swe_withheld_calibration.py", *_SWE_CALIBRATED),
+    "envs/swe/draws.py": ("tests/envs/swe/test_draws.py", "tests/envs/swe/test_grading.py"),
+    "envs/swe/expectations.py": ("tests/envs/swe/test_expectations.py", *_SWE),
+    "envs/swe/forms.py": ("tests/envs/swe/test_judge.py", *_SWE),
+    "envs/swe/grading.py": ("tests/envs/swe/test_verdict.py", *_SWE, "tests/envs/swe/test_calibration.py"),
+    "envs/swe/ids.py": ("tests/envs/swe/test_judge.py", "tests/envs/swe/test_grading.py"),
+    "envs/swe/repository.py": ("tests/envs/swe/test_grading.py", "tests/envs/swe/test_calibration.py"),
+    "envs/swe/schemes.py": ("tests/envs/swe/test_schemes.py",),
+    "envs/swe/values.py": ("tests/envs/swe/test_values.py", "tests/envs/swe/test_grading.py"),
+    "envs/swe/withheld_calibration.py": ("tests/envs/swe/test_withheld_calibration.py", *_SWE_CALIBRATED),
     "envs/web/grading.py": ("tests/envs/web/test_plans.py",),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),

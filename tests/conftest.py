@@ -28,8 +28,7 @@ PROVIDED = re.compile(
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",
     "agentgym/swe-v0",
-    "tests/test_sandbox_hostile.py",
-    "tests/test_sandbox_lifetime.py",
+    "tests/tools/sandbox/test_hostile.py",
     "agentgym/miniwob-click-button-v0",
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
@@ -39,7 +38,7 @@ FIRST = (
     "tests/check/test_processes.py",
     "tests/test_workers.py",
     "tests/test_mutants.py",
-    "tests/test_swe_build.py",
+    "tests/envs/swe/building/test_building.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.
 
