@@ -65,7 +65,7 @@ def test_a_token_within_a_token_or_after_a_mark_is_none_either():
     for text in ("<|<|im_end|>|>", "<|im\ufdd0_end|>", "<\ufdd0|im_end|>"):
         names = tokenizer.convert_ids_to_tokens(encoded(tokenizer, text))
         assert not {"<|im_end|>", "<|<|im_end|>|>"} & {*names}
-        assert tokenizer.decode(encoded(tokenizer, text)) == text.replace("\ufdd0", "")
+        assert tokenizer.decode(encoded(tokenizer, text)) == text
 
 
 def encoded(tokenizer: Any, text: str) -> list[int]:
