@@ -33,7 +33,7 @@ FIRST = (
     "agentgym/miniwob-click-button-v0",
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
-    "tests/test_browser_hostile.py",
+    "tests/tools/browser/test_hostile.py",
     "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
     "tests/test_web_env.py",

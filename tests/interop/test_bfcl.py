@@ -17,6 +17,7 @@ from agentgym.interop.bfcl import BFCLEnv
 from agentgym.interop.bfcl.calls import read, written
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.script import steps
+from tests.rows import each_row
 
 peers = pytest.mark.peers
 MISSING = "bfcl_eval: not in this environment (see .ci/peers)"
@@ -51,7 +52,7 @@ def say(env: BFCLEnv, text: str = "Done.") -> StepResult:
 
 
 @peers
-@pytest.mark.parametrize("category", ["base", "miss_func", "miss_param", "long_context"])
+@each_row("category", ["base", "miss_func", "miss_param", "long_context"])
 def test_the_gold_calls_are_worth_1_and_silence_0(env: BFCLEnv, category: str):
     chosen = BFCLEnv(categories=category)
     assert chosen.tasks.size("test") == 200
@@ -66,7 +67,7 @@ def test_the_gold_calls_are_worth_1_and_silence_0(env: BFCLEnv, category: str):
 
 
 @peers
-@pytest.mark.parametrize("task", HARD)
+@each_row("task", HARD)
 def test_gold_that_is_unusual_is_worth_1(env: BFCLEnv, task: str):
     begin(env, task)
     assert list(steps(env, env.solution(env.task)))[-1].reward == 1.0

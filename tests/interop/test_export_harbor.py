@@ -31,6 +31,7 @@ from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import Machine, MachineSpec
 from agentgym.tools.terminal.building import packed, packed_files
 from tests.harbor_folders import IS_ROOT, exported, judge, machine_of, solve
+from tests.rows import each_row
 from tests.swe_cases import CHEATS, FILES, WRONG, write_tasks
 from tests.task_folders import BASE
 
@@ -68,7 +69,7 @@ ALL = (*KINDS, "sql", "swe")
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_without_any_package_installed_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
     folder = exported(*written(name, tmp_path), tmp_path / "out")
     machine_of(folder, tmp_path / "idle")
@@ -127,9 +128,7 @@ def cheat_by_an_early_reward(app: Path, gold: str) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "cheat", [cheat_by_link, cheat_by_another_database, cheat_by_attaching, cheat_by_an_early_reward]
-)
+@each_row("cheat", [cheat_by_link, cheat_by_another_database, cheat_by_attaching, cheat_by_an_early_reward])
 def test_cheating_about_a_database_scores_nothing(tmp_path: Path, cheat):
     env = SQLEnv(engine="sqlite")
     task = ordered_task(env)
@@ -168,7 +167,7 @@ SWE_CHEATS = {
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
-@pytest.mark.parametrize("name", SWE_CHEATS)
+@each_row("name", SWE_CHEATS)
 def test_cheating_in_a_repository_scores_nothing(tmp_path: Path, name: str):
     folder = exported(*written("swe", tmp_path), tmp_path / "out")
     app = machine_of(folder, tmp_path / "root")
@@ -190,7 +189,7 @@ def test_only_regular_files_of_a_repository_are_read(tmp_path: Path):
     assert read_files(tmp_path / "app/folder", 1000) == {}
 
 
-@pytest.mark.parametrize("name", ["function", "fix", "sql", "swe"])
+@each_row("name", ["function", "fix", "sql", "swe"])
 def test_the_agent_finds_no_test_in_its_image_and_no_gold_in_the_instruction(tmp_path: Path, name: str):
     _, task = written(name, tmp_path)
     (tmp_path / "again").mkdir()
@@ -340,7 +339,7 @@ ROOT_CHEATS = {
 
 @pytest.mark.docker
 @needs_image
-@pytest.mark.parametrize("name", ROOT_CHEATS)
+@each_row("name", ROOT_CHEATS)
 def test_root_on_the_machine_of_the_agent_cannot_change_the_verdict(tmp_path: Path, name: str):
     env = terminal(exported(*written("sql", tmp_path), tmp_path / "out"))
     try:

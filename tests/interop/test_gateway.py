@@ -36,6 +36,7 @@ from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.doc_blocks import DOCS, ROOT, blocks_of
 from tests.interop.speaking import Speaker, halving
+from tests.rows import each_row
 
 TOKEN = "the-owner-of-this-gateway"
 SEED = 14
@@ -315,7 +316,7 @@ def test_a_turn_is_as_long_as_the_agent_allows_and_says_that_it_was_cut():
         assert (answer["message"]["content"], answer["finish_reason"]) == (said, "length")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         [], {}, {"messages": []}, {"messages": ["hi"]}, {"messages": [{"role": "king", "content": ""}]},
@@ -359,7 +360,7 @@ def test_what_has_ended_stays_as_it_is_and_is_written_once(out: Path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("token", ["with:colons:in:it", "without-any"])
+@each_row("token", ["with:colons:in:it", "without-any"])
 def test_any_token_may_be_the_owners(token: str):
     gateway = Gateway(Speaker(lambda _: "Yes."), GatewaySettings(token=token))
     assert Client(gateway, token).chat([USER]).status_code == 200

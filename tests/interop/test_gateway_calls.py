@@ -24,6 +24,7 @@ from agentgym.interop.gateway.app import make_app
 from agentgym.policy import Generation
 from tests.interop.speaking import Letters, Speaker
 from tests.interop.test_gateway import TOKEN, USER, Client, gateway_of
+from tests.rows import each_row
 from tests.serving_cases import raw, running, until
 
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -99,7 +100,7 @@ def test_calls_that_cannot_be_told_apart_are_text_where_one_is_allowed():
     assert (said["content"], "tool_calls" in said) == (listed, False)
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@each_row("name", ["reasoning_content", "reasoning"])
 def test_reasoning_that_comes_back_in_a_field_of_its_own_is_part_of_the_turn(name: str):
     gateway = gateway_of(Speaker(lambda _: "<think>\nHm.\n</think>\n\nYes."))
     client = Client(gateway, path="/s/one")
@@ -119,7 +120,7 @@ def test_log_probabilities_are_told_to_those_who_ask():
     assert Client(gateway).chat([USER]).json()["choices"][0]["logprobs"] is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "asked",
     [
         {"tool_choice": "required", "tools": [LOOK]}, {"tool_choice": {"type": "function"}, "tools": [LOOK]},
@@ -144,7 +145,7 @@ def test_options_of_sampling_are_named_as_those_that_had_no_effect():
     assert "x-agentgym-ignored" not in Client(gateway_of(Speaker(lambda _: "Yes."))).chat([USER]).headers
 
 
-@pytest.mark.parametrize("turn", [1, 2])
+@each_row("turn", [1, 2])
 def test_a_call_whose_client_leaves_is_cancelled_and_no_part_of_the_episode(turn: int):
     policy = Slow()
     with served(policy) as (session, client):
@@ -302,15 +303,14 @@ def test_a_session_whose_model_is_at_work_is_not_idle():
     assert (session.is_over, session.trajectories[0].failed) == (True, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"{", b"[]", b"null", b"\xff\xfe", b'{"messages": NaN}', b'{"a":' * 5000, b"[" * 100_000,
         rb'{"messages": [{"role": "user", "content": "\ud800"}]}',
     ],
-    ids=range(8),
 )  # fmt: skip
-@pytest.mark.parametrize("path", [CHAT, "/s/one", "/s/one/reward"])
+@each_row("path", [CHAT, "/s/one", "/s/one/reward"])
 def test_a_body_that_is_no_object_of_json_is_refused(path: str, body: bytes):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")
@@ -350,8 +350,8 @@ def changed(value: Any, place: tuple[Any, ...], wrong: Any) -> Any:
     return made
 
 
-@pytest.mark.parametrize(
-    ("path", "sound"),
+@each_row(
+    "path, sound",
     [
         (CHAT, CHAT_REQUEST),
         ("/s/{}", OPENING),
@@ -381,7 +381,7 @@ def test_any_value_in_any_place_is_answered_or_refused_with_a_reason(path: str, 
     assert asyncio.run(all_of_them()) <= {200, 400, 422}
 
 
-@pytest.mark.parametrize("path", [CHAT, "/s/new", "/s/one/reward"])
+@each_row("path", [CHAT, "/s/new", "/s/one/reward"])
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(path: str):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")
@@ -408,7 +408,7 @@ def refused(gateway: Any, path: str, body: bytes, key: str = TOKEN) -> int:
     return answer.status_code
 
 
-@pytest.mark.parametrize("key", ["", "wrong", f"{TOKEN}x", f"x{TOKEN}", "nö", ":", f":{TOKEN}", "the-owner-of-this"])
+@each_row("key", ["", "wrong", f"{TOKEN}x", f"x{TOKEN}", "nö", ":", f":{TOKEN}", "the-owner-of-this"])
 def test_a_wrong_key_opens_nothing(key: str):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")

@@ -22,6 +22,7 @@ from agentgym.policy import Generation, StreamingPolicy
 from agentgym.trajectory import Tokens
 from tests.interop.speaking import END, START, Letters
 from tests.interop.test_gateway import TOKEN, USER, Client, gateway_of
+from tests.rows import each_row
 from tests.serving_cases import raw, until
 
 CHAT = "/v1/chat/completions"
@@ -153,8 +154,8 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"max_tokens": 17, "parallel_tool_calls": False}, {"tools": False}], ids=repr)
-@pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
+@each_row("options", [{}, {"max_tokens": 17, "parallel_tool_calls": False}, {"tools": False}])
+@each_row("turn", TURNS.values())
 def test_a_stream_together_says_what_an_answer_says(turn: str, options: dict[str, Any]):
     body = body_of(**options, stop="Observation:")
     gateway = gateway_of(Reader(turn))
@@ -173,7 +174,7 @@ def tokens_of(gateway: Any) -> Tokens:
     return row.tokens
 
 
-@pytest.mark.parametrize("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
+@each_row("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
 def test_reasoning_that_the_prompt_opens_is_streamed_like_any_other(turn: str):
     body = body_of(stop="\nI look")
     whole = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, body).json()
@@ -254,7 +255,7 @@ def test_an_error_before_the_first_word_has_its_status():
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tool_choice")
 
 
-@pytest.mark.parametrize("has_begun", [True, False])
+@each_row("has_begun", [True, False])
 def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(has_begun: bool):
     policy = Reader("A tree and a lake.")
     policy.allowed = 8 if has_begun else 0

@@ -20,6 +20,7 @@ from agentgym.interop.gym.showing import plain_text
 from agentgym.messages import ToolCall, assistant, pictures_in, text_of
 from agentgym.script import steps
 from tests.interop.theirs import hold_caveats
+from tests.rows import each_row
 
 TARGET = "agentgym.interop.gym:GymEnv"
 
@@ -75,13 +76,12 @@ def played(env: GymEnv, count: int = 5, seed: int = 0) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("kwargs", "failing"),
+@each_row(
+    "kwargs, failing",
     [
         ({"id": "FrozenLake-v1"}, set()),
         ({"id": "Blackjack-v1"}, {"solution-solves"}),
     ],
-    ids=lambda value: value["id"] if isinstance(value, dict) else "",
 )
 def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any], failing: set[str]):
     report = run_checks(TARGET, kwargs)
@@ -89,7 +89,7 @@ def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any], faili
     assert failed == failing == {caveat.check for caveat in GymEnv(**kwargs).caveats() if caveat.check}
 
 
-@pytest.mark.parametrize("id", ["Blackjack-v1", "CartPole-v1", "FrozenLake-v1"])
+@each_row("id", ["Blackjack-v1", "CartPole-v1", "FrozenLake-v1"])
 def test_the_page_says_what_is_named(id: str):
     hold_caveats("gymnasium", id, GymEnv(id))
 
@@ -102,7 +102,7 @@ def test_seeds_that_all_begin_alike_are_named():
     assert any("begin alike" in caveat.why for caveat in GymEnv("FrozenLake-v1").caveats())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"id": "FrozenLake-v1"},
@@ -182,8 +182,8 @@ def test_actions_have_their_names():
     assert schema["properties"]["action"]["enum"] == ["left", "down", "right", "up"]
 
 
-@pytest.mark.parametrize(
-    ("space", "given", "expected"),
+@each_row(
+    "space, given, expected",
     [
         (spaces.Discrete(3, start=5), {"action": 6}, 6),
         (spaces.MultiDiscrete([2, 3]), {"action": [1, 2]}, [1, 2]),
@@ -194,7 +194,6 @@ def test_actions_have_their_names():
         (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(9)]), {"action_1": 1, "action_2": 8}, (1, 8)),
         (spaces.Dict(a=spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])), {"a": [1, "x"]}, {"a": (1, "x")}),
     ],
-    ids=str,
 )
 def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[Any], given: Any, expected: Any):
     from jsonschema import validate
@@ -260,13 +259,13 @@ class HiddenChance(Odd):
         return random.SystemRandom().randrange(10**6), 0.0, False, False, {}
 
 
-@pytest.mark.parametrize("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)], ids=repr)
+@each_row("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)])
 def test_a_reset_of_another_form_is_no_observation(begins: Any):
     with pytest.raises(InfrastructureError, match="must return an observation and a dict"):
         GymEnv(partial(Odd, begins)).reset(seed=0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "goes_on",
     [
         (1, 1.0, True, {}),
@@ -277,7 +276,6 @@ def test_a_reset_of_another_form_is_no_observation(begins: Any):
         (1, float("nan"), True, False, {}),
         (1, 1.0, np.array([True, False]), False, {}),
     ],
-    ids=repr,
 )
 def test_a_step_of_another_form_is_no_reward(goes_on: Any):
     env = GymEnv(partial(Odd, goes_on=goes_on))
@@ -286,8 +284,8 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
         env.step(act(0))
 
 
-@pytest.mark.parametrize(
-    ("space", "given"),
+@each_row(
+    "space, given",
     [
         (spaces.Box(-np.inf, np.inf, (), np.float32), 1e300),
         (spaces.Box(-np.inf, np.inf, (), np.float64), 10**400),
@@ -296,7 +294,6 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
         (spaces.Box(0, 255, (), np.uint8), -1),
         (spaces.Text(3, charset="ab"), "abc"),
     ],
-    ids=str,
 )
 def test_what_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], given: Any):
     env = GymEnv(partial(Odd, action_space=space), dialect="native")
@@ -304,7 +301,7 @@ def test_what_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any]
     assert text_of(env.step(act(given)).observation[-1]).startswith("Error: ")
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+@each_row("dtype", [np.int8, np.uint8, np.int64, np.uint64])
 def test_the_bounds_of_whole_numbers_are_exact(dtype: Any):
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     form = form_of(spaces.Box(least, most, (), dtype), "action")

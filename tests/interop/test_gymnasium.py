@@ -20,6 +20,7 @@ from agentgym.messages import assistant
 from agentgym.task import TaskList
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read
 from tests.interop.probe_env import TOGETHER, ProbeEnv
+from tests.rows import each_row
 from tests.waiting import eventually
 
 # Vectors tell of the errors of their processes by warnings.
@@ -101,6 +102,6 @@ def _imported_once() -> None:
     set_forkserver_preload([__name__])
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)

@@ -26,6 +26,7 @@ from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, played
 from tests.interop.probe_env import PROBE, ProbeEnv
+from tests.rows import each_row
 
 pytestmark = needs("inspect_ai")
 FINISH = ToolCall("finish_as", {"what": "solved"})
@@ -124,7 +125,7 @@ def seen(sample: Any) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee, tmp_path: Path):
     hold(Driver(tmp_path), guarantee)
 
@@ -138,7 +139,7 @@ def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
     return [(entry, [(seat.task, seat.seed) for seat in seats]) for entry, seats in found]
 
 
-@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy()], ids=lambda policy: policy.name)
+@each_row("policy", [ScriptedPolicy(), RandomPolicy()])
 def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: Path):
     from agentgym.interop import inspect
 
@@ -183,9 +184,7 @@ def test_a_broken_sample_is_tried_again_if_inspect_is_told_to(tmp_path: Path):
     assert [score.value["reward"] for score in scores_of(log).values()] == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("limit", "ending"), [({"message_limit": 5}, "max_turns"), ({"token_limit": 5}, "token_budget")], ids=str
-)
+@each_row("limit, ending", [({"message_limit": 5}, "max_turns"), ({"token_limit": 5}, "token_budget")])
 def test_a_limit_of_inspect_ends_the_episode_by_its_name_and_it_is_graded(
     limit: dict[str, int], ending: str, tmp_path: Path
 ):

@@ -30,6 +30,7 @@ from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.notes_env import SERVER, NotesEnv
 from tests.interop.notes_server import PNG
 from tests.interop.peers import needs
+from tests.rows import each_row
 from tests.waiting import eventually, is_running
 
 pytestmark = needs("mcp")
@@ -146,8 +147,8 @@ def test_a_crash_and_a_call_without_an_end_are_infrastructure_failures_and_leave
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("command", "error", "words"),
+@each_row(
+    "command, error, words",
     [
         (["/no/such/program"], UsageError, "cannot be started"),
         ([sys.executable, "-c", "import sys; sys.exit('no licence')"], InfrastructureError, "no licence"),
@@ -188,7 +189,7 @@ def test_other_contents_are_told_in_words():
     assert as_result(types.CallToolResult(content=[none])) == "(image/png: cannot be shown)"
 
 
-@pytest.mark.parametrize("wrong", [{}, {"command": ["a"], "url": "http://b"}, {"command": "a b"}])
+@each_row("wrong", [{}, {"command": ["a"], "url": "http://b"}, {"command": "a b"}])
 def test_a_server_is_a_command_or_a_url(wrong: dict[str, Any]):
     with pytest.raises(UsageError, match="command"):
         McpServer(**wrong)

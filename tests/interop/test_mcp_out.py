@@ -39,6 +39,7 @@ from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.notes_server import PNG
 from tests.interop.peers import needs
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 from tests.serving_cases import running
 from tests.waiting import eventually
 
@@ -179,7 +180,7 @@ class Kept(Hosting):
         self.kept.append(trajectory)
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
@@ -337,7 +338,7 @@ def test_an_episode_that_cannot_begin_is_recorded_as_failed(tmp_path: Path):
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
+@each_row("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
 def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[str, str]):
     server = served(COUNTER)
 
@@ -377,7 +378,7 @@ def test_calls_at_the_same_time_are_played_one_after_another(tmp_path: Path):
     assert asyncio.run(play()) == ["count 1", "count 2", "count 3"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
+@each_row("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
 def test_a_body_that_is_no_json_is_refused_and_the_server_goes_on(body: bytes):
     app = make_mcp_app(Hosting(COUNTER), TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
@@ -396,7 +397,7 @@ _INITIALIZE = {
 }
 
 
-@pytest.mark.parametrize("value", ["-1", "1e3", "", "٣", "9" * 5_000])
+@each_row("value", ["-1", "1e3", "", "٣", "9" * 5_000])
 def test_what_is_no_number_in_a_url_is_the_clients_mistake(value: str):
     with pytest.raises(UsageError, match="a whole number from 0 is needed"):
         Choice().asked({"seed": value})

@@ -16,6 +16,7 @@ from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
 pytestmark = needs("nemo_gym")
 
@@ -198,7 +199,7 @@ def _texts(step: Any) -> list[str]:
     return [output["output"] for output in step["info"]["tool_outputs"]][-1:] if step["terminated"] else []
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

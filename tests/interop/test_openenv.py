@@ -23,6 +23,7 @@ from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
 from tests.interop.peers import needs, played
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 
 pytestmark = needs("openenv")
 FINISH = ToolCall("finish_as", {"what": "solved"})
@@ -104,7 +105,7 @@ def read(seen: Seen, told: Any) -> None:
     seen.pictures += shown_pictures(messages)
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

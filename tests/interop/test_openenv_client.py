@@ -15,6 +15,7 @@ imported("openenv.core")
 from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.openenv_client import OpenEnvEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -69,7 +70,7 @@ def test_a_server_that_ignores_seeds_is_named():
         env.close()
 
 
-@pytest.mark.parametrize(("kind", "does"), [("hidden", "honours"), ("seedless", "ignores")])
+@each_row("kind, does", [("hidden", "honours"), ("seedless", "ignores")])
 def test_the_page_says_what_is_named(kind: str, does: str):
     with serving(kind) as url:
         env = OpenEnvEnv(url)

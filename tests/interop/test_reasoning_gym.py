@@ -18,6 +18,7 @@ from agentgym.interop.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
 from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
 from agentgym.messages import ToolCall  # noqa: E402
 from agentgym.script import steps  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [
     pytest.mark.peers,
@@ -77,12 +78,12 @@ def test_the_own_answer_of_a_generator_solves_its_tasks_unless_named(name: str):
         assert last.info["ending"] == "answered"
 
 
-@pytest.mark.parametrize("name", ["chain_sum", "graph_color"])
+@each_row("name", ["chain_sum", "graph_color"])
 def test_what_fails_the_checks_is_named_beforehand(name: str):
     assert failed_checks(TARGET, {"dataset": name}) == named_checks(ReasoningGymEnv(name))
 
 
-@pytest.mark.parametrize("name", ["chain_sum", "graph_color"])
+@each_row("name", ["chain_sum", "graph_color"])
 def test_the_page_says_what_is_named(name: str):
     hold_caveats("reasoning-gym", name, ReasoningGymEnv(name))
 
@@ -103,7 +104,7 @@ def test_partial_scores_are_a_channel_and_no_success():
     assert not result.info["is_success"]
 
 
-@pytest.mark.parametrize("name", sorted(EVALUATED))
+@each_row("name", sorted(EVALUATED))
 def test_an_answer_is_data_and_never_run(name: str, tmp_path: Path):
     mark = tmp_path / "ran"
     env = ReasoningGymEnv(name)
@@ -139,7 +140,7 @@ def test_every_scorer_that_evaluates_answers_is_known():
     assert found == {*EVALUATED}
 
 
-@pytest.mark.parametrize("name", ["countdown", "simple_integration", "spiral_matrix"])
+@each_row("name", ["countdown", "simple_integration", "spiral_matrix"])
 def test_an_answer_that_would_be_computed_for_ever_is_worth_nothing(name: str):
     env = ReasoningGymEnv(name, answer_by="text")
     env.reset(seed=0)

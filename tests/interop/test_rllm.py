@@ -33,6 +33,7 @@ from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_n
 from tests.interop.peers import as_completion, needs, run_page, seen_in
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
 CONTRACT = json.loads((Path(__file__).parent / "rllm_contract.json").read_text(encoding="utf-8"))
 PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
@@ -100,8 +101,8 @@ def test_each_turn_has_its_reward_and_the_evaluator_tells_what_was_earned(rllm: 
     assert {one.name: one.value for one in result.signals}.items() >= {"outcome": 1.0, "paid": 0.25}.items()
 
 
-@pytest.mark.parametrize(
-    ("answer", "ending", "reason"),
+@each_row(
+    "answer, ending, reason",
     [
         (lambda *_: as_completion(PAY), "max_turns", "MAX_TURNS_EXCEEDED"),
         (by_turn(ToolCall("finish_as", {"what": "declined"})), "declined", "ENV_DONE"),
@@ -120,7 +121,7 @@ def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(r
     assert (episode.metadata["ending"], episode.termination_reason.name) == ("context", "MAX_PROMPT_LENGTH_EXCEEDED")
 
 
-@pytest.mark.parametrize("said", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)], ids=str)
+@each_row("said", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)])
 def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, said: Said):
     asked: list[int] = []
     with pytest.raises(InfrastructureError, match=f"status {said.status}"):
@@ -128,7 +129,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, s
     assert asked == [0]
 
 
-@pytest.mark.parametrize("said", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
+@each_row("said", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
 def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, said: Any):
     with pytest.raises(InfrastructureError, match="no chat completion"):
         run(rllm, PROBE, lambda request, number: Said(said))

@@ -27,6 +27,7 @@ from agentgym.suites.one_off import one_off
 from agentgym.task import TaskList
 from tests.interop.peers import needs
 from tests.interop.seeded_sql import SEEDED_SQL
+from tests.rows import each_row
 
 ENV, SPLIT, COUNT, SEED = SEEDED_SQL, "test", 6, 40
 WRONG = ToolCall("query", {"limit": 3})
@@ -291,7 +292,7 @@ DRIVERS: tuple[Any, ...] = (
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("driver", DRIVERS)
+@each_row("driver", DRIVERS)
 def test_the_same_moves_are_the_same_episodes(driver: Driver, plans: list[Plan]):
     for one, wanted in zip(driver(plans), native(plans), strict=True):
         if one.turn_rewards is None:

@@ -23,6 +23,7 @@ from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
 pytestmark = needs("skyrl_gym")
 
@@ -156,7 +157,7 @@ class Driver:
         return asyncio.run(everything())
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

@@ -18,6 +18,7 @@ from agentgym.script import steps
 from agentgym.task_files.left_out import Why
 from agentgym.tasks.folders import FolderTasks
 from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, owner
+from tests.rows import each_row
 from tests.task_folders import BASE, harbor_task, terminal_bench_task
 
 needs_docker = [
@@ -79,8 +80,8 @@ def test_no_variable_of_this_process_reaches_a_task(tmp_path: Path, monkeypatch:
         FolderTasks(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("config", "reason"),
+@each_row(
+    "config, reason",
     [
         ("[[steps]]\nname = 'one'", "several steps"),
         ("[environment]\nos = 'Windows'", "Windows"),
@@ -99,8 +100,8 @@ def test_what_is_not_supported_is_left_out_with_the_reason(tmp_path: Path, confi
     assert reason in one.reason
 
 
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
+@each_row(
+    "spoil, reason",
     [
         (lambda folder: (folder / "task.toml").write_text("a = ["), "task.toml cannot be read"),
         (lambda folder: (folder / "task.toml").write_text("[agent]\ntimeout_sec = 'long'"), "timeout_s"),
@@ -270,7 +271,7 @@ def test_an_agent_that_breaks_the_tests_gets_0(tmp_path: Path, play: Any):
 
 
 @docker
-@pytest.mark.parametrize("leftovers", ["keep", "kill"])
+@each_row("leftovers", ["keep", "kill"])
 def test_an_agent_that_replaces_the_shell_is_judged_all_the_same(tmp_path: Path, play: Any, leftovers: str):
     for said in ("", "one two", "1 2 3"):
         env = play(harbor_task(tmp_path / f"a{len(said)}"), leftovers=leftovers)
@@ -292,8 +293,8 @@ def test_tests_that_take_too_long_on_what_the_agent_left_are_worth_0(tmp_path: P
 
 
 @docker
-@pytest.mark.parametrize(
-    ("written", "reward", "all_of_them"),
+@each_row(
+    "written, reward, all_of_them",
     [
         ('echo \'{"reward": 0.25, "speed": 7}\' > /logs/verifier/reward.json', 0.25, {"reward": 0.25, "speed": 7.0}),
         ("echo '{\"share\": 0.5}' > /logs/verifier/reward.json; echo 1 > $REWARD", 0.5, {"share": 0.5}),
@@ -329,7 +330,7 @@ def test_the_time_limit_of_the_task_ends_an_episode(tmp_path: Path, play: Any):
 
 
 @docker
-@pytest.mark.parametrize(("leftovers", "reward"), [("keep", 1.0), ("kill", 0.0)])
+@each_row("leftovers, reward", [("keep", 1.0), ("kill", 0.0)])
 def test_servers_of_the_agent_run_on_or_are_killed(tmp_path: Path, play: Any, leftovers: str, reward: float):
     test = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8765), 5)' && echo 1 > $REWARD "
     env = play(harbor_task(tmp_path / "a", tests={"test.sh": f"{test} || echo 0 > $REWARD\n"}), leftovers=leftovers)

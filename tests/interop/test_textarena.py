@@ -13,6 +13,7 @@ imported("textarena")
 from agentgym.errors import UsageError  # noqa: E402
 from agentgym.interop.textarena import TextArenaEnv  # noqa: E402
 from agentgym.messages import text_of  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 
@@ -29,7 +30,7 @@ ONLINE = ("Hangman-v0", "WordLadder-v0", "Wordle-v0", "WordSearch-v0", "TwentyQu
 """Games that download words, or ask a model behind an endpoint."""
 
 
-@pytest.mark.parametrize("game", OFFLINE)
+@each_row("game", OFFLINE)
 def test_a_game_plays_offline_the_same_beside_another(game: str):
     def play(sibling: TextArenaEnv | None) -> list[str]:
         env = TextArenaEnv(game)
@@ -49,22 +50,22 @@ def test_a_game_plays_offline_the_same_beside_another(game: str):
     assert random.getstate() == before
 
 
-@pytest.mark.parametrize("game", ["2048-v0-easy", "GuessTheNumber-v0"])
+@each_row("game", ["2048-v0-easy", "GuessTheNumber-v0"])
 def test_what_fails_the_checks_is_named_beforehand(game: str):
     assert failed_checks(TARGET, {"game": game}) == named_checks(TextArenaEnv(game)) == {"solution-solves"}
 
 
-@pytest.mark.parametrize("game", ["2048-v0-easy", "GuessTheNumber-v0"])
+@each_row("game", ["2048-v0-easy", "GuessTheNumber-v0"])
 def test_the_page_says_what_is_named(game: str):
     hold_caveats("textarena", game, TextArenaEnv(game))
 
 
-@pytest.mark.parametrize("game", PRINTING)
+@each_row("game", PRINTING)
 def test_games_that_print_fail_the_check_of_standard_output(game: str):
     assert failed_checks(TARGET, {"game": game}, "stdout-unused") == {"stdout-unused"}
 
 
-@pytest.mark.parametrize("game", ONLINE)
+@each_row("game", ONLINE)
 def test_a_game_that_needs_the_network_is_refused_in_one_line(game: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
     with pytest.raises(UsageError, match=f"{game}' cannot be played by one player here"):

@@ -17,6 +17,7 @@ from agentgym.interop.textarena import RandomMoves, TextArenaEnv  # noqa: E402
 from agentgym.interop.textarena.opponents import legal_moves  # noqa: E402
 from agentgym.messages import text_of  # noqa: E402
 from tests.interop import opponents  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 
@@ -41,12 +42,12 @@ def played(env: TextArenaEnv, moves: Iterator[str]) -> StepResult:
     return result
 
 
-@pytest.mark.parametrize("kwargs", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda kwargs: kwargs["game"])
+@each_row("kwargs", [TIC_TAC_TOE, CONNECT_FOUR])
 def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any]):
     assert failed_checks(TARGET, kwargs) == named_checks(TextArenaEnv(**kwargs)) == {"solution-solves"}
 
 
-@pytest.mark.parametrize("kwargs", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda kwargs: kwargs["game"])
+@each_row("kwargs", [TIC_TAC_TOE, CONNECT_FOUR])
 def test_the_page_says_what_is_named(kwargs: dict[str, Any]):
     hold_caveats("textarena", kwargs["game"], TextArenaEnv(**kwargs))
 
@@ -69,7 +70,7 @@ def test_the_opponent_answers_each_move_and_its_words_have_its_name():
     assert shown.rstrip().endswith("X . . . . . O")
 
 
-@pytest.mark.parametrize("index", [FIRST, SECOND])
+@each_row("index", [FIRST, SECOND])
 def test_rewards_are_those_of_the_agents_seat(index: int):
     env, _ = begun("ConnectFour-v0", index, opponent=opponents.two_columns)
     won = played(env, iter(["[col 0]", "[col 1]", "[col 2]", "[col 3]"]))
@@ -106,8 +107,8 @@ def told_off(shown: str) -> str:
     raise ToolError("not a mistake of the model")
 
 
-@pytest.mark.parametrize(
-    ("opponent", "problem"),
+@each_row(
+    "opponent, problem",
     [
         (opponents.broken, "ConnectionError: the model is away"),
         (told_off, "the opponent: .*not a mistake of the model"),
@@ -129,7 +130,7 @@ def test_an_opponent_draws_the_same_moves_again_whatever_is_drawn_meanwhile():
     assert RandomMoves(1)("Valid moves: [a], [b], [c]") == RandomMoves(1)("Valid moves: [a], [b], [c]")
 
 
-@pytest.mark.parametrize("game", ["Othello-v0", "KuhnPoker-v0", "PigDice-v0", "WildTicTacToe-v0"])
+@each_row("game", ["Othello-v0", "KuhnPoker-v0", "PigDice-v0", "WildTicTacToe-v0"])
 def test_games_that_list_their_moves_need_no_opponent(game: str):
     env, opening = begun(game, SECOND, max_turns=200)
     shown = opening
@@ -139,7 +140,7 @@ def test_games_that_list_their_moves_need_no_opponent(game: str):
     assert env.reason in ("over", "solved")
 
 
-@pytest.mark.parametrize("game", ["ConnectFour-v0", "Nim-v0"])
+@each_row("game", ["ConnectFour-v0", "Nim-v0"])
 def test_a_game_that_lists_no_moves_needs_an_opponent(game: str):
     with pytest.raises(UsageError, match="lists no legal moves to draw from: pass opponent="):
         TextArenaEnv(game)
@@ -155,8 +156,8 @@ def test_a_game_for_more_is_refused():
         TextArenaEnv("ThreePlayerIPD-v0")
 
 
-@pytest.mark.parametrize(
-    ("shown", "moves"),
+@each_row(
+    "shown, moves",
     [
         ("Available Moves: '[0]', '[4]'", ["[0]", "[4]"]),
         ("Valid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]", ["[e2e4]", "[d2d4]"]),

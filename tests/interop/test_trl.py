@@ -32,6 +32,7 @@ from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import run_page
 from tests.interop.probe_env import BROKEN_SEED, PNG, PROBE
+from tests.rows import each_row
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
 
@@ -109,7 +110,7 @@ def one_of_each_kind() -> list[str]:
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("env_id", one_of_each_kind())
+@each_row("env_id", one_of_each_kind())
 def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
     transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
     environment = environment_class(env_id)()
@@ -234,7 +235,7 @@ class UngradableEnv(ShakyEnv):
         raise BrokenTask("the gold is wrong")
 
 
-@pytest.mark.parametrize("name", ["check", "done", "get_reward"])
+@each_row("name", ["check", "done", "get_reward"])
 def test_a_broken_task_has_no_reward_wherever_it_shows_and_ends_no_training(name: str):
     environment = begun("tests.interop.test_trl:UngradableEnv")
     assert getattr(environment, name)() in (BROKEN, None)
@@ -365,8 +366,8 @@ class WordsEnv(Env):
 
 
 @pytest.mark.train
-@pytest.mark.parametrize(
-    ("part", "kind"),
+@each_row(
+    "part, kind",
     [
         ({"$ref": "#/$defs/point"}, {"type": "object"}),
         ({"type": "array", "items": {"$ref": "#/$defs/side"}}, {"type": "array", "items": {"type": "string"}}),
@@ -374,7 +375,6 @@ class WordsEnv(Env):
         ({"enum": []}, {}),
         (True, {}),
     ],
-    ids=str,
 )
 def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str, Any]):
     named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
@@ -474,7 +474,7 @@ def conversation(text: str) -> list[Any]:
 
 @pytest.mark.train
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("trl", reason="needs the [train] extra")
     monkeypatch.setattr(probe_env, "MEETING_S", 0.05)

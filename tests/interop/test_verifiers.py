@@ -19,6 +19,7 @@ from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.peers import as_completion, needs, played, replaying_model, scripted_model, seen_in, text_completion
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 
 pytestmark = needs("verifiers")
 STATE = ["turn_rewards", "ending", "channels", "task_id", "trajectory"]
@@ -63,12 +64,12 @@ def seen(output: dict[str, Any]) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
 
-@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy()], ids=lambda policy: policy.name)
+@each_row("policy", [ScriptedPolicy(), RandomPolicy()])
 def test_an_evaluation_gives_the_rewards_of_our_own_engine(policy: Any):
     tasks = tasks_of("sql", "test", 3, 7)
     trajectories = played("sql", policy, tasks)

@@ -16,6 +16,7 @@ from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
 from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -88,7 +89,7 @@ def test_rows_for_evaluation_are_a_split_and_are_never_those_for_training():
     assert any("one split" in caveat.why for caveat in alone.caveats())
 
 
-@pytest.mark.parametrize("held_out", [True, False])
+@each_row("held_out", [True, False])
 def test_the_page_says_what_is_named(held_out: bool):
     example = f"a ToolEnv {'with' if held_out else 'without'} rows for evaluation"
     hold_caveats("verifiers", example, VerifiersEnv(load_environment, {"held_out": held_out}))

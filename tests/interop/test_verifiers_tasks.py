@@ -24,6 +24,7 @@ from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.peers import as_completion, played, replaying_model, scripted_model, seen_in
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 
 PAGE = DOCS / "interop" / "verifiers.md"
 
@@ -95,7 +96,7 @@ def seen(trace: dict[str, Any]) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee, tmp_path: Path):
     hold(Driver(tmp_path), guarantee)
 

@@ -20,6 +20,7 @@ from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
 pytestmark = needs("verl", "ray", "tensordict", "torch", "transformers")
 
@@ -171,7 +172,7 @@ def conversation(text: str) -> list[Any]:
     return [{"role": role, "content": content} for role, _, content in parts if content]
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

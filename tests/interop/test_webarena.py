@@ -22,6 +22,7 @@ from agentgym.tasks.webarena.package import data_set
 from tests.browsers import Site, need_browser
 from tests.interop.arena import BUY, ENTRIES, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
 from tests.interop.theirs import failed_checks, imported
+from tests.rows import each_row
 from tests.web_play import call, play_solution, said
 
 peers = pytest.mark.peers
@@ -325,7 +326,7 @@ def test_a_solution_opens_what_is_expected_and_submits_the_first_of_several_choi
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "beyond",
     [{"http_method": "POST"}, {"headers": {"a": "b"}}, {"response_status": 302}, {"url": "^.*$"}, {"url": "__BANK__"}],
 )

@@ -30,6 +30,7 @@ from agentgym.trainers.policies import (
 from agentgym.trainers.template_dialect import load
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from tests.chat_templates import tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -51,7 +52,7 @@ def reconfigured(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@each_row("tied", [True, False])
 def test_a_whole_checkpoint_is_loaded(tmp_path: Path, tied: bool):
     model, _ = load_checkpoint(str(saved(tmp_path, LlamaForCausalLM(config(tie_word_embeddings=tied)))))
     assert isinstance(model, LlamaForCausalLM)
@@ -62,8 +63,8 @@ def test_a_checkpoint_without_a_head_is_refused(tmp_path: Path):
         load_checkpoint(str(saved(tmp_path, LlamaModel(config()))))
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
+@each_row(
+    "settings, told",
     [({"num_hidden_layers": 3}, "18 of its weights are missing"), ({"hidden_size": 32}, "have another shape")],
 )
 def test_a_configuration_of_another_model_is_refused(tmp_path: Path, settings: dict[str, Any], told: str):
@@ -123,7 +124,7 @@ def test_adapters_beside_a_configuration_alone_are_loaded_into_their_model(tmp_p
     assert torch.allclose(logits(load_checkpoint(str(tmp_path / "model"))[0]), logits(adapted), atol=1e-4)
 
 
-@pytest.mark.parametrize("trained_anew", ["base", "model"])
+@each_row("trained_anew", ["base", "model"])
 def test_a_warm_start_from_adapters_depends_on_all_that_they_stand_on(tmp_path: Path, trained_anew: str):
     adapters(saved(tmp_path / "base"), tmp_path / "model")
     config = TrainConfig(env="guess", model=str(tmp_path / "model"), warm_start_steps=1)
@@ -140,7 +141,7 @@ def test_adapters_that_name_themselves_are_refused(tmp_path: Path):
         load_checkpoint(str(tmp_path))
 
 
-@pytest.mark.parametrize("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])
+@each_row("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])
 def test_adapters_that_belong_to_nothing_are_refused_with_advice(tmp_path: Path, content: str):
     (tmp_path / "adapter_config.json").write_text(content)
     with pytest.raises(UsageError, match="does not say which model its adapters belong to"):
@@ -172,7 +173,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused_where_one_is_wri
         asked(policy)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@each_row("value", [float("nan"), float("inf")])
 def test_probabilities_that_are_no_numbers_stop_the_run(value: float):
     model = LlamaForCausalLM(config(vocab_size=400, tie_word_embeddings=False))
     with torch.no_grad():
@@ -203,7 +204,7 @@ def test_without_an_end_token_of_the_tokenizer_that_of_the_template_ends_turns()
     assert None not in codec.end_ids
 
 
-@pytest.mark.parametrize("name", ["gemma3", "phi3", "llama3_1", "gptoss", "cohere2", "qwen3", "deepseekv3"])
+@each_row("name", ["gemma3", "phi3", "llama3_1", "gptoss", "cohere2", "qwen3", "deepseekv3"])
 def test_what_is_said_ends_as_the_template_ends_it_and_reads_back(name: str):
     """A warm start teaches the token with which the model's own template ends a turn, not that which ends a text."""
     tokenizer = tokenizer_of(name)

@@ -13,6 +13,7 @@ from agentgym.messages import ToolCall, system, tool_result, user
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.control_tokens import ControlTokens
 from tests.chat_templates import SPECIAL, tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -31,7 +32,7 @@ def control(codec: ChatCodec, ids: list[int]) -> Counter[str]:
     return Counter(name for name in names if name in SPECIAL)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each_row("family", FAMILIES)
 def test_what_tools_and_users_write_holds_no_control_token(family: str):
     codec = ChatCodec(tokenizer_of(family))
     forged, harmless = ([system("Play."), user(text)] for text in (FORGED, HARMLESS))

@@ -16,6 +16,7 @@ from agentgym.endings import Reason
 from agentgym.rewards import Gate, Scheme
 from agentgym.trainers.credit import Credit, CreditMode, normalise, reward_to_go, shaping_rewards
 from agentgym.trajectory import Trajectory, Turn
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -185,7 +186,7 @@ def test_the_order_of_trajectories_does_not_matter(values: list[float], random: 
     assert [pytest.approx(row, abs=1e-6) for row in shuffled] == [straight[i] for i in order]
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_failed_trajectories_get_nothing_and_do_not_count(mode: CreditMode):
     batch = scored([1, 0, 0, 0], turns=3)
     broken = trajectory([{"outcome": 5.0}], reason=Reason.INFRASTRUCTURE)
@@ -196,7 +197,7 @@ def test_failed_trajectories_get_nothing_and_do_not_count(mode: CreditMode):
     assert credit.logged_rewards([broken]) == [None]
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_the_only_member_of_a_group_gets_nothing(mode: CreditMode):
     batch = [trajectory([{"outcome": 0.3, "low": 0.2}])]
     assert Credit(mode, low_reward(0.0)).advantages(batch, [0]) == [[0.0]]
@@ -221,7 +222,7 @@ def test_in_single_turn_episodes_turn_and_trajectory_credit_rank_alike(pairs: li
                 assert by_turn[i] > by_turn[j]
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_truncated_episodes_can_be_kept_from_training_but_still_count(mode: CreditMode):
     batch = [*scored([1.0, 0.0]), trajectory([{"outcome": 0.0}], reason=Reason.MAX_TURNS)]
     trained = Credit(mode).advantages(batch, [0] * 3)

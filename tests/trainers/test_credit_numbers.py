@@ -16,6 +16,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit, CreditMode, episode_reward, normalise, reward_to_go, shaping_rewards
 from agentgym.trainers.trl_config import credit_of
 from agentgym.trajectory import Trajectory, Turn
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -96,7 +97,7 @@ def test_what_shapes_is_everything_but_the_weighted_outcome():
     assert shaping_rewards(earned, Scheme({"tool": 1.0})) == pytest.approx([1.0, 0.5])
 
 
-@pytest.mark.parametrize("graded", [1, 2])
+@each_row("graded", [1, 2])
 def test_all_that_is_graded_after_the_last_turn_belongs_to_it(graded: int):
     earned = trajectory([{"tool": 1.0}] * 4, Reason.TOKEN_BUDGET, graded=graded)
     assert shaping_rewards(earned, WITH_TOOL) == [0.5] * (3 - graded) + [0.5 * (1 + graded)]

@@ -21,6 +21,7 @@ from agentgym.trainers import gguf
 from agentgym.trainers.gguf import checkpoint_of, gguf_file
 from agentgym.trainers.policies import load, load_checkpoint
 from agentgym.trainers.vllm import loading
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -111,7 +112,7 @@ def test_it_can_be_evaluated_in_a_fraction_of_the_memory_of_its_full_context(smo
 
 
 @with_smollm2
-@pytest.mark.parametrize("how", ["folder", "file", "name"])
+@each_row("how", ["folder", "file", "name"])
 def test_vllm_is_given_the_converted_checkpoint(
     smollm2: Path, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -19,6 +19,7 @@ from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import SamplerGap, check_batch, completion_of
 from agentgym.trainers.scores import TrainerScores
 from agentgym.trajectory import Tokens, Trajectory, Turn
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -37,7 +38,7 @@ def weights(model: Any) -> list[torch.Tensor]:
 # Per-token advantages.
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_each_turn_has_its_advantage_on_its_own_tokens(mode: CreditMode, trainer_of: Any, canned: Any):
     credit = Credit(mode)
     batch = run(trainer_of(canned(), credit))
@@ -118,7 +119,7 @@ def without_tokens(tokens: Tokens | None, reason: Reason) -> Trajectory:
     return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=reason, tokens=tokens, error="it broke")
 
 
-@pytest.mark.parametrize("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])
+@each_row("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])
 def test_an_episode_without_a_turn_becomes_one_masked_token(tokens: Tokens | None):
     assert completion_of(without_tokens(tokens, Reason.INFRASTRUCTURE)) == ([0], [0])
 
@@ -169,8 +170,8 @@ def batch_of(tokens: Tokens, padding: int = 2) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize(
-    ("what", "place", "value", "message"),
+@each_row(
+    "what, place, value, message",
     [
         ("completion_ids", 1, 8, "differ from the sampled tokens"),
         ("completion_ids", 3, 8, "differ from the sampled tokens"),

@@ -21,6 +21,7 @@ from agentgym.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.policies import load_model
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -115,8 +116,8 @@ def test_a_model_that_the_hub_has_is_loaded_as_usual_after_one_question(hub: Any
     assert server.asked == [f"/{MODEL}/resolve/main/config.json"]
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "why"),
+@each_row(
+    "status, code, why",
     [
         (404, "RepoNotFound", "has no such model; if it is private, log in with `hf auth login`"),
         (401, "RepoNotFound", "has no such model; if it is private, log in with `hf auth login`"),
@@ -149,7 +150,7 @@ def test_a_download_that_is_forbidden_is_one_line(monkeypatch: pytest.MonkeyPatc
         options_for(MODEL)
 
 
-@pytest.mark.parametrize("status", [None, 401, 503])
+@each_row("status", [None, 401, 503])
 def test_a_model_in_the_cache_is_loaded_without_the_hub(hub: Any, status: int | None):
     if status is not None:
         hub(status)

@@ -16,6 +16,7 @@ from agentgym.trainers.credit import Credit
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.logbook.metrics import batch_metrics, flat_groups
 from agentgym.trajectory import Tokens, Trajectory, Turn
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -113,7 +114,7 @@ def sampled(model: Any, temperature: float = 1.0) -> Trajectory:
     return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=Reason.ANSWERED, tokens=tokens)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@each_row("temperature", [1.0, 0.5])
 def test_at_the_start_there_is_no_divergence(model: Any, temperature: float):
     start = StartingPolicy(model, use_copy=True, temperature=temperature)
     assert start.divergence(model, [sampled(model, temperature)]) == pytest.approx(0, abs=1e-5)

@@ -15,6 +15,7 @@ from agentgym.messages import ToolCall as Call
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.rendering import Renderer, _tell
 from tests.chat_templates import tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -30,7 +31,7 @@ OPENING: list[Message] = [{"role": "system", "content": "Be brief."}, user("Find
 OBSERVED: list[Message] = [tool_result(Call("find", {}, "c1"), "Nothing."), user("Go on."), user("Really.")]
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
     codec = ChatCodec(tokenizer_of(name))
     opening = codec.tokenizer.decode(codec.open(OPENING, []))
@@ -41,7 +42,7 @@ def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
         assert min(places) >= 0
 
 
-@pytest.mark.parametrize("name", ["phi3", "cohere2", "gptoss", "gemma3"])
+@each_row("name", ["phi3", "cohere2", "gptoss", "gemma3"])
 def test_results_that_a_template_drops_or_refuses_are_sent_as_user_messages(name: str):
     renderer = Renderer(tokenizer_of(name))
     assert not renderer.abilities.results
@@ -61,7 +62,7 @@ def test_a_system_message_that_is_refused_is_put_before_the_first_user_message()
     assert renderer.adapted([{"role": "system", "content": "Alone."}]) == [user("Alone.")]
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_the_calls_of_an_opening_are_rendered(name: str):
     codec = ChatCodec(tokenizer_of(name))
     found = Call("find", {"words": "seven"}, "call00001")
@@ -86,8 +87,8 @@ def test_what_is_written_in_another_way_is_said_in_one_line_once(caplog: pytest.
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
+@each_row(
+    "name, end",
     [("gemma3", "<end_of_turn>"), ("phi3", "<|end|>"), ("gptoss", "<|return|>"), ("llama3_1", "<|eot_id|>")],
 )
 def test_a_turn_ends_with_the_token_that_the_template_writes(name: str, end: str):
@@ -163,9 +164,7 @@ def with_template(turn: str) -> Any:
     return tokenizer
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("user", "tool"), ("tool", "user")], ids=["results after words", "words after results"]
-)
+@each_row("first, second", [("user", "tool"), ("tool", "user")])
 def test_what_a_template_refuses_beside_results_is_sent_with_them(first: str, second: str):
     refusing = (
         f"{{% if not loop.first and m.role == '{second}' and messages[loop.index0 - 1].role == '{first}' %}}"

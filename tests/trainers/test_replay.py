@@ -18,6 +18,7 @@ from peft import LoraConfig, get_peft_model
 from agentgym.trainers.packing import Row
 from agentgym.trainers.passes import Replays
 from agentgym.trainers.transformers_policy import TransformersPolicy
+from tests.rows import each_row
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
 pytestmark = [pytest.mark.nightly, pytest.mark.train]
@@ -37,8 +38,8 @@ def replayed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("slots", [64, 3])
-@pytest.mark.parametrize("training", [False, True])
+@each_row("slots", [64, 3])
+@each_row("training", [False, True])
 def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int], slots: int, training: bool):
     model.train(training)
     launched = talks(policy(model, tokenizer, slots=slots, replays=False))

@@ -25,6 +25,7 @@ from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.trl_config import env_factory
 from tests.chat_templates import tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -74,7 +75,7 @@ def test_a_policy_with_another_dialect_is_not_shown_the_tools_twice(qwen: Path, 
     assert tokenizer_of("qwen3").decode(played["tokens"]["prompt_ids"]).count("<tools>\n") == 1
 
 
-@pytest.mark.parametrize("workers", ["threads", "processes"])
+@each_row("workers", ["threads", "processes"])
 def test_environments_elsewhere_need_no_more_than_the_name(qwen: Path, workers: str):
     factory = EnvFactory("agentgym/guess-v0", {"dialect": name_of(str(qwen))})
     job = Job(make("guess").tasks.get("test", 0), seed=0)

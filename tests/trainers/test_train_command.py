@@ -13,6 +13,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.cli import app
 from agentgym.trainers.config import FIELDS, bundled_recipes, load_config, to_dict
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -37,8 +38,8 @@ def test_the_configuration_is_shown_in_full():
     assert values == to_dict(load_config(None, {"env": "sql", "credit": "turn", "env_kwargs": {"max_turns": 3}}))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
+@each_row(
+    "words, message",
     [
         (["--env", "sqll"], "unknown environment 'sqll'; did you mean 'sql'?"),
         (["--env", "guess", "--model", "/nope"], "cannot load model '/nope'"),
@@ -81,8 +82,8 @@ class Echo(GuessEnv):
 """
 
 
-@pytest.mark.parametrize(
-    ("setting", "argument"),
+@each_row(
+    "setting, argument",
     [
         ("tool-cost=5e-4", {"tool_cost": 5e-4}),
         ("tool_cost=1e6", {"tool_cost": 1e6}),
@@ -140,8 +141,8 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     assert run(*words, "--resume").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("has_checkpoint", "said"),
+@each_row(
+    "has_checkpoint, said",
     [
         (True, "has a checkpoint of step 3 of 9; the same command with --resume goes on from there"),
         (False, "has no checkpoint yet; the same command with --resume starts its training again"),
@@ -165,6 +166,6 @@ def test_an_interrupted_run_says_how_to_go_on(
     assert f"The run in {tmp_path / 'run'} {said}" in result.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["--steps", "3"], ["--set", "difficulty=2"]])
+@each_row("words", [[], ["--steps", "3"], ["--set", "difficulty=2"]])
 def test_a_training_is_of_a_named_environment_or_recipe(words: list[str]):
     assert "name an environment (--env sql) or a recipe" in run(*words).stderr

@@ -29,6 +29,7 @@ from agentgym.trainers.config import (
 )
 from agentgym.trainers.credit import CreditMode
 from agentgym.trainers.trl_config import env_factory, eval_split_of, grpo_config, peft_config, probe
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -44,7 +45,7 @@ def test_flags_override_the_recipe_and_the_recipe_the_defaults(tmp_path: Path):
     assert config.env_kwargs == {"a": 1, "b": 3}
 
 
-@pytest.mark.parametrize("env", ["sql", "agentgym/sql"])
+@each_row("env", ["sql", "agentgym/sql"])
 def test_the_recipe_named_like_the_environment_is_used(env: str):
     assert load_config(None, {"env": env}).context == load_config("sql").context
 
@@ -114,14 +115,14 @@ def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
         load_config("sql", {"groups": 2, "group_size": 4, "micro_batch": 32})
 
 
-@pytest.mark.parametrize("name", bundled_recipes())
+@each_row("name", bundled_recipes())
 def test_every_bundled_recipe_is_valid_and_its_environment_can_be_made(name: str):
     config = load_config(name)
     source, _ = probe(env_factory(config))
     assert (config.eval_split, eval_split_of(config, source)) == (None, "test")
 
 
-@pytest.mark.parametrize(("name", "most"), [("sql", 290), ("code", 290), ("search", 520)])
+@each_row("name, most", [("sql", 290), ("code", 290), ("search", 520)])
 def test_tiny_models_are_given_plain_prompts(name: str, most: int):
     config = load_config(name)
     env = make(config.env, **config.env_kwargs, dialect="compact")
@@ -130,8 +131,8 @@ def test_tiny_models_are_given_plain_prompts(name: str, most: int):
     env.close()
 
 
-@pytest.mark.parametrize("devices", [1, 8])
-@pytest.mark.parametrize("name", ["sql-qwen3-lora", "sql-qwen3-full"])
+@each_row("devices", [1, 8])
+@each_row("name", ["sql-qwen3-lora", "sql-qwen3-full"])
 def test_recipes_for_gpus_can_be_spread_over_eight(name: str, devices: int):
     config = load_config(name, {"bf16": False, "use_vllm": False})
     arguments = grpo_config(config, world_size=devices, use_cpu=True)
@@ -183,7 +184,7 @@ def test_a_switch_may_be_given_a_value_or_none():
     assert parse(["--bf16", "false", "--resume", "--steps", "1"])[1] == {"bf16": False, "resume": True, "steps": 1}
 
 
-@pytest.mark.parametrize("words", [["steps"], ["--steps"], ["--set", "x"], ["--steps", "[1"]])
+@each_row("words", [["steps"], ["--steps"], ["--set", "x"], ["--steps", "[1"]])
 def test_words_that_make_no_sense_are_refused(words: list[str]):
     with pytest.raises(UsageError):
         parse(words)
@@ -192,8 +193,8 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
+@each_row(
+    "name, value, message",
     [
         ("learning_rat", 1, "did you mean 'learning_rate'"),
         ("group-size", 8, "did you mean 'group_size'"),
@@ -236,9 +237,7 @@ def test_every_setting_that_is_a_number_has_bounds_or_is_known_to_have_none():
                 load_config(None, {"env": "guess", name: -1})
 
 
-@pytest.mark.parametrize(
-    ("place", "message"), [("nowhere", "nowhere is not supported"), ("codecarbon", "requires `?codecarbon")]
-)
+@each_row("place, message", [("nowhere", "nowhere is not supported"), ("codecarbon", "requires `?codecarbon")])
 def test_a_place_that_nothing_can_be_logged_to_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, message: str
 ):
@@ -257,7 +256,7 @@ def test_an_unknown_recipe_is_refused_with_those_there_are():
         load_config("sqll")
 
 
-@pytest.mark.parametrize("text", ["step: 3\n", "steps: many\n"])
+@each_row("text", ["step: 3\n", "steps: many\n"])
 def test_a_wrong_setting_of_a_recipe_is_told_with_its_file_and_one_of_a_flag_without(tmp_path: Path, text: str):
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(UsageError, match=r"mine\.yaml: (unknown )?setting 'steps?'"):
@@ -266,7 +265,7 @@ def test_a_wrong_setting_of_a_recipe_is_told_with_its_file_and_one_of_a_flag_wit
         load_config("sql", {"groups": "many"})
 
 
-@pytest.mark.parametrize("text", ["- a\n- b\n", "steps: [1\n", ""])
+@each_row("text", ["- a\n- b\n", "steps: [1\n", ""])
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str):
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(UsageError, match=r"bad\.yaml"):
@@ -296,7 +295,7 @@ def test_every_setting_is_explained():
     assert set(FIELDS) <= explained
 
 
-@pytest.mark.parametrize("config", [TrainConfig(), load_config("sql"), load_config("sql-qwen3-full")])
+@each_row("config", [TrainConfig(), load_config("sql"), load_config("sql-qwen3-full")])
 def test_what_is_shown_is_a_recipe_for_the_same_run(config: TrainConfig, tmp_path: Path):
     for number, text in enumerate((describe(config), yaml.safe_dump(to_dict(config)))):
         recipe = tmp_path / f"{number}.yaml"

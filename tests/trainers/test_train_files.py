@@ -18,6 +18,7 @@ from agentgym.trainers.policies import warm_start_of
 from agentgym.trainers.trl_config import env_factory, eval_split_of, probe
 from agentgym.trainers.warm_start import solutions
 from agentgym.trajectory import read_jsonl
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -48,8 +49,8 @@ def train(*words: str) -> Result:
     return CliRunner().invoke(app, ["train", *words, *SMALL])
 
 
-@pytest.mark.parametrize(
-    ("env", "settings", "split"),
+@each_row(
+    "env, settings, split",
     [
         ("sql", [f"folder={SQL_FOLDER}"], "validation"),
         ("search", [f"folder={DATA / 'search_files' / 'hotpot.json'}", "split_by=train"], "train"),
@@ -99,8 +100,8 @@ def config_on(folder: Path, *files: str, **settings: Any) -> TrainConfig:
     return load_config(None, {"env": "code", "env_kwargs": {"file": str(folder)} | settings})
 
 
-@pytest.mark.parametrize(
-    ("files", "settings", "split"),
+@each_row(
+    "files, settings, split",
     [
         (["train.jsonl", "test.jsonl"], {}, "test"),
         (["train.jsonl", "dev.jsonl"], {}, "validation"),
@@ -113,8 +114,8 @@ def test_held_out_tasks_are_of_test_or_of_what_comes_nearest(tmp_path: Path, fil
     assert eval_split_of(config, probe(env_factory(config))[0]) == split
 
 
-@pytest.mark.parametrize(
-    ("files", "settings", "said"),
+@each_row(
+    "files, settings, said",
     [
         (["dev.jsonl"], {}, "no split 'train' to train on, only validation; .* divide them with --set split_by=hash"),
         (["all.jsonl"], {"split_by": "train"}, "no split besides 'train' to evaluate on"),

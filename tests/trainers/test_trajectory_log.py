@@ -8,6 +8,7 @@ from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.results.annotations import Annotations
 from agentgym.trajectory import Trajectory, Turn, read_jsonl
+from tests.rows import each_row
 
 pytestmark = pytest.mark.train
 
@@ -43,7 +44,7 @@ def kept(folder: Path) -> list[tuple[int | None, str]]:
     return [(one.training_step, one.id) for one in read_jsonl(folder / "trajectories.jsonl")]
 
 
-@pytest.mark.parametrize(("groups", "count"), [(2, 4), (None, 6), (0, 0)])
+@each_row("groups, count", [(2, 4), (None, 6), (0, 0)])
 def test_whole_groups_of_each_step_are_kept(tmp_path: Path, groups: int | None, count: int):
     written = log(tmp_path, groups)
     for step in range(2):

@@ -20,6 +20,7 @@ from agentgym.trainers.batches import Row, task_rows
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -30,8 +31,8 @@ def test_the_installed_trl_is_one_that_was_tried():
     assert all(version("trl") in requirement.specifier for requirement in wanted)
 
 
-@pytest.mark.parametrize(
-    ("method", "parameters"),
+@each_row(
+    "method, parameters",
     [("_generate_and_score_completions", ["self", "inputs"]), ("_compute_loss", ["self", "model", "inputs"])],
 )
 def test_the_methods_at_the_seam_have_their_signatures(method: str, parameters: list[str]):
@@ -73,7 +74,7 @@ def test_every_update_of_a_step_uses_the_same_rollouts(trainer_of: Any, canned: 
     assert trainer.state.global_step == 8
 
 
-@pytest.mark.parametrize(("updates", "in_order"), [(1, True), (3, False)])
+@each_row("updates, in_order", [(1, True), (3, False)])
 def test_groups_stay_together_unless_a_batch_is_learned_from_in_several_updates(
     trainer_of: Any, canned: Any, updates: int, in_order: bool
 ):
@@ -115,7 +116,7 @@ def test_columns_of_a_rollout_reach_the_reward_function_and_the_override(trainer
     assert logged["reward"] == pytest.approx(1 / 8)
 
 
-@pytest.mark.parametrize("missing", ["prompt_ids", "completion_ids", "logprobs"])
+@each_row("missing", ["prompt_ids", "completion_ids", "logprobs"])
 def test_rollouts_without_a_required_column_are_refused_by_trl(missing: str, model: Any, tokenizer: Any, tmp_path: Any):
     config = TrainConfig(output_dir=str(tmp_path), groups=1, group_size=2, updates_per_step=1, report_to=[])
     columns = {"prompt_ids": [[7]] * 2, "completion_ids": [[8]] * 2, "logprobs": [[-1.0]] * 2}
@@ -152,7 +153,7 @@ def _gradients(model: Any, loss: torch.Tensor) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each_row("loss", LOSSES)
 def test_each_token_is_pushed_by_its_own_advantage(loss: str, trainer_of: Any, canned: Any, model: Any):
     """At equal old and new probabilities, the gradient is that of the advantage-weighted log-probabilities."""
     trainer = trainer_of(canned(), loss=loss, clip_high=5.0 if loss == "cispo" else 0.28)
@@ -197,8 +198,8 @@ def test_masked_tokens_have_no_gradient(trainer_of: Any, canned: Any, model: Any
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
+@each_row(
+    "settings, message",
     [
         ({"importance_sampling_level": "sequence"}, "averages turn credit away"),
         ({"use_vllm": True, "vllm_importance_sampling_mode": "sequence_mask"}, "token_truncate"),
@@ -215,7 +216,7 @@ def test_settings_that_lose_turn_credit_are_refused(settings: dict[str, Any], me
         refuse(GRPOConfig(output_dir="run", use_cpu=True, bf16=False, **{**defaults, **settings}), {})
 
 
-@pytest.mark.parametrize("argument", ["tools", "environment_factory", "rollout_func", "reward_funcs"])
+@each_row("argument", ["tools", "environment_factory", "rollout_func", "reward_funcs"])
 def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
     from agentgym.trainers.credit import Credit
 

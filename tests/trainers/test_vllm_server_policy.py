@@ -22,6 +22,7 @@ from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import server_policy
 from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -163,7 +164,7 @@ def test_turns_of_a_conversation_go_to_one_replica(policy_of: Any):
     play(scene, servers=2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fault",
     [
         "hang up",
@@ -264,7 +265,7 @@ def test_what_a_server_refuses_is_the_callers_mistake(policy_of: Any):
     play(scene)
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+@each_row("status", [400, 413, 422])
 def test_a_turn_that_is_refused_after_others_were_answered_fails_alone(policy_of: Any, status: int):
     async def scene(server: Server) -> None:
         policy = policy_of(server)
@@ -300,7 +301,7 @@ def test_a_replica_that_comes_back_with_another_model_is_left(policy_of: Any):
     play(scene, servers=2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "choice",
     [
         {"text": "said", "finish_reason": "stop"},
@@ -363,13 +364,13 @@ def test_a_model_may_have_any_names_where_it_is_served():
     assert found_in([BASE, {**BASE, "id": "alias"}], "runs/x/model").model == "base"
 
 
-@pytest.mark.parametrize("entries", [None, [], [5], ["m"], [{"name": "m"}], {"a": 1}])
+@each_row("entries", [None, [], [5], ["m"], [{"name": "m"}], {"a": 1}])
 def test_what_lists_no_models_is_no_server(entries: Any):
     with pytest.raises(UsageError, match="is not a vLLM server"):
         found_in(entries, "m")
 
 
-@pytest.mark.parametrize("said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b""])
+@each_row("said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b""])
 def test_what_does_not_speak_http_is_told_in_one_line(said: bytes):
     async def scene() -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

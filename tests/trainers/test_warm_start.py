@@ -25,6 +25,7 @@ from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import make_policy, warm_start_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.warm_start import Goal, WarmStart, solutions
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -141,7 +142,7 @@ def test_a_goal_out_of_reach_takes_all_steps():
     assert steps.last["solved after the warm start"] < 0.9 * 64
 
 
-@pytest.mark.parametrize("at", ["solving tasks", "learning a tokenizer", "warm start"])
+@each_row("at", ["solving tasks", "learning a tokenizer", "warm start"])
 def test_interrupted_making_leaves_nothing_behind(at: str):
     with pytest.raises(KeyboardInterrupt):
         warm_started(SETTINGS, Interrupted(at))

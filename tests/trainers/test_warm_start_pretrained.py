@@ -26,6 +26,7 @@ from agentgym.trainers.warm_start.fine_tuning import Course, in_order
 from agentgym.trainers.warm_start.own import successes
 from agentgym.trainers.warm_start.settings import Own
 from agentgym.trajectory import Trajectory, write_jsonl
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -110,7 +111,7 @@ def test_a_context_that_holds_no_turn_is_an_error(tokenizer: Any):
         examples([tokens], 5)
 
 
-@pytest.mark.parametrize("rank", [0, 4])
+@each_row("rank", [0, 4])
 def test_a_model_learns_with_adapters_or_all_weights_and_is_saved_whole(run: Any, checkpoint: Path, rank: int):
     start, _ = load_checkpoint(str(checkpoint), torch.float32)
     model, _ = load_model(run(lora_rank=rank), Reports())
@@ -140,7 +141,7 @@ def test_another_wording_of_the_environment_makes_another_model(run: Any, monkey
     assert warm_start_of(run()).key != before.key
 
 
-@pytest.mark.parametrize("setting", [{"warm_start_steps": 3}, {"lora_rank": 8}, {"seed": 1}, {"warm_start_own": 1}])
+@each_row("setting", [{"warm_start_steps": 3}, {"lora_rank": 8}, {"seed": 1}, {"warm_start_own": 1}])
 def test_other_settings_make_another_model(run: Any, setting: dict[str, Any]):
     assert warm_start_of(run(**setting)).key != warm_start_of(run()).key
 

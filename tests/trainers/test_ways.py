@@ -17,6 +17,7 @@ from agentgym.trainers.packing import can_pack
 from agentgym.trainers.passes import Way, _warn_of, way_of
 from agentgym.trainers.shared_prefix import _attends_to_all
 from agentgym.trainers.transformers_policy import TransformersPolicy
+from tests.rows import each_row
 from tests.trainers.test_transformers_policy import ANSWER, talks
 
 pytestmark = [pytest.mark.nightly, pytest.mark.train]
@@ -84,7 +85,7 @@ def sampled(model: Any) -> TransformersPolicy:
     return TransformersPolicy(model, None, end_ids=[], context=128, slots=2)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@each_row("kind", MODELS)
 def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind: str):
     model = made(kind)
     policy = sampled(model)
@@ -100,7 +101,7 @@ def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind
     assert policy._way is MODELS[kind][0]
 
 
-@pytest.mark.parametrize("kind", ["lfm2", "qwen3_next", "llama4_text"])
+@each_row("kind", ["lfm2", "qwen3_next", "llama4_text"])
 def test_a_common_beginning_is_not_shared_where_layers_see_something_else(kind: str):
     assert not _attends_to_all(made(kind))
 

@@ -13,7 +13,8 @@ from agentgym.errors import UsageError
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from tests.endpoints import Fake, Said, completion, guessing, policy_at
-from tests.test_endpoint_faults import play
+from tests.rows import each_row
+from tests.trainers.endpoint.test_faults import play
 
 PASSWORD = "pass-of-the-proxy"
 
@@ -27,7 +28,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("form", ["http://{}", "{}", "HTTP://me:pw@{}/", "me:p@w@{}"])
+@each_row("form", ["http://{}", "{}", "HTTP://me:pw@{}/", "me:p@w@{}"])
 def test_requests_go_through_the_proxy_of_the_environment(form: str, proxy: pytest.MonkeyPatch):
     fake = Fake(lambda request, number: guessing(request))
     with fake.serving() as url:
@@ -37,7 +38,7 @@ def test_requests_go_through_the_proxy_of_the_environment(form: str, proxy: pyte
     assert set(fake.paths) == {"http://model.test/v1/chat/completions"}
 
 
-@pytest.mark.parametrize("port", [True, False])
+@each_row("port", [True, False])
 def test_a_host_may_be_left_out_of_the_proxy_with_its_port(port: bool, proxy: pytest.MonkeyPatch):
     with Fake(lambda request, number: guessing(request)).serving() as url:
         address = url.removeprefix("http://").removesuffix("/v1")
@@ -47,7 +48,7 @@ def test_a_host_may_be_left_out_of_the_proxy_with_its_port(port: bool, proxy: py
     assert trajectory.success
 
 
-@pytest.mark.parametrize("named", ["socks5://me:{}@127.0.0.1:9", "http://", "http://[::1", "http://me:{}@", "ftp://h"])
+@each_row("named", ["socks5://me:{}@127.0.0.1:9", "http://", "http://[::1", "http://me:{}@", "ftp://h"])
 def test_a_proxy_of_another_kind_stops_the_run_in_one_line(named: str, proxy: pytest.MonkeyPatch):
     proxy.setenv("http_proxy", named.format(PASSWORD))
     with pytest.raises(UsageError, match="is no HTTP proxy; name one like http://HOST:PORT in http_proxy") as raised:
@@ -70,7 +71,7 @@ def test_a_proxy_that_wants_a_password_is_told_from_the_endpoint(proxy: pytest.M
             play(policy_at("http://model.test/v1"))
 
 
-@pytest.mark.parametrize(("name", "told"), [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
+@each_row("name, told", [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
 def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, told: str):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert(name).configure_cert(context)
@@ -93,8 +94,8 @@ def test_a_server_without_tls_is_told_from_one_that_is_down():
         play(policy_at(url.replace("http:", "https:")))
 
 
-@pytest.mark.parametrize(
-    ("headers", "told"),
+@each_row(
+    "headers, told",
     [({"content-encoding": "gzip"}, "content-encoding"), ({"x": "y" * 100_000}, "Got more than")],
 )
 def test_an_answer_that_http_cannot_read_has_no_status_that_nobody_sent(headers: dict[str, str], told: str):

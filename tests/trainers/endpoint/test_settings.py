@@ -22,8 +22,9 @@ from agentgym.trainers.endpoint.connection import completions_url
 from agentgym.trainers.endpoint.limits import Rate
 from agentgym.trainers.endpoint.settings import NAMES, read_settings
 from tests.endpoints import Fake, Said, guessing
+from tests.rows import each_row
 
-PAGE = Path(__file__).parent.parent / "docs" / "endpoint.md"
+PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
 
 
 def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
@@ -35,8 +36,8 @@ def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
     assert settings.prices == {"m": Price(input=1, output=2)}
 
 
-@pytest.mark.parametrize(
-    ("word", "told"),
+@each_row(
+    "word, told",
     [
         ("topp=1", "no setting 'topp'; did you mean 'top_p'\\?"),
         ("top_p=2", "setting top_p is not valid: .* less than or equal to 1, not 2"),
@@ -57,7 +58,7 @@ def test_a_file_that_holds_no_settings_by_name_is_refused(tmp_path: Path):
         read_settings([str(tmp_path / "list.yaml")], {})
 
 
-@pytest.mark.parametrize("base", ["http://h/v1", "http://h/v1/", "http://h/v1/chat/completions"])
+@each_row("base", ["http://h/v1", "http://h/v1/", "http://h/v1/chat/completions"])
 def test_the_url_may_be_the_base_or_whole(base: str):
     assert completions_url(base) == "http://h/v1/chat/completions"
 
@@ -70,7 +71,7 @@ def test_a_policy_is_named_by_model_and_url():
     assert not has_weights(name)
 
 
-@pytest.mark.parametrize("name", ["openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"])
+@each_row("name", ["openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"])
 def test_a_name_without_model_or_url_is_refused(name: str):
     with pytest.raises(UsageError, match="openai:MODEL@URL"):
         load_policy(name, env_id="guess", env_kwargs={})

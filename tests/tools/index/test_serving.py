@@ -21,8 +21,9 @@ pytest.importorskip("uvicorn", reason="needs the [serve] extra")
 from agentgym.tools.index import Document, Hit, Page, build_index  # noqa: E402
 from agentgym.tools.index.asking import IndexServing  # noqa: E402
 from agentgym.tools.index.serve import make_app  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 from tests.serving_cases import HANG_S, Running, raw, running, until  # noqa: E402
-from tests.test_index_http import served  # noqa: E402
+from tests.tools.index.test_http import served  # noqa: E402
 
 pytestmark = pytest.mark.real
 
@@ -240,7 +241,7 @@ end_process()
 """
 
 
-@pytest.mark.parametrize("method", ["POST", "GET"])
+@each_row("method", ["POST", "GET"])
 def test_sigterm_ends_a_server_that_is_stuck_in_a_thread_or_in_its_event_loop(method: str):
     path = {"POST": "/retrieve", "GET": "/"}[method]
     with subprocess.Popen([sys.executable, "-c", _STUCK], stdout=subprocess.PIPE, text=True) as process:

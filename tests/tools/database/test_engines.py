@@ -20,6 +20,7 @@ from agentgym.tools.database import (
     QueryLimits,
     Table,
 )
+from tests.rows import each_row
 
 DAY = datetime.date(2024, 2, 29)
 CUSTOMERS = Table(
@@ -104,8 +105,8 @@ def test_a_result_without_rows_still_has_columns(database):
     assert (result.columns, result.rows, result.truncated) == (("x",), (), False)
 
 
-@pytest.mark.parametrize(
-    ("limits", "rows", "first"),
+@each_row(
+    "limits, rows, first",
     [
         (QueryLimits(max_rows=2), 2, "abcdefgh"),
         (QueryLimits(max_rows=3), 3, "abcdefgh"),
@@ -173,7 +174,7 @@ def test_many_threads_read_one_database(database):
     assert not wrong
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each_row("engine", ENGINES)
 def test_a_spec_that_cannot_be_built_is_the_callers_error(pool, engine):
     twice = DatabaseSpec("twice", (Table("t", (Column("a", "INTEGER"),), ((1,), (1,)), "a"),))
     with pytest.raises(UsageError, match="twice"):
@@ -187,8 +188,8 @@ def test_an_unknown_engine_is_refused_with_the_known_ones(pool):
         pool.open(SPEC, "postgres")
 
 
-@pytest.mark.parametrize(
-    ("expression", "value", "type_name"),
+@each_row(
+    "expression, value, type_name",
     [
         ("1.25::DECIMAL(6, 2)", 1.25, "DECIMAL(6,2)"),
         ("sum(2)", 2, "HUGEINT"),
@@ -217,8 +218,8 @@ def test_sqlite_types_are_the_storage_classes(pool):
     assert result.rows == ((1, 2.5, "x", None, "ff", "�"),)
 
 
-@pytest.mark.parametrize(
-    ("expression", "value"),
+@each_row(
+    "expression, value",
     [
         ("printf('%05.1f|%-4s|%,d', 3.14159, 'ab', 1234567)", "003.1|ab  |1,234,567"),
         ("printf('%*d', 4, 7)", "   7"),

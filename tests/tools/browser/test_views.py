@@ -8,6 +8,7 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.tools.browser import BrowserOptions, PageError, SessionOptions, View, difference, page_of, pages_of
 from agentgym.tools.browser.aria import parse_snapshot
 from agentgym.tools.browser.numbering import Numbering
+from tests.rows import each_row
 
 SNAPSHOT = r"""- generic [active] [ref=f3e1]:
   - heading "Shop" [level=1] [ref=f3e2]
@@ -73,8 +74,8 @@ def test_values_are_read_whole():
     assert view.focused.name == "Name"
 
 
-@pytest.mark.parametrize(
-    ("line", "role", "name", "value"),
+@each_row(
+    "line, role, name, value",
     [
         ('- text: "-"', "text", "", "-"),
         ('- button "a \\"b\\" \\\\c"', "button", 'a "b" \\c', ""),
@@ -106,12 +107,12 @@ def test_find_prefers_equal_names_and_tells_when_there_is_none():
         view_of().find("link", "Cart")
 
 
-@pytest.mark.parametrize("given", ["e8", " [e8] "])
+@each_row("given", ["e8", " [e8] "])
 def test_refs_are_found(given: str):
     assert view_of().node(given).name == "Delete"
 
 
-@pytest.mark.parametrize("wrong", ["e80", "", "x" * 10_000, "8"])
+@each_row("wrong", ["e80", "", "x" * 10_000, "8"])
 def test_unknown_refs_name_candidates(wrong: str):
     with pytest.raises(PageError, match=r"no element .*for example: \[e") as told:
         view_of().node(wrong)
@@ -145,7 +146,7 @@ def test_difference_of_equal_views_is_short():
     assert "nothing else changed" in difference(view_of(), view_of())
 
 
-@pytest.mark.parametrize("before", [None, view_of(url="http://a.test/other")])
+@each_row("before", [None, view_of(url="http://a.test/other")])
 def test_difference_is_the_whole_view_for_another_page(before: View | None):
     assert difference(before, view_of()) == view_of().text
 
@@ -160,7 +161,7 @@ def test_difference_of_huge_views_ends():
     assert "page" in difference(view_of(rows), view_of(rows.replace('"', '"x', 1).replace("3999", "y"))).lower()
 
 
-@pytest.mark.parametrize("size", [1, 7, 40, 10_000])
+@each_row("size", [1, 7, 40, 10_000])
 def test_pages_lose_nothing(size: int):
     text = view_of().text
     pages = pages_of(text, size)
@@ -179,8 +180,8 @@ def test_a_page_tells_where_it_is():
         page_of("a\nb", 3, max_chars=1)
 
 
-@pytest.mark.parametrize(
-    ("url", "allowed"),
+@each_row(
+    "url, allowed",
     [
         ("http://shop.test/", True),
         ("http://shop.test", True),
@@ -200,7 +201,7 @@ def test_only_allowed_origins_match(url: str, allowed: bool):
     assert bool(options.pattern.match(url)) is allowed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"allowed": ()},

@@ -17,6 +17,7 @@ from agentgym.tools.database import (
     QueryLimits,
     Table,
 )
+from tests.rows import each_row
 
 LIMITS = QueryLimits(timeout_s=0.5, memory_mb=256)
 K = QueryErrorKind
@@ -194,12 +195,12 @@ def provoke(database: Database, sql: str) -> QueryErrorKind | None:
     return kind
 
 
-@pytest.mark.parametrize("sql", WRITES)
+@each_row("sql", WRITES)
 def test_no_statement_writes(database, sql):
     assert provoke(database, sql) in {K.FORBIDDEN, K.SYNTAX}
 
 
-@pytest.mark.parametrize(("engine", "sql"), [(engine, sql) for engine in FORBIDDEN for sql in FORBIDDEN[engine]])
+@each_row("engine, sql", [(engine, sql) for engine in FORBIDDEN for sql in FORBIDDEN[engine]])
 def test_what_is_forbidden_is_refused_with_what_is_allowed(pool, engine, sql):
     with pool.open(SPEC, engine, LIMITS) as database:
         assert provoke(database, sql) is K.FORBIDDEN
@@ -208,22 +209,20 @@ def test_what_is_forbidden_is_refused_with_what_is_allowed(pool, engine, sql):
     assert not any(name.startswith("agentgym_attack") for name in os.listdir("/tmp"))
 
 
-@pytest.mark.parametrize(("sql", "kinds"), BOMBS)
+@each_row("sql, kinds", BOMBS)
 def test_a_bomb_ends_and_harms_nobody(database, sql, kinds):
     kind = provoke(database, sql)
     assert kinds is None or kind in kinds
 
 
-@pytest.mark.parametrize(
-    ("engine", "sql", "kinds"), [(engine, *bomb) for engine in ENGINE_BOMBS for bomb in ENGINE_BOMBS[engine]]
-)
+@each_row("engine, sql, kinds", [(engine, *bomb) for engine in ENGINE_BOMBS for bomb in ENGINE_BOMBS[engine]])
 def test_a_bomb_of_one_engine_ends_and_harms_nobody(pool, engine, sql, kinds):
     with pool.open(SPEC, engine, LIMITS) as database:
         kind = provoke(database, sql)
     assert kinds is None or kind in kinds
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sql",
     [
         "SELECT * FROM information_schema.tables",

@@ -14,6 +14,7 @@ from agentgym.errors import InfrastructureError, ToolError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, PageError, SessionOptions
 from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, look_until_it_fails, open_page, ref
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
 
@@ -48,7 +49,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@each_row("kind", LOOPS)
 def test_endless_scripts_are_stopped(world, kind):
     with open_page(world, LOOPS[kind], deadline=DEADLINE_S) as session:
         button = ref(session, "button")
@@ -75,7 +76,7 @@ def test_a_page_that_loops_while_it_loads(world):
         assert still_works(session, world)
 
 
-@pytest.mark.parametrize("kind", ["alert(1)", "confirm(1)", "prompt(1)"])
+@each_row("kind", ["alert(1)", "confirm(1)", "prompt(1)"])
 def test_dialogs_without_end(world, kind):
     with open_page(world, f"<button onclick='for (;;) {kind}'>Go</button>", deadline=DEADLINE_S) as session:
         with suppress(PageError):
@@ -167,7 +168,7 @@ def test_a_crashed_page_is_not_the_models_fault(world):
         assert still_works(following, world)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "file:///etc/passwd",
@@ -196,7 +197,7 @@ def test_other_addresses_are_refused(world, url):
         assert session.view().url == "http://a.test/"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "attempt",
     [
         "location = 'http://b.test/out'",

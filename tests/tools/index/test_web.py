@@ -26,6 +26,7 @@ from agentgym.tools.index.web.index import WebSearch
 from agentgym.tools.index.web.pages import PageLimits, WebPages
 from agentgym.tools.index.web.search import Provider, provider_of
 from agentgym.tools.index.web.text import readable
+from tests.rows import each_row
 
 httpx = pytest.importorskip("httpx", reason="needs the [search] extra")
 
@@ -308,7 +309,7 @@ def test_many_questions_keep_their_order_and_wait_for_their_turn(web: Web, tmp_p
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://127.0.0.1:1/", "http://localhost:1/", "http://2130706433/", "http://0x7f.1/", "http://127.1/",
@@ -321,7 +322,7 @@ def test_private_addresses_are_refused_before_anything_is_sent(url: str, tmp_pat
         WebPages(Cassette(tmp_path / "c")).read(url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "file:///etc/passwd",
@@ -340,8 +341,8 @@ def test_what_is_no_page_of_the_web_is_refused(url: str, tmp_path: Path):
         WebPages(Cassette(tmp_path / "c")).read(url)
 
 
-@pytest.mark.parametrize(
-    ("address", "public"),
+@each_row(
+    "address, public",
     [
         ("93.184.216.34", True), ("2606:2800:220:1:248:1893:25c8:1946", True), ("64:ff9b::5db8:d822", True),
         ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False), ("::ffff:10.0.0.1", False), ("100.64.0.1", False),
@@ -416,8 +417,8 @@ def test_what_is_no_text_is_refused(web: Web, tmp_path: Path):
     assert reading(tmp_path).read(web.page("/b", '{"a": 1}', "application/json")).text == '{"a": 1}'
 
 
-@pytest.mark.parametrize(
-    ("kind", "body", "text"),
+@each_row(
+    "kind, body, text",
     [
         ("text/plain; charset=iso-8859-1", "é".encode("latin-1"), "é"),
         ("text/plain", "é".encode("cp1252"), "é"),
@@ -441,17 +442,15 @@ def test_a_host_that_is_not_there_is_the_models_problem_and_recorded(tmp_path: P
     pages.cassette.close()
 
 
-@pytest.mark.parametrize(
-    "piece", ["<!--", "<", "<a ", "</", '<a b=">"', "&#9", "<script>", "<svg>", "<p hidden>", "<![", "\n"]
-)
+@each_row("piece", ["<!--", "<", "<a ", "</", '<a b=">"', "&#9", "<script>", "<svg>", "<p hidden>", "<![", "\n"])
 def test_hostile_pages_take_no_time_to_speak_of(piece: str):
     began = time.monotonic()
     readable((piece * 100_000)[:100_000])
     assert time.monotonic() - began < 20
 
 
-@pytest.mark.parametrize(
-    ("page", "text"),
+@each_row(
+    "page, text",
     [
         ("a<br>b", "a\nb"),
         ("<p>a<p>b", "a\n\nb"),

@@ -9,7 +9,8 @@ import pytest
 
 from agentgym.errors import MissingExtra, UsageError
 from agentgym.tools.index import Document, Encoder, HybridIndex, MemoryIndex, NoSuchDocument, build_index, open_index
-from tests.index_cases import DOCUMENTS, build, encode, ids
+from tests.rows import each_row
+from tests.tools.index.index_cases import DOCUMENTS, build, encode, ids
 
 pytest.importorskip("usearch", reason="needs the [dense] extra")
 
@@ -77,7 +78,7 @@ def test_an_index_built_with_a_function_wants_it_back(tmp_path):
         index.search("prince")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         lambda texts: numpy.ones(5),

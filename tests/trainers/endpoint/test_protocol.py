@@ -25,6 +25,7 @@ pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint.wire import read_answer, with_calls
 from tests.endpoints import Fake, Said, call, calling, completion, fault_in, guessing, policy_at
+from tests.rows import each_row
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
 
@@ -98,8 +99,8 @@ def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("env_id", ["guess", "errand", "sql", "code", "search"])
-@pytest.mark.parametrize("dialect", ["native", "hermes", "fenced"])
+@each_row("env_id", ["guess", "errand", "sql", "code", "search"])
+@each_row("dialect", ["native", "hermes", "fenced"])
 def test_a_strict_server_accepts_every_turn_of_a_stumbling_solution(env_id: str, dialect: str):
     queue: list[Said] = []
     fake = Fake(lambda request, number: queue.pop(0), strict=True)
@@ -195,7 +196,7 @@ def test_what_the_model_wrote_wrongly_is_explained_to_it_and_recorded_as_it_was(
     assert not trajectory.failed
 
 
-@pytest.mark.parametrize("arguments", ['{"number": NaN}', "[3]", "3", '"three"', "null", '{"number": 1e999}'])
+@each_row("arguments", ['{"number": NaN}', "[3]", "3", '"three"', "null", '{"number": 1e999}'])
 def test_arguments_that_the_server_has_read_are_the_models_mistake_if_they_are_wrong(arguments: str):
     entry = f'{{"id": "a", "type": "function", "function": {{"name": "guess", "arguments": {arguments}}}}}'
     body = f'{{"choices": [{{"message": {{"content": null, "tool_calls": [{entry}]}}}}]}}'
@@ -219,15 +220,15 @@ def test_what_is_no_object_reaches_the_server_inside_of_one():
     assert json.loads(entry["function"]["arguments"]) == {"unreadable": "5,"}
 
 
-@pytest.mark.parametrize("arguments", ['{"number": NaN}', '{"number": "\\ud800"}', '{"number": "\ud800"}', "[" * 9999])
+@each_row("arguments", ['{"number": NaN}', '{"number": "\\ud800"}', '{"number": "\ud800"}', "[" * 9999])
 def test_arguments_that_only_lenient_readers_read_reach_the_server_inside_of_an_object(arguments: str):
     fake, _ = play(make("guess", dialect="native"), [calling(call("guess", arguments)), completion("?")])
     [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
     assert list(json.loads(entry["function"]["arguments"])) == ["unreadable"]
 
 
-@pytest.mark.parametrize("dialect", ["native", "hermes"])
-@pytest.mark.parametrize("said", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
+@each_row("dialect", ["native", "hermes"])
+@each_row("said", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
 def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, said: Any):
     fake, _ = play(make("guess", dialect=dialect), [completion(said), completion("?")])
     opening, later = (request["messages"] for request in fake.requests)
@@ -248,8 +249,8 @@ def test_blanks_beside_a_call_are_no_text():
     assert fake.requests[1]["messages"][-2]["content"] == ""
 
 
-@pytest.mark.parametrize("dialect", ["native", "hermes"])
-@pytest.mark.parametrize(("role", "opening"), [("user", ["user"]), ("developer", ["developer", "user"])])
+@each_row("dialect", ["native", "hermes"])
+@each_row("role, opening", [("user", ["user"]), ("developer", ["developer", "user"])])
 def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, role: str, opening: list[str]):
     said = [completion("?"), completion("?")]
     asked, _ = play(make("guess", dialect=dialect), said)
@@ -284,8 +285,8 @@ def test_what_a_server_wants_back_with_calls_and_turns_is_sent_back_as_it_is():
 DETAILS = [{"type": "reasoning.text", "text": "H", "signature": "x"}, {"type": "reasoning.summary", "summary": "m."}]
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-@pytest.mark.parametrize("dialect", ["native", "hermes"])
+@each_row("field", ["reasoning_content", "reasoning"])
+@each_row("dialect", ["native", "hermes"])
 def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, dialect: str):
     said = [completion({"content": "?", field: "Hm.", "reasoning_details": DETAILS}), completion("?")]
     for keep in ("keep", "drop"):
@@ -346,7 +347,7 @@ def test_a_model_that_cannot_see_is_told_so_in_one_line():
     assert result["content"] == "Page 1.\n(A picture was shown here, which you cannot see.)"
 
 
-@pytest.mark.parametrize("pictures", [False, True])
+@each_row("pictures", [False, True])
 def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool):
     env = Albums(dialect="hermes")
     said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
@@ -357,7 +358,7 @@ def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool
     assert told.count("image_url") == (4 if pictures else 0)
 
 
-@pytest.mark.parametrize(("pictures", "roles"), [(False, ["tool", "tool"]), (True, ["assistant", "user"])])
+@each_row("pictures, roles", [(False, ["tool", "tool"]), (True, ["assistant", "user"])])
 def test_text_dialects_send_results_in_the_role_that_was_asked_for_but_for_pictures(pictures: bool, roles: list[str]):
     env = Albums(dialect="hermes")
     said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
@@ -385,7 +386,7 @@ def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
         assert ("reasoning_content" in said) == sent
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@each_row("keep", [False, True])
 def test_reasoning_in_the_text_of_earlier_turns_is_treated_alike(keep: bool):
     env = Albums(dialect="hermes")
     written = env.dialect.render("<think>\nHm.\n</think>\n", [ToolCall("page", {"number": 1})], env.tools)

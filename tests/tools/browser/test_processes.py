@@ -196,7 +196,7 @@ if "stay" in sys.argv:
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     need_browser()
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[3])
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *arguments],
         stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ from agentgym.errors import UsageError
 from agentgym.tools.browser import PageError, SessionOptions
 from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
 
@@ -58,8 +59,8 @@ def test_uncheck_and_check_do_nothing_twice(world):
             assert ("checked" in session.view().find("checkbox").states) is ticked
 
 
-@pytest.mark.parametrize(
-    ("role", "name", "action", "arguments", "told"),
+@each_row(
+    "role, name, action, arguments, told",
     [
         ("button", "Later", "click", (), "disabled"),
         ("button", "Send", "fill", ("x",), "not a text field"),
@@ -205,7 +206,7 @@ def test_tabs(world):
                 wrong()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "opener",
     [
         "<button onclick='window.open(\"/next\")'>Open</button>",
@@ -270,7 +271,7 @@ def test_page_time_passes_without_waiting(world):
         assert session.view().find("paragraph").value == "30"
 
 
-@pytest.mark.parametrize("act", ["scroll", "hover", "drag"])
+@each_row("act", ["scroll", "hover", "drag"])
 def test_a_policy_may_think_longer_than_page_time_passes(world, act):
     html = "<style>button:hover { background: red }</style><button>B</button><div style='height:4000px'>long</div>"
     with open_page(world, html, tick=0.01, deadline=5.0) as session:

@@ -22,6 +22,7 @@ pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings
 from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
+from tests.rows import each_row
 
 GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
 TASKS = [make("guess").tasks.get("test", index) for index in range(6)]
@@ -37,7 +38,7 @@ def at_first(said: Said, times: int = 1) -> Callable[[dict[str, Any], int], Said
     return lambda request, number: said if number < times else guessing(request)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         Said({"error": {"message": "Overloaded"}}, 500),
@@ -65,8 +66,8 @@ def test_what_may_pass_is_repeated(said: Said):
     assert policy.usage.requests == len(trajectory.turns) == len(fake.requests) - 2
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
+@each_row(
+    "said, told",
     [
         (Said({"error": {"message": "Overloaded."}}, 503), "in 3 tries; at last: HTTP 503: Overloaded"),
         (Said({"choices": ["x" * 5000]}, cut=True), "in 3 tries; at last: "),
@@ -95,7 +96,7 @@ def test_an_answer_that_would_fill_the_memory_is_none(monkeypatch: pytest.Monkey
     assert "the answer has more than 1 MiB" in str(trajectory.error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "usage",
     [
         '{"prompt_tokens": NaN, "completion_tokens": Infinity}',
@@ -152,8 +153,8 @@ def test_a_pause_that_the_endpoint_asks_for_does_not_count_as_a_slow_turn(monkey
     assert max(waits) >= 5000
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
+@each_row(
+    "headers, seconds",
     [
         ({"Retry-After": "7"}, 7),
         ({"Retry-After": "Tue, 02 Jan 2024 03:04:55 GMT", "Date": "Tue, 02 Jan 2024 03:04:05 GMT"}, 50),
@@ -215,8 +216,8 @@ def test_an_endpoint_that_asks_for_too_long_a_wait_has_failed():
     assert len(fake.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
+@each_row(
+    "said, told",
     [
         (Said({"error": {"message": "Bad key."}}, 401), r"\(HTTP 401\): Bad key; set MY_KEY to a valid API key"),
         (Said({"detail": "Not here"}, 403), "check what the API key in MY_KEY may use"),
@@ -257,8 +258,8 @@ def test_a_refusal_of_every_later_turn_stops_the_run():
         play(policy_at(url), 3)
 
 
-@pytest.mark.parametrize(
-    ("pictures", "told"),
+@each_row(
+    "pictures, told",
     [(True, "At most 0 image\\(s\\) may be provided; set --endpoint pictures=false"), (False, "change the setting")],
 )
 def test_a_server_that_refuses_pictures_is_told_from_other_refusals(pictures: bool, told: str):
@@ -298,7 +299,7 @@ def guessing_as(dialect: str) -> Said:
     return completion('<tool_call>{"name": "guess", "arguments": {"number": 1}}</tool_call>', "tool_calls")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "problem",
     [
         {"error": {"message": "This model's maximum context length is 4096 tokens. However, ...", "code": None}},

@@ -24,6 +24,7 @@ from agentgym.tools.database import (
 )
 from agentgym.tools.database.duckdb import engine as duckdb_engine
 from agentgym.tools.database.duckdb.process import WorkerProcess
+from tests.rows import each_row
 
 SPEC = DatabaseSpec("small", (Table("t", (Column("a", "INTEGER"),), ((1,), (2,), (3,))),))
 COUNT = "SELECT count(*), sum(a) FROM t"
@@ -153,7 +154,7 @@ def test_a_handle_of_a_closed_pool_starts_no_other_worker(pool):
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+@each_row("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_no_worker_outlives_its_process(ending):
     script = (
         "import os, signal, sys\n"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from agentgym.tools.index import snippet
 from agentgym.tools.index.tokens import query_terms
+from tests.rows import each_row
 
 FILLER = "Lorem ipsum dolor sit amet. " * 40
 
@@ -55,7 +54,7 @@ def test_without_a_word_of_the_query_it_is_the_beginning():
     assert len(found) <= 100
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_it_never_is_longer_than_allowed_and_never_cuts_words(seed):
     choose = random.Random(seed)
     words = ["".join(choose.choices("abcdeéß", k=choose.randint(1, 12))) for _ in range(400)]

@@ -11,6 +11,7 @@ import pytest
 
 from agentgym.errors import UsageError
 from agentgym.tools.database import ForeignKey, QueryError, QueryErrorKind, open_file
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_duckdb_file_is_described_and_queried(duckdb_path):
         assert database.describe("v").row_count == 2
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+@each_row("engine", ["sqlite", "duckdb"])
 def test_a_file_is_never_changed_and_its_path_never_shown(engine, sqlite_path, duckdb_path):
     path = sqlite_path if engine == "sqlite" else duckdb_path
     before = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -96,7 +97,7 @@ def test_a_file_is_shared_until_it_changes(sqlite_path):
         assert "more" in third.tables()
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+@each_row("engine", ["sqlite", "duckdb"])
 def test_what_is_no_database_is_refused(engine, tmp_path):
     (tmp_path / "text").write_text("no database at all, " * 100)
     with pytest.raises(UsageError, match="cannot open database"):
@@ -128,7 +129,7 @@ def named_like_built_ins(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", [*BUILT_IN, "duckdb_secrets"])
+@each_row("name", [*BUILT_IN, "duckdb_secrets"])
 def test_a_table_named_like_a_built_in_is_reached(named_like_built_ins, name):
     with open_file(named_like_built_ins, "duckdb") as database:
         assert database.describe(name.upper()).sample.rows == ((name,),)
@@ -138,7 +139,7 @@ def test_a_table_named_like_a_built_in_is_reached(named_like_built_ins, name):
             database.query(f'INSERT INTO "{name}" VALUES (1)')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sql",
     [
         "SELECT * FROM duckdb_settings()",

@@ -9,6 +9,7 @@ import pytest
 
 from agentgym.errors import UsageError
 from agentgym.tools.index import Document, document_of, read_documents
+from tests.rows import each_row
 
 
 def jsonl(path, *records):
@@ -16,8 +17,8 @@ def jsonl(path, *records):
     return path
 
 
-@pytest.mark.parametrize(
-    ("record", "document"),
+@each_row(
+    "record, document",
     [
         ({"id": "a", "title": "T", "text": "x"}, Document("a", "T", "x")),
         ({"_id": 7, "title": None, "body": "x"}, Document("7", "", "x")),
@@ -69,8 +70,8 @@ def test_a_folder_of_texts_is_read_in_order(tmp_path):
     assert found == [("b.md", "The Heading ##"), ("sub/a note.txt", "a note")]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
+@each_row(
+    "line, message",
     [
         ("{", "not JSON"),
         ("[1]", "must be an object with an id and a text, not list"),

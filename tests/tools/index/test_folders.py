@@ -17,22 +17,23 @@ from agentgym.errors import UsageError
 from agentgym.tools.index import Document, LocalIndex, build_index, content_hash, open_index
 from agentgym.tools.index.backends.fts5 import Fts5
 from agentgym.tools.index.engine import IndexEngine
-from tests.index_cases import DOCUMENTS, FOLDERS, LEXICAL, build, encode, ids
+from tests.rows import each_row
+from tests.tools.index.index_cases import DOCUMENTS, FOLDERS, LEXICAL, build, encode, ids
 
 ON_DISK = [backend for backend in LEXICAL if backend != "memory"]
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Start another process that knows `DOCUMENTS`."""
-    head = "import os, signal, sys\nfrom agentgym.tools.index import *\nfrom tests.index_cases import *\n"
-    root = Path(__file__).parent.parent
+    head = "import os, signal, sys\nfrom agentgym.tools.index import *\nfrom tests.tools.index.index_cases import *\n"
+    root = Path(__file__).parents[3]
     argv = [sys.executable, "-c", head + code, *map(str, arguments)]
     # To compile takes much longer than all that these processes do.
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     return subprocess.Popen(argv, cwd=root, env=env, text=True, stdout=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("backend", FOLDERS)
+@each_row("backend", FOLDERS)
 def test_an_index_opens_again_with_the_same_answers(tmp_path, backend):
     built = build(tmp_path / "x", backend)
     wanted = built.search("prince of the danube", 20)
@@ -42,7 +43,7 @@ def test_an_index_opens_again_with_the_same_answers(tmp_path, backend):
     opened.close()
 
 
-@pytest.mark.parametrize("backend", FOLDERS)
+@each_row("backend", FOLDERS)
 def test_an_index_is_pickled_by_its_folder(tmp_path, backend):
     index = build(tmp_path / "x", backend)
     twin = pickle.loads(pickle.dumps(index))
@@ -56,7 +57,7 @@ def test_a_small_index_in_memory_is_pickled_whole(tmp_path):
     assert pickle.loads(pickle.dumps(index)).search("vaslui") == index.search("vaslui")
 
 
-@pytest.mark.parametrize("backend", ON_DISK)
+@each_row("backend", ON_DISK)
 def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
     first = build(tmp_path / "x", backend)
     second = open_index(tmp_path / "x")
@@ -70,7 +71,7 @@ def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("backend", ON_DISK)
+@each_row("backend", ON_DISK)
 def test_a_forked_process_can_go_on_searching(tmp_path, backend):
     build(tmp_path / "x", backend).close()
     code = """
@@ -110,7 +111,7 @@ for turn in range(5):
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@each_row("fails", [False, True])
 def test_an_index_that_is_replaced_while_it_is_opened_is_opened_whole(tmp_path, fails):
     build(tmp_path / "x", "fts5").close()
     new = [Document("new", "", "a new text about vaslui")]
@@ -134,7 +135,7 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_opened_whole(tmp_path, 
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("backend", ON_DISK)
+@each_row("backend", ON_DISK)
 def test_a_killed_build_leaves_nothing_that_opens_and_the_next_one_clears_up(tmp_path, backend):
     code = """
 def documents():
@@ -152,7 +153,7 @@ build(Path(sys.argv[1]), sys.argv[2], documents())
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-@pytest.mark.parametrize("backend", ON_DISK)
+@each_row("backend", ON_DISK)
 def test_a_failed_build_leaves_the_index_that_was_there(tmp_path, backend):
     build(tmp_path / "x", backend).close()
     with pytest.raises(UsageError, match="two documents have the id 'b'"):
@@ -222,7 +223,7 @@ def test_an_empty_folder_and_one_that_is_not_there_yet_will_do(tmp_path):
         assert len(build_index(DOCUMENTS, folder)) == len(DOCUMENTS)
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
+@each_row("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
 def test_a_broken_description_is_reported(tmp_path, content):
     (tmp_path / "index.json").write_text(content)
     with pytest.raises(UsageError, match="is not a valid index manifest"):
@@ -243,8 +244,8 @@ def test_an_unknown_backend_names_those_that_there_are(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
+@each_row(
+    "document, message",
     [
         (Document("", "", "x"), "an id must have 1 to 512 characters, not 0"),
         (Document("x" * 513, "", "x"), "an id must have 1 to 512 characters, not 513"),
@@ -257,7 +258,7 @@ def test_a_document_that_cannot_be_indexed_is_reported(tmp_path, document, messa
         build_index([document], tmp_path / "x")
 
 
-@pytest.mark.parametrize("backend", ON_DISK)
+@each_row("backend", ON_DISK)
 def test_lone_surrogates_in_texts_become_question_marks(tmp_path, backend):
     index = build(tmp_path / "x", backend, [Document("a", "t\ud800", "some \udfff text", {"f": "\ud800"})])
     assert (index.open("a").title, index.open("a").text) == ("t?", "some ? text")

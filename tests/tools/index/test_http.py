@@ -21,6 +21,7 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index import Document, Index, NoSuchDocument, build_index, open_index
 from agentgym.tools.index.client import SearchR1Client
 from agentgym.tools.index.rate import TokenBucket
+from tests.rows import each_row
 from tests.servers import QuietHandler, serving
 
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
@@ -186,8 +187,8 @@ def test_a_token_is_wanted_for_everything(folder: Path, tmp_path: Path):
             client.search("Town")
 
 
-@pytest.mark.parametrize(
-    ("content", "status", "words"),
+@each_row(
+    "content, status, words",
     [
         ({"queries": "Town"}, 422, "queries"),
         ({"queries": [1]}, 422, "queries"),
@@ -323,7 +324,7 @@ def test_what_the_server_refuses_is_the_callers_error_and_is_not_repeated():
         assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("said", [b"<html>", {"result": []}, {"result": [[{"document": 1}]]}, {"results": []}, [1]])
+@each_row("said", [b"<html>", {"result": []}, {"result": [[{"document": 1}]]}, {"results": []}, [1]])
 def test_an_answer_that_is_none_is_an_infrastructure_error(said: Any):
     with fake(lambda *_: (200, said)) as server, closing(SearchR1Client(server.url)) as client:
         assert client
@@ -331,7 +332,7 @@ def test_an_answer_that_is_none_is_an_infrastructure_error(said: Any):
             client.search("q")
 
 
-@pytest.mark.parametrize("url", ["ftp://host", "host:80", "", "http://", "http://user:secret@host"])
+@each_row("url", ["ftp://host", "host:80", "", "http://", "http://user:secret@host"])
 def test_what_is_no_url_of_a_server_is_refused(url: str):
     with pytest.raises(UsageError, match="http://host:port"):
         SearchR1Client(url)

@@ -7,14 +7,15 @@ import pytest
 from agentgym.errors import ToolError, UsageError
 from agentgym.tools.index import Document, NoSuchDocument, Page, build_index
 from agentgym.tools.index.base import MAX_PAGE_CHARS
-from tests.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, built, ids
+from tests.rows import each_row
+from tests.tools.index.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, built, ids
 
 index = pytest.fixture(scope="module", params=ALL)(built)
 lexical = pytest.fixture(scope="module", params=LEXICAL)(built)
 
 
-@pytest.mark.parametrize(
-    ("query", "best"),
+@each_row(
+    "query, best",
     [
         ("Which prince held captive ruled Wallachia?", "wallachia"),
         ("vaslui battle of stefan", "moldavia"),
@@ -108,9 +109,7 @@ def test_a_page_is_bounded_and_goes_on_where_it_ended(tmp_path):
     assert "".join(parts) == text
 
 
-@pytest.mark.parametrize(
-    "document_id", ["nothing", "", "Tisza", "tisza\x00", "\ud800", "x" * 10**6, "tisz*", "id:tisza"]
-)
+@each_row("document_id", ["nothing", "", "Tisza", "tisza\x00", "\ud800", "x" * 10**6, "tisz*", "id:tisza"])
 def test_opening_what_is_not_there_tells_the_model(index, document_id):
     with pytest.raises(NoSuchDocument, match="there is no document") as caught:
         index.open(document_id)
@@ -128,8 +127,8 @@ def test_text_comes_back_as_it_was(tmp_path):
         index.close()
 
 
-@pytest.mark.parametrize("backend", ALL)
-@pytest.mark.parametrize("documents", [[], [Document("only", "", "!!!")]])
+@each_row("backend", ALL)
+@each_row("documents", [[], [Document("only", "", "!!!")]])
 def test_an_index_with_nothing_to_find_finds_nothing(tmp_path, backend, documents):
     index = build(tmp_path / "x", backend, documents)
     assert len(index) == len(documents)
@@ -147,7 +146,7 @@ def test_all_lexical_backends_agree_with_exact_bm25(tmp_path):
         index.close()
 
 
-@pytest.mark.parametrize("backend", FOLDERS)
+@each_row("backend", FOLDERS)
 def test_a_closed_index_says_so(tmp_path, backend):
     index = build(tmp_path / "x", backend)
     index.close()

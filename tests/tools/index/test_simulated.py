@@ -19,6 +19,7 @@ from agentgym.tools.index.cassette import Cassette
 from agentgym.tools.index.falsehoods import names_in, swaps_for
 from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
 from agentgym.tools.index.writing import OpenAIEndpoint
+from tests.rows import each_row
 from tests.servers import QuietHandler, serving
 
 FIRST = ["Anna", "Bela", "Cora", "Dario", "Edda", "Falk", "Greta", "Hugo", "Ines", "Jorn"]
@@ -54,7 +55,7 @@ def values_of(document: Document) -> set[str]:
     return set(re.findall(r"\d+(?:,\d+)?|March", document.text)) | {town for town in TOWNS if town in document.text}
 
 
-@pytest.mark.parametrize(("step", "part"), [(0, 0.0), (101.5, 1 / 6), (203, 0.5), (500, 0.5), (-3, 0.0)])
+@each_row("step, part", [(0, 0.0), (101.5, 1 / 6), (203, 0.5), (500, 0.5), (-3, 0.0)])
 def test_the_schedule_is_that_of_zerosearch(step: float, part: float):
     assert Schedule().at(step) == pytest.approx(part)
 
@@ -64,7 +65,7 @@ def test_a_schedule_can_be_a_straight_line_and_go_down():
     assert Schedule(0.25, 0.75, 4, 2).at(1) == pytest.approx(0.25 + 0.5 / 3)
 
 
-@pytest.mark.parametrize("values", [{"start": -0.1}, {"end": 1.1}, {"base": 0}, {"total": 0}])
+@each_row("values", [{"start": -0.1}, {"end": 1.1}, {"base": 0}, {"total": 0}])
 def test_a_schedule_that_means_nothing_is_refused(values: dict[str, Any]):
     with pytest.raises(UsageError):
         Schedule(**values)
@@ -228,8 +229,8 @@ def test_what_a_model_wrote_is_played_back(inner: Index, tmp_path: Path, monkeyp
     assert "a-secret-key" not in found[0].snippet
 
 
-@pytest.mark.parametrize(
-    ("says", "titles"),
+@each_row(
+    "says, titles",
     [
         ("Doc 1(Title: Orr) It is high.\nDoc 2(Title: Una) It is deep.", ["Orr) It is high.", "Una) It is deep."]),
         ("1 is a number.\n\n2 is another.", ["1 is a number.", "2 is another."]),

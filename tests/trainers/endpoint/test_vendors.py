@@ -23,7 +23,8 @@ from agentgym.trainers.endpoint.limits import Tries
 from agentgym.trainers.endpoint.settings import checked, read_settings
 from agentgym.trainers.endpoint.wire import read_answer
 from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
-from tests.test_endpoint_faults import play, recorded_waits
+from tests.rows import each_row
+from tests.trainers.endpoint.test_faults import play, recorded_waits
 
 
 def answered(said: Said, **settings: Any) -> Any:
@@ -49,8 +50,8 @@ def test_a_call_in_the_old_form_is_played():
     assert (played.name, played.arguments, played.id) == ("guess", {"number": 3}, "call00001")
 
 
-@pytest.mark.parametrize(
-    ("content", "text", "reasoning"),
+@each_row(
+    "content, text, reasoning",
     [
         ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", None),
         ([{"type": "output_text", "text": "ab"}], "ab", None),
@@ -67,7 +68,7 @@ def test_content_in_parts_is_read(content: Any, text: str, reasoning: str | None
     assert (message["content"], message.get("reasoning_content")) == (text, reasoning)
 
 
-@pytest.mark.parametrize("content", [5, {"text": "a"}, [{"type": "audio", "id": "x"}], [5]])
+@each_row("content", [5, {"text": "a"}, [{"type": "audio", "id": "x"}], [5]])
 def test_content_that_cannot_be_read_is_no_empty_turn(content: Any):
     trajectory, _ = answered(completion({"content": content}), retries=0)
     assert trajectory.reason is Reason.INFRASTRUCTURE
@@ -82,7 +83,7 @@ def written(message: Any) -> bytes:
 FAILED = {"error": {"code": 502, "message": "The provider is overloaded"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         FAILED,
@@ -98,14 +99,14 @@ def test_a_failure_with_a_status_of_success_is_no_turn(body: Any):
     assert policy.usage.retries == 1
 
 
-@pytest.mark.parametrize("finish", ["abort", "insufficient_system_resource", "network_error"])
+@each_row("finish", ["abort", "insufficient_system_resource", "network_error"])
 def test_a_turn_that_the_server_gave_up_is_asked_for_again(finish: str):
     trajectory, policy = answered(completion("The answer is", finish), retries=1)
     assert trajectory.success
     assert policy.usage.retries == 1
 
 
-@pytest.mark.parametrize("told", [{"code": 402}, {"code": "402"}, {"code": "no_credits", "status": 402}])
+@each_row("told", [{"code": 402}, {"code": "402"}, {"code": "no_credits", "status": 402}])
 def test_a_refusal_with_a_status_of_success_is_one(told: dict[str, Any]):
     with pytest.raises(UsageError, match=r"No credits.*; its account has no money left"):
         answered(Said({"error": {**told, "message": "No credits"}}))
@@ -133,7 +134,7 @@ TOO_LONG = (
 )
 
 
-@pytest.mark.parametrize(("status", "message"), TOO_LONG)
+@each_row("status, message", TOO_LONG)
 def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: int, message: str):
     said = Said({"error": {"message": message}}, status)
     with Fake(lambda request, number: said if number else calling(call("x", {}))).serving() as url:
@@ -141,7 +142,7 @@ def test_a_conversation_that_is_too_long_is_recognised_whoever_says_it(status: i
     assert trajectory.reason is Reason.CONTEXT
 
 
-@pytest.mark.parametrize("raw", ["prompt is too long: 9 > 8", '{"error": {"message": "This context length is 8"}}'])
+@each_row("raw", ["prompt is too long: 9 > 8", '{"error": {"message": "This context length is 8"}}'])
 def test_what_the_provider_behind_a_router_says_is_read(raw: str):
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "P"}}
     for status in (200, 400):
@@ -151,7 +152,7 @@ def test_what_the_provider_behind_a_router_says_is_read(raw: str):
         assert str(refused).startswith("Provider returned error: ")
 
 
-@pytest.mark.parametrize("metadata", [None, {"raw": None}, {"raw": {"a": 1}}, [1], {"raw": ""}])
+@each_row("metadata", [None, {"raw": None}, {"raw": {"a": 1}}, [1], {"raw": ""}])
 def test_what_is_no_word_of_a_provider_is_left_out(metadata: Any):
     body = json.dumps({"error": {"message": "No.", "metadata": metadata}}).encode()
     assert "(HTTP 400): No; " in str(refusal(Response(400, {}, body), "u", "K", pictures=False))
@@ -167,7 +168,7 @@ def test_a_code_behind_a_long_message_is_read():
     assert type(refusal(long, "u", "K", pictures=False)).__name__ == "TooLong"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message", ["`temperature` is too large", "max_tokens is too large: 99999", "prompt is required", "Unknown field"]
 )
 def test_other_refusals_still_stop_the_run(message: str):
@@ -190,8 +191,8 @@ def test_a_conversation_that_a_filter_refuses_ends_its_episode_and_is_counted():
     assert "1 withheld by the endpoint's filter" in policy.account()
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
+@each_row(
+    "status, error",
     [
         (400, {"message": "Invalid prompt: your prompt was flagged as potentially violating our usage policy."}),
         (403, {"message": 'm requires moderation. Your input was flagged for "violence"', "code": 403}),
@@ -205,14 +206,14 @@ def test_a_filter_is_recognised_whoever_has_it(status: int, error: dict[str, Any
     assert type(refused).__name__ == "Filtered"
 
 
-@pytest.mark.parametrize("message", ["The field x is flagged as unknown", "Blocked", "see our content policy"])
+@each_row("message", ["The field x is flagged as unknown", "Blocked", "see our content policy"])
 def test_other_refusals_are_no_filter(message: str):
     refused = refusal(Response(400, {}, json.dumps({"error": message}).encode()), "u", "K", pictures=False)
     assert type(refused).__name__ == "Refused"
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
+@each_row(
+    "error, reason",
     [
         ({"message": "maximum context length is 9 tokens"}, Reason.CONTEXT),
         ({"message": "no", "code": "content_filter"}, Reason.GAVE_UP),
@@ -257,27 +258,27 @@ def test_turns_that_a_filter_withholds_are_counted():
     assert policy.usage.filtered == 1
 
 
-@pytest.mark.parametrize("finish", ["model_length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"])
+@each_row("finish", ["model_length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"])
 def test_turns_that_are_cut_off_are_counted_in_the_words_of_every_vendor(finish: str):
     trajectory, policy = answered(completion("Hm", finish))
     assert trajectory.turns[0].action["finish_reason"] == "length"
     assert policy.usage.cut_off == 1
 
 
-@pytest.mark.parametrize("finish", ["SAFETY", "refusal", "sensitive"])
+@each_row("finish", ["SAFETY", "refusal", "sensitive"])
 def test_turns_that_are_withheld_are_counted_in_the_words_of_every_vendor(finish: str):
     _, policy = answered(completion("", finish))
     assert policy.usage.filtered == 1
 
 
-@pytest.mark.parametrize("status", [421, 423, 424, 420, 444, 460, 498, 499])
+@each_row("status", [421, 423, 424, 420, 444, 460, 498, 499])
 def test_what_broke_behind_a_gateway_may_pass(status: int):
     trajectory, policy = answered(Said("<html>Oops</html>", status), retries=1)
     assert trajectory.success
     assert policy.usage.retries == 1
 
 
-@pytest.mark.parametrize("status", [400, 403, 413, 422, 451])
+@each_row("status", [400, 403, 413, 422, 451])
 def test_a_firewall_that_refuses_one_conversation_fails_that_alone(status: int):
     said = Said({"error": {"message": "rate_limit: Blocked"}}, status)
     late = {"firewall": False}
@@ -301,8 +302,8 @@ def test_a_request_that_is_larger_than_a_minute_allows_is_not_repeated():
         answered(said)
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "told"),
+@each_row(
+    "status, message, told",
     [
         (400, "System role not supported", "system=user"),
         (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model.", "system=user"),
@@ -344,7 +345,7 @@ def test_the_settings_that_refusals_name_are_taken():
     assert (settings.temperature, settings.forbid_parallel_calls) == (None, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         Said({"error": {"message": "\x1b[2J\x1b]0;title\x07 no\x00\x85\u202e\u2028way"}}, 400),
@@ -366,8 +367,8 @@ def test_what_an_endpoint_says_does_nothing_to_a_terminal(said: Said):
 # Waits.
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
+@each_row(
+    "text, seconds",
     [
         ("You exceeded your current quota, please check your plan and billing details. Please retry in 23.5s.", 23.5),
         ("Rate limit reached. Please try again in 7s.", 7),
@@ -401,9 +402,7 @@ def test_a_date_to_wait_for_is_compared_with_the_clock_of_the_server():
     assert retry_after_s({"retry-after": until, "date": "yesterday"}) == 0
 
 
-@pytest.mark.parametrize(
-    "said", ["9" * 400, "-5", "nan", "inf", "Fri, 31 Dec 99999 23:59:59 GMT", "Mon, 01 Jan 0001", ""]
-)
+@each_row("said", ["9" * 400, "-5", "nan", "inf", "Fri, 31 Dec 99999 23:59:59 GMT", "Mon, 01 Jan 0001", ""])
 def test_a_wait_that_cannot_be_is_none(said: str):
     assert retry_after_s({"retry-after": said}) == 0
 
@@ -457,10 +456,8 @@ def test_an_endpoint_that_is_down_for_very_long_is_still_asked():
 # Money.
 
 
-@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 10}, {"prompt_tokens": 10, "completion_tokens": -5}, None])
-@pytest.mark.parametrize(
-    "budget", [{"budget": 1, "prices": {"fake": {"input": 1, "output": 1}}}, {"budget_tokens": 99}]
-)
+@each_row("usage", [{}, {"prompt_tokens": 10}, {"prompt_tokens": 10, "completion_tokens": -5}, None])
+@each_row("budget", [{"budget": 1, "prices": {"fake": {"input": 1, "output": 1}}}, {"budget_tokens": 99}])
 def test_a_budget_is_not_kept_by_counts_that_are_missing(usage: Any, budget: dict[str, Any]):
     with pytest.raises(UsageError, match="reports no usage"):
         answered(completion("Hm.", usage=usage), **budget)
@@ -474,7 +471,7 @@ def test_answers_that_cannot_be_read_are_paid_and_kept_to_the_budget():
     assert (policy.usage.requests, policy.usage.cost) == (0, 30)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@each_row("value", [float("nan"), float("inf")])
 def test_prices_budgets_and_limits_are_finite(value: float):
     for name in ("budget", "timeout_s", "requests_per_minute", "temperature"):
         with pytest.raises(UsageError, match=name):
@@ -507,7 +504,7 @@ def test_cached_tokens_are_found_in_the_fields_of_several_vendors():
     assert used(**counts, prompt_tokens_details=[1]).cached == 0
 
 
-@pytest.mark.parametrize(("usage", "count"), [(None, 1), ({"prompt_tokens": 9}, 1), ({}, 1)])
+@each_row("usage, count", [(None, 1), ({"prompt_tokens": 9}, 1), ({}, 1)])
 def test_a_cost_that_leaves_answers_out_says_so(usage: Any, count: int):
     _, policy = answered(completion("Hm.", usage=usage), prices={"fake": {"input": 1, "output": 1}})
     assert policy.usage.uncounted == count
@@ -523,7 +520,7 @@ def test_a_model_whose_price_has_another_name_has_no_silent_cost():
 # The cache.
 
 
-@pytest.mark.parametrize("broken", [b"", b"{", b"\xff\x00", b'{"choices": []}', b'{"error": {"message": "x"}}'])
+@each_row("broken", [b"", b"{", b"\xff\x00", b'{"choices": []}', b'{"error": {"message": "x"}}'])
 def test_a_damaged_answer_in_the_cache_is_asked_for_again(tmp_path: Path, broken: bytes):
     fake = Fake(lambda request, number: guessing(request))
     with fake.serving() as url:

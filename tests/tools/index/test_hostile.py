@@ -7,7 +7,8 @@ import time
 import pytest
 
 from agentgym.tools.index.tokens import MAX_TERM_CHARS, MAX_TERMS, query_terms, tokens
-from tests.index_cases import ALL, LEXICAL, build, built, ids
+from tests.rows import each_row
+from tests.tools.index.index_cases import ALL, LEXICAL, build, built, ids
 
 HOSTILE = [
     "",
@@ -48,7 +49,7 @@ index = pytest.fixture(scope="module", params=ALL)(built)
 lexical = pytest.fixture(scope="module", params=LEXICAL)(built)
 
 
-@pytest.mark.parametrize("query", HOSTILE, ids=lambda query: repr(query[:20]))
+@each_row("query", HOSTILE)
 def test_no_query_raises_or_takes_long(index, query):
     started = time.monotonic()
     hits = index.search(query, 10)
@@ -58,13 +59,13 @@ def test_no_query_raises_or_takes_long(index, query):
     assert index.search("prince wallachia")[0].id == "wallachia"
 
 
-@pytest.mark.parametrize("query", ["", " \n", "!?()*", "\x00", "\ud800", "😀🎉", '""', "\u0301"])
+@each_row("query", ["", " \n", "!?()*", "\x00", "\ud800", "😀🎉", '""', "\u0301"])
 def test_a_query_without_a_word_has_no_hits(index, query):
     assert index.search(query) == []
 
 
-@pytest.mark.parametrize(
-    ("query", "plain"),
+@each_row(
+    "query, plain",
     [
         ("prince NOT wallachia", "prince not wallachia"),
         ("-prince +river", "prince river"),
@@ -95,8 +96,8 @@ def test_words_are_cut_alike_in_documents_and_queries():
     assert query_terms(long) == ("x" * MAX_TERM_CHARS,)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@each_row(
+    "text, words",
     [
         ("Ştefan Ørsted's ÆGIR", ["stefan", "orsted", "s", "aegir"]),
         ("İstanbul ISTANBUL ısparta", ["istanbul", "istanbul", "isparta"]),

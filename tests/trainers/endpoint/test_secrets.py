@@ -20,6 +20,7 @@ pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 from agentgym.trainers.endpoint.connection import completions_url
 from agentgym.trainers.endpoint.settings import checked, read_settings
 from tests.endpoints import Fake, Said, completion, policy_at
+from tests.rows import each_row
 
 KEY = "sk-quoted-by-the-server-0123456789"
 HEADER = "another-one-in-a-header"
@@ -77,30 +78,28 @@ def test_what_a_model_says_is_kept_where_the_key_is_a_placeholder(monkeypatch: p
         assert evaluate(GUESS, policy_at(url), tasks, limits=Limits(retries=0)).failed == 0
 
 
-@pytest.mark.parametrize("headers", [f"Authorization: Bearer {KEY}", [KEY], {"a": [KEY]}, {"a": {KEY: 1}}])
+@each_row("headers", [f"Authorization: Bearer {KEY}", [KEY], {"a": [KEY]}, {"a": {KEY: 1}}])
 def test_headers_that_cannot_be_used_are_not_quoted(headers: Any):
     with pytest.raises(UsageError, match="headers") as raised:
         checked({"headers": headers})
     assert KEY not in str(raised.value)
 
 
-@pytest.mark.parametrize("key", ["sk-0123", "Bearer abc", "a b", ""])
+@each_row("key", ["sk-0123", "Bearer abc", "a b", ""])
 def test_a_key_in_place_of_its_variable_is_refused_and_not_quoted(key: str):
     with pytest.raises(UsageError, match="name of the environment variable") as raised:
         checked({"key": key})
     assert not key or key not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "url", [f"http://user:{KEY}@127.0.0.1/v1", f"http://h/v1?key={KEY}", f"http://h/v1?a=1&api-key={KEY}"]
-)
+@each_row("url", [f"http://user:{KEY}@127.0.0.1/v1", f"http://h/v1?key={KEY}", f"http://h/v1?a=1&api-key={KEY}"])
 def test_a_url_with_a_password_or_a_key_is_refused_and_not_quoted(url: str):
     with pytest.raises(UsageError, match="would be recorded") as raised:
         completions_url(url)
     assert KEY not in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["--policy", f"openai:m@http://me:{KEY}@127.0.0.1/v1"],
@@ -122,8 +121,8 @@ def test_the_command_that_results_record_is_otherwise_as_typed():
     assert provenance(words)["command"] == " ".join(words)
 
 
-@pytest.mark.parametrize(
-    ("url", "asked"),
+@each_row(
+    "url, asked",
     [
         ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/chat/completions"),
         ("https://example.com/a/b/v1//", "https://example.com/a/b/v1/chat/completions"),
@@ -136,13 +135,13 @@ def test_requests_go_below_the_path_of_the_url_and_keep_its_query(url: str, aske
     assert completions_url(url) == asked
 
 
-@pytest.mark.parametrize("url", ["http:///v1", "http://[::1/v1", "http://h:99999/v1", "http://h:x/v1", "ftp://h", "h"])
+@each_row("url", ["http:///v1", "http://[::1/v1", "http://h:99999/v1", "http://h:x/v1", "ftp://h", "h"])
 def test_what_is_no_url_is_refused_before_anything_is_asked(url: str):
     with pytest.raises(UsageError, match="like http://HOST:PORT/v1"):
         completions_url(url)
 
 
-@pytest.mark.parametrize("headers", [{"a b": "x"}, {"x": "a\r\nHost: other"}, {"": "x"}, {"x\n": "y"}])
+@each_row("headers", [{"a b": "x"}, {"x": "a\r\nHost: other"}, {"": "x"}, {"x\n": "y"}])
 def test_headers_that_http_cannot_carry_are_refused_before_anything_is_asked(headers: dict[str, str]):
     with pytest.raises(UsageError, match="cannot be sent"):
         policy_at("http://127.0.0.1:1/v1", headers=headers)
