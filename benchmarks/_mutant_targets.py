@@ -126,6 +126,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
-    "trainers/kl.py": ("tests/trainers/test_logbook_metrics.py",),
+    "trainers/kl.py": ("tests/trainers/test_kl.py",),
     "trainers/logbook/metrics.py": ("tests/trainers/test_logbook_metrics.py",),
 }

@@ -48,7 +48,7 @@ def test_an_episode_that_stops_at_a_limit_is_truncated(episode: CalledEpisode):
 
 
 @each_row("is_async", [False, True])
-def test_one_that_failed_has_no_reward_and_can_be_begun_anew(episode: CalledEpisode, is_async: bool):
+def test_a_failed_episode_has_no_reward_and_can_be_begun_anew(episode: CalledEpisode, is_async: bool):
     def done(now, later):  # pyright: ignore[reportMissingParameterType]
         return asyncio.run(later()) if is_async else now()
 

@@ -46,16 +46,6 @@ def test_an_episode_is_the_one_that_env_plays():
     assert told[2]
 
 
-def test_observations_are_made_of_calls_and_answers():
-    kept: list[Sequence[Message]] = []
-    env = DiscreteCalls(
-        lambda: make("guess"), GUESSES, lambda m: (kept.append(list(m)), np.zeros(2, np.float32))[1], SPACE
-    )
-    env.reset(seed=0)
-    env.step(np.int64(3))
-    assert [message.get("role") for message in kept[-1]][-2:] == ["assistant", "tool"]
-
-
 def test_without_a_seed_its_own_generator_draws_one():
     def tasks(env: DiscreteCalls) -> list[str]:
         return [env.reset(seed=3 if first else None)[1]["task"] for first in (True, False, False)]

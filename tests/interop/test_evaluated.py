@@ -49,7 +49,7 @@ def test_formulas_as_they_are_written_in_answers_are_harmless(text: str):
         "1 if x else 2",
     ],
 )
-def test_what_runs_code_or_grows_without_bound_is_no_harmless_formula(text: str):
+def test_code_and_unbounded_growth_are_no_harmless_formulas(text: str):
     assert not is_harmless_formula(text)
 
 
@@ -73,7 +73,7 @@ def test_values_and_what_is_no_python_are_harmless(text: str):
         "[entry]",
     ],
 )
-def test_what_computes_is_no_harmless_value(text: str):
+def test_computations_are_no_harmless_values(text: str):
     assert not is_harmless_value(text)
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import InfrastructureError
 from agentgym.interop.gateway import GatewaySession, serving
 from agentgym.interop.gateway.app import make_app
 from agentgym.policy import Generation
@@ -215,28 +215,7 @@ def test_a_client_that_asks_again_for_a_lost_answer_is_given_the_same():
     assert [len(row.turns) for row in gateway.find("one").reward(1.0)] == [1, 1]
 
 
-def test_a_client_that_asks_again_meanwhile_waits_for_the_same_answer():
-    policy = Slow()
-    with served(policy) as (session, client):
-
-        async def twice() -> list[str]:
-            async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, trust_env=False) as one:
-                ask = {"url": CHAT, "json": {"messages": [USER]}}
-                first = asyncio.create_task(one.post(**ask))
-                while not policy.asking:
-                    await asyncio.sleep(0.005)
-                again = asyncio.create_task(one.post(**ask, headers={"x-stainless-retry-count": "1"}))
-                await asyncio.sleep(0.1)  # it may be late, and is then answered with what is known
-                policy.is_allowed = True
-                return [(await call).json()["choices"][0]["message"]["content"] for call in (first, again)]
-
-        assert asyncio.run(twice()) == ["Yes.", "Yes."]
-        assert policy.asking == 1
-        [row] = session.reward(1.0)
-    assert len(row.turns) == 1
-
-
-def test_calls_of_one_conversation_at_once_are_rows_of_their_own_and_none_is_mixed_up():
+def test_calls_of_one_conversation_at_once_are_rows_of_their_own():
     policy = Slow(lambda conversation: f"I heard {conversation[-1]}.")
     with served(policy) as (session, client):
         policy.is_allowed = True
@@ -416,14 +395,3 @@ def test_a_wrong_key_opens_nothing(key: str):
         assert refused(gateway, path, b'{"messages": [], "reward": 1}', key) == 401
     assert refused(gateway, "/v1/embeddings", b"{}", key) == 404
     assert not gateway.find("one").has_calls
-
-
-def test_a_session_is_opened_and_paid_with_numbers_that_are_some():
-    owner = Client(gateway_of(Speaker(lambda _: "Yes.")))
-    for about in ({"seed": "1"}, {"seed": True}, {"task_id": 5}, {"training_step": 1.5}):
-        assert owner.post("/s/one", about).status_code == 422
-    Client(gateway := gateway_of(Speaker(lambda _: "Yes.")), path="/s/one").said([USER])
-    for paid in ({"reward": "nan"}, {"reward": None}, {"reward": 1, "channels": [1]}, {"reward": 1, "reason": "tired"}):
-        assert Client(gateway).post("/s/one/reward", paid).status_code == 422
-    with pytest.raises(UsageError, match="no calls"):
-        gateway.session("two").reward(1.0)

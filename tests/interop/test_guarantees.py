@@ -60,7 +60,7 @@ def test_an_adapter_that_loses_nothing_guarantees_everything(guarantee: Guarante
 
 
 @each_row("guarantee", Guarantee)
-def test_what_is_lost_is_found(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
+def test_a_loss_is_measured(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
     driver, result = FAULTS[guarantee]
     assert measure(driver, guarantee) == result

@@ -24,7 +24,7 @@ from tests.rows import each_row
 from tests.waiting import eventually
 
 # Vectors tell of the errors of their processes by warnings.
-pytestmark = pytest.mark.filterwarnings("ignore:.*ERROR.*:UserWarning")
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:.*ERROR.*:UserWarning")]
 
 CONTEXT = "forkserver"
 """Children of a process that has imported the environment: each would import it again otherwise."""

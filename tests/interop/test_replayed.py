@@ -154,10 +154,3 @@ def test_an_episode_without_a_seed_is_not_played_again_once_it_has_begun(player:
     Breaking.breaks = {"roll": 1}
     with pytest.raises(InfrastructureError, match="without a seed"):
         play.call("roll")
-
-
-def test_what_the_policy_does_wrong_is_no_reason_to_play_again():
-    play = Now()
-    play.begin()
-    assert "amount" in play.call("pay", amount="a lot")
-    assert Breaking.made == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,11 +27,6 @@ needs_docker = [
 
 def reasons(source: FolderTasks) -> list[str]:
     return [f"{one.why}: {one.reason}" for one in source.left_out]
-
-
-def only(folder: Path, **options: Any) -> Any:
-    source = FolderTasks(folder, split_by="test", **options)
-    return source.folder(source.get("test", 0))
 
 
 # Reading.
@@ -91,7 +84,7 @@ def test_no_variable_of_this_process_reaches_a_task(tmp_path: Path, monkeypatch:
         ("[[verifier.collect]]\ncommand = 'dump'", "collect hooks"),
     ],
 )
-def test_what_is_not_supported_is_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
+def test_an_unsupported_folder_is_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
     harbor_task(tmp_path / "good")
     harbor_task(tmp_path / "other", config=config, instruction="Something else.")
     source = FolderTasks(tmp_path)
@@ -138,20 +131,6 @@ def test_a_terminal_bench_folder_is_read(tmp_path: Path):
     assert (folder.agent.timeout_s, folder.verifier.timeout_s) == (120.0, 30.0)
     assert folder.verifier.verdict == "exit_code"
     assert {"solution.sh", "tests", "run-tests.sh", "task.yaml"} <= folder.apart
-
-
-def test_the_policy_sees_neither_tests_nor_solution(tmp_path: Path):
-    harbor_task(tmp_path / "a")
-    task = FolderTasks(tmp_path, split_by="test").get("test", 0)
-    assert "grep -qx" not in str(task.to_dict())
-    assert "solve.sh" not in str(task.data)
-
-
-def test_a_task_is_another_one_when_its_tests_change(tmp_path: Path):
-    folder = harbor_task(tmp_path / "a")
-    before = FolderTasks(tmp_path, split_by="test").get("test", 0)
-    (folder / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
-    assert FolderTasks(tmp_path, split_by="test").get("test", 0).hash != before.hash
 
 
 # Playing.
@@ -228,16 +207,6 @@ def test_a_command_that_takes_too_long_is_stopped_and_the_shell_goes_on(tmp_path
 
 
 @docker
-def test_files_are_viewed_edited_and_written(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a"))
-    assert do(env, "write", path="new/a.txt", content="one\ntwo\n") == "Wrote new/a.txt, 2 lines."
-    assert do(env, "edit", path="/app/new/a.txt", old="two", new="three") == "Changed /app/new/a.txt at line 2."
-    assert do(env, "view", path="new/a.txt") == "1\tone\n2\tthree"
-    assert "No such file" in do(env, "view", path="missing")
-    assert "not occur" in do(env, "edit", path="new/a.txt", old="four", new="five")
-
-
-@docker
 def test_neither_tests_nor_solution_are_there_while_the_agent_works(tmp_path: Path, play: Any):
     for number, folder in enumerate((harbor_task(tmp_path / "h/a"), terminal_bench_task(tmp_path / "t/b"))):
         env = play(folder)
@@ -285,14 +254,6 @@ def test_an_agent_that_replaces_the_shell_is_judged_all_the_same(tmp_path: Path,
 
 
 @docker
-def test_tests_that_take_too_long_on_what_the_agent_left_are_worth_0(tmp_path: Path, play: Any):
-    script = "while [ -e /app/endless ]; do sleep 0.1; done; echo 0 > $REWARD\n"
-    env = play(harbor_task(tmp_path / "a", tests={"test.sh": script}, config="[verifier]\ntimeout_sec = 1.0"))
-    do(env, "bash", command="touch endless")
-    assert step(env, "submit").reward == 0.0
-
-
-@docker
 @each_row(
     "written, reward, all_of_them",
     [
@@ -311,13 +272,6 @@ def test_a_reward_beyond_the_scale_is_a_broken_task(tmp_path: Path, play: Any):
     env = play(harbor_task(tmp_path / "a", tests={"test.sh": "echo 12 > $REWARD\n"}))
     with pytest.raises(BrokenTask, match="from 0 to 1"):
         step(env, "submit")
-
-
-@docker
-def test_the_tests_run_however_the_episode_ends(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a"), max_turns=1)
-    ended = step(env, "bash", command="echo hello > /app/out.txt")
-    assert (ended.truncated, ended.reward) == (True, 1.0)
 
 
 @docker
@@ -374,21 +328,7 @@ def test_a_separate_verifier_sees_artifacts_and_nothing_else(tmp_path: Path, pla
 
 
 @docker
-def test_a_verifier_may_bring_its_tests_in_an_image_of_its_own(tmp_path: Path, play: Any):
-    check = "#!/bin/bash\ntest -s /logs/artifacts/out.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
-    folder = harbor_task(
-        tmp_path / "a",
-        config='[verifier]\nenvironment_mode = "separate"',
-        tests={"Dockerfile": f"FROM {BASE}\nCOPY test.sh /tests/test.sh\n", "test.sh": check},
-    )
-    env = play(folder)
-    do(env, "bash", command="echo hello > /logs/artifacts/out.txt")
-    assert step(env, "submit").reward == 1.0
-    assert step(play(folder), "submit").reward == 0.0
-
-
-@docker
-def test_what_a_task_says_about_its_machine_holds(tmp_path: Path, play: Any):
+def test_the_settings_of_a_task_s_machine_hold(tmp_path: Path, play: Any):
     folder = harbor_task(
         tmp_path / "a",
         config="""
@@ -447,13 +387,3 @@ def test_a_solution_with_further_files_brings_them(tmp_path: Path):
         "/solution/data.bin", "/solution/part.sh", "/solution/solve.sh",
     ]  # fmt: skip
     assert calls[-1].name == "submit"
-
-
-def test_without_a_folder_the_environment_says_what_it_needs():
-    with pytest.raises(UsageError, match="pass folder="):
-        TerminalEnv()
-
-
-def test_scripts_of_fixtures_are_executable(tmp_path: Path):
-    folder = harbor_task(tmp_path / "a")
-    assert os.stat(folder / "solution/solve.sh").st_mode & stat.S_IXUSR

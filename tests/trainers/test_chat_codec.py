@@ -134,7 +134,7 @@ def test_special_tokens_that_the_policy_samples_are_seen():
     assert codec.decode([start, *codec.tokenizer.encode("user"), end]) == "<|im_start|>user"
 
 
-def test_a_tokenizer_that_begins_texts_with_a_token_of_its_own_adds_none_in_a_conversation():
+def test_a_tokenizer_adds_no_begin_token_within_a_conversation():
     from tokenizers.processors import TemplateProcessing
 
     codec = ChatCodec(chatml(CHATML))

@@ -33,7 +33,7 @@ def control(codec: ChatCodec, ids: list[int]) -> Counter[str]:
 
 
 @each_row("family", FAMILIES)
-def test_what_tools_and_users_write_holds_no_control_token(family: str):
+def test_text_of_tools_and_users_holds_no_control_token(family: str):
     codec = ChatCodec(tokenizer_of(family))
     forged, harmless = ([system("Play."), user(text)] for text in (FORGED, HARMLESS))
     opening = codec.open(forged, [])
@@ -45,7 +45,7 @@ def test_what_tools_and_users_write_holds_no_control_token(family: str):
         assert FORGED in codec.tokenizer.decode(after)
 
 
-def test_what_an_environment_s_author_writes_may_hold_them():
+def test_text_of_the_environment_s_author_may_hold_control_tokens():
     codec = ChatCodec(tokenizer_of("qwen3"))
     with_one, without = (codec.open([system(f"Begin with {text}."), user("?")], []) for text in ("<|call|>", "it"))
     assert control(codec, with_one) - control(codec, without) == {"<|call|>": 1}

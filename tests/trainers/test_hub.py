@@ -14,9 +14,7 @@ import pytest
 pytest.importorskip("transformers", reason="needs the [train] extra")
 
 from huggingface_hub import constants
-from typer.testing import CliRunner
 
-from agentgym.cli import app
 from agentgym.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.hub import options_for
@@ -144,12 +142,6 @@ def test_a_hub_out_of_reach_is_one_line():
         options_for(MODEL)
 
 
-def test_a_download_that_is_forbidden_is_one_line(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UsageError, match="it is not in the cache, and HF_HUB_OFFLINE forbids downloads"):
-        options_for(MODEL)
-
-
 @each_row("status", [None, 401, 503])
 def test_a_model_in_the_cache_is_loaded_without_the_hub(hub: Any, status: int | None):
     if status is not None:
@@ -165,21 +157,8 @@ def test_a_folder_and_what_cannot_be_a_name_are_not_looked_for(hub: Any, tmp_pat
     assert server.asked == []
 
 
-def test_a_model_without_a_configuration_is_left_to_transformers(hub: Any):
-    hub(404, "EntryNotFound")
-    assert options_for(MODEL) == {}
-
-
 def test_loading_asks_an_ailing_hub_no_more_than_once(hub: Any):
     server = hub(503)
     with pytest.raises(UsageError, match="answers with an error"):
         load_model(load_config(None, {"env": "guess", "model": MODEL}), lambda what, done, of: None)
     assert len(server.asked) == 1
-
-
-def test_evaluating_an_unknown_model_is_one_line(hub: Any):
-    hub(401)
-    result = CliRunner().invoke(app, ["eval", "--env", "guess", "--policy", "openai/gpt-4o", "-n", "1"])
-    assert result.exit_code == 2
-    [line] = result.stderr.strip().splitlines()
-    assert line.startswith("Error: cannot load model 'openai/gpt-4o': ")

@@ -50,12 +50,6 @@ def test_results_that_a_template_drops_or_refuses_are_sent_as_user_messages(name
     assert shown == {"role": "user", "content": "<tool_response>\nNothing.\n</tool_response>"}
 
 
-def test_results_that_a_template_renders_stay_what_they_are():
-    renderer = Renderer(tokenizer_of("qwen3"))
-    assert renderer.abilities.workarounds == []
-    assert renderer.adapted(OBSERVED) == OBSERVED
-
-
 def test_a_system_message_that_is_refused_is_put_before_the_first_user_message():
     renderer = Renderer(tokenizer_of("gemma"))
     assert renderer.adapted(OPENING) == [user("Be brief.\n\nFind 7.\n\nNow.")]
@@ -71,12 +65,7 @@ def test_the_calls_of_an_opening_are_rendered(name: str):
     assert all(word in text for word in ("find", "words", "seven", "Nothing.", "Go on."))
 
 
-def test_messages_with_pictures_are_joined_block_by_block():
-    [shown] = Renderer(tokenizer_of("gemma3")).adapted([user("a"), with_pictures(user("b"), [b"png"])])
-    assert [block.get("text", block["type"]) for block in shown["content"]] == ["a", "\n\n", "b", "image"]
-
-
-def test_what_is_written_in_another_way_is_said_in_one_line_once(caplog: pytest.LogCaptureFixture):
+def test_workarounds_of_a_template_are_logged_once_in_one_line(caplog: pytest.LogCaptureFixture):
     _tell.cache_clear()
     with caplog.at_level(logging.WARNING):
         for name in ("gemma", "gemma", "qwen3"):
@@ -110,21 +99,6 @@ def test_a_token_within_a_turn_does_not_end_it():
     assert cut.startswith("<|end|><|start|>user<|message|>Go on.")
 
 
-def test_where_the_next_role_ends_a_turn_its_token_does():
-    tokenizer = tokenizer_of("glm4moe")
-    with pytest.raises(UsageError, match="does not end them"):
-        ChatCodec(tokenizer)
-    ends = tokenizer.convert_tokens_to_ids(["<|user|>", "<|observation|>"])
-    codec = ChatCodec(tokenizer, end_ids=ends)
-    assert codec.tokenizer.decode(codec.extend(OBSERVED[:1], ends[1])).startswith("\n<tool_response>\nNothing.")
-
-
-def test_text_before_the_last_token_of_a_turn_is_no_part_of_what_was_said():
-    codec = ChatCodec(tokenizer_of("cohere2"))
-    ids = codec.tokenizer.encode("Hi<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", add_special_tokens=False)
-    assert codec.decode(ids) == "Hi"
-
-
 def test_a_codec_that_sees_leaves_a_place_and_others_say_what_was_shown():
     shown = [with_pictures(user("Look."), [b"png"])]
     seeing, reading = (ChatCodec(tokenizer_of("qwen3_vl"), sees=sees) for sees in (True, False))
@@ -147,12 +121,6 @@ def test_a_template_that_leaves_out_what_the_model_said_is_refused():
         Renderer(deaf)
 
 
-def test_a_conversation_that_a_template_refuses_is_named():
-    renderer = Renderer(tokenizer_of("gemma3"))
-    with pytest.raises(UsageError, match=r"'gemma3' cannot render this conversation: .*must alternate"):
-        renderer.render([{"role": "assistant", "content": "First."}], generate=True)
-
-
 CHATML = "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
 
 
@@ -165,7 +133,7 @@ def with_template(turn: str) -> Any:
 
 
 @each_row("first, second", [("user", "tool"), ("tool", "user")])
-def test_what_a_template_refuses_beside_results_is_sent_with_them(first: str, second: str):
+def test_words_that_a_template_refuses_beside_results_are_sent_with_them(first: str, second: str):
     refusing = (
         f"{{% if not loop.first and m.role == '{second}' and messages[loop.index0 - 1].role == '{first}' %}}"
         "{{ raise_exception('refused') }}{% endif %}"
@@ -185,19 +153,10 @@ def test_what_a_template_refuses_beside_results_is_sent_with_them(first: str, se
     ],
     ids=["cuts", "drops"],
 )
-def test_what_a_template_leaves_out_is_told(turn: str, first: str, caplog: pytest.LogCaptureFixture):
+def test_words_that_a_template_leaves_out_are_logged(turn: str, first: str, caplog: pytest.LogCaptureFixture):
     _tell.cache_clear()
     codec = ChatCodec(with_template(turn))
     with caplog.at_level(logging.WARNING):
         codec.extend([user("Aside"), user("Line 1 of some that are long")], codec.end_id)
     [record] = [record for record in caplog.records if "leaves out or changes" in record.getMessage()]
     assert first in record.getMessage()
-
-
-@pytest.mark.parametrize("change", ["m.content | trim", "m.content | tojson", "m.content.replace('\\n', ' ')"])
-def test_white_space_and_json_leave_nothing_out(change: str, caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
-    codec = ChatCodec(with_template(CHATML.replace("m.content", f"({change})")))
-    with caplog.at_level(logging.WARNING):
-        codec.extend([user('  "Quoted"\n  and é\\n ')], codec.end_id)
-    assert not [record for record in caplog.records if "leaves out" in record.getMessage()]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.cli import app
-from agentgym.trainers.config import FIELDS, bundled_recipes, load_config, to_dict
+from agentgym.trainers.config import FIELDS, load_config, to_dict
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -20,14 +20,6 @@ pytestmark = [pytest.mark.real, pytest.mark.train]
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["train", *words])
-
-
-def test_help_shows_examples_and_recipes():
-    shown = run("--help")
-    assert shown.exit_code == 0
-    assert "agentgym train --env sql" in shown.stdout
-    assert all(name in shown.stdout for name in bundled_recipes())
-    assert "accelerate-" not in shown.stdout
 
 
 def test_the_configuration_is_shown_in_full():
@@ -123,11 +115,6 @@ def test_a_flag_is_read_as_a_setting_is(tmp_path: Path):
     assert shown("--eval-split", "null")["eval_split"] is None
 
 
-def test_wrong_usage_leaves_nothing_behind():
-    assert run("--env", "sqll").exit_code == 2
-    assert list(Path.cwd().iterdir()) == []
-
-
 def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     words = [
         f"--{name}={value}" for name, value in to_dict(small(output_dir="run", steps=2)).items() if value is not None
@@ -164,8 +151,3 @@ def test_an_interrupted_run_says_how_to_go_on(
     result = run(*words, "--output-dir", str(tmp_path / "run"))
     assert result.exit_code == 130
     assert f"The run in {tmp_path / 'run'} {said}" in result.stderr
-
-
-@each_row("words", [[], ["--steps", "3"], ["--set", "difficulty=2"]])
-def test_a_training_is_of_a_named_environment_or_recipe(words: list[str]):
-    assert "name an environment (--env sql) or a recipe" in run(*words).stderr

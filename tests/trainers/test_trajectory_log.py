@@ -80,9 +80,3 @@ def test_a_resumed_run_forgets_the_steps_that_it_repeats(tmp_path: Path):
         written.write(batch(step))
     log(tmp_path, 1, resume_at=2).write(batch(2))
     assert [step for step, _ in kept(tmp_path)] == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_new_run_begins_with_nothing(tmp_path: Path):
-    log(tmp_path, 1).write(batch(0))
-    log(tmp_path, 1)
-    assert kept(tmp_path) == []

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.errors import UsageError
-from agentgym.trainers.batches import Row, task_rows
+from agentgym.trainers.batches import task_rows
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
@@ -31,26 +31,12 @@ def test_the_installed_trl_is_one_that_was_tried():
     assert all(version("trl") in requirement.specifier for requirement in wanted)
 
 
-@each_row(
-    "method, parameters",
-    [("_generate_and_score_completions", ["self", "inputs"]), ("_compute_loss", ["self", "model", "inputs"])],
-)
-def test_the_methods_at_the_seam_have_their_signatures(method: str, parameters: list[str]):
-    assert list(inspect.signature(getattr(GRPOTrainer, method)).parameters) == parameters
-
-
 def test_the_trainer_s_log_probabilities_are_what_the_seam_returns_first(trainer_of: Any, canned: Any):
     parameters = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
     assert list(parameters)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
     trainer = trainer_of(canned())
     trainer.train()
     assert "sampling_per_token_logps" in trainer.kept[0]
-
-
-def test_the_constructor_takes_what_is_passed():
-    parameters = inspect.signature(GRPOTrainer.__init__).parameters
-    assert {"model", "reward_funcs", "args", "train_dataset", "processing_class", "peft_config"} <= set(parameters)
-    assert {"callbacks", "rollout_func", "tools", "environment_factory"} <= set(parameters)
 
 
 # How prompts come, and what goes back.
@@ -89,14 +75,6 @@ def test_groups_stay_together_unless_a_batch_is_learned_from_in_several_updates(
     trainer.train()
     assert sorted(row for batch in learned for row in batch) == list(range(24))
     assert (learned == [list(range(8)), list(range(8, 16)), list(range(16, 24))]) == in_order
-
-
-def test_tasks_come_in_the_order_of_the_data(trainer_of: Any, canned: Any):
-    rollouts = canned()
-    trainer = trainer_of(rollouts, steps=3)
-    trainer.train()
-    seen = [row for rows in rollouts.rows for row in rows[::4]]
-    assert seen == [Row.of(prompt) for prompt in trainer.train_dataset["prompt"]]
 
 
 def test_the_mask_of_sampled_tokens_becomes_the_loss_mask(trainer_of: Any, canned: Any):

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import UsageError
 from agentgym.tools.browser import BrowserSession
 from tests.browsers import World, browser_site, open_page, ref
 
@@ -50,18 +49,6 @@ def test_addresses_that_do_not_match_are_not_recorded(world: World):
     page = "<link rel='stylesheet' href='/style.css'><p>Hello</p>"
     with open_page(world, page, record=re.compile(r"^(?!.*\.css)")) as session:
         assert [entry["request"]["url"] for entry in requests(session)] == ["http://a.test/"]
-
-
-def test_sessions_share_no_record(world: World):
-    with open_page(world, FORM, record=re.compile("")) as one, open_page(world, FORM, record=re.compile("")) as other:
-        other.goto("/done")
-        assert len(requests(one)) == 1
-        assert len(requests(other)) == 2
-
-
-def test_a_session_that_records_nothing_says_so(world: World):
-    with open_page(world, FORM) as session, pytest.raises(UsageError, match="record"):
-        session.network_log()
 
 
 def test_a_closed_session_leaves_no_record_behind(world: World, folders: Path):

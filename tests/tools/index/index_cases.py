@@ -53,8 +53,9 @@ def ids(hits) -> list[str]:
     return [hit.id for hit in hits]
 
 
-def built(request, tmp_path_factory) -> Iterator[LocalIndex | HybridIndex | MemoryIndex]:
-    """A fixture's work: the index of the small corpus with the backend that the test asks for."""
-    made = build(tmp_path_factory.mktemp("index") / "x", request.param)
-    yield made
-    made.close()
+def built(tmp_path_factory) -> Iterator[dict[str, LocalIndex | HybridIndex | MemoryIndex]]:
+    """A fixture's work: an index of the small corpus with each backend."""
+    indexes = {backend: build(tmp_path_factory.mktemp("index") / "x", backend) for backend in ALL}
+    yield indexes
+    for index in indexes.values():
+        index.close()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from agentgym.errors import ToolError, UsageError
-from agentgym.tools.index import Document, NoSuchDocument, Page, build_index
-from agentgym.tools.index.base import MAX_PAGE_CHARS
+from agentgym.tools.index import Document, NoSuchDocument, Page
 from tests.rows import each_row
 from tests.tools.index.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, built, ids
 
-index = pytest.fixture(scope="module", params=ALL)(built)
-lexical = pytest.fixture(scope="module", params=LEXICAL)(built)
+indexes = pytest.fixture(scope="module")(built)
 
 
 @each_row(
@@ -27,11 +25,15 @@ lexical = pytest.fixture(scope="module", params=LEXICAL)(built)
         ("brasov tourists", "castle"),
     ],
 )
-def test_what_fits_best_comes_first(index, query, best):
+@each_row("backend", ALL)
+def test_the_best_fit_comes_first(indexes, backend, query, best):
+    index = indexes[backend]
     assert index.search(query)[0].id == best
 
 
-def test_only_documents_with_a_word_of_the_query_are_found_and_the_title_counts_more(lexical):
+@each_row("backend", LEXICAL)
+def test_only_documents_with_a_word_of_the_query_are_found_and_the_title_counts_more(indexes, backend):
+    lexical = indexes[backend]
     assert ids(lexical.search("danube river")) == ["danube", "tisza"]
     assert ids(lexical.search("vlad")) == ["wallachia", "castle"]
     assert lexical.search("unheard") == []
@@ -45,7 +47,9 @@ def test_trigrams_find_what_is_misspelt(tmp_path):
     assert ids(forgiving.search("vlad"))[0] == "wallachia"
 
 
-def test_equal_documents_come_in_the_order_of_their_ids(index):
+@each_row("backend", ALL)
+def test_equal_documents_come_in_the_order_of_their_ids(indexes, backend):
+    index = indexes[backend]
     assert ids(index.search("twin towers", 3)) == ["twin-a", "twin-b", "twin-c"]
     assert ids(index.search("twin towers", 5)) == [f"twin-{letter}" for letter in "abcde"]
 
@@ -59,19 +63,25 @@ def test_many_equal_documents_are_cut_by_id(tmp_path):
         index.close()
 
 
-def test_scores_fall_and_hits_repeat(index):
+@each_row("backend", ALL)
+def test_scores_fall_and_hits_repeat(indexes, backend):
+    index = indexes[backend]
     hits = index.search("the prince of Moldavia and the river Danube", 10)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert index.search("the prince of Moldavia and the river Danube", 10) == hits
 
 
-def test_a_batch_has_the_hits_of_its_queries(index):
+@each_row("backend", ALL)
+def test_a_batch_has_the_hits_of_its_queries(indexes, backend):
+    index = indexes[backend]
     queries = ["prince", "", "river danube", "twin", "unheard"]
     assert index.search_many(queries, 3) == [index.search(query, 3) for query in queries]
     assert index.search_many([]) == []
 
 
-def test_filters_match_exactly_and_together(index):
+@each_row("backend", ALL)
+def test_filters_match_exactly_and_together(indexes, backend):
+    index = indexes[backend]
     assert set(ids(index.search("prince castle vlad", filters={"land": "ro"}))) == {"wallachia", "castle"}
     assert ids(index.search("prince castle vlad", filters={"land": "ro", "kind": "man"})) == ["wallachia"]
     assert index.search("prince castle vlad", filters={"land": "r"}) == []
@@ -79,18 +89,9 @@ def test_filters_match_exactly_and_together(index):
     assert index.search("prince castle vlad", filters={"no such field": "ro"}) == []
 
 
-def test_filters_leave_the_order_of_what_they_let_through(lexical):
-    every = [hit for hit in lexical.search("a prince near the river", 20) if hit.id in ("moldavia", "wallachia")]
-    assert ids(lexical.search("a prince near the river", 20, {"kind": "man"})) == ids(every)
-
-
-def test_k_is_bounded_on_both_sides(index):
-    assert index.search("prince", 0) == []
-    assert index.search("prince", -3) == []
-    assert 2 <= len(index.search("prince", 10**12)) <= len(DOCUMENTS)
-
-
-def test_a_document_is_opened_whole_or_in_part(index):
+@each_row("backend", ALL)
+def test_a_document_is_opened_whole_or_in_part(indexes, backend):
+    index = indexes[backend]
     text = "A river that joins the Danube."
     assert index.open("tisza") == Page("tisza", "Tisza", text, 0, 30, 30)
     assert index.open("tisza", (2, 7)).text == "river"
@@ -100,17 +101,10 @@ def test_a_document_is_opened_whole_or_in_part(index):
     assert index.open("tisza", (500, 600)) == Page("tisza", "Tisza", "", 30, 30, 30)
 
 
-def test_a_page_is_bounded_and_goes_on_where_it_ended(tmp_path):
-    text = "".join(str(number) for number in range(50_000))
-    index = build_index([Document("long", "", text)], tmp_path / "x")
-    first = index.open("long")
-    assert (first.end, first.length) == (MAX_PAGE_CHARS, len(text))
-    parts = [index.open("long", (start, len(text))).text for start in range(0, len(text), MAX_PAGE_CHARS)]
-    assert "".join(parts) == text
-
-
 @each_row("document_id", ["nothing", "", "Tisza", "tisza\x00", "\ud800", "x" * 10**6, "tisz*", "id:tisza"])
-def test_opening_what_is_not_there_tells_the_model(index, document_id):
+@each_row("backend", ALL)
+def test_opening_what_is_not_there_tells_the_model(indexes, backend, document_id):
+    index = indexes[backend]
     with pytest.raises(NoSuchDocument, match="there is no document") as caught:
         index.open(document_id)
     assert isinstance(caught.value, ToolError)

@@ -48,10 +48,6 @@ def test_hits_can_be_filtered(folder):
         run("search", folder, "river", "--where", "hu")
 
 
-def test_nothing_found_is_said(folder):
-    assert run("search", folder, "(((") == "Nothing found.\n"
-
-
 def test_a_document_is_shown_whole_or_in_part(folder):
     assert run("show", folder, "danube") == "Danube\nA [bold]river[/bold].\n"
     part = run("show", folder, "tisza", "--start", "8", "--length", "5")

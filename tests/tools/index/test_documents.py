@@ -90,12 +90,6 @@ def test_a_bad_line_is_told_with_its_place(tmp_path, line, message):
     assert str(caught.value).startswith(f"{path}:3: ")
 
 
-def test_an_id_may_come_once_in_all_sources(tmp_path):
-    first, second = (jsonl(tmp_path / name, {"id": "a", "text": name}) for name in ("1.jsonl", "2.jsonl"))
-    with pytest.raises(UsageError, match=r"2\.jsonl:1: the id 'a' is already in use"):
-        list(read_documents(first, second))
-
-
 def test_bytes_that_are_no_text_are_reported(tmp_path):
     (tmp_path / "d.jsonl").write_bytes(b'{"id": "a", "text": "\xff"}\n')
     with pytest.raises(UsageError, match=r"d\.jsonl:1: this line is not JSON"):
@@ -108,7 +102,7 @@ def test_bytes_that_are_no_text_are_reported(tmp_path):
         list(read_documents(tmp_path / "d.jsonl.gz"))
 
 
-def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
+def test_a_source_that_cannot_be_read_is_refused_with_the_supported_kinds(tmp_path):
     (tmp_path / "d.csv").write_text("x")
     with pytest.raises(UsageError, match=r"supported are: \.jsonl, .*\.parquet, and folders"):
         list(read_documents(tmp_path / "d.csv"))
@@ -116,11 +110,3 @@ def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
         list(read_documents(tmp_path / "nothing"))
     with pytest.raises(UsageError, match=r"no \.txt or \.md files"):
         list(read_documents(tmp_path))
-
-
-def test_documents_are_read_one_at_a_time(tmp_path):
-    path = jsonl(tmp_path / "d.jsonl", {"id": "a", "text": "x"}, {"no": "id"})
-    documents = read_documents(path)
-    assert next(documents).id == "a"
-    with pytest.raises(UsageError):
-        next(documents)

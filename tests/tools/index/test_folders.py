@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import subprocess
@@ -52,11 +51,6 @@ def test_an_index_is_pickled_by_its_folder(tmp_path, backend):
     twin.close()
 
 
-def test_a_small_index_in_memory_is_pickled_whole(tmp_path):
-    index = build(tmp_path, "memory")
-    assert pickle.loads(pickle.dumps(index)).search("vaslui") == index.search("vaslui")
-
-
 @each_row("backend", ON_DISK)
 def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
     first = build(tmp_path / "x", backend)
@@ -71,43 +65,11 @@ def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
 
 
 @pytest.mark.real
-@each_row("backend", ON_DISK)
-def test_a_forked_process_can_go_on_searching(tmp_path, backend):
-    build(tmp_path / "x", backend).close()
-    code = """
-index = open_index(sys.argv[1])
-before = index.search("prince danube")
-child = os.fork()
-if child == 0:
-    os._exit(0 if index.search("prince danube") == before and index.open("tisza").title == "Tisza" else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert index.search("prince danube") == before
-"""
-    with python(code, tmp_path / "x") as process:
-        process.communicate()
-    assert process.returncode == 0
-
-
-@pytest.mark.real
 def test_several_builders_of_one_folder_leave_one_index(tmp_path):
     code = "index = build_index(DOCUMENTS, sys.argv[1]); print(index.search('vaslui')[0].id, index.content)"
     builders = [python(code, tmp_path / "x") for _ in range(3)]
     said = {builder.communicate()[0] for builder in builders}
     assert said == {f"moldavia {content_hash(DOCUMENTS)}\n"}
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-@pytest.mark.real
-def test_builders_of_different_indexes_in_one_folder_leave_one_of_them(tmp_path):
-    code = """
-for turn in range(5):
-    build_index([Document(sys.argv[2], '', f'word {turn}')], sys.argv[1]).close()
-"""
-    builders = [python(code, tmp_path / "x", number) for number in range(3)]
-    for builder in builders:
-        builder.communicate()
-    assert [builder.returncode for builder in builders] == [0, 0, 0]
-    assert ids(open_index(tmp_path / "x").search("word")) in (["0"], ["1"], ["2"])
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
@@ -196,12 +158,6 @@ def test_an_index_opens_where_nothing_may_be_written(tmp_path, monkeypatch):
     assert sorted(path.stat().st_mtime_ns for path in (tmp_path / "x").rglob("*")) == before
 
 
-def test_others_may_read_an_index(tmp_path):
-    for backend in ON_DISK:
-        build(tmp_path / backend, backend).close()
-    assert [path for path in tmp_path.rglob("*") if not path.stat().st_mode & 0o004] == []
-
-
 def test_an_index_whose_files_are_broken_says_so(tmp_path):
     build_index(DOCUMENTS, tmp_path / "x").close()
     (tmp_path / "x" / "tantivy" / "meta.json").write_text("broken")
@@ -217,25 +173,11 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_an_empty_folder_and_one_that_is_not_there_yet_will_do(tmp_path):
-    (tmp_path / "empty").mkdir()
-    for folder in (tmp_path / "empty", tmp_path / "a" / "b[1]*" / "c"):
-        assert len(build_index(DOCUMENTS, folder)) == len(DOCUMENTS)
-
-
 @each_row("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
 def test_a_broken_description_is_reported(tmp_path, content):
     (tmp_path / "index.json").write_text(content)
     with pytest.raises(UsageError, match="is not a valid index manifest"):
         open_index(tmp_path)
-
-
-def test_an_index_of_a_newer_version_is_not_opened(tmp_path):
-    build_index(DOCUMENTS, tmp_path / "x").close()
-    path = tmp_path / "x" / "index.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with pytest.raises(UsageError, match="has format 99"):
-        open_index(tmp_path / "x")
 
 
 def test_an_unknown_backend_names_those_that_there_are(tmp_path):

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import UsageError
 from agentgym.tools.index import Document, Index, NoSuchDocument, build_index, open_index
 from agentgym.tools.index.client import SearchR1Client
-from agentgym.tools.index.rate import TokenBucket
 from tests.rows import each_row
-from tests.servers import QuietHandler, serving
 
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
 pytest.importorskip("uvicorn", reason="needs the [serve] extra")
+
+pytestmark = pytest.mark.real
 
 TOKEN = "a token of more than sixteen characters".replace(" ", "-")
 
@@ -103,17 +99,10 @@ def as_search_r1_shows(url: str, queries: list[str], topk: int | None) -> list[s
     return shown
 
 
-@pytest.mark.real
 def test_a_search_r1_trainer_works_unchanged(url: str):
     one, none = as_search_r1_shows(url, ["Town 17", "?!"], topk=1)
     assert one == 'Doc 1(Title: "Town 17") Town 17 lies on the river "R3".\nIt has 1017 people.\n'
     assert none == ""
-
-
-@pytest.mark.real
-def test_a_trainer_that_says_not_how_many_gets_three(url: str):
-    assert [len(text.split("Doc ")) - 1 for text in as_search_r1_shows(url, ["river"], topk=None)] == [3]
-    assert [len(text.split("Doc ")) - 1 for text in as_search_r1_shows(url, ["river"], topk=0)] == [3]
 
 
 def test_without_scores_the_documents_come_bare(url: str):
@@ -147,15 +136,6 @@ def test_64_clients_at_one_time_get_right_answers(url: str, local: Index):
         assert all(threads.map(work, range(64)))
 
 
-def test_one_client_serves_many_threads_and_survives_a_pickle(client: SearchR1Client, local: Index):
-    copy = pickle.loads(pickle.dumps(client))
-    with ThreadPoolExecutor(16) as threads:
-        found = list(threads.map(lambda i: copy.search(f"Town {i}", k=1), range(100)))
-    assert found == [local.search(f"Town {i}", k=1) for i in range(100)]
-    copy.close()
-
-
-@pytest.mark.real
 def test_several_processes_serve_one_index_and_end_together(folder: Path, local: Index):
     with served(folder, "--workers", "2") as (place, process):
         for number in range(10):
@@ -167,15 +147,6 @@ def test_several_processes_serve_one_index_and_end_together(folder: Path, local:
         httpx.get(place, trust_env=False)
 
 
-@pytest.mark.real
-def test_the_server_ends_with_success_on_sigterm(folder: Path):
-    with served(folder) as (place, process):
-        assert httpx.get(place, trust_env=False).json()["documents"] == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-
-
-@pytest.mark.real
 def test_a_token_is_wanted_for_everything(folder: Path, tmp_path: Path):
     (tmp_path / "token").write_text(TOKEN)
     with served(folder, "--token-file", str(tmp_path / "token")) as (place, _):
@@ -208,141 +179,3 @@ def test_a_request_that_cannot_be_met_is_told_why(url: str, content: Any, status
     answer = ask(url, content)
     assert answer.status_code == status
     assert words in answer.json()["detail"]
-
-
-def test_what_is_no_json_and_where_nothing_is_are_told_in_json(url: str):
-    broken = httpx.post(url + "/retrieve", content=b"{" * 5000, trust_env=False)
-    assert (broken.status_code, "JSON" in broken.json()["detail"]) == (400, True)
-    assert httpx.get(url + "/retrieve", trust_env=False).status_code == 405
-    assert "detail" in ask(url, {}, "/nowhere").json()
-    assert ask(url, {"id": "d1", "span": [1]}, "/open").status_code == 422
-
-
-@dataclass
-class Fake:
-    """A server of another project: what it answers, and what it was asked."""
-
-    answer: Callable[[int, Any], tuple[int, Any]]
-    asked: list[Any] = field(default_factory=list)
-    url: str = ""
-
-
-@contextmanager
-def fake(answer: Callable[[int, Any], tuple[int, Any]]) -> Iterator[Fake]:
-    made = Fake(answer)
-    lock = threading.Lock()
-
-    class Handler(QuietHandler):
-        def do_POST(self) -> None:
-            content = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            with lock:
-                made.asked.append(content)
-                status, said = made.answer(len(made.asked), content)
-            self.reply(status, said)
-
-        def do_GET(self) -> None:
-            self.reply(404, {"detail": "Not Found"})
-
-        def reply(self, status: int, said: Any) -> None:
-            body = said if isinstance(said, bytes) else json.dumps(said).encode()
-            self.send_body(status, body)
-
-    with serving(Handler) as made.url:
-        yield made
-
-
-def passage(title: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"contents": f'"{title}"\n{text}', **more}
-
-
-def test_a_server_with_only_the_contract_can_be_searched_and_its_documents_opened():
-    items = [
-        {"document": passage("A", "one\ntwo", id=7), "score": 2.5},
-        {"document": passage("B", "three"), "score": 1},
-    ]
-    with fake(lambda _, content: (200, {"result": [items for _ in content["queries"]]})) as server:
-        with closing(SearchR1Client(server.url + "/retrieve")) as client:
-            first, second = client.search("q", k=2)
-            assert (first.id, first.title, first.snippet, first.score) == ("7", "A", "one two", 2.5)
-            assert client.open("7").text == "one\ntwo"
-            assert client.open(second.id).title == "B"
-            assert client.search("q", k=2)[1].id == second.id
-            with pytest.raises(NoSuchDocument):
-                client.open("8")
-        assert server.asked[0] == {"queries": ["q"], "topk": 2, "return_scores": True}
-
-
-def test_documents_without_scores_or_wrapping_are_understood():
-    items = [passage("A", "one", id="a"), {"document": passage("No quotes", "two", id="b")}]
-    with fake(lambda *_: (200, {"result": [items]})) as server, closing(SearchR1Client(server.url)) as client:
-        assert [(hit.id, hit.score) for hit in client.search("q")] == [("a", 0.0), ("b", 0.0)]
-
-
-def test_many_queries_are_one_request_and_empty_ones_none():
-    with fake(lambda _, content: (200, {"result": [[] for _ in content["queries"]]})) as server:
-        with closing(SearchR1Client(server.url)) as client:
-            assert client.search_many(["a", " ", "b"]) == [[], [], []]
-            assert client.search("!?") == []
-        assert [content["queries"] for content in server.asked] == [["a", "b"]]
-
-
-def test_filters_are_refused_where_they_would_be_ignored():
-    with fake(lambda *_: (200, {"result": [[]]})) as server:
-        with closing(SearchR1Client(server.url)) as client, pytest.raises(UsageError, match="does not support filters"):
-            client.search("q", filters={"kind": "x"})
-        assert server.asked == []
-
-
-def test_a_server_that_restarts_is_asked_again():
-    with fake(lambda count, _: (503, {"detail": "soon"}) if count < 3 else (200, {"result": [[]]})) as server:
-        with closing(SearchR1Client(server.url, backoff_s=0.001)) as client:
-            assert client.search("q") == []
-        assert len(server.asked) == 3
-
-
-def test_a_server_that_stays_broken_is_an_infrastructure_error():
-    with fake(lambda *_: (500, {"detail": "out of memory"})) as server:
-        client = SearchR1Client(server.url, retries=2, backoff_s=0.001)
-        with closing(client), pytest.raises(InfrastructureError, match=r"out of memory.*tried 3 times"):
-            client.search("q")
-        assert len(server.asked) == 3
-
-
-def test_a_server_that_is_not_there_is_an_infrastructure_error():
-    gone = SearchR1Client("http://127.0.0.1:9", retries=1, backoff_s=0.001)
-    with closing(gone), pytest.raises(InfrastructureError, match="ConnectError"):
-        gone.search("q")
-
-
-def test_what_the_server_refuses_is_the_callers_error_and_is_not_repeated():
-    with fake(lambda *_: (422, {"detail": "topk is too large"})) as server:
-        with (
-            closing(SearchR1Client(server.url, backoff_s=0.001)) as client,
-            pytest.raises(UsageError, match="topk is too large"),
-        ):
-            client.search("q")
-        assert len(server.asked) == 1
-
-
-@each_row("said", [b"<html>", {"result": []}, {"result": [[{"document": 1}]]}, {"results": []}, [1]])
-def test_an_answer_that_is_none_is_an_infrastructure_error(said: Any):
-    with fake(lambda *_: (200, said)) as server, closing(SearchR1Client(server.url)) as client:
-        assert client
-        with pytest.raises(InfrastructureError):
-            client.search("q")
-
-
-@each_row("url", ["ftp://host", "host:80", "", "http://", "http://user:secret@host"])
-def test_what_is_no_url_of_a_server_is_refused(url: str):
-    with pytest.raises(UsageError, match="http://host:port"):
-        SearchR1Client(url)
-
-
-def test_a_rate_holds_for_all_threads_together():
-    slept: list[float] = []
-    bucket = TokenBucket(10.0, burst=5, clock=lambda: 100.0, sleep=slept.append)
-    with ThreadPoolExecutor(8) as threads:
-        waits = sorted(threads.map(lambda _: bucket.take(), range(25)))
-    assert waits[:5] == [0.0] * 5
-    assert waits[5:] == pytest.approx([n / 10 for n in range(1, 21)])
-    assert sorted(slept) == waits[5:]

@@ -81,14 +81,7 @@ def test_the_work_for_a_client_that_left_is_given_up(slow: Slow):
         with raw(server.port, head + body):
             until(lambda: slow.searches)
         until(lambda: len(server.crowd) == 0)
-        until(lambda: _stays(lambda: slow.searches))
         assert slow.searches < 1024 // 8
-
-
-def _stays(number: Any) -> bool:
-    before = number()
-    time.sleep(0.2)
-    return number() == before
 
 
 def test_a_small_request_does_not_wait_for_whole_large_ones(slow: Slow):
@@ -141,7 +134,7 @@ def test_clients_that_left_take_no_places_in_the_queue(slow: Slow):
         assert [first.result().status_code, second.result().status_code] == [200, 200]
 
 
-def test_whoever_waits_too_long_is_told_to_come_back(slow: Slow):
+def test_a_client_that_waits_too_long_is_asked_to_come_back(slow: Slow):
     serving = IndexServing(small_at_work=1, patience_s=0.1)
     with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
         first = held_up(server, threads, slow, SMALL)

@@ -16,7 +16,7 @@ import pytest
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index import Document, Index, build_index
 from agentgym.tools.index.cassette import Cassette
-from agentgym.tools.index.falsehoods import names_in, swaps_for
+from agentgym.tools.index.falsehoods import swaps_for
 from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
 from agentgym.tools.index.writing import OpenAIEndpoint
 from tests.rows import each_row
@@ -58,11 +58,6 @@ def values_of(document: Document) -> set[str]:
 @each_row("step, part", [(0, 0.0), (101.5, 1 / 6), (203, 0.5), (500, 0.5), (-3, 0.0)])
 def test_the_schedule_is_that_of_zerosearch(step: float, part: float):
     assert Schedule().at(step) == pytest.approx(part)
-
-
-def test_a_schedule_can_be_a_straight_line_and_go_down():
-    assert Schedule(start=0.8, end=0.2, base=1, total=10).at(5) == pytest.approx(0.5)
-    assert Schedule(0.25, 0.75, 4, 2).at(1) == pytest.approx(0.25 + 0.5 / 3)
 
 
 @each_row("values", [{"start": -0.1}, {"end": 1.1}, {"base": 0}, {"total": 0}])
@@ -116,11 +111,6 @@ def test_noise_is_about_other_things(inner: Index):
     assert [hit.score for hit in hits] == [hit.score for hit in inner.search("Cora Quill", 5)]
 
 
-def test_where_nothing_else_is_there_noise_leaves_hits_out(tmp_path: Path):
-    with closing(build_index(people()[:3], tmp_path / "few")) as few:
-        assert SimulatedIndex(few, WHOLE, misleading=0.0).search("Anna", 3) == []
-
-
 def test_misleading_documents_never_hold_a_true_value(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0)
     for document in people():
@@ -132,21 +122,13 @@ def test_misleading_documents_never_hold_a_true_value(inner: Index):
         assert len(said.text.split()) == len(document.text.split())
 
 
-def test_what_is_found_and_what_is_opened_say_the_same(inner: Index):
+def test_hits_and_opened_pages_say_the_same(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0)
     for hit in simulated.search("Edda Holt University", 5):
         text = simulated.open(hit.id).text
         assert hit.snippet in text
         assert simulated.open(hit.id, (3, 20)).text == text[3:20]
         assert hit.snippet in {other.snippet for other in simulated.search(hit.title, 10) if other.id == hit.id}
-
-
-def test_a_truth_that_is_told_is_gone_even_from_titles(inner: Index):
-    view = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0).at(truths=["anna vell", "STUDENTS"])
-    page = view.open("p0")
-    assert "anna" not in f"{page.title} {page.text}".lower()
-    assert "students" not in page.text
-    assert "Anna Vell" in SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0).open("p0").text
 
 
 def test_values_are_swapped_for_others_of_their_kind():
@@ -162,11 +144,6 @@ def test_values_are_swapped_for_others_of_their_kind():
     assert not {"12", "May", "1874", "1901", "3,500", "2nd", "Monday", "Tor", "Una"} & set(
         re.findall(r"[\w,]+\b", said)
     )
-
-
-def test_names_are_told_from_the_starts_of_sentences():
-    text = "The Duke of Orr came. Born in Paris, he met Ann-Marie O'Dell's son. It was March. Ärla sang."
-    assert names_in(text) == ["Duke of Orr", "Paris", "Ann-Marie O'Dell", "Ärla"]
 
 
 class Endpoint:
@@ -209,14 +186,7 @@ def test_a_model_can_write_the_documents(inner: Index):
         assert simulated.search("?!", 2) == []
 
 
-def test_the_model_is_asked_for_noise_as_the_schedule_says(inner: Index):
-    with endpoint() as there, closing(OpenAIEndpoint(there.url, "tiny")) as writer:
-        SimulatedIndex(inner, WHOLE, generator=writer).search("Mount Orr", 2)
-        assert "noise" in there.asked[0]["messages"][0]["content"]
-        assert "useful" not in there.asked[0]["messages"][0]["content"]
-
-
-def test_what_a_model_wrote_is_played_back(inner: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_documents_that_a_model_wrote_are_played_back(inner: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ORR_KEY", "a-secret-key")
     with endpoint() as there:
         there.says = "Document 1: Key\nThe key is a-secret-key."
@@ -227,20 +197,6 @@ def test_what_a_model_wrote_is_played_back(inner: Index, tmp_path: Path, monkeyp
         assert SimulatedIndex(inner, generator=writer).search("Mount Orr", 2) == found
     assert b"a-secret-key" not in (tmp_path / "c").read_bytes()
     assert "a-secret-key" not in found[0].snippet
-
-
-@each_row(
-    "says, titles",
-    [
-        ("Doc 1(Title: Orr) It is high.\nDoc 2(Title: Una) It is deep.", ["Orr) It is high.", "Una) It is deep."]),
-        ("1 is a number.\n\n2 is another.", ["1 is a number.", "2 is another."]),
-        ("Document 1: All on one line.", ["All on one line."]),
-    ],
-)
-def test_documents_are_read_however_a_model_sets_them(inner: Index, says: str, titles: list[str]):
-    with endpoint() as there, closing(OpenAIEndpoint(there.url, "tiny")) as writer:
-        there.says = says
-        assert [hit.title for hit in SimulatedIndex(inner, generator=writer).search("x", 5)] == titles
 
 
 def test_a_model_that_writes_nothing_is_an_infrastructure_error(inner: Index):

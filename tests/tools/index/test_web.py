@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -24,11 +23,10 @@ from agentgym.tools.index.cassette import Cassette, CassetteMode, Recorded
 from agentgym.tools.index.rate import TokenBucket
 from agentgym.tools.index.web.index import WebSearch
 from agentgym.tools.index.web.pages import PageLimits, WebPages
-from agentgym.tools.index.web.search import Provider, provider_of
 from agentgym.tools.index.web.text import readable
 from tests.rows import each_row
 
-httpx = pytest.importorskip("httpx", reason="needs the [search] extra")
+pytest.importorskip("httpx", reason="needs the [search] extra")
 
 KEY = "k3y/of+the service"
 PAGE = """<!doctype html><html><head><title>Orr &amp; Una</title><style>p{}</style></head><body>
@@ -81,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/plain")
         self.end_headers()
-        for _ in range(200):
+        for _ in range(40):
             try:
                 self.wfile.write(b"x" * 10)
             except OSError:
@@ -146,7 +144,7 @@ def test_a_question_finds_pages_and_a_page_opens_as_text(web: Web, tmp_path: Pat
         assert index.search("...") == []
 
 
-def test_what_was_asked_before_is_not_asked_again(web: Web):
+def test_a_question_asked_before_is_not_asked_again(web: Web):
     web.page("/1", PAGE)
     with closing(WebSearch("searxng", url=web.url)) as index:
         index.pages.limits = PageLimits(allow_private=True)
@@ -177,7 +175,7 @@ def test_a_recording_plays_back_the_same_with_the_server_gone(web: Web, tmp_path
     assert len(web.asked) == asked
 
 
-def test_what_was_not_recorded_is_named(web: Web, tmp_path: Path):
+def test_a_question_that_was_not_recorded_is_named(web: Web, tmp_path: Path):
     with searching(web, Cassette(tmp_path / "c")) as index:
         index.search("orr")
     with searching(web, Cassette(tmp_path / "c", "replay")) as index:
@@ -196,14 +194,18 @@ def test_recording_replaces_and_auto_keeps(tmp_path: Path):
 
 def test_threads_that_want_the_same_ask_once(tmp_path: Path):
     asked: list[int] = []
+    together = threading.Barrier(16)
 
     def live() -> Recorded:
         asked.append(1)
-        time.sleep(0.05)
         return Recorded({"n": len(asked)})
 
+    def ask(_: int) -> Recorded:
+        together.wait(60)
+        return cassette.ask({"q": "\ud800"}, live)
+
     with closing(Cassette(tmp_path / "c")) as cassette, ThreadPoolExecutor(16) as threads:
-        found = list(threads.map(lambda _: cassette.ask({"q": "\ud800"}, live), range(16)))
+        found = list(threads.map(ask, range(16)))
     assert len(asked) == 1
     assert set(map(str, found)) == {str(Recorded({"n": 1}))}
 
@@ -241,19 +243,6 @@ def test_the_key_is_sent_and_written_nowhere(
         assert b"k3y%2Fof" not in place
 
 
-def test_errors_do_not_tell_the_key(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MY_KEY", KEY)
-    web.results, web.failures = {"detail": f"bad key {KEY}"}, 10
-    with closing(WebSearch("serpapi", url=web.url + "/search", key_env="MY_KEY", retries=1, backoff_s=0.001)) as index:
-        with pytest.raises(InfrastructureError) as broken:
-            index.search("orr")
-        index.provider = Provider("other", web.url + "/nothing", credential=index.provider.credential)
-        with pytest.raises(UsageError, match="404") as refused:
-            index.search("orr")
-    assert "bad key [redacted]" in str(broken.value)
-    assert KEY not in str(broken.value) + str(refused.value)
-
-
 def test_a_key_that_is_not_set_is_named(web: Web, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("MY_KEY", raising=False)
     with (
@@ -273,22 +262,6 @@ def test_each_service_is_asked_in_its_own_way(web: Web, monkeypatch: pytest.Monk
     assert parse_qs(urlsplit(searxng).query) == {"q": ["high mountains"], "format": ["json"]}
     assert parse_qs(urlsplit(serpapi).query)["engine"] == ["google"]
     assert json.loads(body) == {"q": "high mountains", "num": 10}
-
-
-def test_results_without_a_page_and_repeated_ones_are_left_out():
-    provider = provider_of("searxng", "http://127.0.0.1:1")
-    items = [{"url": "javascript:x"}, {"url": "http://a/", "title": " A \n b"}, {"url": "http://a/"}, "text", {}]
-    assert [(each.url, each.title) for each in provider.read({"results": items})] == [("http://a/", "A b")]
-    assert provider.read({"error": "nothing found"}) == provider.read([]) == []
-
-
-def test_a_service_of_ones_own_is_data(web: Web, tmp_path: Path):
-    web.results = {"web": {"hits": [{"name": "A", "href": "http://a/", "text": "b"}]}}
-    mine = Provider(
-        "mine", web.url + "/search", query="query", results=("web", "hits"), title="name", link="href", snippet="text"
-    )
-    with closing(WebSearch(mine, cassette=Cassette(tmp_path / "c"))) as index:
-        assert [(hit.id, hit.title, hit.snippet) for hit in index.search("q")] == [("http://a/", "A", "b")]
 
 
 def test_an_overloaded_service_is_asked_again(web: Web, tmp_path: Path):
@@ -336,7 +309,7 @@ def test_private_addresses_are_refused_before_anything_is_sent(url: str, tmp_pat
         "\ud800",
     ],
 )
-def test_what_is_no_page_of_the_web_is_refused(url: str, tmp_path: Path):
+def test_an_address_that_is_no_web_page_is_refused(url: str, tmp_path: Path):
     with pytest.raises(ToolError, match="not a web page"):
         WebPages(Cassette(tmp_path / "c")).read(url)
 
@@ -358,18 +331,6 @@ def test_one_private_address_of_a_name_is_one_too_many(monkeypatch: pytest.Monke
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: both)
     with pytest.raises(AddressRefused):
         public_address("two.test", 80)
-
-
-def test_name_servers_that_are_away_are_no_answer_to_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def away(*_: Any, **__: Any) -> None:
-        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-
-    monkeypatch.setattr("socket.getaddrinfo", away)
-    pages = reading(tmp_path)
-    with closing(pages.cassette) as cassette:
-        with pytest.raises(InfrastructureError, match="cannot resolve"):
-            pages.read("http://pages.test/")
-        assert len(cassette) == 0
 
 
 def test_a_page_cannot_lead_to_a_private_address(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -411,12 +372,6 @@ def test_a_page_is_read_so_far_and_so_long(web: Web, tmp_path: Path):
         reading(tmp_path, total_s=0.4).read(web.url + "/drip")
 
 
-def test_what_is_no_text_is_refused(web: Web, tmp_path: Path):
-    with pytest.raises(ToolError, match="application/pdf"):
-        reading(tmp_path).read(web.page("/a", b"%PDF", "application/pdf"))
-    assert reading(tmp_path).read(web.page("/b", '{"a": 1}', "application/json")).text == '{"a": 1}'
-
-
 @each_row(
     "kind, body, text",
     [
@@ -434,19 +389,9 @@ def test_text_is_read_in_its_own_charset(kind: str, body: bytes, text: str, web:
     assert reading(tmp_path).read(web.page("/a", body, kind)).text == text
 
 
-def test_a_host_that_is_not_there_is_the_models_problem_and_recorded(tmp_path: Path):
-    pages = reading(tmp_path)
-    with pytest.raises(ToolError, match="ConnectError"):
-        pages.read("http://127.0.0.1:9/")
-    assert len(pages.cassette) == 1
-    pages.cassette.close()
-
-
 @each_row("piece", ["<!--", "<", "<a ", "</", '<a b=">"', "&#9", "<script>", "<svg>", "<p hidden>", "<![", "\n"])
-def test_hostile_pages_take_no_time_to_speak_of(piece: str):
-    began = time.monotonic()
+def test_reading_a_hostile_page_ends(piece: str):
     readable((piece * 100_000)[:100_000])
-    assert time.monotonic() - began < 20
 
 
 @each_row(

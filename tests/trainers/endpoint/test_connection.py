@@ -64,13 +64,6 @@ def test_a_proxy_that_is_down_is_named_without_its_password(proxy: pytest.Monkey
     assert PASSWORD not in str(trajectory.error)
 
 
-def test_a_proxy_that_wants_a_password_is_told_from_the_endpoint(proxy: pytest.MonkeyPatch):
-    with Fake(lambda request, number: Said("", 407)).serving() as url:
-        proxy.setenv("http_proxy", url.removesuffix("/v1"))
-        with pytest.raises(UsageError, match=r"the proxy that the environment names .* wants a user and a password"):
-            play(policy_at("http://model.test/v1"))
-
-
 @each_row("name, told", [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
 def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, told: str):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -105,9 +98,3 @@ def test_an_answer_that_http_cannot_read_has_no_status_that_nobody_sent(headers:
     assert told in str(trajectory.error)
     assert "400" not in str(trajectory.error).partition("at last")[2]
     assert "\n" not in str(trajectory.error)
-
-
-def test_a_web_page_says_that_the_url_may_be_wrong():
-    with Fake(lambda request, number: Said(" <!doctype html><title>Sign in</title>")).serving() as url:
-        [trajectory] = play(policy_at(url, retries=0))
-    assert "a web page (does the URL end with /v1?), not a chat completion" in str(trajectory.error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +13,7 @@ import pytest
 from agentgym import Env, GeneratedTasks, Reason, Task, tool
 from agentgym.engine.actions import refusals
 from agentgym.history import shorten_observations
-from agentgym.messages import Message, Pictured, ToolCall, assistant, text_of, user
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.messages import Message, Pictured, ToolCall, text_of, user
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job, collect
 from agentgym.script import Script
@@ -23,8 +21,7 @@ from agentgym.seat import Seat
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
-from agentgym.trainers.endpoint.wire import read_answer, with_calls
-from tests.endpoints import Fake, Said, call, calling, completion, fault_in, guessing, policy_at
+from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
 from tests.rows import each_row
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
@@ -148,15 +145,7 @@ def test_calls_after_the_end_of_the_episode_are_answered():
     assert ["has ended" in text_of(message) for message in seen[1]] == [False, True, True]
 
 
-def test_calls_in_messages_are_answered_by_tool_messages_in_every_dialect():
-    for dialect in ("hermes", "tags", "fenced", "compact", "native"):
-        env = make("guess", dialect=dialect)
-        env.reset(seed=0)
-        [answer] = env.step(assistant("", [ToolCall("guess", {"number": 1}, "mine")])).observation
-        assert (answer.get("role"), answer.get("tool_call_id")) == ("tool", "mine")
-
-
-def test_an_unreadable_message_without_calls_that_could_be_answered_is_answered_by_the_dialect():
+def test_an_unreadable_message_without_calls_is_answered_by_the_dialect():
     assert refusals("text", "no", 0) == []
     assert refusals({"role": "assistant", "content": "", "tool_calls": ["x", 5]}, "no", 0) == []
     told = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
@@ -171,15 +160,7 @@ def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
     assert ids[0] == "same"
 
 
-def test_ids_that_are_made_up_are_those_that_every_vendor_takes():
-    said = [calling(call("guess", {"number": 1}, id)) for id in ("", "", None)]
-    fake, _ = play(make("guess", dialect="native"), [*said, completion("?")])
-    ids = [m["tool_calls"][0]["id"] for m in fake.requests[-1]["messages"] if m["role"] == "assistant"]
-    assert len(ids) == 3
-    assert all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in ids)
-
-
-def test_what_the_model_wrote_wrongly_is_explained_to_it_and_recorded_as_it_was():
+def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
     said = [calling(call("guess", '{"number": }')), calling(call("gess", {"number": 1})), calling(call("guess", "[3]"))]
     fake = Fake(lambda request, number: said[number] if number < 3 else guessing_later(request), strict=True)
     env = make("guess")
@@ -214,14 +195,8 @@ def guessing_later(request: dict[str, Any]) -> Said:
     return calling(call("guess", {"number": len(request["messages"])}))
 
 
-def test_what_is_no_object_reaches_the_server_inside_of_one():
-    fake, _ = play(make("guess", dialect="native"), [calling(call("guess", "5,")), completion("?")])
-    [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
-    assert json.loads(entry["function"]["arguments"]) == {"unreadable": "5,"}
-
-
 @each_row("arguments", ['{"number": NaN}', '{"number": "\\ud800"}', '{"number": "\ud800"}', "[" * 9999])
-def test_arguments_that_only_lenient_readers_read_reach_the_server_inside_of_an_object(arguments: str):
+def test_arguments_that_only_lenient_readers_read_are_sent_inside_of_an_object(arguments: str):
     fake, _ = play(make("guess", dialect="native"), [calling(call("guess", arguments)), completion("?")])
     [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
     assert list(json.loads(entry["function"]["arguments"])) == ["unreadable"]
@@ -234,19 +209,6 @@ def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, 
     opening, later = (request["messages"] for request in fake.requests)
     assert [message["role"] for message in later] == [message["role"] for message in opening]
     assert "Your message is empty" in later[-1]["content"]
-
-
-def test_a_checkpoint_sees_its_turns_as_in_training_also_if_nothing_is_in_them():
-    said = [completion(""), completion("?")]
-    fake, _ = play(make("guess", dialect="hermes"), said, strict=False, results="tool")
-    assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == ["assistant", "user"]
-
-
-def test_blanks_beside_a_call_are_no_text():
-    fake, _ = play(
-        make("guess", dialect="native"), [calling(call("guess", {"number": 1}), content=" \n"), completion("?")]
-    )
-    assert fake.requests[1]["messages"][-2]["content"] == ""
 
 
 @each_row("dialect", ["native", "hermes"])
@@ -262,15 +224,7 @@ def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, r
     )
 
 
-def test_a_picture_without_text_is_sent_without_text():
-    shown: list[Message] = [
-        {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "image", "base64": "x"}]}
-    ]
-    [message] = with_calls(shown, pictures=True, reasoning=None)
-    assert [block["type"] for block in message["content"]] == ["image_url"]
-
-
-def test_what_a_server_wants_back_with_calls_and_turns_is_sent_back_as_it_is():
+def test_extra_content_of_calls_and_turns_is_sent_back_as_it_is():
     sealed = {"google": {"thought_signature": "c2ln"}}
     said = [
         calling(call("guess", {"number": 1}, "a") | {"extra_content": sealed}),
@@ -296,13 +250,6 @@ def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, dialec
         assert turn == {"role": "assistant", "content": "?", **kept}
 
 
-def test_reasoning_that_comes_in_blocks_alone_is_recorded():
-    answer = read_answer(
-        json.dumps({"choices": [{"message": {"content": "?", "reasoning_details": DETAILS}}]}).encode()
-    )
-    assert answer.message["reasoning_content"] == "Hm."
-
-
 def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
     fake, _ = play(make("guess", dialect="native"), [completion("?")])
     assert fake.requests[0]["parallel_tool_calls"] is False
@@ -310,23 +257,6 @@ def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
     assert "parallel_tool_calls" not in fake.requests[0]
     fake, _ = play(Albums(dialect="native"), [completion("?")])
     assert "parallel_tool_calls" not in fake.requests[0]
-
-
-def test_rollouts_tell_players_how_many_calls_a_turn_may_have():
-    for env_id, asked in ((f"{__name__}:Albums", False), ("agentgym/guess-v0", True)):
-        fake = Fake(lambda request, number: calling(call("close_album", {})))
-        factory = EnvFactory(env_id, {"dialect": "native", "max_turns": 1})
-        with fake.serving() as url:
-            asyncio.run(collect([Job(factory().tasks.get("train", 0), 0)], policy_at(url), factory))
-        assert ("parallel_tool_calls" in fake.requests[0]) == asked
-
-
-def test_a_prompt_with_native_calling_explains_no_syntax():
-    fake, _ = play(make("guess", dialect="native"), [completion("?")])
-    system, task = fake.requests[0]["messages"]
-    assert (system["role"], task["role"]) == ("system", "user")
-    assert "function" not in system["content"]
-    assert [told["function"]["name"] for told in fake.requests[0]["tools"]] == ["guess"]
 
 
 def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
@@ -338,13 +268,6 @@ def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
     assert opening["content"] == [{"type": "text", "text": "What is in the album?"}, picture]
     assert [result["content"] for result in results] == ["Page 1.", "Page 2."]
     assert shown == {"role": "user", "content": [picture, picture]}
-
-
-def test_a_model_that_cannot_see_is_told_so_in_one_line():
-    fake, _ = play(Albums(dialect="native"), [calling(call("page", {"number": 1})), completion("?")])
-    opening, _, result = fake.requests[1]["messages"]
-    assert opening["content"] == "What is in the album?\n(A picture was shown here, which you cannot see.)"
-    assert result["content"] == "Page 1.\n(A picture was shown here, which you cannot see.)"
 
 
 @each_row("pictures", [False, True])
@@ -364,13 +287,6 @@ def test_text_dialects_send_results_in_the_role_that_was_asked_for_but_for_pictu
     said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
     fake, _ = play(env, said, strict=False, pictures=pictures, results="tool")
     assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == roles
-
-
-def test_what_an_environment_says_besides_results_comes_after_them():
-    said = [calling(call("page", {"number": 1}), content="Nice."), completion("?")]
-    fake, _ = play(Albums(dialect="native"), said, pictures=True)
-    roles = [message["role"] for message in fake.requests[1]["messages"]]
-    assert roles == ["user", "assistant", "tool", "user"]
 
 
 def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
@@ -395,13 +311,6 @@ def test_reasoning_in_the_text_of_earlier_turns_is_treated_alike(keep: bool):
     assert sent == (written if keep else written.partition("</think>\n\n")[2])
 
 
-def test_a_call_that_an_endpoint_reports_as_reasoning_is_no_call():
-    env = Albums(dialect="hermes")
-    call_text = env.dialect.render("", [ToolCall("page", {"number": 1})], env.tools)
-    fake, _ = play(env, [completion({"content": "Hm.", "reasoning_content": call_text}), completion("?")])
-    assert "Page 1." not in json.dumps(fake.requests[-1]["messages"])
-
-
 def test_history_is_shortened_before_it_is_sent_and_stays_valid():
     fake = Fake(lambda request, number: guessing_later(request), strict=True)
     with fake.serving() as url:
@@ -411,41 +320,6 @@ def test_history_is_shortened_before_it_is_sent_and_stays_valid():
     assert not trajectory.failed
     [first, _] = [message for message in fake.requests[2]["messages"] if message["role"] == "tool"]
     assert "characters left out" in first["content"]
-
-
-def test_a_function_is_given_the_tools_if_it_has_a_place_for_them():
-    told: list[Any] = []
-
-    def ask(messages: list[Message], tools: list[dict[str, Any]]) -> Any:
-        told.append(tools)
-        return {"role": "assistant", "content": "", "tool_calls": [call("guess", {"number": 1}, "same")]}
-
-    env = make("guess", dialect="native", max_turns=3)
-    task = env.tasks.get("test", 3)
-    factory = EnvFactory("agentgym/guess-v0", {"dialect": "native", "max_turns": 3})
-    [trajectory] = asyncio.run(collect([Job(task, 0)], FunctionPolicy("f", ask), factory))
-    assert told == [env.tools.schemas] * 3
-    assert fault_in({"messages": [_sent(message) for message in trajectory.messages]}) is None
-
-
-def test_a_scripted_policy_records_calls_with_unique_ids():
-    def script(env: Env, task: Task) -> Iterator[Any]:
-        yield assistant("", [ToolCall("guess", {"number": 1})])
-        yield assistant("", [ToolCall("guess", {"number": 2})])
-
-    factory = EnvFactory("agentgym/guess-v0", {})
-    job = Job(make("guess").tasks.get("test", 3), 0)
-    [trajectory] = asyncio.run(collect([job], ScriptedPolicy(script), factory))
-    assert fault_in({"messages": [_sent(message) for message in trajectory.messages]}) is None
-
-
-def _sent(message: Any) -> dict[str, Any]:
-    """A recorded message without what only records have, and with arguments as text."""
-    sent = {key: value for key, value in message.items() if key not in ("name", "finish_reason")}
-    for entry in (calls := json.loads(json.dumps(sent.get("tool_calls", [])))):
-        arguments = entry["function"]["arguments"]
-        entry["function"]["arguments"] = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return {**sent, "tool_calls": calls} if calls else sent
 
 
 def test_the_whole_episode_is_solved_and_replays():

@@ -18,7 +18,6 @@ from agentgym.trajectory import read_jsonl
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
-from agentgym.trainers.endpoint.connection import completions_url
 from agentgym.trainers.endpoint.limits import Rate
 from agentgym.trainers.endpoint.settings import NAMES, read_settings
 from tests.endpoints import Fake, Said, guessing
@@ -52,17 +51,6 @@ def test_wrong_settings_are_refused_in_one_line(word: str, told: str):
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_holds_no_settings_by_name_is_refused(tmp_path: Path):
-    (tmp_path / "list.yaml").write_text("[1, 2]")
-    with pytest.raises(UsageError, match="must hold settings by name"):
-        read_settings([str(tmp_path / "list.yaml")], {})
-
-
-@each_row("base", ["http://h/v1", "http://h/v1/", "http://h/v1/chat/completions"])
-def test_the_url_may_be_the_base_or_whole(base: str):
-    assert completions_url(base) == "http://h/v1/chat/completions"
-
-
 def test_a_policy_is_named_by_model_and_url():
     name = "openai:org/Model-7B:free@http://127.0.0.1:1/v1"
     policy = load_policy(name, env_id="guess", env_kwargs={}, max_new_tokens=9, temperature=0.0)
@@ -75,16 +63,6 @@ def test_a_policy_is_named_by_model_and_url():
 def test_a_name_without_model_or_url_is_refused(name: str):
     with pytest.raises(UsageError, match="openai:MODEL@URL"):
         load_policy(name, env_id="guess", env_kwargs={})
-
-
-def test_settings_of_endpoints_are_refused_for_other_policies():
-    with pytest.raises(UsageError, match="--endpoint is for policies openai:MODEL@URL, not for 'random'"):
-        load_policy("random", env_id="guess", env_kwargs={}, endpoint=["retries=1"])
-
-
-def test_what_is_no_url_is_refused():
-    with pytest.raises(UsageError, match="begins with http"):
-        EndpointPolicy("m", "localhost:8000")
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
@@ -107,14 +85,6 @@ def test_rates_are_kept_and_may_be_saved_up_for_a_moment_only():
     assert [rate.take(1) for _ in range(12)] == [0.0] * 10 + [1.0, 2.0]
     now[0] = 3600.0
     assert [rate.take(1) for _ in range(11)] == [0.0] * 10 + [1.0]
-
-
-def test_a_rate_counts_what_was_used_rather_than_expected():
-    now = [0.0]
-    rate = Rate(60, lambda: now[0])
-    assert rate.take(4) == 0.0
-    rate.correct(26)
-    assert rate.take(1) == 21.0
 
 
 def test_the_documentation_names_every_setting_with_its_default():
@@ -150,15 +120,6 @@ def test_eval_plays_an_endpoint_and_tells_its_usage(tmp_path: Path):
     trajectories = list(read_jsonl(out))
     assert {trajectory.env_kwargs["dialect"] for trajectory in trajectories} == {"native"}
     assert {trajectory.policy for trajectory in trajectories} == {"openai:m temperature=1.0 top_p=0.5 max_tokens=77"}
-
-
-def test_eval_stops_in_one_line_where_the_endpoint_refuses():
-    fake = Fake(lambda request, number: Said({"error": {"message": "Bad key"}}, 401))
-    with fake.serving() as url:
-        result = run("--policy", f"openai:m@{url}", "-n", "3")
-    assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1].startswith("Error: ")
-    assert "set OPENAI_API_KEY to a valid API key" in result.stderr
 
 
 def test_a_dialect_makes_an_endpoint_write_text():
