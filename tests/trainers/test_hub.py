@@ -142,7 +142,7 @@ def test_a_hub_out_of_reach_is_one_line():
         options_for(MODEL)
 
 
-@each_row("status", [None, 401, 503])
+@pytest.mark.parametrize("status", [None, 401, 503])
 def test_a_model_in_the_cache_is_loaded_without_the_hub(hub: Any, status: int | None):
     if status is not None:
         hub(status)

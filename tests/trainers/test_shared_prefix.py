@@ -38,7 +38,7 @@ def outcome(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Te
     return hidden.detach(), model.base_model.layers[0].mlp.up_proj.weight.grad.clone()
 
 
-@each_row("left", [[0, 0, 0], [2, 4, 0], [7, 9, 5]])
+@pytest.mark.parametrize("left", [[0, 0, 0], [2, 4, 0], [7, 9, 5]])
 def test_hidden_states_and_gradients_are_the_same(model: Any, left: list[int]):
     ids, mask = padded(left)
     alone = outcome(model, ids, mask)

@@ -48,8 +48,8 @@ def train(*words: str) -> Result:
     return CliRunner().invoke(app, ["train", *words, *SMALL])
 
 
-@each_row(
-    "env, settings, split",
+@pytest.mark.parametrize(
+    ("env", "settings", "split"),
     [
         ("sql", [f"folder={SQL_FOLDER}"], "validation"),
         ("search", [f"folder={DATA / 'search_files' / 'hotpot.json'}", "split_by=train"], "train"),

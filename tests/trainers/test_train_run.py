@@ -27,7 +27,6 @@ from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
-from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -176,7 +175,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small: An
     assert [line["step"] for line in lines(Path("run"))] == [1, 2]
 
 
-@each_row("changed, again", [({}, 0), ({"learning_rate": 1e-5}, 6)])
+@pytest.mark.parametrize(("changed", "again"), [({}, 0), ({"learning_rate": 1e-5}, 6)])
 def test_the_evaluation_before_training_is_kept_if_the_run_was_killed_after_it(
     small: Any, letters: Any, changed: dict[str, Any], again: int
 ):
@@ -198,7 +197,7 @@ def test_a_plot_that_fails_loses_nothing_of_a_run(small: Any):
     assert (Path("run") / "model" / "model.safetensors").is_file()
 
 
-@each_row("resume", [False, True])
+@pytest.mark.parametrize("resume", [False, True])
 def test_two_runs_do_not_write_into_one_folder(small: Any, resume: bool):
     go(small(output_dir="run", steps=1))
     folder = Path("run" if resume else "other")

@@ -24,7 +24,6 @@ from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import make_policy, warm_start_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.warm_start import Goal, WarmStart, solutions
-from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -104,7 +103,7 @@ def test_a_warm_start_ends_at_its_goal(letters: type[Env]):
     assert steps.last["warm start"] in range(10, 200, 10)
 
 
-@each_row("at", ["solving tasks", "learning a tokenizer", "warm start"])
+@pytest.mark.parametrize("at", ["solving tasks", "learning a tokenizer", "warm start"])
 def test_interrupted_making_leaves_nothing_behind(at: str):
     with pytest.raises(KeyboardInterrupt):
         warm_started(SETTINGS, Interrupted(at))

@@ -3,73 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.index import Document, NoSuchDocument, build_index
+from agentgym.tools.index import NoSuchDocument
 from agentgym.tools.index.client import SearchR1Client
 from agentgym.tools.index.rate import TokenBucket
 from tests.rows import each_row
 from tests.servers import QuietHandler, serving
 
-pytest.importorskip("uvicorn", reason="needs the [serve] extra")
-
-
-def documents() -> list[Document]:
-    return [
-        Document(
-            f"d{i}",
-            f"Town {i}",
-            f'Town {i} lies on the river "R{i % 7}".\nIt has {1000 + i} people.',
-            {"parity": "eo"[i % 2]},
-        )
-        for i in range(200)
-    ]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("index") / "towns"
-    build_index(documents(), place).close()
-    return place
-
-
-@contextmanager
-def served(folder: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run `agentgym serve index` in a process of its own."""
-    command = [sys.executable, "-m", "agentgym", "serve", "index", str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        try:
-            while not (line := process.stdout.readline()).startswith("Listening on "):
-                assert line, "the server ended"
-            yield line.removeprefix("Listening on ").strip(), process
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-@pytest.fixture(scope="module")
-def url(folder: Path) -> Iterator[str]:
-    with served(folder) as (place, _):
-        yield place
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[SearchR1Client]:
-    made = SearchR1Client(url)
-    yield made
-    made.close()
+pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 
 @dataclass
