@@ -10,11 +10,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.errors import ToolError, UsageError
 from agentgym.interop.discrete import DiscreteCalls
 from agentgym.messages import Message, ToolCall, text_of
-from agentgym.registry import load_class, make
-from tests.interop.test_trl import SHAKY
+from agentgym.registry import make
 
 GUESSES = [ToolCall("guess", {"number": number}) for number in range(1, 11)]
 SPACE = spaces.Box(0, 100, (2,), np.float32)
@@ -52,21 +51,6 @@ def test_without_a_seed_its_own_generator_draws_one():
 
     assert tasks(guessing()) == tasks(guessing())
     assert len(set(tasks(guessing()))) == 3
-
-
-def test_a_broken_environment_is_replaced_and_a_failure_raised():
-    kind: Any = load_class(SHAKY)
-    env = DiscreteCalls(lambda: make(SHAKY), [ToolCall("add"), ToolCall("done")], seen, SPACE)
-    env.reset(seed=0)
-    kind.breaks = 2
-    env.step(0)
-    kind.breaks = 3
-    with pytest.raises(InfrastructureError):
-        env.step(0)
-    kind.breaks = 0
-    env.reset(seed=0)
-    assert env.step(1)[1:3] == (1.0, True)
-    env.close()
 
 
 def test_actions_that_are_no_calls_are_refused():

@@ -168,26 +168,6 @@ def test_a_call_whose_client_leaves_is_cancelled_and_no_part_of_the_episode(turn
     assert (len(row.turns), row.failed) == (turn, False)
 
 
-def test_a_call_that_failed_is_made_again_in_the_same_conversation():
-    broken = False
-
-    def say(_: str) -> str:
-        if broken:
-            raise OSError("no power")
-        return "Yes."
-
-    gateway = gateway_of(Speaker(say))
-    client = Client(gateway, path="/s/one")
-    messages = [USER]
-    for _ in range(2):
-        broken = True
-        assert client.chat(messages).status_code == 502
-        broken = False
-        messages += [client.said(messages), USER]
-    [row] = gateway.find("one").reward(1.0)
-    assert (len(row.turns), row.failed) == (2, False)
-
-
 def test_a_turn_without_a_token_in_time_is_a_failure_and_no_turn():
     class Late(Speaker):
         async def generate(self, ids: Any, max_new_tokens: int, session: str, **more: Any) -> Generation:

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from agentgym.messages import ToolCall
-from agentgym.registry import load_class
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
-from tests.interop.test_trl import SHAKY
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.peers, *needs("nemo_gym")]
@@ -131,25 +129,6 @@ def rows_of(env: str, count: int = 1, **options: Any) -> list[dict[str, Any]]:
     from agentgym.interop.nemo import rows
 
     return json.loads(json.dumps(rows(env, "agent", count=count, **options)))
-
-
-def saying(*calls: ToolCall) -> Say:
-    left = list(calls)
-    return lambda _: left.pop(0) if left else None
-
-
-def test_a_failure_is_an_error_and_no_reward():
-    kind: Any = load_class(SHAKY)
-
-    async def play(breaks: int) -> Any:
-        kind.breaks = breaks
-        return await run(server_of(SHAKY), rows_of(SHAKY)[0], saying(ToolCall("add"), ToolCall("done")))
-
-    outcome, _ = asyncio.run(play(2))
-    assert outcome.reward == 1.0
-    with pytest.raises(Exception, match=r"500|Internal|broke"):
-        asyncio.run(play(3))
-    kind.breaks = 0
 
 
 class Driver:

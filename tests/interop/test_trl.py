@@ -150,15 +150,6 @@ def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
     assert episode_of(environment).ending == "gave_up"
 
 
-def test_a_broken_environment_is_replaced_unseen(shaky: type[ShakyEnv]):
-    environment = begun()
-    assert environment.add() == "count 1"
-    shaky.breaks = 2
-    assert environment.add() == "count 2"
-    environment.done()
-    assert environment.get_reward() == 1.0
-
-
 def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shaky: type[ShakyEnv]):
     environment = begun(attempts=2)
     shaky.breaks = 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -207,33 +206,6 @@ def test_a_turn_ends_with_its_token_or_at_its_budget(model: Any, tokenizer: Any)
 
 
 # No barrier.
-
-
-def test_nobody_waits_for_a_slow_environment(model: Any, tokenizer: Any):
-    """One conversation's environment answers only once all the others are over."""
-    sampler = policy(model, tokenizer, slots=8)
-    order: list[str] = []
-
-    async def slow(others: asyncio.Event) -> None:
-        said = await sampler.generate(PROMPTS[0], 3, "slow")
-        await others.wait()
-        await sampler.generate([*PROMPTS[0], *said.ids, *ANSWER], 3, "slow")
-        order.append("slow")
-
-    async def fast(name: str, prompt: Sequence[int]) -> None:
-        await talk(sampler, name, prompt, turns=4)
-        order.append(name)
-
-    async def together() -> None:
-        over = asyncio.Event()
-        waiting = asyncio.create_task(slow(over))
-        await asyncio.gather(*(fast(f"f{i}", prompt) for i, prompt in enumerate(PROMPTS)))
-        over.set()
-        await waiting
-
-    asyncio.run(asyncio.wait_for(together(), 60))
-    assert order[-1] == "slow"
-    assert len(order) == len(PROMPTS) + 1
 
 
 def test_turns_are_sampled_side_by_side(model: Any, tokenizer: Any):

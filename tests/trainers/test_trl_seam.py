@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.errors import UsageError
-from agentgym.trainers.batches import task_rows
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
@@ -92,34 +91,6 @@ def test_columns_of_a_rollout_reach_the_reward_function_and_the_override(trainer
     assert [row["trajectory"].id for row in batch["rows"]] == [f"t{i}" for i in range(8)]
     logged = trainer.state.log_history[0]
     assert logged["reward"] == pytest.approx(1 / 8)
-
-
-@each_row("missing", ["prompt_ids", "completion_ids", "logprobs"])
-def test_rollouts_without_a_required_column_are_refused_by_trl(missing: str, model: Any, tokenizer: Any, tmp_path: Any):
-    config = TrainConfig(output_dir=str(tmp_path), groups=1, group_size=2, updates_per_step=1, report_to=[])
-    columns = {"prompt_ids": [[7]] * 2, "completion_ids": [[8]] * 2, "logprobs": [[-1.0]] * 2}
-    del columns[missing]
-    trainer = GRPOTrainer(
-        model=model,
-        args=grpo_config(config, world_size=1, use_cpu=True),
-        reward_funcs=[lambda prompts, **_: [0.0] * len(prompts)],
-        train_dataset=task_rows(_Endless(), 2, 0),
-        processing_class=tokenizer,
-        rollout_func=lambda prompts, trainer: columns,
-    )
-    with pytest.raises(ValueError, match=missing):
-        trainer.train()
-
-
-class _Endless:
-    splits = ("train",)
-
-    def size(self, split: str) -> None:
-        return None
-
-    def get(self, split: str, index: int) -> Any: ...
-
-    def find(self, task_id: str) -> Any: ...
 
 
 # Advantages per token.

@@ -216,19 +216,6 @@ def test_failures_that_no_repetition_helps_stop_the_run_in_one_line(said: Said, 
 REFUSED = Said({"error": {"message": "What is that?"}}, 400)
 
 
-def test_a_refusal_where_like_turns_were_answered_fails_its_episode_only():
-    refuses = False
-    fake = Fake(lambda request, _: REFUSED if refuses and len(request["messages"]) > 2 else guessing(request))
-    with fake.serving() as url:
-        policy = policy_at(url)
-        [first] = play(policy)
-        refuses = True
-        [second] = play(policy)
-    assert first.success
-    assert second.reason is Reason.INFRASTRUCTURE
-    assert "refused the request (HTTP 400): What is that?" in (second.error or "")
-
-
 def test_a_refusal_of_every_later_turn_stops_the_run():
     fake = Fake(lambda request, _: REFUSED if len(request["messages"]) > 2 else calling(call("x", {})))
     with fake.serving() as url, pytest.raises(UsageError, match="What is that"):
