@@ -34,10 +34,9 @@ FIRST = (
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
     "tests/tools/browser/test_hostile.py",
-    "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
-    "tests/test_web_env.py",
-    "tests/test_checks_subtle.py",
+    "tests/envs/web/test_env.py",
+    "tests/check/test_processes.py",
     "tests/test_workers.py",
     "tests/test_mutants.py",
     "tests/test_swe_build.py",
@@ -63,8 +62,8 @@ TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightl
 MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
 """A file whose tests all belong to one of `TIERS`."""
 
-ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child")
-"""The programs that a fast test may start: DuckDB, and the fresh process of `agentgym check`."""
+ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child", "uname -p")
+"""The programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and `platform`'s own."""
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
 

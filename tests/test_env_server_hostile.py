@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +16,7 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from agentgym import InfrastructureError, Reason, UsageError
 from agentgym.interop.remote.wire import PROTOCOL
+from agentgym.tools.env_server import stream
 from agentgym.tools.env_server.offer import Offer
 from tests.odd_envs import ODD, VALUES, OddEnv
 from tests.served_envs import HELD, HeldEnv, RawStream, Served, call, post, served
@@ -222,24 +223,20 @@ def test_long_errors_are_cut(server: Served):
 # What servers answer that are none of ours, or broken.
 
 
-class Lying:
-    """A WebSocket whose replies are changed on the way."""
-
-    def __init__(self, channel: Any, change: Callable[[dict[str, Any]], Any]):
-        self._channel, self._change = channel, change
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._channel, name)
-
-    def send(self, text: bytes) -> None:
-        reply = json.loads(text)
-        if "reward" in reply.get("result", ()):
-            reply = self._change(reply)
-        self._channel.send(json.dumps(reply).encode())
-
-
 def with_result(**changed: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda reply: {**reply, "result": {**reply["result"], **changed}}
+
+
+def lie(server: Served, change: Callable[[dict[str, Any]], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change what the server replies to a turn."""
+    real = server.sessions.answer
+
+    async def answer(content: Any) -> Any:
+        reply = await real(content)
+        return change({"id": content["id"], **reply}) if "reward" in reply.get("result", ()) else reply
+
+    monkeypatch.setattr(server.sessions, "answer", answer)
+    monkeypatch.setattr(stream, "encoded_reply", lambda reply: json.dumps(reply).encode())
 
 
 LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -265,10 +262,11 @@ LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_an_answer_that_cannot_be_read_is_infrastructure_and_never_a_reward(server: Served, lie: str):
-    talk = server.streams.talk
-    server.streams.talk = lambda channel: talk(cast("Any", Lying(channel, LIES[lie])))
+@pytest.mark.parametrize("kind", LIES)
+def test_an_answer_that_cannot_be_read_is_infrastructure_and_never_a_reward(
+    server: Served, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    lie(server, LIES[kind], monkeypatch)
     env = server.env(env=HELD)
     env.reset(seed=1)
     with pytest.raises(InfrastructureError):
@@ -277,9 +275,8 @@ def test_an_answer_that_cannot_be_read_is_infrastructure_and_never_a_reward(serv
     env.close()
 
 
-def test_a_step_after_an_answer_that_cannot_be_read_is_not_played(server: Served):
-    talk = server.streams.talk
-    server.streams.talk = lambda channel: talk(cast("Any", Lying(channel, LIES["null"])))
+def test_a_step_after_an_answer_that_cannot_be_read_is_not_played(server: Served, monkeypatch: pytest.MonkeyPatch):
+    lie(server, LIES["null"], monkeypatch)
     env = server.env(env=HELD)
     env.reset(seed=1)
     with pytest.raises(InfrastructureError):

@@ -288,8 +288,8 @@ def test_what_is_no_url_is_refused(url: str):
 
 
 def test_a_server_of_something_else_is_refused_in_one_line(held: Served):
-    with pytest.raises(InfrastructureError, match="the server answers 404 instead of opening a WebSocket"):
-        held.env(f"{held.url}/elsewhere", reconnect_s=0.1)
+    with pytest.raises(UsageError, match="or serves no environments"):
+        held.env(f"{held.url}/elsewhere", reconnect_s=60.0)
 
 
 def test_a_task_that_differs_here_and_there_is_refused(held: Served):

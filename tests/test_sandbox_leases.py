@@ -14,7 +14,6 @@ import pytest
 import uvicorn
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.listening import listen
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease, TooManyForClient
 from agentgym.tools.sandbox.limits import SandboxLimits
@@ -22,6 +21,7 @@ from agentgym.tools.sandbox.protection import Threat, not_held
 from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from agentgym.tools.serving.running import listen
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"

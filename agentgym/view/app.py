@@ -49,8 +49,8 @@ class _Answers:
     def rows(self, wanted: Wanted) -> dict[str, Any] | None:
         """Return what is new since a version, if anything is."""
         self._collection.refresh()
-        known = wanted.get("version", "")
-        return None if known == self._collection.version else head_of(self._collection, known)
+        version = wanted.get("version", "")
+        return None if version == self._collection.version else head_of(self._collection, version)
 
     def search(self, wanted: Wanted) -> list[str]:
         return sorted(self._search.find(wanted.get("q", "")))

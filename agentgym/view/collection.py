@@ -84,7 +84,7 @@ class Collection:
         self._by_key: dict[str, Row] = {}
         self._groups: list[list[Row]] = []
         self._unchanged: dict[str, int] = {}  # by version: how many of its first rows are still the same
-        self._name_of_this = secrets.token_hex(4)  # versions of an earlier server are not those of this one
+        self._id = secrets.token_hex(4)  # versions of an earlier server are not those of this one
         self.rows: list[Row] = []
         """The latest try of each episode, in the order of the files."""
         for place in self._places:
@@ -104,7 +104,7 @@ class Collection:
     def version(self) -> str:
         """Another text whenever something has changed."""
         metrics = sum(sum(map(len, one.series.values())) for one in self._metrics.values())
-        return f"{self._name_of_this}.{self._listed}.{self._notes}.{metrics}"
+        return f"{self._id}.{self._listed}.{self._notes}.{metrics}"
 
     @property
     def metrics(self) -> dict[str, dict[str, list[tuple[int, float]]]]:

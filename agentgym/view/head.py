@@ -9,14 +9,14 @@ from agentgym.view.rows import columns_of
 from agentgym.view.versus import sides
 
 
-def head_of(collection: Collection, known: str = "") -> dict[str, Any]:
+def head_of(collection: Collection, since: str = "") -> dict[str, Any]:
     """Return what a page has to know before it can show anything, as JSON data.
 
     Args:
         collection: What is shown.
-        known: The version that the page has already; the rows that are still the same are left out.
+        since: The version that the page has already; the rows that are still the same are left out.
     """
-    version, start, rows = collection.since(known)
+    version, start, rows = collection.since(since)
     return {
         "title": collection.title,
         "version": version,

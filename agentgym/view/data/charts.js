@@ -94,9 +94,9 @@ export function bars(
     return known ? `${show(value)} (${show(known[0])} to ${show(known[1])})` : show(value);
   };
   const total = (values) => values.reduce((sum, one) => sum + (one ?? 0), 0);
-  const known = groups.flatMap(([, values]) => values.map((value) => value ?? 0));
-  const top = high ?? Math.max(1e-9, ...(stacked ? groups.map(([, values]) => total(values)) : known));
-  const low = Math.min(0, ...known);
+  const heights = groups.flatMap(([, values]) => values.map((value) => value ?? 0));
+  const top = high ?? Math.max(1e-9, ...(stacked ? groups.map(([, values]) => total(values)) : heights));
+  const low = Math.min(0, ...heights);
   const turned = groups.length > 4 && groups.some(([one]) => String(one).length > 5);
   const { y, lines } = valueAxis(low, top, show, turned ? TURNED : FLAT);
   const slot = (WIDTH - LEFT) / Math.max(1, groups.length);

@@ -39,8 +39,8 @@ export function matches(row, filters) {
 export function sorted(rows, sort = "") {
   const name = /** @type {keyof Row} */ (sort.replace(/^-/, ""));
   const down = sort.startsWith("-") ? -1 : 1;
-  const [known, others] = [rows.filter((row) => row[name] != null), rows.filter((row) => row[name] == null)];
-  return [...known.sort((a, b) => down * compared(a[name], b[name])), ...others];
+  const [present, missing] = [rows.filter((row) => row[name] != null), rows.filter((row) => row[name] == null)];
+  return [...present.sort((a, b) => down * compared(a[name], b[name])), ...missing];
 }
 
 /** @type {(a: any, b: any) => number} */
@@ -191,9 +191,9 @@ function count(rows, success) {
 function channelMeans(played) {
   const names = [...new Set(played.flatMap((row) => Object.keys(row.channels)))];
   /** @type {(name: string, success: boolean) => number | null} */
-  const of = (name, success) =>
+  const total = (name, success) =>
     mean(played.filter((row) => row.success === success).flatMap((row) => row.channels[name] ?? []));
-  return names.map((name) => [name, of(name, true), of(name, false)]);
+  return names.map((name) => [name, total(name, true), total(name, false)]);
 }
 
 // The values of each filter that occur, and how often.

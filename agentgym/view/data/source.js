@@ -44,7 +44,7 @@ export class Source {
 
   /** @type {(filters: import("./query.js").Filters) => Promise<import("./query.js").Row[]>} */
   async select(filters) {
-    const keys = filters.q ? await this.#found(filters.q) : null;
+    const keys = filters.q ? await this.#matching(filters.q) : null;
     return sorted(
       this.rows.filter((row) => matches(row, filters) && (!keys || keys.has(row.key))),
       filters.sort,
@@ -58,7 +58,7 @@ export class Source {
     return { ...(await this.content(row)), row, group };
   }
 
-  async #found(text) {
+  async #matching(text) {
     const { version } = this.facts;
     if (this.#search.text !== text || this.#search.version !== version)
       this.#search = { version, text, keys: new Set(await this.search(text)) };
