@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from agentgym import make
 from agentgym.interop.gateway import Gateway, GatewaySession, serving
+from agentgym.interop.recorded import RecordedEpisode
+from agentgym.messages import text_of
 from agentgym.trajectory import Tokens
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
-from tests.interop.test_gateway import Client, gateway_of
+from tests.interop.test_gateway import SEED, Client, compared, gateway_of
 
-pytestmark = [pytest.mark.peers, *needs("openai", "litellm")]
+pytestmark = [pytest.mark.peers, *needs("openai", "langchain_openai", "litellm")]
 
 LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
 TOOLS = [{"type": "function", "function": LOOK}]
@@ -118,3 +121,26 @@ def test_the_client_of_openai_raises_the_errors_it_has_for_them():
         session.fail("over")
         with pytest.raises(openai.ConflictError, match="has ended"):
             ask(session.api_key)
+
+
+def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
+    from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
+    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
+
+    episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
+    messages: list[Any] = [*episode.begin(seed=SEED)]
+    options: Any = {"use_responses_api": False, "streaming": True}
+    model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
+    model = model.bind_tools(episode.env.tools.schemas)
+    while True:
+        said = model.invoke(messages)
+        messages.append(said)
+        if not said.tool_calls:
+            break
+        for call in said.tool_calls:
+            [result] = episode.call(call["name"], call["args"])
+            messages.append(ToolMessage(text_of(result), tool_call_id=call["id"]))
+    episode.end()
+    assert episode.trajectory is not None
+    [row] = session.end(episode.trajectory)
+    compared(row)

@@ -14,11 +14,15 @@ from typing import Any
 
 import pytest
 
+from agentgym.commands.options import make_env
+from agentgym.env import Env
 from agentgym.messages import ToolCall
+from agentgym.policy import ScriptedPolicy
+from agentgym.task import Task, iterate
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
-from tests.interop.peers import as_completion, scripted_model, seen_in
+from tests.interop.peers import as_completion, played, replaying_model, scripted_model, seen_in
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -109,3 +113,22 @@ def test_a_task_is_valid_if_our_solution_solves_it():
     [task] = AgentGymTaskset(AgentGymConfig(env="guess", count=1)).load()
     assert asyncio.run(task.validate(None))
     assert "gold" not in task.data.model_dump()
+
+
+def test_the_command_of_the_page_runs(tmp_path: Path):
+    from verifiers.v1.cli.eval.main import main  # pyright: ignore[reportMissingImports]
+
+    commands = [words for block in blocks_of(PAGE) if block.language == "sh" for words in block.commands]
+    [command] = [words for words in commands if words[0] == "vf-eval"]
+    made = make_env("sql", {})
+    trajectories = played("sql", ScriptedPolicy(), [(task, index) for index, task in enumerate(tasks_of(made, 2))])
+    with replaying_model(trajectories) as url:
+        words = [{"http://localhost:8000/v1": url, "20": "2"}.get(word, word) for word in command[1:]]
+        main([*words, "--output-dir", str(tmp_path)])
+    [file] = tmp_path.rglob("traces.jsonl")
+    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    assert [trace_of(one)["metrics"]["outcome"] for one in found] == [1.0, 1.0]
+
+
+def tasks_of(made: Env, count: int) -> list[Task]:
+    return list(iterate(made.tasks, "test", count))
