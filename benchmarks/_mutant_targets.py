@@ -74,7 +74,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("deadlines", "engine", "episode", "failures", "jobs", "limits", "streams", "waits")
     },
     "agentgym/rollout/workers/local.py": _ROLLOUT,
-    "agentgym/rollout/workers/pool.py": ("tests/core/test_sharing.py", *_ROLLOUT),
+    "agentgym/rollout/workers/pool.py": ("tests/rollout/test_sharing.py", *_ROLLOUT),
     **{
         f"agentgym/statistics/{name}.py": (
             "tests/test_statistics_edges.py",
@@ -142,6 +142,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
-    "trainers/kl.py": ("tests/trainers/test_logbook_metrics.py",),
+    "trainers/kl.py": ("tests/trainers/test_kl.py",),
     "trainers/logbook/metrics.py": ("tests/trainers/test_logbook_metrics.py",),
 }

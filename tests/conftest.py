@@ -32,7 +32,7 @@ FIRST = (
     "agentgym/miniwob-click-button-v0",
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
-    "tests/test_browser_hostile.py",
+    "tests/tools/browser/test_hostile.py",
     "tests/trainers/test_train_run.py",
     "tests/envs/web/test_env.py",
     "tests/check/test_processes.py",

@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 
 def _own_folder(fixtures: dict[str, Any], number: int) -> dict[str, Any]:
     """Return the fixtures with another `tmp_path`, if they have one."""
@@ -36,7 +38,7 @@ def each_row(columns: str, rows: Iterable[Any]) -> Callable[[Callable[..., None]
             for number, row in enumerate(table):
                 try:
                     test(*fixtures, **_own_folder(more, number), **dict(zip(names, row, strict=True)))
-                except Exception:
+                except (Exception, pytest.fail.Exception):
                     failures.append(f"{', '.join(names)} = {row!r:.300}:\n{traceback.format_exc(limit=-3)}")
             assert not failures, f"{len(failures)} of {len(table)} rows failed\n" + "\n".join(failures)
 
