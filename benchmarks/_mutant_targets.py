@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 _ROLLOUT = (
-    "tests/test_rollout_bounds.py",
-    "tests/test_rollout.py",
-    "tests/test_rollout_tokens.py",
-    "tests/test_rollout_foreign.py",
+    "tests/rollout/test_bounds.py",
+    "tests/rollout/test_episodes.py",
+    "tests/rollout/test_tokens.py",
+    "tests/rollout/test_foreign.py",
 )
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
-_ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
+_ENV = ("tests/rollout/test_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
 _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
@@ -45,10 +45,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/engine/playing.py": _ENV,
     "agentgym/env.py": _ENV,
     "agentgym/engine/threads.py": ("tests/test_threads.py", *_ROLLOUT),
-    "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
+    "agentgym/evaluation.py": ("tests/eval/test_evaluation_seeds.py", "tests/eval/test_evaluation.py"),
     "agentgym/history.py": ("tests/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
-    "agentgym/messages.py": ("tests/test_messages_shapes.py", "tests/test_messages.py", "tests/test_pictures.py"),
+    "agentgym/messages.py": ("tests/test_messages_shapes.py", "tests/test_messages.py", "tests/core/test_pictures.py"),
     "agentgym/procedural/families.py": ("tests/test_procedural.py",),
     "agentgym/procedural/family.py": ("tests/test_procedural.py",),
     "agentgym/procedural/scene.py": ("tests/test_procedural.py",),
@@ -64,15 +64,15 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/rollout/workers/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
     **{
         f"agentgym/statistics/{name}.py": (
-            "tests/test_statistics_edges.py",
-            "tests/test_statistics.py",
-            "tests/test_statistics_reference.py",
+            "tests/eval/test_statistics_edges.py",
+            "tests/eval/test_statistics.py",
+            "tests/eval/test_statistics_reference.py",
         )
         for name in ("calibration", "decisions", "intervals", "over_k", "pairs", "seeds")
     },
-    **{f"agentgym/comparison/{name}.py": ("tests/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
+    **{f"agentgym/comparison/{name}.py": ("tests/eval/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
     "agentgym/calibration.py": ("tests/test_calibration.py",),
-    "agentgym/measures.py": ("tests/test_summary.py",),
+    "agentgym/measures.py": ("tests/eval/test_summary.py",),
     "agentgym/mistakes.py": ("tests/test_mistakes.py",),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
     "agentgym/records/strict_json.py": (
@@ -81,7 +81,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/test_dialects_malformed.py",
     ),
     **{
-        f"agentgym/summary/{name}.py": ("tests/test_summary.py", "tests/test_evaluation.py")
+        f"agentgym/summary/{name}.py": ("tests/eval/test_summary.py", "tests/eval/test_evaluation.py")
         for name in ("results", "tables")
     },
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),

@@ -38,13 +38,13 @@ FIRST = (
     "tests/trainers/test_train_run.py",
     "tests/test_web_env.py",
     "tests/test_checks_subtle.py",
-    "tests/test_workers.py",
+    "tests/rollout/test_workers.py",
     "tests/test_mutants.py",
     "tests/test_swe_build.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.
 
-Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
+Not `tests/rollout/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
 """
 
 FEWEST_WORKERS, MOST_WORKERS = 3, 8

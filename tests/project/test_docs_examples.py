@@ -26,9 +26,9 @@ from tests.endpoints import Fake, completion
 pytestmark = pytest.mark.real
 
 IN_OWN_TEST = {
-    "data.md": "tests/test_docs_data.py",
-    "interop/serve.md": "tests/test_docs_serve.py",
-    "suites.md": "tests/test_docs_suites.py",
+    "data.md": "tests/project/test_docs_data.py",
+    "interop/serve.md": "tests/project/test_docs_serve.py",
+    "suites.md": "tests/project/test_docs_suites.py",
     "interop/verifiers.md": "tests/interop/test_verifiers.py",
     "interop/openenv.md": "tests/interop/test_openenv.py",
     "interop/inspect.md": "tests/interop/test_inspect.py",

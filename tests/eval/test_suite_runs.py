@@ -294,22 +294,22 @@ def test_policies_on_a_suite_are_compared_over_all_entries(suite: Suite, tmp_pat
 
 
 def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tmp_path: Path):
-    policies = ["silent", "no_such_module:policy", "tests.test_suite_runs:Unreachable", "scripted"]
+    policies = ["silent", "no_such_module:policy", "tests.eval.test_suite_runs:Unreachable", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
     assert [one.b.policy for one in report.differences] == ["scripted"]
     assert report.not_compared == {
         "no_such_module:policy": "guess could not be played",
-        "tests.test_suite_runs:Unreachable": "no episode on guess came to its end",
+        "tests.eval.test_suite_runs:Unreachable": "no episode on guess came to its end",
     }
     assert report.to_dict()["not_compared"] == report.not_compared
     shown = Console(file=io.StringIO(), width=200)
     print_report(report, shown)
     text = cast(io.StringIO, shown.file).getvalue()
-    assert "not compared: tests.test_suite_runs:Unreachable: no episode on guess came to its end" in text
+    assert "not compared: tests.eval.test_suite_runs:Unreachable: no episode on guess came to its end" in text
 
 
 def test_without_a_result_of_the_first_policy_it_is_said_why_nothing_is_compared(suite: Suite, tmp_path: Path):
-    policies = ["tests.test_suite_runs:Unreachable", "silent", "scripted"]
+    policies = ["tests.eval.test_suite_runs:Unreachable", "silent", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
     assert report.differences == []
     shown = Console(file=io.StringIO(), width=200)

@@ -17,7 +17,7 @@ from agentgym.cli import app
 
 pytestmark = pytest.mark.real
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 

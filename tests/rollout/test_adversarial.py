@@ -23,9 +23,9 @@ from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from tests.counter_env import Counter, groups
-from tests.test_rollout_engine import Slow
-from tests.test_rollout_foreign import Factory
-from tests.test_workers import workers_alive
+from tests.rollout.test_engine import Slow
+from tests.rollout.test_workers import workers_alive
+from tests.rollout_cases import Factory
 
 pytestmark = pytest.mark.real
 
@@ -315,7 +315,7 @@ def test_workers_that_are_killed_while_they_start_cost_no_episode():
 
 
 def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
-    factory = EnvFactory("tests.worker_envs:Parted", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Parted", {})
     limits = Limits(max_in_flight=8, retries=0, step_timeout_s=1.5)
     workers = ProcessWorkers(factory, 8, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
@@ -327,7 +327,7 @@ def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
 
 def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.fleet.ANSWER_S", 0.2)
-    factory = EnvFactory("tests.worker_envs:Deaf", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Deaf", {})
     workers = ProcessWorkers(factory, 4, processes=1)
     with RolloutEngine(
         factory, ScriptedPolicy(), Limits(max_in_flight=4, retries=0, step_timeout_s=1.0), workers=workers
@@ -338,7 +338,7 @@ def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.Monkey
 
 def test_a_process_that_is_stuck_before_its_first_episode_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.fleet.START_S", 2.0)
-    factory = EnvFactory("tests.worker_envs:Seizing", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Seizing", {})
     limits = Limits(max_in_flight=1, retries=0, reset_timeout_s=0.1)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers="processes") as engine:
         [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
@@ -347,7 +347,7 @@ def test_a_process_that_is_stuck_before_its_first_episode_is_killed(monkeypatch:
 
 def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 1)
-    factory = EnvFactory("tests.worker_envs:Unreadable", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Unreadable", {})
     with RolloutEngine(
         factory, ScriptedPolicy(), Limits(max_in_flight=1, retries=0), workers=ProcessWorkers(factory, 1)
     ) as engine:
@@ -363,7 +363,7 @@ def test_a_policy_that_does_not_answer_costs_no_process():
         asked.append(1)
         await asyncio.sleep(0 if len(asked) > 3 else 3600)
 
-    factory = EnvFactory("tests.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
     limits = Limits(max_in_flight=1, retries=5, generation_timeout_s=0.1)
     workers = ProcessWorkers(factory, 1, processes=1)
     with RolloutEngine(factory, FunctionPolicy("slow", ask), limits, workers=workers) as engine:
@@ -373,7 +373,7 @@ def test_a_policy_that_does_not_answer_costs_no_process():
 
 
 def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
-    factory = EnvFactory("tests.worker_envs:Accounted", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Accounted", {})
     workers = ProcessWorkers(factory, 3, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=workers) as engine:
         next(iter(engine.play(groups(9))))

@@ -1,4 +1,4 @@
-"""What `tests/test_evaluation_killed.py` kills: an evaluation whose environment notes each episode that begins, and the
+"""What `tests/eval/test_evaluation_killed.py` kills: an evaluation whose environment notes each episode that begins, and the
 scoring of its file.
 """
 

@@ -23,7 +23,7 @@ from tests import recorded
 
 pytest.importorskip("pyarrow", reason="needs the [data] extra")
 
-DOCS = Path(__file__).parents[1] / "docs/export.md"
+DOCS = Path(__file__).parents[2] / "docs/export.md"
 HALF = "a\ud800b\0c"
 
 

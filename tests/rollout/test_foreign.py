@@ -26,7 +26,7 @@ from agentgym.rollout import EnvFactory, Job, Limits, collect, rollouts
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.counter_env import AsyncCounter, Counter, call
-from tests.hostile_envs import (
+from tests.rollout.hostile_envs import (
     FAILING,
     KINDS,
     PLACES,
@@ -184,7 +184,7 @@ def test_a_number_that_is_none_is_never_a_reward():
 def test_the_checks_report_it_and_go_on(place: str, kind: str):
     only = ["makes", "plays", "solution-solves", "hostile-text", "close-twice"]
     plan = Plan({kind: KINDS[kind]}, (place,), share=1.0)
-    report = run_checks("tests.hostile_envs:Hostile", {"plan": plan}, only=only)
+    report = run_checks("tests.rollout.hostile_envs:Hostile", {"plan": plan}, only=only)
     assert [row.name for row in report.rows] == [name for name in check_names() if name in only]
     assert any(kind.removeprefix("un").lower() in row.message.lower() for row in report.problems)
 

@@ -26,7 +26,7 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from agentgym.task import iterate
 from tests.counter_env import groups
-from tests.test_workers import in_every_environment, played
+from tests.rollout.test_workers import in_every_environment, played
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]
@@ -111,7 +111,7 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
 
 
 def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
-    factory = EnvFactory("tests.worker_envs:PlacedOnANode", {})
+    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
         found = engine.collect(groups(30))
         assert asyncio.run(_at_once(factory)) == 2 * NODES
@@ -127,7 +127,7 @@ async def _at_once(factory: EnvFactory) -> int:
 
 
 def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
-    factory = EnvFactory("tests.worker_envs:PlacedOnANode", {})
+    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
     workers = RayWorkers(factory, 1, actors=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         pids = places(engine.collect(groups(4)), "pid")
@@ -135,7 +135,7 @@ def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
 
 
 def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wait(cluster: Any):
-    factory = EnvFactory("tests.outside_envs:Located", {})
+    factory = EnvFactory("tests.rollout.outside_envs:Located", {})
     workers = RayWorkers(factory, 4, actors=1, episodes=4)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=4), workers=workers) as engine:
         pids = places(engine.collect(groups(40)), "pid")
@@ -144,7 +144,7 @@ def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wai
 
 @pytest.mark.parametrize("name", ["Muted", "Locked", "Editing"])
 def test_what_an_outsiders_environment_tells_is_the_same_in_actors(cluster: Any, name: str):
-    factory = EnvFactory(f"tests.outside_envs:{name}", {})
+    factory = EnvFactory(f"tests.rollout.outside_envs:{name}", {})
     limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
     told: list[Any] = []
     for workers in ("threads", "ray"):
@@ -156,7 +156,7 @@ def test_what_an_outsiders_environment_tells_is_the_same_in_actors(cluster: Any,
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(cluster: Any, tmp_path: Path, hangs: bool):
-    factory = EnvFactory("tests.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=RayWorkers(factory, 6, actors=2)) as engine:
         found = engine.collect(groups(8))
@@ -190,7 +190,7 @@ def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any)
 
 
 def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(cluster: Any, tmp_path: Path):
-    factory = EnvFactory("tests.worker_envs:Held", {"folder": str(tmp_path)})
+    factory = EnvFactory("tests.rollout.worker_envs:Held", {"folder": str(tmp_path)})
     node = cluster.add_node(**NODE)
     on_node: list[psutil.Process] = []
     at_once = 2 * (NODES + 1)
@@ -231,7 +231,7 @@ factory = EnvFactory("agentgym/guess-v0", {})
 with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
     started = psutil.Process().children(recursive=True)
     listening = [c.laddr.ip for p in (psutil.Process(), *started) for c in p.net_connections() if c.status == "LISTEN"]
-    killing = EnvFactory("tests.worker_envs:Killing", {"folder": sys.argv[1]})
+    killing = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": sys.argv[1]})
     with RolloutEngine(killing, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as second:
         failed = sum(played.trajectories[0].failed for played in second.collect(groups(4)))
     import ray

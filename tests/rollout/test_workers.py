@@ -110,7 +110,7 @@ def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run
 @pytest.mark.usefixtures("children")
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp_path: Path, hangs: bool):
-    factory = EnvFactory("tests.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     workers = ProcessWorkers(factory, 6, processes=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
@@ -122,7 +122,7 @@ def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_after_its_share_of_episodes():
-    factory = EnvFactory("tests.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         found = engine.collect(groups(6))
@@ -133,7 +133,7 @@ def test_a_process_is_replaced_after_its_share_of_episodes():
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_when_it_has_grown():
-    factory = EnvFactory("tests.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
     workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         pids = {t.details["pid"] for group in engine.collect(groups(4)) for t in group.trajectories}
@@ -142,7 +142,7 @@ def test_a_process_is_replaced_when_it_has_grown():
 
 @pytest.mark.usefixtures("children")
 def test_a_limit_of_environments_holds_in_every_process():
-    factory = EnvFactory("tests.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
 
     async def at_once() -> int:
         workers = ProcessWorkers(factory, 64, processes=3)

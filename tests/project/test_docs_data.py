@@ -22,7 +22,7 @@ from tests.published import WRITERS
 
 pytestmark = pytest.mark.real
 
-PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 BLOCKS = [re.sub(r"\s*\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
 COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
 

@@ -46,7 +46,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outside(name: str, **kwargs: Any) -> EnvFactory:
-    return EnvFactory(f"tests.outside_envs:{name}", kwargs)
+    return EnvFactory(f"tests.rollout.outside_envs:{name}", kwargs)
 
 
 def jobs(count: int) -> list[Job]:

@@ -9,8 +9,8 @@ from typing import Any
 from agentgym.policy import Generation, SeeingPolicy
 from agentgym.rollout import Job, Limits, collect
 from agentgym.trajectory import Trajectory
+from tests.core.test_pictures import PNG, WindowEnv
 from tests.rollout_cases import Factory, Letters, Speaker
-from tests.test_pictures import PNG, WindowEnv
 
 LOOK = '<tool_call>{"name": "look", "arguments": {"times": 2}}</tool_call>'
 ANSWER = '<tool_call>{"name": "answer", "arguments": {"text": "x"}}</tool_call>'

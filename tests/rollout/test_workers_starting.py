@@ -151,7 +151,7 @@ def test_a_killed_process_is_reaped_and_its_end_is_told(make: Callable[[], Start
 @pytest.mark.parametrize("make", STARTERS)
 def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starter], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.processes.make_starter", make)
-    factory, limits = EnvFactory("tests.worker_envs:Placed", {}), Limits(max_in_flight=2)
+    factory, limits = EnvFactory("tests.rollout.worker_envs:Placed", {}), Limits(max_in_flight=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=ProcessWorkers(factory, 2, processes=2)) as engine:
         found = [t for group in engine.collect(groups(6)) for t in group.trajectories]
     assert all(t.success for t in found)
@@ -160,7 +160,7 @@ def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starte
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
 def test_another_template_takes_the_place_of_one_that_is_gone():
-    factory = EnvFactory("tests.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         (before,) = engine.collect(groups(1))[0].trajectories
@@ -174,7 +174,7 @@ def test_another_template_takes_the_place_of_one_that_is_gone():
 
 
 def test_processes_that_were_forked_draw_different_random_numbers():
-    factory = EnvFactory("tests.worker_envs:Drawing", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Drawing", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         found = [t.details["drawn"] for group in engine.collect(groups(3)) for t in group.trajectories]

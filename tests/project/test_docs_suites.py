@@ -19,7 +19,7 @@ from agentgym.suites.pins import HASH_CHARS
 
 pytestmark = pytest.mark.real
 
-PAGE = (Path(__file__).parent.parent / "docs" / "suites.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "suites.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -23,12 +23,12 @@ from agentgym.results.folder import read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.suites.pinning import pin_tasks
 from agentgym.view.collection import Collection
-from tests.killed_evaluation import BEGUN, CONCURRENCY, PACE
+from tests.eval.killed_evaluation import BEGUN, CONCURRENCY, PACE
 
 pytestmark = pytest.mark.real
 
 EPISODES = 500
-SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.killed_evaluation:NotedErrand'}\n"
+SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.eval.killed_evaluation:NotedErrand'}\n"
 
 
 class Evaluation:
@@ -36,12 +36,12 @@ class Evaluation:
 
     def __init__(self, suite: Path, out: Path):
         self.out, self.notes = out, out.with_suffix(".begun")
-        self.command = [sys.executable, "-m", "tests.killed_evaluation", str(suite), str(out)]
+        self.command = [sys.executable, "-m", "tests.eval.killed_evaluation", str(suite), str(out)]
         self.notes.touch()
 
     def start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, BEGUN: str(self.notes)}
-        return subprocess.Popen(self.command, env=environment, cwd=Path(__file__).parent.parent)
+        return subprocess.Popen(self.command, env=environment, cwd=Path(__file__).parents[2])
 
     def finish(self) -> None:
         assert self.start().wait() == 0
@@ -53,7 +53,7 @@ class Evaluation:
     def start_scoring(self, pace: float) -> subprocess.Popen[bytes]:
         """Score the file again in a process, for which each episode takes so many seconds."""
         command = [*self.command[:3], "--rescore", str(self.file)]
-        return subprocess.Popen(command, env={**os.environ, PACE: str(pace)}, cwd=Path(__file__).parent.parent)
+        return subprocess.Popen(command, env={**os.environ, PACE: str(pace)}, cwd=Path(__file__).parents[2])
 
     def score(self) -> None:
         rescore_file(Replay(self.file, trust=True))

@@ -42,8 +42,7 @@ from agentgym.rollout.workers.choice import WORKERS
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.counter_env import AsyncCounter, Counter, groups
-from tests.rollout_cases import END, Letters
-from tests.test_rollout_foreign import Factory
+from tests.rollout_cases import END, Factory, Letters
 from tests.waiting import eventually
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
@@ -484,7 +483,7 @@ def test_time_limits_are_typed_by_their_names():
 
 
 def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]):
-    page = (Path(__file__).parent.parent / "docs" / "rollouts.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "rollouts.md").read_text(encoding="utf-8")
     code, _of_a_tool = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(code, "docs/rollouts.md", "exec"), {})
     *groups_, last = capsys.readouterr().out.splitlines()
