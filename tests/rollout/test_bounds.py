@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, nan
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Generation, ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits, collect
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
@@ -57,8 +59,8 @@ class Talker:
 
 
 def play(policy: Any, **limits: Any) -> Trajectory:
-    [found] = asyncio.run(collect([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
-    return found
+    [trajectory] = asyncio.run(collect([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
+    return trajectory
 
 
 def test_a_turn_of_one_token_is_taken_if_the_context_has_room_for_it():
@@ -72,11 +74,11 @@ def test_a_turn_of_one_token_is_taken_if_the_context_has_room_for_it():
 
 def test_the_tokens_of_an_episode_add_up_to_its_budget_and_no_more():
     talker = Talker(4)
-    found = play(talker, max_tokens=5, max_new_tokens=6)
+    trajectory = play(talker, max_tokens=5, max_new_tokens=6)
     assert talker.rooms == [5, 1]
-    assert found.reason is Reason.TOKEN_BUDGET
-    assert found.tokens is not None
-    assert found.tokens.sampled == 5
+    assert trajectory.reason is Reason.TOKEN_BUDGET
+    assert trajectory.tokens is not None
+    assert trajectory.tokens.sampled == 5
 
 
 def test_without_settings_an_episode_has_these_bounds():
@@ -94,11 +96,45 @@ def test_without_settings_an_episode_has_these_bounds():
     )
 
 
-@pytest.mark.parametrize("at_once", [0, -1])
-def test_nothing_in_flight_is_refused(at_once: int):
-    with pytest.raises(UsageError, match="max_in_flight must be at least 1"):
-        Limits(max_in_flight=at_once)
-    assert Limits(max_in_flight=1).max_in_flight == 1
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "max_in_flight": (0, -1, nan, inf, 1.5, "3", None),
+    "retries": (-1, nan, inf, 0.5, "3", None),
+    "max_new_tokens": (0, -1, nan, inf, 1.5, "3", None),
+    "max_tokens": (0, -1, nan, inf, 1.5, "3"),
+    "step_timeout_s": (0, nan, -inf, "3"),
+    "generation_timeout_s": (-1.0,),
+}
+
+
+def is_refused(make: Callable[[], Any], name: str = "") -> bool:
+    try:
+        make()
+    except UsageError as error:
+        return name in str(error)
+    return False
+
+
+def test_settings_that_allow_nothing_or_are_no_numbers_are_refused():
+    limits = [(name, value) for name, values in REFUSED.items() for value in values]
+    assert [row for row in limits if not is_refused(partial(Limits, **dict([row])), row[0])] == []
+    others: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (Backoff, {"first_s": -1.0}),
+        (Backoff, {"first_s": nan}),
+        (Backoff, {"most_s": inf}),
+        (Backoff, {"jitter": 2.0}),
+        (Failures, {"at_least": nan}),
+        (Group, {"task": TASK, "seed": 0, "size": 1.5}),
+        (Group, {"task": TASK, "seed": 0, "size": nan}),
+    ]
+    assert [row for row in others if not is_refused(partial(row[0], **row[1]))] == []
+    assert Limits(max_in_flight=1, retries=0, max_tokens=1, max_new_tokens=1).max_in_flight == 1
+
+
+def test_waits_before_retries_double_up_to_a_bound_and_differ():
+    backoff = Backoff(first_s=1.0, most_s=4.0, jitter=0.5)
+    for retry, most in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 4.0), (5_000, 4.0)):
+        waits = [backoff.wait_s(retry, Random(seed)) for seed in range(50)]
+        assert most / 2 <= min(waits) < max(waits) <= most
 
 
 class Down:
@@ -117,13 +153,14 @@ class Down:
         raise OSError("nobody answers")
 
 
-@pytest.mark.parametrize("retries", [0, 1, 3])
-def test_what_breaks_is_tried_again_as_often_as_asked(retries: int):
-    policy, began = Down(), time.perf_counter()
-    found = play(policy, retries=retries)
-    assert policy.asked == retries + 1
-    assert found.reason is Reason.INFRASTRUCTURE
-    assert 0.0 < found.seconds <= time.perf_counter() - began
+def test_episodes_that_break_are_tried_again_as_often_as_allowed():
+    for retries in (0, 1, 3):
+        policy = Down()
+        trajectory = play(policy, retries=retries)
+        assert policy.asked == retries + 1
+        assert trajectory.reason is Reason.INFRASTRUCTURE
+        assert "down" in str(trajectory.error)
+        assert trajectory.seconds > 0.0
 
 
 class Narrow(GuessEnv):
@@ -133,27 +170,21 @@ class Narrow(GuessEnv):
 
 
 def test_as_many_episodes_run_as_both_bounds_allow():
-    assert [asyncio.run(EnvPool(Narrow).at_once(wanted)) for wanted in (1, 2, 3)] == [1, 2, 2]
+    assert [asyncio.run(EnvPool(Narrow).at_once(number)) for number in (1, 2, 3)] == [1, 2, 2]
     assert asyncio.run(EnvPool(GuessEnv).at_once(7)) == 7
     with pytest.raises(UsageError, match="max_concurrent must be at least 1, not 0"):
         asyncio.run(EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1))
 
 
-@pytest.mark.parametrize("error", [TypeError, ImportError, UsageError])
-def test_an_environment_that_can_never_be_made_is_the_callers_mistake(error: type[Exception]):
-    def broken() -> Env:
+def test_an_environment_that_can_never_be_made_is_the_callers_mistake_and_others_are_tried_again():
+    def broken(error: type[BaseException]) -> Env:
         raise error("no such thing")
 
-    with pytest.raises(error, match="no such thing"):
-        asyncio.run(EnvPool(broken).at_once(3))
-
-
-@pytest.mark.parametrize("error", [OSError, InfrastructureError, SystemExit])
-def test_an_environment_that_cannot_be_made_now_is_tried_again_by_its_episodes(error: type[BaseException]):
-    def broken() -> Env:
-        raise error("not now")
-
-    assert asyncio.run(EnvPool(broken).at_once(3)) == 3
+    for never in (TypeError, ImportError, UsageError):
+        with pytest.raises(never, match="no such thing"):
+            asyncio.run(EnvPool(partial(broken, never)).at_once(3))
+    for sometimes in (OSError, InfrastructureError, SystemExit):
+        assert asyncio.run(EnvPool(partial(broken, sometimes)).at_once(3)) == 3
 
 
 def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
@@ -171,7 +202,7 @@ def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_po
 
 
 def test_an_environment_that_was_made_as_its_episode_left_is_closed_beside_the_event_loop():
-    made, closed_in = threading.Event(), list[threading.Thread]()
+    made, handed_over, closed_in = threading.Event(), threading.Event(), list[threading.Thread]()
 
     class Watched(GuessEnv):
         def __init__(self) -> None:
@@ -182,12 +213,21 @@ def test_an_environment_that_was_made_as_its_episode_left_is_closed_beside_the_e
             closed_in.append(threading.current_thread())
 
     async def play() -> None:
+        loop = asyncio.get_running_loop()
+        call_soon = loop.call_soon_threadsafe
+
+        def noted(*arguments: Any, **options: Any) -> Any:
+            handle = call_soon(*arguments, **options)
+            if made.is_set():
+                handed_over.set()
+            return handle
+
+        loop.call_soon_threadsafe = noted  # type: ignore[method-assign]
         pool = EnvPool(Watched)
         taking = asyncio.create_task(pool.take())
         for _ in range(3):
             await asyncio.sleep(0)  # it begins
-        made.wait(60)
-        time.sleep(0.1)  # the thread hands it over, which the event loop is yet to hear
+        handed_over.wait(60)  # which the event loop is yet to hear
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         await pool.close()
@@ -199,9 +239,9 @@ def test_an_environment_that_was_made_as_its_episode_left_is_closed_beside_the_e
 
 def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():
     jobs = [Job(TASK, 5, attempt) for attempt in range(3)]
-    found = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
-    assert [t.id for t in found] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
-    assert len({str(t.opening) for t in found}) == 1
+    trajectories = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
+    assert [t.id for t in trajectories] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
+    assert len({str(t.opening) for t in trajectories}) == 1
     assert Job(TASK, 5).id == f"{TASK.id}#0"
 
 
