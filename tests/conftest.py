@@ -63,8 +63,8 @@ TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightl
 MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
 """A file whose tests all belong to one of `TIERS`."""
 
-ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child")
-"""The programs that a fast test may start: DuckDB, and the fresh process of `agentgym check`."""
+ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child", "uname -p")
+"""The programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and what `platform` asks."""
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
 

@@ -1,6 +1,4 @@
-"""What `tests/eval/test_evaluation_killed.py` kills: an evaluation whose environment notes each episode that begins, and the
-scoring of its file.
-"""
+"""An evaluation to be killed, whose environment notes each episode that begins, and the scoring of its file."""
 
 from __future__ import annotations
 

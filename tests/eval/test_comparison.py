@@ -21,6 +21,7 @@ from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.statistics import paired_difference, wilson
 from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from tests.tables import over
 
 
 def made(task: str, solved: bool, attempt: int = 0, *, turns: int = 1, reward: float | None = None, **values: Any):
@@ -146,7 +147,7 @@ def test_arguments_of_the_policy_may_differ_and_are_shown():
     assert compared(a, a).arguments == {}
 
 
-@pytest.mark.parametrize(
+@over(
     ("a", "b", "reason"),
     [
         (
@@ -226,7 +227,7 @@ def printed(found: Comparison | SeedsComparison, width: int, **how: Any) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("width", [80, 160])
+@over("width", [80, 160])
 def test_tables_fit_the_console_and_no_number_is_cut(width: int):
     named = [made(f"t{i}", i % 2 == 0, tags=("a_tag_with_a_very_long_name",), policy="q" * 70) for i in range(10)]
     for found in (compared(named, AFTER), compare_seeds(seeds("10", "01"), seeds("11", "10"))):
@@ -294,7 +295,7 @@ def test_the_command_compares_runs_of_two_methods(files: list[str], tmp_path: Pa
     assert (len(found["a"]), len(found["b"]), found["success"]["mean"]["b"]["value"]) == (2, 1, 0.6)
 
 
-@pytest.mark.parametrize(
+@over(
     ("given", "a", "b"),
     [("a b", "a", "b"), ("a vs b", "a", "b"), ("a b vs c", "a b", "c"), ("./vs vs c d", "./vs", "c d")],
 )
@@ -302,7 +303,7 @@ def test_a_word_separates_the_runs_of_two_methods(given: str, a: str, b: str):
     assert sides_of(given.split()) == ([Source(one) for one in a.split()], [Source(one) for one in b.split()])
 
 
-@pytest.mark.parametrize("given", ["", "a", "a b c", "vs b", "a vs", "a vs b vs c"])
+@over("given", ["", "a", "a b c", "vs b", "a vs", "a vs b vs c"])
 def test_files_that_do_not_say_what_to_compare_are_refused(given: str):
     with pytest.raises(UsageError, match="compare two files, or several runs of two methods"):
         sides_of(given.split())

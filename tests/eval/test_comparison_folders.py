@@ -14,6 +14,7 @@ from agentgym.errors import UsageError
 from agentgym.suites import load_suite
 from agentgym.suites.pinning import add_entry, pin_tasks
 from tests.suite_cases import LINES
+from tests.tables import over
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_an_environment_is_named_with_as_much_as_tells_its_entries_apart():
     assert environment_names(twice) == ["guess-v0 (one: short)", "guess-v0 (two: short)"]
 
 
-@pytest.mark.parametrize(
+@over(
     "content",
     [
         "",

@@ -29,6 +29,7 @@ from agentgym.statistics import wilson
 from agentgym.task import Task, iterate
 from agentgym.trajectory import Tokens, Trajectory, Turn, read_jsonl
 from tests.suite_cases import LINES
+from tests.tables import over
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
 TASKS = list(iterate(GuessEnv.default_tasks(), "test", 6))
@@ -126,7 +127,7 @@ def test_failed_episodes_are_run_again_and_never_count_against_the_model(tmp_pat
     assert (summary.success, summary.failed, summary.overall.attempts) == (1.0, 0, 6)
 
 
-@pytest.mark.parametrize(
+@over(
     ("changed", "data", "what"),
     [
         ({}, (), "other environment arguments"),
@@ -160,7 +161,7 @@ def test_a_file_is_not_continued_with_data_of_another_content(tmp_path: Path):
         evaluate(there, ScriptedPolicy(), list(iterate(there().tasks, "test", 2)), out=out, data=("file",))
 
 
-@pytest.mark.parametrize(
+@over(
     ("factory", "policy", "seed", "what"),
     [
         (GUESS, RandomPolicy(), 0, "another policy"),
@@ -196,7 +197,7 @@ def test_arguments_that_cannot_be_kept_are_refused_before_anything_runs(tmp_path
         evaluate(GUESS, ScriptedPolicy(), TASKS, out=tmp_path / "nowhere" / "t.jsonl")
 
 
-@pytest.mark.parametrize("where", ["a folder", "no folder", "no room", "a file as folder"])
+@over("where", ["a folder", "no folder", "no room", "a file as folder"])
 def test_a_file_that_cannot_be_written_is_found_before_the_first_episode(tmp_path: Path, where: str):
     (tmp_path / "file").touch()
     out = {
@@ -303,7 +304,7 @@ def test_half_a_character_at_the_end_of_a_file_does_not_keep_it_from_being_conti
     assert len(list(read_jsonl(out))) == 6
 
 
-@pytest.mark.parametrize(
+@over(
     ("tasks", "attempts", "message"),
     [(TASKS, 0, "at least 1"), ([], 1, "no tasks"), (TASKS[:1] * 2, 1, "given twice")],
 )

@@ -28,6 +28,7 @@ from agentgym.suites.pinning import add_entry
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.counter_env import Counter
+from tests.tables import over
 
 HERE = __name__
 
@@ -173,9 +174,7 @@ def test_an_entry_whose_environment_cannot_be_made_does_not_stop_the_others(
     assert result.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("env", "told"), [(OtherChannel, "unknown reward channel 'outcom'"), (NoChannels, "must return channels")]
-)
+@over(("env", "told"), [(OtherChannel, "unknown reward channel 'outcom'"), (NoChannels, "must return channels")])
 def test_a_grade_in_an_undeclared_channel_stops_the_run_instead_of_counting_as_a_failure(env: type, told: str):
     with pytest.raises(UsageError, match=told):
         play(env)
@@ -199,7 +198,7 @@ def test_numbers_and_arrays_of_numpy_are_details(tmp_path: Path):
     assert details == {"count": 3, "scores": [0, 1], "thing": "(object: no JSON data)"}
 
 
-@pytest.mark.parametrize("action", [5, b"text", ["text"], object()])
+@over("action", [5, b"text", ["text"], object()])
 def test_an_action_that_is_none_is_the_policys_fault(action: Any, tmp_path: Path):
     play(Counter, Says(action), out=tmp_path / "out.jsonl")
     for trajectory in read_jsonl(tmp_path / "out.jsonl"):
@@ -220,7 +219,7 @@ def test_an_action_with_nan_leaves_a_file_that_can_be_read(tmp_path: Path):
     assert all(trajectory.failed for trajectory in found)
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "told"),
     [
         ("raising", r"cannot be made: RuntimeError: no weights \(test_evaluation_foreign.py, line"),

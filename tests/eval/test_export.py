@@ -20,6 +20,7 @@ from agentgym.suites import load_suite
 from agentgym.suites.pinning import pin_tasks
 from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
 from tests import recorded
+from tests.tables import over
 
 pytest.importorskip("pyarrow", reason="needs the [data] extra")
 
@@ -192,7 +193,7 @@ def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
     assert {path.name for path in table.parent.iterdir()} == {"eval.jsonl", "eval.parquet"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("content", "message"),
     [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the file that is")],
 )

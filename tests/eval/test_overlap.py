@@ -17,6 +17,7 @@ from agentgym.overlap.duplicates import NGRAM, Pair, Placed, find_pairs
 from agentgym.overlap.splitting import split_tasks
 from agentgym.overlap.words import ngrams, problem_tokens, words_of
 from agentgym.task import Task
+from tests.tables import over
 
 WORDS = [f"w{n}" for n in range(40)]
 
@@ -41,7 +42,7 @@ def test_the_same_problem_is_found_whatever_its_case_and_spacing():
     assert (pair.is_exact, pair.is_across) == (True, True)
 
 
-@pytest.mark.parametrize("other", ["Is a < b?", "Is a - b?", "Is b > a?"])
+@over("other", ["Is a < b?", "Is a - b?", "Is b > a?"])
 def test_signs_and_order_make_other_problems(other: str):
     assert find_pairs(placed("Is a > b?", other), near=1.0) == []
 
@@ -227,7 +228,7 @@ def pairs_of(one: str, other: str, near: float = 0.7) -> list[float]:
     return [pair.similarity for pair in find_pairs([Placed(task, task.split) for task in tasks], near)]
 
 
-@pytest.mark.parametrize("text", SENTENCES.values(), ids=SENTENCES)
+@over("text", SENTENCES.values())
 def test_near_duplicates_and_contamination_are_found_in_every_script(text: str):
     assert pairs_of(text, text) == [1.0]
     assert pairs_of(text, f"{text} 7")[0] < 1.0
@@ -236,7 +237,7 @@ def test_near_duplicates_and_contamination_are_found_in_every_script(text: str):
     assert ([hit.task.id for hit in found.hits], found.too_short) == (["a"], 0)
 
 
-@pytest.mark.parametrize(
+@over(
     ("one", "other"),
     [
         ("Café naïve résumé", unicodedata.normalize("NFD", "Café naïve résumé")),
@@ -254,7 +255,7 @@ def test_how_a_text_is_encoded_does_not_matter(one: str, other: str):
     assert pairs_of(one, other) == [1.0]
 
 
-@pytest.mark.parametrize(("one", "other"), [("5²", "52"), ("की", "का"), ("x ≤ 1", "x ≥ 1"), ("人", "入"), ("🍎", "🍌")])
+@over(("one", "other"), [("5²", "52"), ("की", "का"), ("x ≤ 1", "x ≥ 1"), ("人", "入"), ("🍎", "🍌")])
 def test_what_looks_alike_but_means_something_else_is_not_the_same(one: str, other: str):
     assert 1.0 not in pairs_of(one, other, 0.1)
 

@@ -23,6 +23,7 @@ from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job, collect
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, Turn, write_jsonl
+from tests.tables import over
 
 TASK = GuessEnv.default_tasks().get("train", 1)
 
@@ -35,14 +36,14 @@ def recorded(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
 QUITTER = FunctionPolicy("quitter", lambda conversation: None)
 
 
-@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER], ids=lambda p: p.name)
+@over("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER])
 def test_what_was_recorded_comes_out_again_also_after_storage(policy: Any):
     trajectory = recorded(policy, max_turns=5)
     stored = Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     assert replay(stored) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("changed", "what"),
     [
         ({"observation": [user("It is colder.")]}, "observation"),
@@ -188,7 +189,7 @@ SENSITIVE = [
 ]
 
 
-@pytest.mark.parametrize(("env_id", "kwargs"), SENSITIVE)
+@over(("env_id", "kwargs"), SENSITIVE)
 def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str, Any], in_folder: Path):
     one = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
     (name,) = kwargs
@@ -215,7 +216,7 @@ def test_no_environment_declares_an_argument_harmless_that_names_code_or_a_place
     assert {env_id for env_id in list_environments() if class_of(env_id).harmless_arguments & never} == set()
 
 
-@pytest.mark.parametrize("env_id", ["code", "guess", "search", "sql", "swe"])
+@over("env_id", ["code", "guess", "search", "sql", "swe"])
 def test_every_argument_that_is_declared_harmless_exists(env_id: str):
     kind = class_of(env_id)
     assert kind.harmless_arguments <= arguments_of(kind)

@@ -28,6 +28,7 @@ from agentgym.rollout import EnvFactory
 from agentgym.task import iterate
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from tests.tables import over
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
 TASKS = list(iterate(GuessEnv.default_tasks(), "test", 4))
@@ -200,7 +201,7 @@ def test_scoring_that_is_stopped_has_kept_what_is_finished(file: Path, monkeypat
     assert [bool(grades.of(id_)) for id_ in ids] == [True, True, True, False]
 
 
-@pytest.mark.parametrize(("outages", "refused"), [(1, 0), (10**6, 1)])
+@over(("outages", "refused"), [(1, 0), (10**6, 1)])
 def test_what_breaks_around_the_grader_is_tried_again_and_never_a_score(file: Path, outages: int, refused: int):
     write_jsonl(file, [first(file)])
     Down.outages = outages
@@ -225,7 +226,7 @@ def test_the_command_prints_what_changed_and_fails_under_a_share(file: Path, tmp
     assert CliRunner().invoke(app, ["eval", "--rescore", str(file), "--fail-under", "1"]).exit_code == 0
 
 
-@pytest.mark.parametrize(("share", "code"), [("0.9", 0), ("1", 0)])
+@over(("share", "code"), [("0.9", 0), ("1", 0)])
 def test_an_evaluation_may_demand_a_share(share: str, code: int):
     command = ["eval", "--env", "guess", "--policy", "scripted", "-n", "2", "--fail-under", share]
     assert CliRunner().invoke(app, command).exit_code == code

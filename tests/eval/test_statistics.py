@@ -21,9 +21,10 @@ from agentgym.statistics import (
     success_interval,
     wilson,
 )
+from tests.tables import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("successes", "trials", "low", "high"),
     [
         (0, 10, 0.0, 0.27754),  # z^2 / (n + z^2)
@@ -92,7 +93,7 @@ def test_unanimous_results_are_not_taken_for_certainty():
     assert success_interval([[False] * 4] * 10) == wilson(0, 10)
 
 
-@pytest.mark.parametrize("groups", [[[True, False] * 4], [[True, False]] * 20])
+@over("groups", [[[True, False] * 4], [[True, False]] * 20])
 def test_tasks_that_are_all_solved_alike_are_not_taken_for_certainty(groups: list[list[bool]]):
     low, high = success_interval(groups)
     assert low < 0.4 < 0.6 < high
@@ -109,8 +110,8 @@ def test_effective_trials_lie_between_tasks_and_attempts(groups: list[list[bool]
     assert len(groups) <= effective_trials(groups) <= sum(map(len, groups))
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 3, 5, 10])
-@pytest.mark.parametrize("shape", [(0.5, 0.5), (2.0, 1.0), (50.0, 50.0)])
+@over("tasks", [1, 2, 3, 5, 10])
+@over("shape", [(0.5, 0.5), (2.0, 1.0), (50.0, 50.0)])
 def test_the_interval_of_few_tasks_holds_the_true_rate_about_as_often_as_it_says(
     tasks: int, shape: tuple[float, float]
 ):

@@ -16,13 +16,14 @@ from agentgym.statistics import (
     success_interval,
     wilson,
 )
+from tests.tables import over
 
 
 def width(interval: Interval) -> float:
     return interval.high - interval.low
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (-1, 3), (4, 3), (1, -2)])
+@over(("successes", "trials"), [(0, 0), (-1, 3), (4, 3), (1, -2)])
 def test_what_is_no_proportion_is_refused(successes: int, trials: int):
     with pytest.raises(UsageError, match="is not a proportion"):
         wilson(successes, trials)
@@ -33,9 +34,7 @@ def test_one_trial_has_an_interval():
     assert (low, high) == pytest.approx((0.20655, 1.0), abs=1e-4)  # 1 / (1 + z^2)
 
 
-@pytest.mark.parametrize(
-    ("attempts", "successes", "k"), [(4, 2, 0), (4, 2, 5), (4, -1, 1), (4, 5, 1), (0, 0, 1), (0, 0, 0)]
-)
+@over(("attempts", "successes", "k"), [(4, 2, 0), (4, 2, 5), (4, -1, 1), (4, 5, 1), (0, 0, 1), (0, 0, 0)])
 def test_estimates_over_k_refuse_counts_that_cannot_be(attempts: int, successes: int, k: int):
     for estimate in (pass_at_k, pass_hat_k):
         with pytest.raises(UsageError, match=f"k={k} of {attempts} attempts with {successes} successes"):
@@ -50,7 +49,7 @@ def test_the_number_of_attempts_comes_once_among_the_powers():
     assert [powers_up_to(n) for n in (3, 4, 16)] == [[1, 2, 3], [1, 2, 4], [1, 2, 4, 8, 16]]
 
 
-@pytest.mark.parametrize("groups", [[], [[]], [[True], []]])
+@over("groups", [[], [[]], [[True], []]])
 def test_a_task_without_attempts_is_refused(groups: list[list[bool]]):
     with pytest.raises(UsageError, match="at least one attempt for each task"):
         success_interval(groups)
@@ -85,7 +84,7 @@ def test_another_seed_gives_another_bootstrap():
     assert cluster_bootstrap(groups, seed=1) != cluster_bootstrap(groups, seed=2)
 
 
-@pytest.mark.parametrize(("before", "after"), [([], []), ([0.0], []), ([], [0.0]), ([0.0], [0.0, 1.0])])
+@over(("before", "after"), [([], []), ([0.0], []), ([], [0.0]), ([0.0], [0.0, 1.0])])
 def test_differences_need_the_same_tasks_on_both_sides(before: list[float], after: list[float]):
     with pytest.raises(UsageError, match="pairs are needed"):
         paired_difference(before, after, seed=0)

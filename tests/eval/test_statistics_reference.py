@@ -29,6 +29,7 @@ from agentgym.statistics import (
     wilson,
 )
 from agentgym.statistics.student import student_quantile
+from tests.tables import over
 
 pytestmark = pytest.mark.nightly
 
@@ -72,7 +73,7 @@ def test_wilsons_interval_is_scipys():
                 assert wilson(successes, trials, confidence) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 20, 400])
+@over("freedom", [1, 2, 3, 4, 7, 20, 400])
 def test_students_quantiles_are_scipys(freedom: int):
     for share in (0.6, 0.75, 0.9, 0.975):
         assert student_quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=0.01)
@@ -82,7 +83,7 @@ def test_students_quantiles_are_scipys(freedom: int):
             student_quantile(share, few)
 
 
-@pytest.mark.parametrize("tasks", [2, 3, 5, 9])
+@over("tasks", [2, 3, 5, 9])
 def test_a_difference_over_few_tasks_is_as_uncertain_as_students_interval(tasks: int):
     generator = np.random.default_rng(tasks)
     before, after = generator.normal(size=tasks), generator.normal(1.0, 2.0, tasks)
@@ -99,7 +100,7 @@ def test_the_sign_test_is_scipys_exact_binomial_test():
         sign_test(-1, 2)
 
 
-@pytest.mark.parametrize("number", range(3))
+@over("number", range(3))
 def test_bootstrap_intervals_over_tasks_are_scipys(number: int):
     generator = np.random.default_rng(number)
     before = generator.random(80).round(1)
@@ -142,7 +143,7 @@ def test_the_probability_of_improvement_is_scipys_mann_whitney_statistic():
     assert probability_of_improvement(theirs, mine) == pytest.approx(1 - np.mean(u))
 
 
-@pytest.mark.parametrize(
+@over(
     ("scores", "statistic", "tasks", "low", "high"),
     [
         # rliable 1.2.0, get_interval_estimates with 8,000 resamples and two seeds, which differ by up to 0.009
@@ -186,7 +187,7 @@ def test_methods_are_compared_on_the_same_tasks():
     assert found == pytest.approx((0.1, 0.1))
 
 
-@pytest.mark.parametrize(
+@over(
     ("scores", "problem"),
     [
         ([[]], "one row per run"),
@@ -218,7 +219,7 @@ def test_calibration_is_best_where_confidence_is_the_success_rate():
     assert (brier_score([1.0, 0.0], [True, False]), expected_calibration_error([0.0], [False])) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(("confidences", "outcomes"), [([], []), ([0.5], []), ([1.5], [True]), ([-0.1], [True])])
+@over(("confidences", "outcomes"), [([], []), ([0.5], []), ([1.5], [True]), ([-0.1], [True])])
 def test_confidences_need_outcomes_and_lie_between_0_and_1(confidences: list[float], outcomes: list[bool]):
     for measure in (brier_score, expected_calibration_error):
         with pytest.raises(UsageError):

@@ -24,6 +24,7 @@ from agentgym.suites import Suite, load_suite
 from agentgym.suites.pinning import add_entry, pin_tasks
 from agentgym.trajectory import read_jsonl
 from tests.suite_cases import LINES
+from tests.tables import over
 
 PLAYED = ("scripted", "silent")
 SUITE = """\
@@ -95,7 +96,7 @@ def test_what_is_finished_is_not_played_again(suite: Suite, tmp_path: Path):
     assert {path: path.read_bytes() for path in contents} == contents
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"limit": 2}, {"attempts": 3}])
+@over("change", [{"seed": 1}, {"limit": 2}, {"attempts": 3}])
 def test_a_folder_is_not_continued_with_other_settings(suite: Suite, tmp_path: Path, change: dict[str, Any]):
     run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
     with pytest.raises(UsageError, match="holds results with other"):
@@ -109,7 +110,7 @@ def test_a_folder_is_not_continued_with_another_version_of_the_suite(suite: Suit
         run_suites(SuitesRequest([load_suite(file)], ["silent"], out=tmp_path / "out"))
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "content"),
     [("results.json", '{"schema": 1}'), ("results.json", "[]"), ("run.json", '{"schema": 1}'), ("run.json", "x")],
 )
@@ -225,7 +226,7 @@ def test_a_log_says_each_result_when_it_is_there_and_what_a_model_needs_before_i
     assert log.getvalue() == "guess: tiny: warm start …\n"
 
 
-@pytest.mark.parametrize(
+@over(
     ("options", "message"),
     [
         (["--suite", "pair", "--env", "guess"], "cannot be used together"),

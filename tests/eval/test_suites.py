@@ -21,6 +21,7 @@ from agentgym.suites.pinning import pin_tasks
 from agentgym.suites.pins import pin_file_of
 from tests.counter_env import Counter
 from tests.suite_cases import COUNTER, LINES, counting, loaded, tasks_of, write
+from tests.tables import over
 
 ENTRY = {"env": COUNTER, "name": "counter"}
 SUITE = {"name": "mine", "version": 1, "entries": [ENTRY]}
@@ -33,7 +34,7 @@ def with_entry(**fields: Any) -> dict[str, Any]:
 # The file.
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "message"),
     [
         ({**SUITE, "titel": "x"}, "unknown key 'titel'"),
@@ -68,7 +69,7 @@ def test_a_wrong_file_is_refused_with_its_name_and_the_place(tmp_path: Path, val
     assert str(error.value).startswith(str(path))
 
 
-@pytest.mark.parametrize("text", ["", "- a", "name: [", "name: !!python/object:os.system {}", "\x00"])
+@over("text", ["", "- a", "name: [", "name: !!python/object:os.system {}", "\x00"])
 def test_a_file_that_is_no_map_is_refused(tmp_path: Path, text: str):
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
@@ -172,7 +173,7 @@ def test_a_task_that_is_gone_is_refused_with_the_remedy(tmp_path: Path):
         tasks_of(loaded(path), "counter")
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "message"),
     [
         (None, "cannot read the pins"),
@@ -229,7 +230,7 @@ def test_other_data_is_refused(tmp_path: Path):
         tasks_of(loaded(path, words=file), "lines")
 
 
-@pytest.mark.parametrize(
+@over(
     ("data", "message"),
     [({"word": "lines.txt"}, "did you mean 'words'"), ({"words": "nowhere.txt"}, "no file or folder 'nowhere.txt'")],
 )
@@ -268,7 +269,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@over("change", CHANGES)
 def test_whatever_decides_results_changes_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
     assert loaded(plain).content_hash != loaded(changed).content_hash
@@ -299,7 +300,7 @@ def test_what_is_only_said_or_reported_does_not_change_the_content(tmp_path: Pat
     assert loaded(plain).content_hash == loaded(other).content_hash
 
 
-@pytest.mark.parametrize("change", ["version: 2", "version: 1\ndefaults: {attempts: 3}"])
+@over("change", ["version: 2", "version: 1\ndefaults: {attempts: 3}"])
 def test_a_suite_that_was_changed_is_refused_until_it_is_pinned_again(tmp_path: Path, change: str):
     path = counting(tmp_path / "mine.yaml")
     path.write_text(path.read_text(encoding="utf-8").replace("version: 1", change), encoding="utf-8")

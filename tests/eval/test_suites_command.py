@@ -17,6 +17,7 @@ from agentgym.suites.file import read_suite_file
 from agentgym.suites.loading import assemble
 from agentgym.task import Task, iterate, read_manifest, write_manifest
 from tests.suite_cases import COUNTER, LINES, WRONG, counting
+from tests.tables import over
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_a_name_that_both_have_means_the_environment_unless_the_suite_is_asked_f
     assert "there is no suite 'guess'" in run("show", "guess", "--suite", code=2).stderr
 
 
-@pytest.mark.parametrize("command", ["show", "stats", "validate", "pin"])
+@over("command", ["show", "stats", "validate", "pin"])
 def test_a_name_that_neither_has_is_refused_with_the_nearest_of_both(command: str):
     told = run(command, "smok", code=2).stderr
     assert "unknown environment 'smok'" in told
@@ -90,7 +91,7 @@ def test_a_suite_over_public_data_is_shown_without_the_data():
     assert "--data humaneval=PATH" in run("show", "humaneval", "--entry", "humaneval", code=2).stderr
 
 
-@pytest.mark.parametrize(
+@over(
     ("words", "message"),
     [
         (("show", "mine.yaml", "--split", "test"), "are for environments"),

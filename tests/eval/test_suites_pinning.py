@@ -13,6 +13,7 @@ from agentgym.suites.pins import pin_file_of
 from agentgym.suites.validation import Report, entry_sets
 from agentgym.task import GeneratedTasks, Task
 from tests.suite_cases import COUNTER, LINES, counting, tasks_of, write
+from tests.tables import over
 
 TEXT = f"""\
 # Why these tasks.
@@ -106,7 +107,7 @@ def test_a_suite_written_by_hand_stays_version_1_until_every_entry_has_tasks(tmp
     assert pin_tasks(path, "b", None, 1).version == 2
 
 
-@pytest.mark.parametrize(
+@over(
     ("entry", "split", "error"),
     [
         ({"env": COUNTER, "name": "counter"}, None, "there is another entry 'counter'"),
@@ -148,7 +149,7 @@ def test_no_problem_is_pinned_twice_and_long_splits_are_spread(tmp_path: Path):
     assert list(load_suite(path).entry("lines").pins) == ["lines/0", "lines/25", "lines/50", "lines/75"]
 
 
-@pytest.mark.parametrize("name", ["2024", "true", "1e3", "null"])
+@over("name", ["2024", "true", "1e3", "null"])
 def test_a_suite_may_be_named_like_a_number_or_a_constant(name: str, tmp_path: Path):
     path = tmp_path / f"{name}.yaml"
     add_entry(path, {"env": COUNTER, "name": "counter"}, None, 2)

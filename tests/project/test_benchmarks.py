@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import over
+
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+@over("path", RESULTS)
 def test_a_result_file_says_what_ran_where_and_what_it_shows(path: Path):
     content = json.loads(path.read_text(encoding="utf-8"))
     assert {"command", "versions", "hardware", "rows", "claims"} <= content.keys()
@@ -24,7 +26,7 @@ def test_a_result_file_says_what_ran_where_and_what_it_shows(path: Path):
         assert isinstance(claim["value"], int | float)
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+@over("path", RESULTS)
 def test_a_result_file_names_no_path_of_a_machine(path: Path):
     text = path.read_text(encoding="utf-8")
     assert not [place for place in ("/home/", "/root/", "/tmp/", "/Users/") if place in text]

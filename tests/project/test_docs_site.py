@@ -13,6 +13,7 @@ import pytest
 
 import agentgym
 from tests.doc_blocks import DOCS, ROOT
+from tests.tables import over
 
 pytestmark = pytest.mark.real
 
@@ -75,7 +76,7 @@ def test_every_public_name_has_a_place_in_the_api():
     assert {name for name in agentgym.__all__ if not name.startswith("__")} - shown == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+@over("page", PAGES)
 def test_links_lead_to_files_and_headings_in_the_repository_too(page: Path):
     for link, anchor in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
         target = (page.parent / link) if link else page

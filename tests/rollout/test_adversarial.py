@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,9 +22,10 @@ from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from tests.counter_env import Counter, groups
-from tests.rollout.test_engine import Slow
-from tests.rollout.test_workers import workers_alive
+from tests.rollout.slow_envs import Slow
+from tests.rollout.worker_processes import workers_alive
 from tests.rollout_cases import Factory
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
@@ -50,11 +50,7 @@ async def never(conversation: list[Message]) -> None:
 
 
 def until(condition: Any) -> None:
-    for _ in range(3000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came")
+    assert eventually(condition)
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
@@ -188,7 +184,7 @@ def test_a_caller_can_be_interrupted_at_any_moment(workers: str):
         Limits(max_in_flight=3),
         workers=workers,
     ) as engine:
-        for after in range(0, 60, 4):
+        for after in range(0, 60, 6):
             asyncio.run(interrupted(engine, after))
         assert all(group.real for group in engine.collect(groups(6)))
         until(lambda: engine.waits.report() == "no trajectory waits for anything")

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter as Counts
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -19,10 +18,10 @@ from typing import Any
 import pytest
 
 from agentgym.commands.options import timeouts_in
-from agentgym.endings import Ending, Reason
+from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
-from agentgym.policy import Codec, FunctionPolicy, Generation, ScriptedPolicy
+from agentgym.policy import FunctionPolicy, Generation, ScriptedPolicy
 from agentgym.rollout import (
     Backoff,
     Breaker,
@@ -36,13 +35,12 @@ from agentgym.rollout import (
     PlayedGroup,
     RolloutEngine,
 )
-from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.waits import report_all
 from agentgym.rollout.workers.choice import WORKERS
-from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
-from tests.counter_env import AsyncCounter, Counter, groups
-from tests.rollout_cases import END, Factory, Letters
+from tests.counter_env import Counter, groups
+from tests.rollout.slow_envs import Stuck, Talker
+from tests.rollout_cases import END, Factory
 from tests.waiting import eventually
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
@@ -60,9 +58,9 @@ def played(factory: EnvFactory, work: Sequence[Group], policy: Any = None, **lim
 def test_groups_come_whole_and_each_once():
     work = groups(7, size=3)
     with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=4)) as engine:
-        found = list(engine.play(work))
-    assert sorted(g.group.task.id for g in found) == sorted(g.task.id for g in work)
-    assert all([t.attempt for t in g.trajectories] == [0, 1, 2] for g in found)
+        played_groups = list(engine.play(work))
+    assert sorted(g.group.task.id for g in played_groups) == sorted(g.task.id for g in work)
+    assert all([t.attempt for t in g.trajectories] == [0, 1, 2] for g in played_groups)
     assert engine.tally.tries == 21
 
 
@@ -85,31 +83,19 @@ def test_a_group_carries_the_versions_of_the_policy_that_sampled_it():
 
 
 def test_a_caller_with_a_loop_of_its_own_gets_groups_while_the_loop_stays_free():
-    async def play() -> tuple[int, int]:
-        ticks = 0
+    free = threading.Event()
 
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0.001)
-                ticks += 1
+    class Waiting(Counter):
+        def start(self, task: Any) -> None:
+            assert free.wait(60)
+            super().start(task)
 
-        ticking = asyncio.create_task(tick())
-        engine = RolloutEngine(Factory(build=Slow), ScriptedPolicy())
-        found = [group async for group in engine.stream(groups(4))]
-        engine.close()
-        ticking.cancel()
-        return len(found), ticks
+    async def play() -> int:
+        asyncio.get_running_loop().call_later(0.01, free.set)
+        with RolloutEngine(Factory(build=Waiting), ScriptedPolicy()) as engine:
+            return len([group async for group in engine.stream(groups(4))])
 
-    found, ticks = asyncio.run(play())
-    assert found == 4
-    assert ticks > 10
-
-
-def test_two_episodes_of_one_name_at_once_are_refused():
-    work = groups(1) * 2
-    with pytest.raises(UsageError, match="two jobs are called 'counter/train/0#0'"):
-        played(Factory(build=Slow), work)
+    assert asyncio.run(play()) == 4
 
 
 def test_a_closed_engine_plays_no_more():
@@ -118,196 +104,6 @@ def test_a_closed_engine_plays_no_more():
     engine.close()
     with pytest.raises(UsageError, match="this rollout engine is closed"):
         engine.collect(groups(1))
-
-
-def test_leaving_an_iteration_ends_the_other_episodes():
-    released: list[int] = []
-
-    class Watched(Slow):
-        def release(self) -> None:
-            released.append(1)
-
-    with RolloutEngine(Factory(build=Watched), ScriptedPolicy(), Limits(max_in_flight=6)) as engine:
-        for _ in engine.play(groups(100)):
-            break
-        assert engine.waits.report() == "no trajectory waits for anything"
-    assert len(released) <= 12
-
-
-# Time limits.
-
-
-class Slow(Counter):
-    """Its tools take a while."""
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        time.sleep(0.05)
-        return super().done()
-
-
-class Stuck(Counter):
-    """Its tools hang for some tasks until they are let go."""
-
-    go_on = threading.Event()
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        if self.task.id.endswith(("0", "5")):
-            self.go_on.wait(60)
-        return super().done()
-
-
-@pytest.fixture
-def let_go() -> Iterator[None]:
-    Stuck.go_on.clear()
-    yield
-    Stuck.go_on.set()
-
-
-@pytest.mark.usefixtures("let_go")
-def test_hanging_environments_cost_their_own_episodes_and_no_others():
-    found = played(Factory(build=Stuck), groups(60), step_timeout_s=0.3, max_in_flight=60)
-    stuck = [t.task_id for t in found if t.failed]
-    assert stuck == [t.task_id for t in found if t.task_id.endswith(("0", "5"))]
-    assert {t.reason for t in found if t.failed} == {Reason.STEP_TIME}
-
-
-def test_a_time_limit_does_not_run_while_others_have_their_turn():
-    """64 episodes of 50 ms: were they to queue for a few threads, most would be over the limit."""
-    found = played(Factory(build=Slow), groups(64), step_timeout_s=2.0, max_in_flight=64)
-    assert not any(t.failed for t in found)
-
-
-class Late(AsyncCounter):
-    """Takes long wherever it is told to."""
-
-    where = ""
-
-    async def start(self, task: Any) -> None:  # type: ignore[override]
-        self.count = 0
-        await asyncio.sleep(60 * (self.where == "start"))
-
-    @tool
-    async def done(self) -> str:
-        """Say that the goal is reached."""
-        await asyncio.sleep(60 * (self.where == "tool"))
-        return super().done()
-
-
-@pytest.mark.parametrize(
-    ("build", "limit", "reason", "message"),
-    [
-        (type("LateStart", (Late,), {"where": "start"}), "reset_timeout_s", Reason.RESET_TIME, "a reset took longer"),
-        (type("LateTool", (Late,), {"where": "tool"}), "step_timeout_s", Reason.STEP_TIME, "a step took longer"),
-        (type("LateTool", (Late,), {"where": "tool"}), "tool_timeout_s", Reason.TOOL_TIME, "done took longer"),
-        (Stuck, "tool_timeout_s", Reason.TOOL_TIME, "done took longer than its limit of 0.2 s"),
-    ],
-)
-@pytest.mark.usefixtures("let_go")
-def test_every_wait_has_a_limit_with_an_ending_of_its_own(build: Any, limit: str, reason: Reason, message: str):
-    [found] = played(Factory(build=build), groups(1), **{limit: 0.2})
-    assert (found.reason, found.ending) == (reason, Ending.FAILED)
-    assert message in str(found.error)
-
-
-def test_many_short_tools_are_no_long_one():
-    class Patient(AsyncCounter):
-        @tool
-        async def done(self) -> str:
-            """Say that the goal is reached."""
-            await asyncio.sleep(0.15)
-            return super().done() if len(self._actions) > 2 else "not yet"
-
-        def solution(self, task: Any) -> Any:
-            yield from super().solution(task)
-            yield from super().solution(task)
-
-    [found] = played(Factory(build=Patient), groups(1), tool_timeout_s=0.25)
-    assert not found.failed
-
-
-class Talker:
-    """Says one token at a time, as many as a turn is to have, until its time is up."""
-
-    name, context = "talker", 100_000
-
-    def __init__(self, pace_s: float = 0.0, lengths: Any = lambda session: 2):
-        self.codec: Codec = Letters()
-        self._pace_s, self._lengths = pace_s, lengths
-
-    async def generate(
-        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
-    ) -> Generation:
-        until = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
-        said: list[int] = []
-        wanted = self._lengths(session)
-        while len(said) < wanted - 1:
-            await asyncio.sleep(self._pace_s)
-            if time.monotonic() >= until:
-                return Generation(said, [-1.0] * len(said), "time")
-            said.append(97)
-        return Generation([*said, END], [-1.0] * wanted, "stop")
-
-    def release(self, session: str) -> None: ...
-
-
-def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
-    policy = Talker(0.01, lambda session: 10**6)
-    [found] = played(COUNTER, groups(1), policy, generation_timeout_s=0.2)
-    assert (found.reason, found.ending) == (Reason.GENERATION_TIME, Ending.TRUNCATED)
-    assert found.tokens is not None
-    assert found.tokens.sampled > 0
-    [turn] = found.turns
-    assert turn.span == (0, found.tokens.sampled)
-    assert turn.action == policy.codec.decode(found.tokens.completion_ids)
-
-
-def test_the_lengths_that_are_trained_on_are_the_lengths_that_were_sampled():
-    """Retrying or dropping turns that take too long would leave the short ones: the policy would learn to be brief."""
-
-    def length(session: str) -> int:
-        return 2 if int(session.partition("#")[2]) % 2 else 10**6
-
-    [group] = groups(1, size=40)
-    found = played(COUNTER, [group], Talker(0.001, length), generation_timeout_s=0.3, retries=2)
-    cut_off = [t for t in found if t.reason is Reason.GENERATION_TIME]
-    assert [t.attempt % 2 for t in cut_off] == [0] * 20
-    assert not any(t.failed for t in found)
-    assert min(t.tokens.sampled for t in cut_off if t.tokens) > max(
-        turn.span[1] - turn.span[0] for t in found if t not in cut_off for turn in t.turns if turn.span
-    )
-
-
-def test_an_episode_has_a_time_limit_of_its_own():
-    found = played(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
-    assert {t.ending for t in found} == {Ending.TRUNCATED}
-    assert {t.reason for t in found} == {Reason.TIME}
-
-
-def test_a_policy_that_is_busy_when_the_time_of_an_episode_ends_is_not_stuck():
-    """It cuts its turn off once it begins to sample, which may be long after it was asked."""
-
-    class Busy(Talker):
-        async def generate(
-            self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
-        ) -> Generation:
-            await asyncio.sleep(0.2)
-            return Generation([97], [-1.0], "time")
-
-    for limits in (Limits(), Limits(generation_timeout_s=None, episode_timeout_s=600)):
-        said = asyncio.run(Conversation(Busy(), limits).sample(5, "session", limit_s=0.01))
-        assert said.ids == [97]
-
-
-@pytest.mark.parametrize(
-    "limits", [{"step_timeout_s": 0}, {"generation_timeout_s": -1.0}, {"retries": -1}, {"max_in_flight": 0}]
-)
-def test_limits_that_allow_nothing_are_refused(limits: dict[str, Any]):
-    with pytest.raises(UsageError, match=next(iter(limits))):
-        Limits(**limits)
 
 
 # Failures.
@@ -378,16 +174,14 @@ def test_a_group_can_be_used_if_enough_of_it_is_real():
     assert [Failures(at_least=least).is_usable(found) for least in (1, 2, 3)] == [True, True, False]
 
 
-def test_waits_before_retries_double_up_to_a_bound_and_differ():
-    import random
-
-    backoff = Backoff(first_s=1.0, most_s=4.0, jitter=0.5)
-    waits = [[backoff.wait_s(retry, random.Random(seed)) for seed in range(50)] for retry in (1, 2, 3, 4)]
-    for most, found in zip((1.0, 2.0, 4.0, 4.0), waits, strict=True):
-        assert most / 2 <= min(found) < max(found) <= most
-
-
 # A hang has a name.
+
+
+@pytest.fixture
+def let_go() -> Iterator[None]:
+    Stuck.go_on.clear()
+    yield
+    Stuck.go_on.set()
 
 
 @pytest.mark.usefixtures("let_go")
@@ -395,8 +189,8 @@ def test_a_report_says_what_every_trajectory_waits_for():
     engine = RolloutEngine(Factory(build=Stuck), ScriptedPolicy())
     playing = threading.Thread(target=lambda: engine.collect(groups(6)))
     playing.start()
-    while (report := engine.waits.report()).count("waits for step") != 2:
-        time.sleep(0.01)
+    assert eventually(lambda: engine.waits.report().count("waits for step") == 2)
+    report = engine.waits.report()
     assert "counter/train/0#0  waits for step" in report
     assert report in report_all()
     Stuck.go_on.set()
@@ -421,24 +215,12 @@ def test_a_report_says_that_a_rollout_waits_for_its_first_environment():
         assert engine.waits.report() == "no trajectory waits for anything"
 
 
-def test_the_first_environment_has_the_time_limit_of_every_other():
-    go = threading.Event()
-
-    class Waiting(Counter):
-        def __init__(self) -> None:
-            go.wait(60)
-            super().__init__()
-
-    [found] = played(Factory(build=Waiting), groups(1), reset_timeout_s=0.1)
-    go.set()
-    assert (found.reason, found.component) == (Reason.RESET_TIME, "making")
-
-
 HANGS = """
 import time
 from agentgym.policy import FunctionPolicy
 from agentgym.rollout import EnvFactory, Group, RolloutEngine
 from agentgym.task import iterate
+from tests.rollout.slow_envs import Stuck, Talker
 from tests.counter_env import Counter
 
 def ask(conversation):

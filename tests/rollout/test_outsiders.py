@@ -23,6 +23,7 @@ from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
 from tests.counter_env import Counter, call, groups
 from tests.rollout_cases import Factory, Letters, Speaker
+from tests.tables import over
 from tests.waiting import eventually
 
 COUNTER = Factory(build=Counter)
@@ -66,7 +67,7 @@ class Played:
 # Code that does not listen.
 
 
-@pytest.mark.parametrize(("name", "workers"), [("Unheeding", "threads"), ("Masking", "threads"), ("Masking", "inline")])
+@over(("name", "workers"), [("Unheeding", "threads"), ("Masking", "threads"), ("Masking", "inline")])
 def test_a_limit_holds_for_an_environment_that_ignores_its_cancellation(name: str, workers: str):
     trajectories = play(outside(name), count=3, workers=workers, step_timeout_s=0.1)
     assert [(t.reason, t.component) for t in trajectories] == [(Reason.STEP_TIME, "step")] * 3
@@ -116,7 +117,7 @@ def test_a_solution_that_blocks_holds_up_no_other_episode_and_has_a_limit():
     assert [(t.reason, t.component) for t in trajectories] == [POLICYS_FAULT, answered, answered]
 
 
-@pytest.mark.parametrize("name", ["Stopping", "Exiting"])
+@over("name", ["Stopping", "Exiting"])
 def test_without_a_rollout_an_environment_that_stops_its_loop_stops_nothing(name: str):
     with closed_after(outside(name)()) as env:
         for seed in range(2):
@@ -238,7 +239,7 @@ def _raise(*_: Any) -> Any:
     raise KeyError("boom")
 
 
-@pytest.mark.parametrize("place", ["open", "extend"])
+@over("place", ["open", "extend"])
 def test_a_codec_that_breaks_is_the_policys_fault(place: str):
     for broken in (_raise, lambda *_: None, lambda *_: [1.5], lambda *_: "text"):
         policy = Speaker([ADD, DONE])

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,51 +21,10 @@ from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
 from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.task import iterate
-from agentgym.trajectory import Trajectory
-from tests.browsers import why_no_browser
 from tests.counter_env import Counter, groups
+from tests.rollout.worker_processes import CASES, in_every_environment, played, workers_alive
 
 pytestmark = pytest.mark.real
-
-CASES: list[tuple[str, dict[str, Any]]] = [
-    ("agentgym/guess-v0", {}),
-    ("agentgym/errand-v0", {}),
-    ("agentgym/sql-v0", {}),
-    ("agentgym/search-v0", {}),
-    ("agentgym/code-v0", {}),
-    ("agentgym/swe-v0", {}),
-    ("agentgym/web-v0", {"difficulty": 1}),
-    ("agentgym/miniwob-click-button-v0", {}),
-]
-
-
-def needs_browser(env_id: str) -> bool:
-    return env_id.startswith(("agentgym/web", "agentgym/miniwob"))
-
-
-in_every_environment = pytest.mark.parametrize(
-    ("env_id", "kwargs"),
-    [
-        pytest.param(
-            *case,
-            id=case[0],
-            marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
-            if needs_browser(case[0])
-            else [],
-        )
-        for case in CASES
-    ],
-)
-
-
-def workers_alive() -> list[psutil.Process]:
-    """The worker processes that this process has started, and what they were forked from."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if {"agentgym.rollout.workers.child", "agentgym.rollout.workers.template"} & {*child.cmdline()}:
-                found.append(child)
-    return found
 
 
 @pytest.fixture
@@ -76,17 +34,6 @@ def children() -> Iterator[None]:
     yield
     _, alive = psutil.wait_procs(workers_alive(), timeout=10)
     assert alive == []
-
-
-def content(trajectory: Trajectory) -> Trajectory:
-    """A trajectory without what differs from one run to the next."""
-    trajectory.seconds = 0.0
-    return trajectory
-
-
-def played(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
-    with RolloutEngine(factory, policy, Limits(max_in_flight=len(work)), workers=workers) as engine:
-        return [content(t) for group in engine.collect(work) for t in group.trajectories]
 
 
 def test_every_class_of_environment_is_among_the_cases():

@@ -26,7 +26,7 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from agentgym.task import iterate
 from tests.counter_env import groups
-from tests.rollout.test_workers import in_every_environment, played
+from tests.rollout.worker_processes import in_every_environment, played
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]

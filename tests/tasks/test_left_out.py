@@ -20,6 +20,7 @@ from agentgym.summary import summarize
 from agentgym.task import iterate
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, counted
 from agentgym.trajectory import Trajectory
+from tests.tables import over
 
 DOUBLE = {
     "task_id": 1,
@@ -87,7 +88,7 @@ def test_an_evaluation_goes_on_past_broken_entries_and_names_them(tmp_path: Path
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
+@over(
     ("entries", "said"),
     [
         ((NO_PYTHON, DOUBLE), "mbpp.jsonl:1: its code or tests are not Python"),

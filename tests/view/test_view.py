@@ -22,6 +22,7 @@ from agentgym.view.rows import matching, ordered
 from agentgym.view.search import Search
 from agentgym.view.terminal import Browser, browse
 from agentgym.view.versus import all_versus, sides, versus
+from tests.tables import over
 from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
 
 
@@ -169,7 +170,7 @@ def test_a_recording_that_pays_otherwise_than_today_says_so():
     assert "7 was recorded" in pays_of([before], schemes)[0]["note"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "reason"),
     [
         ({"env_id": "os:System"}, "names the class"),
