@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 _ROLLOUT = (
-    "tests/test_rollout_bounds.py",
-    "tests/test_rollout.py",
-    "tests/test_rollout_tokens.py",
-    "tests/test_rollout_foreign.py",
+    "tests/rollout/test_bounds.py",
+    "tests/rollout/test_episodes.py",
+    "tests/rollout/test_tokens.py",
+    "tests/rollout/test_foreign.py",
 )
 _DIALECTS = (
     "tests/core/test_dialects.py",
@@ -14,7 +14,7 @@ _DIALECTS = (
     "tests/core/test_dialects_template.py",
 )
 _ENV = (
-    "tests/test_rollout_bounds.py",
+    "tests/rollout/test_bounds.py",
     "tests/core/test_env.py",
     "tests/core/test_env_async.py",
     "tests/core/test_talking.py",
@@ -58,10 +58,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/engine/playing.py": _ENV,
     "agentgym/env.py": _ENV,
     "agentgym/engine/threads.py": ("tests/core/test_threads.py", *_ROLLOUT),
-    "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
+    "agentgym/evaluation.py": ("tests/eval/test_evaluation_seeds.py", "tests/eval/test_evaluation.py"),
     "agentgym/history.py": ("tests/core/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
-    "agentgym/messages.py": ("tests/core/test_messages.py", "tests/test_pictures.py"),
+    "agentgym/messages.py": ("tests/core/test_messages.py", "tests/core/test_pictures.py"),
     "agentgym/procedural/families.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
     "agentgym/procedural/family.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
     "agentgym/procedural/scene.py": ("tests/core/test_procedural.py", "tests/tasks/test_generated.py"),
@@ -77,15 +77,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/rollout/workers/pool.py": ("tests/rollout/test_sharing.py", *_ROLLOUT),
     **{
         f"agentgym/statistics/{name}.py": (
-            "tests/test_statistics_edges.py",
-            "tests/test_statistics.py",
-            "tests/test_statistics_reference.py",
+            "tests/eval/test_statistics_edges.py",
+            "tests/eval/test_statistics.py",
+            "tests/eval/test_statistics_reference.py",
         )
         for name in ("calibration", "decisions", "intervals", "over_k", "pairs", "seeds")
     },
-    **{f"agentgym/comparison/{name}.py": ("tests/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
     "agentgym/calibration.py": ("tests/core/test_calibration.py",),
-    "agentgym/measures.py": ("tests/test_summary.py",),
+    "agentgym/measures.py": ("tests/eval/test_summary.py",),
     "agentgym/mistakes.py": ("tests/core/test_mistakes.py",),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
     "agentgym/records/strict_json.py": (
@@ -94,7 +93,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/core/test_dialects_malformed.py",
     ),
     **{
-        f"agentgym/summary/{name}.py": ("tests/test_summary.py", "tests/test_evaluation.py")
+        f"agentgym/summary/{name}.py": ("tests/eval/test_summary.py", "tests/eval/test_evaluation.py")
         for name in ("results", "tables")
     },
     "agentgym/task.py": ("tests/core/test_task.py",),

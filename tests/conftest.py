@@ -36,13 +36,13 @@ FIRST = (
     "tests/trainers/test_train_run.py",
     "tests/envs/web/test_env.py",
     "tests/check/test_processes.py",
-    "tests/test_workers.py",
+    "tests/rollout/test_workers.py",
     "tests/test_mutants.py",
     "tests/envs/swe/building/test_building.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.
 
-Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
+Not `tests/rollout/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
 """
 
 FEWEST_WORKERS, MOST_WORKERS = 3, 8

@@ -20,7 +20,9 @@ def _own_folder(fixtures: dict[str, Any], number: int) -> dict[str, Any]:
     return fixtures | {"tmp_path": folder}
 
 
-def each_row(columns: str, rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def each_row(
+    columns: str | tuple[str, ...], rows: Iterable[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Call a test once per row, as one case; several of these try all combinations.
 
     Args:
@@ -28,8 +30,9 @@ def each_row(columns: str, rows: Iterable[Any]) -> Callable[[Callable[..., None]
             except that each row has a `tmp_path` of its own.
         rows: Their values; of a single column, the values themselves.
     """
-    names = [name.strip() for name in columns.split(",")]
-    table = [row if len(names) > 1 else (row,) for row in rows]
+    names = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else [*columns]
+    table = [(row,) if isinstance(columns, str) and len(names) == 1 else row for row in rows]
+    assert table, "a table without rows"
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)

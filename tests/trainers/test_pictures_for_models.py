@@ -23,7 +23,7 @@ from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import loading
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from tests.chat_templates import idefics_processor
-from tests.test_pictures import PNG
+from tests.core.test_pictures import PNG
 from tests.trainers.test_vllm_policy import Engine
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
