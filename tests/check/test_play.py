@@ -188,7 +188,7 @@ def test_the_first_turn_that_differs_is_named():
         ((["a", "b"], ["a", "b", "c"]), "here: 1 turns the first time, 2 the second. Do this."),
         ((["a", "b"], ["a"]), "here: 1 turns the first time, 0 the second. Do this."),
     ]
-    compare = lambda pair: refusal(lambda: must_equal(*pair, "here", "Do this."), CheckFailed)  # noqa: E731
+    compare = lambda pair: refusal(lambda: must_equal(pair[0], pair[1], "here", "Do this."), CheckFailed)  # noqa: E731
     assert differing(rows, compare) == []
     must_equal(["a"], ["a"], "here", "Do this.")
 

@@ -26,7 +26,7 @@ CHANNELS = {
 }
 SOLVED = Gate(OUTCOME, 1.0, ("ran",))
 CHEAP, FAILED, SOONER, HEAVY = "'ran' is cheap", "a failed episode can earn", "ending sooner", "more than ten times"
-MEAN = {"averaged": frozenset({"found"})}
+MEAN: dict[str, Any] = {"averaged": frozenset({"found"})}
 
 Case = tuple[dict[str, float], tuple[Gate, ...], int, dict[str, Any]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_files_and_their_options_are_arguments_of_the_environment(env: str):
     choice, value = ("kind", "bugs") if env == "swe" else ("difficulty", 1)
     message = refusal(make, env, **{files.argument: "nowhere", choice: value})
     assert f"tasks from {files.argument}=... have no {choice} to choose" in message
-    assert f"{files.argument} must be the path" in refusal(make, env, **{files.argument: 3})
+    assert f"{files.argument} must be the path" in refusal(partial(make, env, **{files.argument: 3}))
     nothing: dict[str, Any] = dict.fromkeys(files.arguments - {STRICT})
     assert type(class_of(env)(**nothing).tasks) is type(class_of(env).default_tasks())
 

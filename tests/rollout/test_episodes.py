@@ -146,7 +146,7 @@ def test_a_policy_may_end_an_episode_for_its_own_reasons_only():
         assert [turn.action for turn in trajectory.turns] == ["hm", None]
     for other in (Reason.SOLVED, Reason.INFRASTRUCTURE, Reason.TIME, "context?"):
         with pytest.raises(UsageError, match="a policy cannot end an episode as"):
-            EndEpisode(other)
+            EndEpisode(other)  # pyright: ignore[reportArgumentType]
 
 
 class Counting:

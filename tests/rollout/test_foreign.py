@@ -101,7 +101,7 @@ def test_an_evaluation_accounts_for_every_episode_and_keeps_it(tmp_path: Path):
 
 def test_a_chat_policy_that_raises_fails_its_own_episode_only():
     expected = [Reason.INFRASTRUCTURE if i % 5 + 1 == 3 else Reason.GAVE_UP for i in range(10)]
-    for kind, raises in (KINDS | TASK_KINDS).items():
+    for kind, raises in {**KINDS, **TASK_KINDS}.items():
 
         async def ask(conversation: list[Message], raises: Callable[[], Any] = raises) -> str | None:
             if "Count to 3." in str(conversation):
@@ -113,7 +113,7 @@ def test_a_chat_policy_that_raises_fails_its_own_episode_only():
 
 
 def test_an_environment_that_breaks_once_is_replaced_by_a_fresh_one():
-    for kind, raises in (KINDS | TASK_KINDS).items():
+    for kind, raises in {**KINDS, **TASK_KINDS}.items():
         envs: list[Env] = []
 
         class Once(AsyncCounter):

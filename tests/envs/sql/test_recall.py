@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from agentgym.envs.sql import recall
@@ -57,7 +59,7 @@ def test_results_that_may_change_fail_or_are_long_are_not_cached():
         assert database.queries == 2, sql
     memory, database = Recall(), Counting(rows=5_000)
     ask(memory, database, "SELECT long")
-    for run in (memory.query, lambda *arguments: memory.preview(*arguments, 2)):
+    for run in (memory.query, partial(memory.preview, rows=2)):
         with pytest.raises(QueryError):
             run(database, "a", "broken", LIMITS)
     assert database.queries == 4
