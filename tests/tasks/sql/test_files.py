@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -51,8 +52,8 @@ def question(**fields: object) -> dict[str, object]:
     return {"db_id": "lab", "question": "How many samples?", "query": "SELECT count(*) FROM samples"} | fields
 
 
-def solves(folder: Path, answer: object, **arguments: object) -> bool:
-    env = SQLEnv(folder=folder, **arguments)  # type: ignore[arg-type]
+def solves(folder: Path, answer: object, **arguments: Any) -> bool:
+    env = SQLEnv(folder=folder, **arguments)
     env.reset(seed=0)
     call = {"function": {"name": "submit", "arguments": {"answer": answer}}}
     success = env.step({"role": "assistant", "tool_calls": [call]}).info["is_success"]
@@ -75,11 +76,13 @@ def test_questions_of_both_styles_are_read():
         assert str(FOLDER.parent) not in json.dumps(task.to_dict()), "a task names no path of this machine"
 
 
-def test_every_gold_query_passes_the_grader():
-    env = SQLEnv(folder=FOLDER, solution_style="direct")
+@pytest.mark.parametrize("engine", [None, "duckdb"])
+def test_every_gold_query_passes_the_grader(engine: Any):
+    env = SQLEnv(folder=FOLDER, engine=engine, solution_style="direct")
     assert isinstance(env.tasks, SpiderTasks)
     for task in every_task(env.tasks):
-        env.reset(options={"task": task})
+        opening, _ = env.reset(options={"task": task})
+        assert "The database runs on " in str(opening[-1].get("content"))
         call = next(env.solution(task))
         assert not isinstance(call, str)
         assert env.step({"role": "assistant", "tool_calls": [call.to_dict()]}).info["is_success"], task.id

@@ -248,17 +248,6 @@ def test_a_mistake_is_shown_next_to_its_field_and_changes_nothing(episodes: Epis
     assert episode.digest() == before
 
 
-def test_a_notice_is_shown_once(episodes: Episodes):
-    with Driver(episodes("tracker")) as driver:
-        driver.goto("/issues")
-        links = [element for element in driver.page if element.role and re.fullmatch("[A-Z]+-[0-9]+", element.text)]
-        driver.goto(links[0].attributes["href"])
-        driver.take({"do": "click", "role": "button", "name": "Watch"})
-        for is_shown in (True, False):
-            assert any(element.attributes.get("role") == "status" for element in driver.page) is is_shown
-            driver.goto(driver.path)
-
-
 def test_pages_ask_for_nothing_from_elsewhere(episodes: Episodes):
     for site in SITES:
         with Driver(episodes(site)) as driver:
