@@ -40,7 +40,7 @@ class App:
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
-        self.waiting = self.left = 0
+        self.waiting = self.left = self.large_answers = 0
         self.asgi = Starlette(
             routes=[
                 Route("/", self.home),
@@ -59,6 +59,7 @@ class App:
         return Response(await read_body(request, 1 << 20))
 
     async def large(self, _: Request) -> Response:
+        self.large_answers += 1
         return in_pieces(b"x" * MANY_BYTES, "text/plain")
 
     async def wait(self, request: Request) -> Response:
@@ -106,24 +107,35 @@ HALF_OPEN = [b"", b"G", GET, POST + b"content-length: 1000\r\n\r\n0123", GET + b
 
 def test_half_open_connections_keep_nobody_out(app: App, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_WAITING", 20)
-    monkeypatch.setattr(module, "_CONNECTIONS", 40)
     with running(app.asgi) as server, ExitStack() as held:
         for number in range(100):
             held.enter_context(raw(server.port, HALF_OPEN[number % len(HALF_OPEN)]))
-        until(lambda: server.connections <= 20)
         for _ in range(10):
             assert httpx.get(server.url, trust_env=False, timeout=HANG_S).text == "fine"
+        until(lambda: server.connections <= 20)
 
 
 def test_those_at_work_are_never_dropped_for_others(app: App, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_WAITING", 0)
-    with running(app.asgi) as server, ThreadPoolExecutor(4) as threads:
+    monkeypatch.setattr(module, "_WAITING", 4)
+    with running(app.asgi) as server, ThreadPoolExecutor(4) as threads, ExitStack() as held:
         waiting = [threads.submit(httpx.get, server.url + "/wait", trust_env=False, timeout=HANG_S) for _ in range(4)]
         until(lambda: app.waiting == 4)
-        with raw(server.port) as connection:
-            assert all_of(connection) == b""
+        others = [held.enter_context(raw(server.port)) for _ in range(9)]
+        assert all_of(others[0]) == b""  # those waited for longest are dropped
         app.go_on.set()
         assert [each.result().text for each in waiting] == ["waited"] * 4
+
+
+def test_requests_beyond_the_limit_are_told_to_come_again(app: App, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_REQUESTS", 2)
+    with running(app.asgi) as server, ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(httpx.get, server.url + "/wait", trust_env=False, timeout=HANG_S) for _ in range(2)]
+        until(lambda: app.waiting == 2)
+        refused = server.client.get("/")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        app.go_on.set()
+        assert [each.result().text for each in waiting] == ["waited"] * 2
+        assert server.client.get("/").text == "fine"
 
 
 @pytest.mark.usefixtures("hasty")
@@ -154,7 +166,7 @@ def drip(connection: socket.socket) -> None:
 @pytest.mark.usefixtures("hasty")
 def test_whoever_does_not_read_the_answer_is_dropped(app: App):
     with running(app.asgi) as server, raw(server.port, b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n") as connection:
-        until(lambda: server.connections == 1)
+        until(lambda: app.large_answers)
         until(lambda: server.connections == 0)
         assert len(all_of(connection)) < MANY_BYTES
 

@@ -41,16 +41,18 @@ class Guard:
 
     Args:
         app: The application.
-        body_bytes: Maximum size of a request's body.
+        requests: Requests at a time; more are refused. uvicorn's limit would count connections without a request too.
         waiting: Most connections that the server waits for. More than these are dropped, those waited for longest
             first, so that connections without a request keep nobody out.
+        body_bytes: Maximum size of a request's body.
         held_bytes: Maximum size of all unfinished bodies together. Beyond it, connections are dropped in that order.
     """
 
-    def __init__(self, app: ASGIApp, body_bytes: int, waiting: int, held_bytes: int) -> None:
-        self._app, self._body_bytes, self._waiting, self._most_held = app, body_bytes, waiting, held_bytes
+    def __init__(self, app: ASGIApp, requests: int, waiting: int, body_bytes: int, held_bytes: int) -> None:
+        self._app, self._most_requests, self._most_waiting = app, requests, waiting
+        self._body_bytes, self._most_held = body_bytes, held_bytes
         self._clients: dict[Any, _Client] = {}
-        self._held_bytes = 0
+        self._requests = self._held_bytes = 0
         self.connections: Collection[Any] = ()
         """The connections of the server, as uvicorn keeps them."""
 
@@ -60,21 +62,20 @@ class Guard:
             await self._app(scope, receive, send)
             return
         client = self._clients[scope["client"]] = _Client(math.inf)
+        self._requests += 1
         try:
             if scope["type"] == "http":
-                await self._serve(client, scope, receive, send)
+                app = self._refusal(Headers(scope=scope)) or self._app
+                await app(scope, self._receiving(client, receive), _sending(client, send))
             else:
                 await self._app(scope, receive, send)
         except asyncio.CancelledError:  # the server is stopping; uvicorn would log a failure of the application
             if scope["type"] == "http" and not client.is_answered:
                 await answer({"detail": "the server is stopping"}, 503)(scope, receive, send)
         finally:
+            self._requests -= 1
             self._hold(client, 0)
             client.until = time.monotonic() + PATIENCE_S
-
-    async def _serve(self, client: _Client, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._refusal(Headers(scope=scope)) or self._app
-        await app(scope, self._receiving(client, receive), _sending(client, send))
 
     async def drop_overdue(self) -> None:
         """Drop the connections whose client has kept the server waiting for too long, or takes the place of others."""
@@ -90,11 +91,13 @@ class Guard:
         for count_left, (client, transport) in zip(range(len(waiting), 0, -1), waiting, strict=True):
             is_overdue = client.until + transport.get_write_buffer_size() / _BYTES_PER_S < now
             holds_too_much = client.held_bytes and self._held_bytes > self._most_held
-            if is_overdue or count_left > self._waiting or holds_too_much:
+            if is_overdue or count_left > self._most_waiting or holds_too_much:
                 self._hold(client, 0)
                 transport.abort()
 
     def _refusal(self, headers: Headers) -> Response | None:
+        if self._requests > self._most_requests:
+            return answer({"detail": f"{self._most_requests} requests are in progress; try again later"}, 503)
         if "transfer-encoding" in headers:
             # A chunked body may have millions of chunks, each of which costs as much as a whole body of known length.
             return answer({"detail": "set Content-Length; chunked bodies are not accepted"}, 411)

@@ -18,10 +18,12 @@ from agentgym.tools.serving.guard import PATIENCE_S, Guard
 BODY_BYTES = 1 << 20
 """Maximum size of a request's body, unless a server says otherwise."""
 _HELD_BYTES = 128 << 20
-_CONNECTIONS = 2048
-"""Connections beyond which requests are refused, ..."""
+_REQUESTS = 2048
+"""Requests at a time, besides those of sessions."""
 _WAITING = 1024
-"""... and how many of them may keep the server waiting, for a request or for the client to read an answer."""
+"""Connections that may keep the server waiting, for a request or for the client to read an answer."""
+_FILES = 8192
+"""Open files, besides those of sessions, so that many connections at once leave room for others."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -62,9 +64,8 @@ def make_server(
         sessions: Sessions of the application that may have connections of their own, for a while two each.
         streams: Whether clients can open WebSockets.
     """
-    connections = _CONNECTIONS + 2 * sessions
-    files = _raised_file_limit(connections + _WAITING)
-    guard = Guard(app, body_bytes, min(_WAITING, files // 4), held_bytes)
+    files = _raised_file_limit(_FILES + 2 * sessions)
+    guard = Guard(app, _REQUESTS + 2 * sessions, min(_WAITING, files // 4), body_bytes, held_bytes)
     config = uvicorn.Config(
         guard,
         loop="asyncio",
@@ -77,7 +78,6 @@ def make_server(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=connections,
         timeout_keep_alive=PATIENCE_S,
         timeout_graceful_shutdown=1,
         callback_notify=guard.drop_overdue,
