@@ -34,10 +34,9 @@ FIRST = (
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
     "tests/test_browser_hostile.py",
-    "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
-    "tests/test_web_env.py",
-    "tests/test_checks_subtle.py",
+    "tests/envs/web/test_env.py",
+    "tests/check/test_processes.py",
     "tests/rollout/test_workers.py",
     "tests/test_mutants.py",
     "tests/test_swe_build.py",
@@ -64,7 +63,7 @@ MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *T
 """A file whose tests all belong to one of `TIERS`."""
 
 ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child", "uname -p")
-"""The programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and what `platform` asks."""
+"""The programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and `platform`'s own."""
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
 
