@@ -173,12 +173,6 @@ def test_runs_that_are_not_of_the_same_tasks_are_refused_with_the_reason(
         compared(a, b)
 
 
-def test_a_comparison_is_json():
-    found = json.loads(json.dumps(compared(BEFORE, AFTER).to_dict()))
-    assert found["overall"]["won"] == 3
-    assert found["by_difficulty"]["1"]["success"]["difference"] == pytest.approx(0.2)
-
-
 # Several runs.
 
 
@@ -277,13 +271,6 @@ def files(tmp_path: Path) -> list[str]:
     for name, trajectories in zip(names, (BEFORE, AFTER), strict=True):
         write_jsonl(name, trajectories)
     return names
-
-
-def test_the_command_compares_two_files(files: list[str]):
-    outcome = CliRunner().invoke(app, ["compare", *files, "--json"])
-    assert outcome.exit_code == 0, outcome.output
-    assert json.loads(outcome.output)["overall"]["won"] == 3
-    assert "B compared with A" in CliRunner().invoke(app, ["compare", *files, "--tasks"]).output
 
 
 def test_the_command_compares_runs_of_two_methods(files: list[str], tmp_path: Path):

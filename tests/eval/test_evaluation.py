@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import io
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,15 +17,15 @@ from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
-from agentgym.evaluation import Summary, evaluate, evaluate_async, evaluation_jobs, print_summary, summarize
+from agentgym.evaluation import Summary, evaluate, evaluation_jobs, print_summary, summarize
 from agentgym.messages import Message
-from agentgym.policy import RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.entry import Entry
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.seat import Seat
 from agentgym.statistics import wilson
 from agentgym.task import Task, iterate
-from agentgym.trajectory import Tokens, Trajectory, Turn, read_jsonl
+from agentgym.trajectory import Trajectory, Turn, read_jsonl
 from tests.rows import each_row
 from tests.suite_cases import LINES
 
@@ -60,14 +58,6 @@ def test_a_perfect_policy_scores_full_marks():
     assert summary.endings == {"solved": 12}
     assert (summary.overall.tasks, summary.overall.attempts, summary.failed) == (6, 12, 0)
     assert (summary.tool_error_rate, summary.format_error_rate) == (0.0, 0.0)
-
-
-def test_a_silent_policy_scores_nothing_and_its_errors_are_counted():
-    summary = evaluate(GUESS, SilentPolicy(), TASKS)
-    assert summary.success == 0.0
-    assert summary.format_error_rate == 1.0
-    assert summary.tool_error_rate is None
-    assert summary.endings == {"format_errors": 6}
 
 
 def test_the_same_seed_gives_the_same_summary_and_another_seed_another():
@@ -320,10 +310,6 @@ def test_progress_counts_every_trajectory_once(tmp_path: Path):
     assert seen == [(done, 6) for done in range(1, 7)]
 
 
-def test_an_event_loop_that_already_runs_can_evaluate():
-    assert asyncio.run(evaluate_async(GUESS, ScriptedPolicy(), TASKS)).success == 1.0
-
-
 # Numbers, by hand.
 
 
@@ -381,18 +367,6 @@ def test_the_grading_of_an_interrupted_episode_is_no_turn():
     assert summarize([cut]).turns == 2.0
 
 
-def test_sampled_tokens_are_counted_where_there_are_tokens():
-    assert summarize([made("a", 0, True)]).sampled_tokens is None
-    spoken = made("a", 0, True, tokens=Tokens([1], [2, 3, 4], [1, 0, 1], [0.0] * 3, [0, -1, 0]))
-    assert summarize([spoken]).sampled_tokens == 2.0
-
-
-def test_a_summary_is_json_data():
-    data = json.loads(json.dumps(summarize(by_hand()).to_dict()))
-    assert data["overall"]["success"] == 0.5
-    assert data["by_difficulty"]["2"]["attempts"] == 4
-
-
 def test_a_summary_of_nothing_but_failures_has_no_success_rate():
     summary = summarize([made("a", 0, True, reason=Reason.INFRASTRUCTURE)])
     assert summary.success is None
@@ -407,21 +381,6 @@ def test_the_commonest_errors_are_counted_over_tasks_and_printed():
     for text in (printed(summary), printed(summarize(found))):
         assert "3 × OSError: <task> is full" in text
         assert "1 × TimeoutError" in text
-
-
-def test_the_table_shows_what_matters():
-    text = printed(summarize(by_hand()))
-    for part in (
-        "p on e",
-        "50.0 %",
-        "difficulty 2",
-        "date",
-        "@4 100.0 %",
-        "^4 0.0 %",
-        "answered 8",
-        "1 episode(s)",
-    ):
-        assert part in text
 
 
 def printed(summary: Summary) -> str:

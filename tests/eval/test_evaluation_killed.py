@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,16 @@ from agentgym.results.folder import read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.suites.pinning import pin_tasks
 from agentgym.view.collection import Collection
-from tests.eval.killed_evaluation import BEGUN, CONCURRENCY, PACE
+from tests.eval.killed_evaluation import BEGUN, CONCURRENCY, HOLD
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
-EPISODES = 500
+EPISODES = 300
+"""Enough for an index beside the file, which small files have none of."""
+HELD = 30
+"""Episodes that may begin in a process that is to be killed; all but those in flight are recorded by then."""
+ROOT = Path(__file__).parents[2]
 SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.eval.killed_evaluation:NotedErrand'}\n"
 
 
@@ -39,21 +43,16 @@ class Evaluation:
         self.command = [sys.executable, "-m", "tests.eval.killed_evaluation", str(suite), str(out)]
         self.notes.touch()
 
-    def start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, BEGUN: str(self.notes)}
-        return subprocess.Popen(self.command, env=environment, cwd=Path(__file__).parents[2])
-
     def finish(self) -> None:
-        assert self.start().wait() == 0
+        subprocess.run(self.command, env={**os.environ, BEGUN: str(self.notes)}, cwd=ROOT, check=True)
 
-    def kill_after(self, more: int) -> int:
-        """Kill a run once it has finished so many episodes, and return its process id."""
-        return kill(self.start(), self.file, lines_of(self.file) + more)
+    def kill(self) -> int:
+        """Kill a run that has recorded a part of the episodes, and return its process id."""
+        return kill_holding(self.command, self.file, {BEGUN: str(self.notes)}, CONCURRENCY)
 
-    def start_scoring(self, pace: float) -> subprocess.Popen[bytes]:
-        """Score the file again in a process, for which each episode takes so many seconds."""
-        command = [*self.command[:3], "--rescore", str(self.file)]
-        return subprocess.Popen(command, env={**os.environ, PACE: str(pace)}, cwd=Path(__file__).parents[2])
+    def kill_scoring(self) -> None:
+        """Kill a process that has scored a part of the file again."""
+        kill_holding([*self.command[:3], "--rescore", str(self.file)], self.grades, {}, in_flight=10)
 
     def score(self) -> None:
         rescore_file(Replay(self.file, trust=True))
@@ -68,30 +67,31 @@ class Evaluation:
 
     def begun(self) -> list[tuple[int, str]]:
         """The process and the task of each episode that has begun."""
-        found = (line.split(maxsplit=1) for line in self.notes.read_text().splitlines())
-        return [(int(process), task) for process, task in found]
+        lines = (line.split(maxsplit=1) for line in self.notes.read_text().splitlines())
+        return [(int(process), task) for process, task in lines]
 
     def records(self) -> list[dict[str, Any]]:
         """Everything that was recorded, but for times."""
-        found = [data for _, data in json_lines(self.file, "a trajectory", allow_torn=True)]
-        for data in found:
+        records = [data for _, data in json_lines(self.file, "a trajectory", allow_torn=True)]
+        for data in records:
             data["seconds"] = 0.0
             for turn in data["turns"]:
                 turn["times"] = None
-        return sorted(found, key=lambda data: data["id"])
+        return sorted(records, key=lambda data: data["id"])
 
 
 def lines_of(file: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
-def kill(child: subprocess.Popen[bytes], file: Path, lines: int) -> int:
-    """Kill a process once a file has so many lines, and return its id."""
-    while child.poll() is None and lines_of(file) < lines:
-        time.sleep(0.005)
-    assert child.poll() is None, "it was too fast to be killed"
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
+def kill_holding(command: list[str], file: Path, environment: dict[str, str], in_flight: int) -> int:
+    """Kill a process once it has written all lines that it can before it waits, and return its id."""
+    lines = lines_of(file) + HELD - in_flight
+    with subprocess.Popen(command, env={**os.environ, **environment, HOLD: str(HELD)}, cwd=ROOT) as child:
+        try:
+            assert eventually(lambda: lines_of(file) >= lines)
+        finally:
+            os.kill(child.pid, signal.SIGKILL)
     return child.pid
 
 
@@ -133,7 +133,7 @@ def test_killed_and_continued_it_gives_the_same_files_and_plays_nothing_twice(
     evaluation = Evaluation(suite, folder / "killed")
     recorded: dict[int, set[str]] = {}
     for _ in range(3):
-        killed = evaluation.kill_after(100)
+        killed = evaluation.kill()
         recorded[killed] = {data["task_id"] for data in evaluation.records()}
     evaluation.finish()
     assert_the_same(evaluation, whole)
@@ -204,11 +204,11 @@ def test_scoring_that_is_killed_leaves_readable_grades_and_is_made_good_by_the_s
     shutil.copytree(graded.out, folder / "rescored")
     evaluation = Evaluation(suite, folder / "rescored")
     evaluation.grades.unlink()
-    for number in (1, 2):
-        kill(evaluation.start_scoring(pace=0.01), evaluation.grades, 100 * number)
-        known = {id: grade for id, grade in grades_of(evaluation).items() if grade}
-        assert len(known) >= 100
-        assert known.items() <= grades_of(graded).items()
+    for _ in range(2):
+        evaluation.kill_scoring()
+        grades = {id_: grade for id_, grade in grades_of(evaluation).items() if grade}
+        assert len(grades) >= HELD - 10
+        assert grades.items() <= grades_of(graded).items()
     evaluation.score()
     assert grades_of(evaluation) == grades_of(graded)
     assert evaluation.records() == graded.records()

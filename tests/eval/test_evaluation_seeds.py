@@ -12,7 +12,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.evaluation import evaluate, evaluation_jobs
 from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Limits
+from agentgym.rollout import EnvFactory
 from agentgym.task import Task, iterate
 from agentgym.trajectory import read_jsonl, write_jsonl
 
@@ -38,12 +38,6 @@ def test_attempts_at_a_task_share_its_seed_and_come_after_all_tasks_once():
     assert jobs[0].seed == jobs[2].seed != jobs[1].seed
 
 
-def test_one_attempt_is_enough_and_none_is_refused():
-    assert len(evaluation_jobs(TASKS, 1, 0)) == 3
-    with pytest.raises(UsageError, match="at least 1, not 0"):
-        evaluation_jobs(TASKS, 0, 0)
-
-
 def test_a_failed_try_in_a_file_gives_way_to_a_later_one_and_nothing_else_does(tmp_path: Path):
     out = tmp_path / "t.jsonl"
     evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
@@ -65,9 +59,3 @@ def test_tasks_in_a_file_that_are_not_asked_for_are_left_alone(tmp_path: Path):
     summary = evaluate(GUESS, ScriptedPolicy(), TASKS[:1], out=out)
     assert (summary.overall.tasks, summary.overall.attempts) == (1, 1)
     assert out.read_text() == before
-
-
-def test_a_summary_says_how_long_the_run_took_and_uses_its_seed():
-    summary = evaluate(GUESS, ScriptedPolicy(), TASKS, limits=Limits(max_in_flight=1))
-    assert summary.seconds > 0
-    assert summary.seconds >= (summary.seconds_per_episode or 0.0)

@@ -15,7 +15,7 @@ from agentgym.errors import UsageError
 from agentgym.overlap.contamination import COMMON, find_in_texts, texts_in
 from agentgym.overlap.duplicates import NGRAM, Pair, Placed, find_pairs
 from agentgym.overlap.splitting import split_tasks
-from agentgym.overlap.words import ngrams, problem_tokens, words_of
+from agentgym.overlap.words import ngrams, problem_tokens
 from agentgym.task import Task
 from tests.rows import each_row
 
@@ -205,10 +205,6 @@ def test_a_split_that_would_be_empty_is_refused():
         split_tasks(families(1), 0.5)
     with pytest.raises(UsageError, match="above 0 and below 1"):
         split_tasks(families(2), 1.0)
-
-
-def test_words_are_without_case_and_punctuation():
-    assert words_of("It's 3.5 – Ünï_code!") == ["it", "s", "3", "5", "ünï_code"]
 
 
 # Other languages.

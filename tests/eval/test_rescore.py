@@ -233,9 +233,3 @@ def test_an_evaluation_may_demand_a_share(share: str, code: int):
     fails = CliRunner().invoke(app, [*command[:4], "silent", *command[5:]])
     assert fails.exit_code == 1
     assert f"success is 0.0 %: --fail-under asks for {100 * float(share):g} %" in fails.stderr
-
-
-def test_an_evaluation_needs_an_environment():
-    result = CliRunner().invoke(app, ["eval", "--policy", "scripted"])
-    assert result.exit_code == 2
-    assert "name an environment" in result.output

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.errors import UsageError
 from agentgym.statistics import (
     Interval,
     cluster_bootstrap,
@@ -38,10 +37,6 @@ def test_wilson_gives_the_published_intervals(successes: int, trials: int, low: 
     assert wilson(successes, trials) == pytest.approx((low, high), abs=2e-4)
 
 
-def test_wilson_narrows_with_more_trials_and_widens_with_confidence():
-    assert width(wilson(50, 100)) < width(wilson(5, 10)) < width(wilson(5, 10, confidence=0.99))
-
-
 def test_pass_at_k_counts_the_subsets_that_hold_a_success():
     for attempts, successes in [(5, 0), (5, 1), (5, 3), (5, 5)]:
         results = [True] * successes + [False] * (attempts - successes)
@@ -49,15 +44,6 @@ def test_pass_at_k_counts_the_subsets_that_hold_a_success():
             subsets = list(combinations(results, k))
             assert pass_at_k(attempts, successes, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
             assert pass_hat_k(attempts, successes, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
-
-
-def test_pass_at_one_is_the_success_rate():
-    assert pass_at_k(8, 3, 1) == pass_hat_k(8, 3, 1) == 3 / 8
-
-
-def test_pass_at_k_refuses_more_attempts_than_were_made():
-    with pytest.raises(UsageError, match="k must be from 1 to 4"):
-        pass_at_k(4, 2, 8)
 
 
 def test_powers_end_with_the_number_of_attempts():
@@ -127,10 +113,6 @@ def test_a_difference_of_success_lies_between_minus_1_and_1():
     assert success_difference([0.0, 0.0], [1.0, 0.0], seed=0)[1] == (-1.0, 1.0)
 
 
-def test_one_attempt_per_task_is_a_wilson_interval():
-    assert success_interval([[True], [False], [True]]) == wilson(2, 3)
-
-
 def test_a_paired_difference_is_surer_than_its_two_sides():
     before = [i / 100 for i in range(100)]
     after = [value + (0.1 if i % 2 else 0.2) for i, value in enumerate(before)]
@@ -138,11 +120,6 @@ def test_a_paired_difference_is_surer_than_its_two_sides():
     assert mean == pytest.approx(0.15)
     assert interval.low > 0.13
     assert interval.high < 0.17
-
-
-def test_a_paired_difference_needs_pairs():
-    with pytest.raises(UsageError, match="2 tasks before, 1 after"):
-        paired_difference([0.0, 1.0], [1.0], seed=0)
 
 
 def width(interval: Interval) -> float:
@@ -171,8 +148,3 @@ def test_a_bootstrap_holds_its_mean(groups: list[list[float]], seed: int):
 @given(st.lists(st.booleans(), min_size=1, max_size=50))
 def test_with_one_attempt_per_task_the_interval_is_that_of_independent_trials(solved: list[bool]):
     assert success_interval([[one] for one in solved]) == pytest.approx(wilson(sum(solved), len(solved)))
-
-
-def test_an_interval_over_no_tasks_is_refused():
-    with pytest.raises(UsageError, match="at least one attempt for each task"):
-        success_interval([])

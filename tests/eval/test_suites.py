@@ -223,13 +223,6 @@ def test_pins_hold_wherever_the_data_is(tmp_path: Path):
     assert len(tasks_of(loaded(path, words=moved), "lines")) == 2
 
 
-def test_other_data_is_refused(tmp_path: Path):
-    path, file = over_lines(tmp_path)
-    file.write_text("one\n2\n", encoding="utf-8")
-    with pytest.raises(TaskError, match="1 of 2 tasks differ"):
-        tasks_of(loaded(path, words=file), "lines")
-
-
 @each_row(
     ("data", "message"),
     [({"word": "lines.txt"}, "did you mean 'words'"), ({"words": "nowhere.txt"}, "no file or folder 'nowhere.txt'")],

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from agentgym.endings import Reason
-from agentgym.statistics import wilson
 from agentgym.summary import MAX_TAGS, Summary, print_summary, summarize
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
@@ -82,11 +80,6 @@ def test_where_nothing_was_counted_there_is_no_rate():
     assert (nothing.overall.tasks, nothing.overall.attempts, nothing.pass_at) == (0, 0, {})
 
 
-def test_an_episode_without_tokens_does_not_count_in_their_mean():
-    tokens = Tokens([1], [2, 3], [1, 1], [0.0] * 2, [0] * 2)
-    assert summarize([made("a", 0, True), made("a", 1, True, tokens=tokens)]).sampled_tokens == 2.0
-
-
 def test_endings_begin_with_the_most_frequent_and_levels_with_the_easiest():
     reasons = [Reason.MAX_TURNS, Reason.ANSWERED, Reason.ANSWERED]
     found = [made(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
@@ -100,10 +93,6 @@ def test_an_environments_own_figures_are_taken_from_what_did_not_fail():
     assert summary.figures == {"seen": 4.0}
     assert "seen" in printed(summary)
     assert "4.000" in printed(summary)
-
-
-def test_one_attempt_per_task_has_wilsons_interval():
-    assert summarize([made(str(i), 0, i < 3) for i in range(10)]).interval == wilson(3, 10)
 
 
 def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
@@ -136,18 +125,6 @@ def test_numbers_are_shown_as_percentages_and_what_is_missing_as_a_dash():
     silent = printed(summarize([made("a", 0, False, turns=0)]))
     assert "tool errors" not in silent
     assert "– of turns" in silent
-
-
-def test_sampled_tokens_are_shown_where_there_are_any():
-    found = [made(str(i), 0, True, tokens=Tokens([1], [2] * i, [1] * i, [0.0] * i, [0] * i)) for i in (2, 3)]
-    assert any(line.split() == ["sampled", "tokens", "2.5"] for line in lines(summarize(found)))
-    assert "sampled tokens" not in printed(summarize(UNEVEN))
-
-
-def test_a_channel_that_an_episode_does_not_have_counts_there_as_nothing():
-    other = made("b", 0, False)
-    del other.turns[0].rewards["format"]
-    assert summarize([made("a", 0, False), other]).channels["format"] == 0.25 / 2
 
 
 def test_estimates_over_k_are_shown_where_there_were_several_attempts():
@@ -225,12 +202,6 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
     assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
     assert "median time" not in printed(summary, width=80)
     assert max(map(len, printed(summary, width=80).splitlines())) <= 80
-
-
-def test_lists_break_between_their_items():
-    channels = {f"channel_{i}": 0.0 for i in range(12)}
-    text = printed(summarize([replace(one, turns=[Turn("a", [], channels, 0.0)]) for one in UNEVEN]), width=80)
-    assert all(f"channel_{i} 0.00" in text for i in range(12))
 
 
 def test_a_summary_is_json():

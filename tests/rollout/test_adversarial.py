@@ -190,17 +190,6 @@ def test_a_caller_can_be_interrupted_at_any_moment(workers: str):
         until(lambda: engine.waits.report() == "no trajectory waits for anything")
 
 
-def test_three_engines_play_at_once():
-    engines = [
-        RolloutEngine(COUNTER, ScriptedPolicy(), workers=workers) for workers in ("inline", "threads", "processes")
-    ]
-    plays = [iter(engine.play(groups(20))) for engine in engines]
-    found = [[next(play).group.task.id for play in plays] for _ in range(20)]
-    assert all(len({row[column] for row in found}) == 20 for column in range(3))
-    for engine in engines:
-        engine.close()
-
-
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_a_forked_process_is_told_that_the_engine_is_not_its_own(workers: str):
     with RolloutEngine(COUNTER, ScriptedPolicy(), workers=workers) as engine:

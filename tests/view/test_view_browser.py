@@ -17,6 +17,7 @@ from agentgym.trajectory import write_jsonl
 from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
+from tests.view.page_probes import FAINT, FOCUS, HANDLERS, NAMELESS, PALE, SHADES
 from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_run
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.view.app import make_app  # noqa: E402
-from tests.serving_cases import raw, running  # noqa: E402
+from tests.serving_cases import running  # noqa: E402
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
 
@@ -417,48 +418,6 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
     look.problems[:] = [one for one in look.problems if not any(part in one for part in expected)]
 
 
-FOREIGN = ("evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "evil.test:80", "", "[::1]", "127.0.0.2")
-OUTSIDE = (
-    *("/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/viewer.js/../../pyproject.toml"),
-    *("/..%2f..%2fetc%2fpasswd", "/eval.jsonl", "/api/../eval.jsonl", "/api/trajectory/../../x", "/data/main.js"),
-)
-
-
-def test_a_page_elsewhere_cannot_reach_the_server_through_a_name_of_its_own(file: Path):
-    with running(make_app(Collection([file]))) as server:
-        for path in ("/", "/viewer.js", "/api/rows", "/api/trajectory?key=0.0", "/api/versus"):
-            answers = {host: server.client.get(path, headers={"host": host}).status_code for host in FOREIGN}
-            assert answers == dict.fromkeys(FOREIGN, 400)
-
-
-def test_the_server_gives_no_file_but_its_own(file: Path):
-    with running(make_app(Collection([file]))) as server:
-        for path in OUTSIDE:
-            head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            with raw(server.port, head.encode()) as connection:
-                answer = b"".join(iter(lambda connection=connection: connection.recv(65536), b""))
-            assert answer.split()[1] == b"404", path
-
-
-def test_every_answer_carries_the_policy_that_stops_scripts_and_other_hosts(file: Path):
-    with running(make_app(Collection([file]))) as server:
-        for path in ("/", "/viewer.js", "/viewer.css", "/api/rows", "/api/versus?a=x"):
-            headers = server.client.get(path).headers
-            assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
-            assert "frame-ancestors 'none'" in headers["content-security-policy"]
-            assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
-            assert "access-control-allow-origin" not in headers
-
-
-def test_a_page_speaks_to_its_server_alone(file: Path):
-    with running(make_app(Collection([file]))) as server:
-        page = server.client.get("/")
-        assert "script-src 'self'" in page.headers["content-security-policy"]
-        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
-        assert server.client.get("/api/versus?a=x").status_code == 400
-        assert server.client.post("/api/rows").status_code == 405
-
-
 def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
     with running(make_app(Collection([file]))) as server:
         look = look_at(browser, server.url + "/")
@@ -510,60 +469,3 @@ def test_whatever_the_tab_key_reaches_shows_that_it_has_the_focus(open_form: Any
             reached.add(tag)
             assert seen, (address, tag)
         assert wanted in reached
-
-
-FOCUS = """() => {
-  const one = document.activeElement;
-  const style = getComputedStyle(one);
-  const box = one.getBoundingClientRect();
-  const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
-  return [one.tagName, outlined && box.bottom > 0 && box.top < innerHeight];
-}"""
-SHADES = """(canvas) =>
-  new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"""
-HANDLERS = """() => [...document.querySelectorAll('main *')]
-  .filter((e) => [...e.attributes].some((one) => one.name.startsWith('on'))).length"""
-NAMELESS = """() => {
-  const named = (e) => e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length;
-  const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
-  return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
-}"""
-COLOURS = """() => {
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
-  const ratio = (x, y) => {
-    const [high, low] = [x, y].map(luminance).sort((a, b) => b - a);
-    return (high + 0.05) / (low + 0.05);
-  };
-  const behind = (e) => {
-    for (; e; e = e.parentElement) {
-      const colour = rgb(getComputedStyle(e).backgroundColor);
-      if ((colour[3] ?? 1) === 1) return colour;
-    }
-  };
-"""
-PALE = (
-    COLOURS
-    + """
-  // Marks that carry meaning need 3 to 1 against what is behind them.
-  const fill = (e) => {
-    const style = getComputedStyle(e);
-    return rgb(e.matches('rect') ? style.fill : e.matches('path') ? style.stroke : style.backgroundColor);
-  };
-  const marks = '.plot rect, .whisker, .track .generation, .track .environment, .track .call-time, .range .dot';
-  return [...document.querySelectorAll(marks)]
-    .filter((e) => ratio(fill(e), behind(e.parentElement)) < 3)
-    .map((e) => [e.outerHTML.slice(0, 80), ratio(fill(e), behind(e.parentElement))]);
-}"""
-)
-FAINT = (
-    COLOURS
-    + """
-  const contrast = (e) => ratio(rgb(getComputedStyle(e).color), behind(e));
-  const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-  return [...document.querySelectorAll('main *:not(svg *), header *')]
-    .filter((e) => says(e) && e.checkVisibility() && !e.disabled && contrast(e) < 4.5)
-    .map((e) => [contrast(e), e.outerHTML.slice(0, 80)]);
-}"""
-)
