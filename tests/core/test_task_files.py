@@ -82,7 +82,8 @@ def test_files_and_their_options_are_arguments_of_the_environment(env: str):
     choice, value = ("kind", "bugs") if env == "swe" else ("difficulty", 1)
     message = refusal(make, env, **{files.argument: "nowhere", choice: value})
     assert f"tasks from {files.argument}=... have no {choice} to choose" in message
-    assert f"{files.argument} must be the path" in refusal(make, env, **{files.argument: 3})
+    number: dict[str, Any] = {files.argument: 3}
+    assert f"{files.argument} must be the path" in refusal(make, env, **number)
     nothing: dict[str, Any] = dict.fromkeys(files.arguments - {STRICT})
     assert type(class_of(env)(**nothing).tasks) is type(class_of(env).default_tasks())
 

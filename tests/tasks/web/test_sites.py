@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -184,14 +185,15 @@ def test_huge_and_foreign_bodies_are_refused_and_the_site_stays_up(
         connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 as if over https\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 400")
     with Driver(episode) as driver:
-        for arguments, status in (
-            ({"data": {"email": "x" * 2_000_000}}, 413),
-            ({"content": many}, 415),
-            ({"content": many, "headers": FORM}, 400),
-            ({"files": {"email": b"x"}}, 415),
-            ({"content": b"\xff\xfe=%zz", "headers": FORM}, 422),
-        ):
+        requests: dict[int, dict[str, Any]] = {
+            413: {"data": {"email": "x" * 2_000_000}},
+            415: {"content": many},
+            400: {"content": many, "headers": FORM},
+            422: {"content": b"\xff\xfe=%zz", "headers": FORM},
+        }
+        for status, arguments in requests.items():
             assert driver.client.post("/account/settings", **arguments).status_code == status
+        assert driver.client.post("/account/settings", files={"email": b"x"}).status_code == 415
         driver.goto("/")
         assert driver.status == 200
     assert episode.digest() == before
