@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+pytestmark = pytest.mark.real
+
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
@@ -370,7 +372,6 @@ def test_gold_is_there_if_it_is_revealed():
 # The command.
 
 
-@pytest.mark.real
 def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     (tmp_path / "leaving.py").write_text(
         "from pathlib import Path\nfrom tests.served_envs import HeldEnv\n"
@@ -393,7 +394,6 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     assert len(list(tmp_path.glob("closed-*"))) == before + 2
 
 
-@pytest.mark.real
 def test_the_command_says_where_and_with_what_token():
     with served_process("guess") as (url, _), RawStream(int(url.rpartition(":")[2])) as stream:
         assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"

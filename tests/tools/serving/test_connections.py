@@ -14,6 +14,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+pytestmark = pytest.mark.real
+
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
 pytest.importorskip("uvicorn", reason="needs the [serve] extra")
 
@@ -263,7 +265,6 @@ run_server(app, listening)
 """
 
 
-@pytest.mark.real
 @pytest.mark.parametrize("files", [300, 48])
 def test_a_server_with_few_files_goes_on_when_all_are_taken(files: int):
     command = [sys.executable, "-c", _FEW_FILES, str(files)]

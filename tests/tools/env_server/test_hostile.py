@@ -11,6 +11,8 @@ import httpx
 import pytest
 from gymnasium.error import ResetNeeded
 
+pytestmark = pytest.mark.real
+
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
