@@ -19,9 +19,10 @@ from tests.browsers import need_browser
 from tests.refusals import sampled
 from tests.web_play import call, kill_browsers, play_solution
 
+pytest.importorskip("miniwob", reason="needs the [web] extra")
+
 pytestmark = [pytest.mark.real, pytest.mark.web]
 
-pytest.importorskip("miniwob", reason="needs the [web] extra")
 need_browser()
 
 SEEDED = ("click-checkboxes", "email-inbox", "click-tab-2", "click-color", "use-slider", "search-engine", "terminal")

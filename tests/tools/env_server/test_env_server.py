@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-pytestmark = pytest.mark.real
-
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
@@ -31,6 +29,9 @@ from agentgym.tools.serving.answers import has_token
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
 from tests.serving_cases import HANG_S, all_of, raw
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
 
 ADD = call("add")
 

@@ -11,8 +11,6 @@ import httpx
 import pytest
 from gymnasium.error import ResetNeeded
 
-pytestmark = pytest.mark.real
-
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
@@ -22,6 +20,9 @@ from agentgym.tools.env_server import stream
 from agentgym.tools.env_server.offer import Offer
 from tests.odd_envs import ODD, VALUES, OddEnv
 from tests.served_envs import HELD, HeldEnv, RawStream, Served, call, post, served
+
+pytestmark = pytest.mark.real
+
 
 ODD_VALUES = """null true false 1 -1 1.0 1.5 NaN -Infinity 1e999 18446744073709551616 [] {} [1] "" "x" "5" "\\ud800"
 "\\u0000" {"a":1} {"a":1,"a":2} {"\\ud800":1} {"a":NaN}""".split()  # noqa: SIM905

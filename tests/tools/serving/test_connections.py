@@ -14,8 +14,6 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-pytestmark = pytest.mark.real
-
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
 pytest.importorskip("uvicorn", reason="needs the [serve] extra")
 
@@ -31,6 +29,9 @@ from agentgym.tools.serving import running as module  # noqa: E402
 from agentgym.tools.serving.answers import HANDLERS, in_pieces  # noqa: E402
 from agentgym.tools.serving.bodies import read_body  # noqa: E402
 from tests.serving_cases import HANG_S, Running, all_of, raw, running, until  # noqa: E402
+
+pytestmark = pytest.mark.real
+
 
 MANY_BYTES = 32 << 20
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
