@@ -57,9 +57,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/engine/authoring.py": _ENV,
     "agentgym/engine/playing.py": _ENV,
     "agentgym/env.py": _ENV,
-    "agentgym/engine/threads.py": ("tests/test_threads.py", *_ROLLOUT),
+    "agentgym/engine/threads.py": ("tests/core/test_threads.py", *_ROLLOUT),
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
-    "agentgym/history.py": ("tests/test_history.py",),
+    "agentgym/history.py": ("tests/core/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
     "agentgym/messages.py": ("tests/core/test_messages.py", "tests/test_pictures.py"),
     "agentgym/procedural/families.py": ("tests/test_procedural.py",),
@@ -74,7 +74,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("deadlines", "engine", "episode", "failures", "jobs", "limits", "streams", "waits")
     },
     "agentgym/rollout/workers/local.py": _ROLLOUT,
-    "agentgym/rollout/workers/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
+    "agentgym/rollout/workers/pool.py": ("tests/rollout/test_sharing.py", *_ROLLOUT),
     **{
         f"agentgym/statistics/{name}.py": (
             "tests/test_statistics_edges.py",
@@ -84,7 +84,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("calibration", "decisions", "intervals", "over_k", "pairs", "seeds")
     },
     **{f"agentgym/comparison/{name}.py": ("tests/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
-    "agentgym/calibration.py": ("tests/test_calibration.py",),
+    "agentgym/calibration.py": ("tests/core/test_calibration.py",),
     "agentgym/measures.py": ("tests/test_summary.py",),
     "agentgym/mistakes.py": ("tests/core/test_mistakes.py",),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),

@@ -38,7 +38,7 @@ FIRST = (
     "tests/test_web_env.py",
     "tests/check/test_processes.py",
     "tests/test_workers.py",
-    "tests/test_mutants.py",
+    "tests/project/test_mutants.py",
     "tests/test_swe_build.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.
