@@ -37,7 +37,7 @@ FIRST = (
     "tests/envs/web/test_env.py",
     "tests/check/test_processes.py",
     "tests/rollout/test_workers.py",
-    "tests/test_mutants.py",
+    "tests/project/test_mutants.py",
     "tests/envs/swe/building/test_building.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.

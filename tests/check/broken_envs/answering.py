@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution, StepResult
@@ -150,33 +150,11 @@ class HidesATool(SoundEnv):
 class Describes(SoundEnv):
     """Shows its first tool as `shown` says."""
 
-    shown: ClassVar[Mapping[str, Any]] = {}
+    def __init__(self, shown: Any = None, **kwargs: Any):
+        self.shown = shown or {}
+        super().__init__(**kwargs)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
         observation, info = super().reset(seed=seed, options=options)
         first, *rest = info["tools"]
         return observation, info | {"tools": [{**first, "function": {**first["function"], **self.shown}}, *rest]}
-
-
-class DescribesNoSchema(Describes):
-    """Shows parameters that are no JSON Schema."""
-
-    shown = {"parameters": {"type": 5}}
-
-
-class DescribesAText(Describes):
-    """Shows parameters that are a text."""
-
-    shown = {"parameters": {"type": "string"}}
-
-
-class DescribesNothing(Describes):
-    """Does not say what its tool is for."""
-
-    shown = {"description": " "}
-
-
-class DescribesNoArgument(Describes):
-    """Does not say what an argument is."""
-
-    shown = {"parameters": {"type": "object", "properties": {"box": {"type": "string"}}}}

@@ -74,14 +74,6 @@ class StopsEarly(SoundEnv):
         return super().see(box)
 
 
-class HidesItsSuccess(SoundEnv):
-    """Pays the outcome of a success, and says that it was none."""
-
-    def step(self, action: Any) -> StepResult:
-        result = super().step(action)
-        return result._replace(info={**result.info, "is_success": False})
-
-
 class PaysForNothing(SoundEnv):
     """Takes the absence of a wrong answer for a right one."""
 

@@ -7,8 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 
@@ -229,44 +228,26 @@ class EndsBothWays(SoundEnv):
         return result._replace(truncated=result.terminated or result.truncated)
 
 
-class Ends(SoundEnv):
-    """Says at its last turns what `tells` says; `goes_on` at the others."""
+class Says(SoundEnv):
+    """Says in its infos more than is true: `pays` among the rewards, `at_end` in the last one, `before` in the others."""
 
-    tells: ClassVar[Mapping[str, Any]] = {}
-    goes_on: ClassVar[Mapping[str, Any]] = {}
+    def __init__(self, pays: Any = None, at_end: Any = None, before: Any = None, **kwargs: Any):
+        self.pays, self.at_end, self.before = pays or {}, at_end or {}, before or {}
+        super().__init__(**kwargs)
 
     def step(self, action: Any) -> StepResult:
         result = super().step(action)
-        over = result.terminated or result.truncated
-        return result._replace(info={**result.info, **(self.tells if over else self.goes_on)})
+        more = self.at_end if result.terminated or result.truncated else self.before
+        rewards = {**result.info["rewards"], **self.pays}
+        return result._replace(info={**result.info, "rewards": rewards, **more})
 
 
-class EndsTooEarly(Ends):
-    """Names an ending while the episode goes on."""
-
-    goes_on = {"ending": "answered"}
-
-
-class EndsForNoReason(Ends):
+class EndsForNoReason(Says):
     """Knows an ending that is none."""
-
-    tells = {"ending": "bored"}
 
     @property
     def reason(self) -> Any:
         return None if super().reason is None else "bored"
-
-
-class EndsForAnotherReason(Ends):
-    """Names another ending than the one it knows."""
-
-    tells = {"ending": "gave_up"}
-
-
-class EndsWithACount(Ends):
-    """Says with a number whether it was a success."""
-
-    tells = {"is_success": 1}
 
 
 class EndsWithTheOtherFlag(SoundEnv):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from agentgym.engine.steps import StepResult
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -25,41 +23,6 @@ class PaysAnEpisodeChannelTwice(SoundEnv):
     """Calls a channel once-in-an-episode and pays it every turn."""
 
     channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
-
-
-class Channels(SoundEnv):
-    """Pays in its first turn what `pays` says, beside what it should."""
-
-    pays: ClassVar[Mapping[str, Any]] = {}
-
-    def step(self, action: Any) -> StepResult:
-        result = super().step(action)
-        rewards = {**result.info["rewards"], **self.pays}
-        return result._replace(info={**result.info, "rewards": rewards})
-
-
-class PaysIntoAnotherChannel(Channels):
-    """Shows a channel that it did not declare."""
-
-    pays = {"bonus": 1.0}
-
-
-class PaysNan(Channels):
-    """Shows a value that is no number."""
-
-    pays = {"effort": math.nan}
-
-
-class PaysText(Channels):
-    """Shows a number as text."""
-
-    pays = {"effort": "1"}
-
-
-class PaysTooLittle(Channels):
-    """Declares 0 to 1 and takes something away."""
-
-    pays = {"effort": -0.5}
 
 
 class PaysALittleBesidesTheScheme(SoundEnv):

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+import pytest
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).parents[2]
 ROOMS = ("agentgym", "envs", "tasks", "tools", "trainers")
 
 NO_TRAIN_EXTRA = """

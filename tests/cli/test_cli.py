@@ -64,6 +64,7 @@ def test_the_version_is_the_package_s():
     assert ok("--version").strip() == f"agentgym {__version__}"
 
 
+@pytest.mark.real
 def test_help_and_errors_load_nothing_heavy():
     code = (
         "import sys; from agentgym.cli import app\n"
@@ -76,6 +77,7 @@ def test_help_and_errors_load_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.real
 def test_python_m_agentgym_is_the_command():
     done = subprocess.run([sys.executable, "-m", "agentgym", "--version"], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == f"agentgym {__version__}"
@@ -280,6 +282,7 @@ def test_a_missing_extra_names_the_command_to_run(monkeypatch: pytest.MonkeyPatc
     assert "pip install 'agentgym-suite[train]'" in error("eval", "--env", "guess", "--policy", "tiny")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("asked", [["--help"], ["-h"], ["--env", "guess", "--show-config"]])
 def test_what_training_takes_is_told_without_its_packages(asked: list[str]):
     code = "import sys; sys.modules['torch'] = None; from agentgym.cli import main; main()"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -22,16 +23,18 @@ from agentgym.errors import UsageError
 from agentgym.registry import load_class
 from agentgym.tools.sandbox.registry import automatic
 from tests.browsers import why_no_browser
+from tests.tables import unrefused
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CARDS = ROOT / "docs" / "envs"
 SPEEDS = ROOT / "benchmarks" / "results" / "step_times.json"
 REGENERATE = "an environment has changed; write its card again: scripts/docs cards"
 LIGHT = ("guess", "errand", "sql", "search")
-SANDBOXED = ("code",)
+SANDBOXED = ("code", "swe")
 WEB = ("miniwob", "web")
 SLOW = (*WEB, "swe")
 """Scores of these take minutes; the rest of their cards is compared."""
+ALL = (*LIGHT, *SANDBOXED, *WEB)
 
 
 @cache
@@ -56,43 +59,38 @@ def written(name: str) -> str:
     return (CARDS / f"{name}.md").read_text(encoding="utf-8")
 
 
-def need(name: str) -> None:
+def marked(name: str) -> Any:
+    marks = [pytest.mark.web] * (name in WEB) + [pytest.mark.real] * (name not in LIGHT)
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in ALL])
+def test_the_card_in_the_documentation_is_that_of_the_class(name: str):
     if name in WEB and why_no_browser():
         pytest.skip(why_no_browser())
-    if name in (*SANDBOXED, "swe") and automatic() is None:
+    if name in SANDBOXED and automatic() is None:
         pytest.skip("no backend of the sandbox works here")
+    if name in SLOW:
+        assert without(made(name, 1), SCORES) == without(written(name), SCORES), REGENERATE
+    else:
+        assert made(name, 10) == written(name), REGENERATE
 
 
-@pytest.mark.parametrize("name", [*LIGHT, *SANDBOXED])
-def test_the_card_in_the_documentation_is_that_of_the_class(name: str):
-    need(name)
-    assert made(name, 10) == written(name), REGENERATE
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.web) if name in WEB else name for name in SLOW])
-def test_all_but_the_scores_of_a_slow_one_is_that_of_the_class(name: str):
-    need(name)
-    assert without(made(name, 1), SCORES) == without(written(name), SCORES), REGENERATE
-
-
-@pytest.mark.parametrize("name", [*LIGHT, *SANDBOXED, *SLOW])
-def test_the_class_can_be_imported_from_where_the_card_says(name: str):
-    [path] = re.findall(r"^\| class \| `(.+)` \|$", written(name), re.M)
-    assert load_class(path) is bundled()[name].kind
-
-
-def test_every_class_has_a_card_and_the_overview_names_it():
-    assert {path.stem for path in CARDS.glob("*.md")} == {*bundled(), "README"} == {*LIGHT, *SANDBOXED, *SLOW, "README"}
+def test_every_class_has_a_card_that_names_it_and_the_overview_has_them_all():
+    assert {path.stem for path in CARDS.glob("*.md")} == {*bundled(), "README"} == {*ALL, "README"}
     assert overview(list(bundled().values()), speeds()) == written("README"), REGENERATE
+    for name in ALL:
+        [path] = re.findall(r"^\| class \| `(.+)` \|$", written(name), re.M)
+        assert load_class(path) is bundled()[name].kind
 
 
-@pytest.mark.parametrize("name", [*LIGHT, *SANDBOXED, *SLOW])
-def test_no_player_without_the_gold_is_paid_like_the_solution(name: str):
-    rows = re.findall(r"^\| (.+?) \| (\d+) of (\d+)[^|]*\| [\d.]+ \| ([\d.-]+) \|", written(name), re.M)
-    (_, solved, tasks, most), *others = rows
-    assert int(solved) >= int(tasks) - 1
-    assert len(others) == 4
-    assert all(float(paid) < float(most) / 2 for _, _, _, paid in others)
+def test_no_player_without_the_gold_is_paid_like_the_solution():
+    for name in ALL:
+        rows = re.findall(r"^\| (.+?) \| (\d+) of (\d+)[^|]*\| [\d.]+ \| ([\d.-]+) \|", written(name), re.M)
+        (_, solved, tasks, most), *others = rows
+        assert int(solved) >= int(tasks) - 1, name
+        assert len(others) == 4, name
+        assert all(float(paid) < float(most) / 2 for _, _, _, paid in others), name
 
 
 # Any environment.
@@ -138,17 +136,18 @@ class EchoEnv(Env):
         yield ToolCall("say", {"word": task.split})
 
 
-ECHO = Subject("echo", EchoEnv, ("tests.test_cards:EchoEnv",))
+ECHO = Subject("echo", EchoEnv, ("tests.cli.test_cards:EchoEnv",))
 
 
-@pytest.fixture
-def echo(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(Subject, "make", lambda self: self.kind())
-    return card(ECHO, played=3)
+@pytest.fixture(autouse=True)
+def _made_as_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Subject.make
+    monkeypatch.setattr(Subject, "make", lambda self: self.kind() if self is ECHO else make(self))
 
 
-def test_a_card_says_what_the_class_says(echo: str):
-    for line in (
+def test_a_card_shows_the_class_an_episode_and_who_solves_its_tasks():
+    text = card(ECHO, played=3)
+    lines = [
         "# echo",
         "**Task:** a word to say.",
         "| `word` | string | required | The \\| word. |",
@@ -157,28 +156,19 @@ def test_a_card_says_what_the_class_says(echo: str):
         "| `train` | 1 |",
         "| `loud` | `False` | Whether it \\| shouts. |",
         "v1, says.",
-    ):
-        assert f"\n{line}\n" in f"\n{echo}"
-
-
-def test_a_card_shows_an_episode_and_who_solves_what(echo: str):
-    assert "**Turn 1**: paid 1, `outcome` 1" in echo
-    assert "| its solution | 1 of 1 | 1 | 1 | 1 |" in echo
-    assert "| silence | 0 of 1 | 3 | 0 | 0 |" in echo
-
-
-def test_what_a_model_or_a_tool_wrote_cannot_end_its_block(echo: str):
-    example = echo.partition(EXAMPLE)[2].partition("## Tools")[0]
-    fences = re.findall(r"^(`{3,})(?:text)?$", example, re.M)
+    ]
+    assert [line for line in lines if f"\n{line}\n" not in f"\n{text}"] == []
+    parts = (
+        "**Turn 1**: paid 1, `outcome` 1",
+        "| its solution | 1 of 1 | 1 | 1 | 1 |",
+        "| silence | 0 of 1 | 3 | 0 | 0 |",
+    )
+    assert [part for part in parts if part not in text] == []
+    example = text.partition(EXAMPLE)[2].partition("## Tools")[0]
     assert "````text" in example
-    assert fences.count("````") == 4
-
-
-def test_without_episodes_there_is_no_example(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Subject, "make", lambda self: self.kind())
-    text = card(ECHO, played=0)
-    assert EXAMPLE not in text
-    assert SCORES not in text
+    assert re.findall(r"^(`{3,})(?:text)?$", example, re.M).count("````") == 4, "a fence in it cannot end its block"
+    bare = card(ECHO, played=0)
+    assert (EXAMPLE in bare, SCORES in bare) == (False, False)
 
 
 def test_code_and_tables_survive_marks_in_their_text():
@@ -207,8 +197,7 @@ def test_the_command_prints_a_card_or_writes_files(tmp_path: Path):
     assert [path.name for path in (tmp_path / "cards").iterdir()] == ["guess.md"]
 
 
-def test_measured_speeds_are_shown_by_magnitude(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Subject, "make", lambda self: self.kind())
+def test_measured_speeds_are_shown_by_magnitude(tmp_path: Path):
     speed = Speed(reset_ms=0.4, step_ms=47)
     assert "\n| speed | less than 1 ms for a reset, tens of ms for a step |\n" in card(ECHO, played=0, speed=speed)
     known = replace(speed, machine="2 cores of a kettle")
@@ -216,9 +205,9 @@ def test_measured_speeds_are_shown_by_magnitude(monkeypatch: pytest.MonkeyPatch)
     assert "| 1 | tens of ms |" in overview([ECHO], {"echo": speed})
     assert "a step takes" not in overview([ECHO], {})
 
+    def read(text: str) -> object:
+        (tmp_path / "speeds.json").write_text(text)
+        return read_speeds(tmp_path / "speeds.json")
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"rows": [{"environment": "sql"}]}', '{"rows": 3}'])
-def test_speeds_of_another_form_are_refused_in_one_line(tmp_path: Path, text: str):
-    (tmp_path / "speeds.json").write_text(text)
-    with pytest.raises(UsageError, match=r"cannot read speeds from .*speeds\.json"):
-        read_speeds(tmp_path / "speeds.json")
+    texts = ["{", "{}", '{"rows": [{"environment": "sql"}]}', '{"rows": 3}']
+    assert unrefused([(text, "speeds.json") for text in texts], read) == []

@@ -4,20 +4,18 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from agentgym.commands.play import Session
 from agentgym.commands.typed import read_action
-from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
-from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
+from tests.tables import differing, unrefused
 
 HIDDEN = 7
 TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"number": HIDDEN})
@@ -81,9 +79,6 @@ class Desk(Env):
 
     def solution(self, task: Task) -> Solution:
         yield ToolCall("query", {"sql": "SELECT 1"})
-        self.reward(OUTCOME, 1.0)
-        self.finish(Reason.SOLVED)
-        yield ToolCall("move", {"thing": "pen", "x": 1.5, "flags": []})
 
 
 def typed(line: str) -> Any:
@@ -97,52 +92,36 @@ def typed(line: str) -> Any:
     return call.name, dict(call.arguments)
 
 
-@pytest.mark.parametrize(
-    ("line", "meant"),
-    [
-        ("look", ("look", {})),
-        ("look {}", ("look", {})),
-        ("query SELECT a FROM b WHERE c = 'd e'", ("query", {"sql": "SELECT a FROM b WHERE c = 'd e'"})),
-        ("query SELECT 1\nFROM t", ("query", {"sql": "SELECT 1\nFROM t"})),
-        ("query\nSELECT 1", ("query", {"sql": "SELECT 1"})),
-        ("query 5", ("query", {"sql": "5"})),
-        ("query sql='SELECT 1' limit=3", ("query", {"sql": "SELECT 1", "limit": 3})),
-        ('query {"sql": "SELECT 1", "limit": 3}', ("query", {"sql": "SELECT 1", "limit": 3})),
-        ("query {not json", ("query", {"sql": "{not json"})),
-        ("query it's", ("query", {"sql": "it's"})),
-        ("query limit=3", ("query", {"sql": "limit=3"})),
-        ('move thing="red pen" x=1.5 flags=["a"]', None),
-        ("move thing='red pen' x=1.5 flags='[\"a\"]'", ("move", {"thing": "red pen", "x": 1.5, "flags": ["a"]})),
-    ],
-)
-def test_what_is_typed_becomes_the_call_that_was_meant(line: str, meant: Any):
-    if meant is None:
-        with pytest.raises(ToolError):
-            typed(line)
-    else:
-        assert typed(line) == meant
+CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+LINES: list[tuple[str, Any]] = [
+    ("look", ("look", {})),
+    ("look {}", ("look", {})),
+    ("query SELECT a FROM b WHERE c = 'd e'", ("query", {"sql": "SELECT a FROM b WHERE c = 'd e'"})),
+    ("query SELECT 1\nFROM t", ("query", {"sql": "SELECT 1\nFROM t"})),
+    ("query\nSELECT 1", ("query", {"sql": "SELECT 1"})),
+    ("query 5", ("query", {"sql": "5"})),
+    ("query sql='SELECT 1' limit=3", ("query", {"sql": "SELECT 1", "limit": 3})),
+    ('query {"sql": "SELECT 1", "limit": 3}', ("query", {"sql": "SELECT 1", "limit": 3})),
+    ("query {not json", ("query", {"sql": "{not json"})),
+    ("query it's", ("query", {"sql": "it's"})),
+    ("query limit=3", ("query", {"sql": "limit=3"})),
+    ("move thing='red pen' x=1.5 flags='[\"a\"]'", ("move", {"thing": "red pen", "x": 1.5, "flags": ["a"]})),
+    (CALL, CALL),  # in the dialect of the environment
+]
+SLIPS = [
+    ("qurey SELECT 1", "Did you mean 'query'?"),
+    ("move pen", "Write move thing=… x=… flags=…, or a JSON object."),
+    ("move thing=pen x=far flags=[]", "argument 'x'"),
+    ('move thing="red pen" x=1.5 flags=["a"]', "flags"),
+    ("look closely", "look takes no arguments"),
+    ("query", "'sql' is missing"),
+    ("<tool_call>{oops", "never closed"),
+]
 
 
-def test_a_call_in_the_environments_dialect_is_sent_as_it_is():
-    line = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
-    assert typed(line) == line
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("qurey SELECT 1", "Did you mean 'query'?"),
-        ("move pen", "Write move thing=… x=… flags=…, or a JSON object."),
-        ("move thing=pen x=far flags=[]", "argument 'x'"),
-        ("look closely", "look takes no arguments"),
-        ("query", "'sql' is missing"),
-        ("<tool_call>{oops", "never closed"),
-    ],
-)
-def test_a_slip_is_explained(line: str, told: str):
-    with pytest.raises(ToolError) as slip:
-        typed(line)
-    assert told in str(slip.value)
+def test_a_line_becomes_the_call_that_was_meant_and_a_slip_is_explained():
+    assert differing(LINES, typed) == []
+    assert unrefused(SLIPS, typed, ToolError) == []
 
 
 def test_without_tools_a_line_is_what_is_said():
@@ -155,71 +134,48 @@ def test_without_tools_a_line_is_what_is_said():
     assert read_action("guess 5 or so", env.tools, env.dialect) == "guess 5 or so"
 
 
-def test_a_game_can_be_won():
+def test_a_game_can_be_won_lost_or_given_up_and_says_so():
     solved, screen = play("guess 5", f"guess {HIDDEN}")
-    assert solved
-    for part in ("Find it.", "guess NUMBER", "It is higher.", "Correct.", "turn 2 of 12", "Solved", "outcome"):
-        assert part in screen
-    assert "solved after 2 turns" in screen
-
-
-def test_a_game_can_be_lost_and_says_so():
+    parts = ("Find it.", "guess NUMBER", "It is higher.", "Correct.", "turn 2 of 12", "Solved", "outcome")
+    assert (solved, [part for part in (*parts, "solved after 2 turns") if part not in screen]) == (True, [])
     solved, screen = play(*["guess 1"] * 12)
-    assert not solved
-    assert "Not solved" in screen
-    assert "max turns after 12 turns" in screen
+    assert (solved, "Not solved" in screen, "max turns after 12 turns" in screen) == (False, True, True)
+    for last in ([], [":quit"], [":q"], ["^C"]):
+        solved, screen = play("guess 5", *last)
+        assert (solved, "gave up after 1 turn" in screen) == (False, True)
 
 
-@pytest.mark.parametrize("last", [[], [":quit"], [":q"], ["^C"]])
-def test_giving_up_is_graded_and_shows_the_result(last: list[str]):
-    solved, screen = play("guess 5", *last)
-    assert not solved
-    assert "gave up after 1 turn" in screen
-
-
-def test_slips_and_commands_cost_no_turn():
+def test_slips_and_commands_cost_no_turn_and_the_models_own_mistakes_can_be_made_on_purpose():
     slips = ["", "gues 5", "guess five", "guess", ":nothing", ":help", ":tools", ":task"]
     _, screen = play(*slips, "guess 5", ":q")
     assert "turn 1 of 12" in screen
     assert "turn 2" not in screen
     assert "Did you mean 'guess'?" in screen
     assert "There is no ':nothing'" in screen
-
-
-def test_the_model_s_own_mistakes_can_be_made_on_purpose():
     _, screen = play(":say nonsense", ":q")
     assert "No tool call was found" in screen
     assert "turn 1 of 12" in screen
 
 
-def test_a_line_goes_on_after_a_backslash():
-    made: list[Desk] = []
+def test_a_line_goes_on_after_a_backslash_and_results_are_never_taken_for_markup():
+    desks: list[Desk] = []
 
     def make() -> Desk:
-        made.append(Desk())
-        return made[-1]
+        desks.append(Desk())
+        return desks[-1]
 
-    play("query SELECT 1\\", "FROM t", make=make, task=Desk.default_tasks().get("train", 0))
-    assert made[0].seen == [("SELECT 1\nFROM t", 10)]
+    _, screen = play("query SELECT 1\\", "FROM t", make=make, task=Desk.default_tasks().get("train", 0))
+    assert desks[0].seen == [("SELECT 1\nFROM t", 10)]
+    assert "[bold]rows[/bold]" in screen
 
 
 def test_the_solution_is_played_elsewhere_and_changes_nothing():
-    solved, screen = play("guess 5", ":solution", f"guess {HIDDEN}")
-    assert solved
-    assert "> guess 8" in screen
-    assert "turn 2 of 12" in screen
-
-
-def test_an_environment_without_a_solution_says_so():
     class Unsolved(GuessEnv):
         solution = Env.solution
 
+    solved, screen = play("guess 5", ":solution", f"guess {HIDDEN}")
+    assert (solved, "> guess 8" in screen, "turn 2 of 12" in screen) == (True, True, True)
     assert "has no solution" in play(":solution", make=Unsolved)[1]
-
-
-def test_results_are_never_taken_for_markup():
-    _, screen = play("query SELECT 1", make=Desk, task=Desk.default_tasks().get("train", 0))
-    assert "[bold]rows[/bold]" in screen
 
 
 def test_every_environment_made_is_closed():

@@ -81,6 +81,7 @@ RUN = "from agentgym.cli import main; main()"
 EVAL = ["eval", "--env", "guess", "-n", "2", "--set", "max_turns=2", "--policy", "human", "--out"]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("stop", [b"\x03", b"\x04"])
 def test_ctrl_c_and_ctrl_d_at_a_real_terminal_leave_a_file_to_resume(tmp_path: Path, stop: bytes):
     out = tmp_path / "a.jsonl"

@@ -12,7 +12,7 @@ import pytest
 from agentgym import rooms
 from agentgym.registration import PLUGIN_GROUP
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MAY_IMPORT = {
     "agentgym": set(),
     "tools": {"agentgym"},

@@ -15,6 +15,8 @@ from tests.stopped import HANG_S, Command, command
 from tests.terminals import at_terminal
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.real
+
 BOTH = pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import agentgym
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ROOMS = ("envs", "tasks", "tools", "trainers")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -87,13 +87,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_wheel_holds_every_file_and_nothing_at_the_top(wheel: Path):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == shipped()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_wheel_works_away_from_the_sources(wheel: Path, tmp_path: Path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
