@@ -46,7 +46,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/checks/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
     "agentgym/checks/subject.py": ("tests/check/test_subject.py", *_CHECKS),
     "agentgym/checks/play.py": ("tests/check/test_play.py", *_CHECKS),
-    "agentgym/engine/answers.py": ("tests/test_answers.py",),
+    "agentgym/engine/answers.py": ("tests/core/test_answers.py",),
     "agentgym/dialects/compact.py": _DIALECTS,
     "agentgym/dialects/families.py": _DIALECTS,
     "agentgym/dialects/fenced.py": _DIALECTS,
@@ -86,7 +86,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/calibration.py": ("tests/core/test_calibration.py",),
     "agentgym/measures.py": ("tests/eval/test_summary.py",),
     "agentgym/mistakes.py": ("tests/core/test_mistakes.py",),
-    "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
+    "agentgym/engine/steps.py": ("tests/core/test_answers.py", *_ENV),
     "agentgym/records/strict_json.py": (
         "tests/core/test_strict_json.py",
         "tests/core/test_dialects.py",

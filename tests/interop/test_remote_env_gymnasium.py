@@ -23,6 +23,8 @@ from agentgym.interop.remote import RemoteEnv
 from agentgym.messages import text_of
 from tests.served_envs import TOKEN, served_process
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
@@ -49,14 +51,12 @@ def played(vector: Any) -> list[Any]:
     return shown
 
 
-@pytest.mark.real
 def test_vector_environments_play_served_ones_as_native_ones(url: str):
     native = played(SyncVectorEnv([lambda: agentgym.make("guess")] * 3))
     assert played(SyncVectorEnv([partial(made, url)] * 3)) == native
     assert played(AsyncVectorEnv([partial(made, url)] * 3, shared_memory=False, context="spawn")) == native
 
 
-@pytest.mark.real
 def test_wrappers_wrap_a_served_environment(url: str):
     short = RecordEpisodeStatistics(TimeLimit(made(url), 2))
     env = TransformReward(TransformObservation(short, lambda seen: seen[-1:], None), lambda reward: float(reward) - 1.0)

@@ -20,6 +20,9 @@ from agentgym.tools.sandbox.serve import Serving  # noqa: E402
 from agentgym.tools.sandbox.serve import make_app as sandbox_app  # noqa: E402
 from tests.serving_cases import Running, running  # noqa: E402
 
+pytestmark = pytest.mark.real
+
+
 TOKEN = secrets.token_hex(16)
 
 NO_JSON = {
@@ -137,7 +140,6 @@ FRAMES = {
 }
 
 
-@pytest.mark.real
 def test_frames_that_are_none_do_no_harm_to_their_sandbox(sandbox: Running):
     opened = sandbox.client.post("/sandboxes", json={})
     assert opened.status_code == 201

@@ -13,7 +13,7 @@ import pytest
 from agentgym.trajectory import read_jsonl
 from tests.endpoints import Fake, guessing
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
 LONGEST = 60
 
