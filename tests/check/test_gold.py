@@ -163,14 +163,8 @@ class Guarded(SoundEnv):
 class ToldAtTheEnd(SoundEnv):
     """Says after the answer how it was marked."""
 
-    @tool
-    def answer(self, text: str) -> str:
-        """Answer and end.
-
-        Args:
-            text: What is in the box.
-        """
-        return f"{super().answer(text)} {self.task.gold['rubric']}"
+    def take(self, text: str) -> str:
+        return f"{super().take(text)} {self.task.gold['rubric']}"
 
 
 class Confirming(SoundEnv):

@@ -19,7 +19,6 @@ from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME
 from agentgym.script import solution_player, written
 from agentgym.task import Task
-from agentgym.toolset import tool
 from tests.check.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
 from tests.tables import differing
 
@@ -76,13 +75,7 @@ class Graded(SoundEnv):
 class Lenient(Graded):
     """Takes every answer for a right one."""
 
-    @tool
-    def answer(self, text: str) -> str:
-        """Answer and end.
-
-        Args:
-            text: What is in the box.
-        """
+    def take(self, text: str) -> str:
         self.reward(OUTCOME, 1.0)
         self.finish(Reason.ANSWERED)
         return "Noted."
@@ -91,14 +84,8 @@ class Lenient(Graded):
 class Asking(Graded):
     """Does not take a wrong answer."""
 
-    @tool
-    def answer(self, text: str) -> str:
-        """Answer and end.
-
-        Args:
-            text: What is in the box.
-        """
-        return super().answer(text) if text == self.task.gold["content"] else "Think again."
+    def take(self, text: str) -> str:
+        return super().take(text) if text == self.task.gold["content"] else "Think again."
 
 
 def solved(env: Env, number: int = 0) -> Episode:

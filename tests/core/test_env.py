@@ -1,4 +1,4 @@
-"""The environment contract: endings, mistakes, failures, limits, arguments, and how Gymnasium sees it."""
+"""The environment contract: endings, mistakes, failures, limits and arguments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from agentgym.endings import Ending, Reason
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, TaskError, ToolError
 from agentgym.messages import ToolCall, assistant, text_of
-from agentgym.registry import make
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.script import steps
 from agentgym.task import GeneratedTasks
 from agentgym.toolset import tool
 from tests.counter_env import Counter, call, counter_task, started
@@ -362,25 +360,6 @@ def test_a_gated_scheme_pays_when_the_gate_opens():
     assert paid == pytest.approx([0.0, 1.1])
 
 
-def test_solutions_solve_in_every_dialect():
-    for dialect in DIALECTS:
-        env = make("guess", dialect=dialect)
-        env.reset(seed=5)
-        *_, result = steps(env, env.solution(env.task))
-        assert result.info["is_success"], dialect
-
-
-# Gymnasium.
-
-
-def test_gymnasiums_wrappers_see_an_ordinary_environment():
-    env: Any = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.wrappers.TimeLimit(Counter(), max_episode_steps=2))
-    env.reset(seed=1, options={"split": "test", "index": 0})
-    env.step(call("add", number=1))
-    _, reward, terminated, truncated, info = env.step(call("add", number=1))
-    assert (reward, terminated, truncated, info["episode"]["l"]) == (0.0, False, True, 2)
-
-
 def test_the_training_step_reaches_environments_through_wrappers_and_vectors_for_one_episode():
     env: Any = gymnasium.wrappers.TimeLimit(Counter(), max_episode_steps=2)
     env.reset(seed=1, options={"training_step": 3})
@@ -391,13 +370,3 @@ def test_the_training_step_reaches_environments_through_wrappers_and_vectors_for
     vector: Any = SyncVectorEnv([Counter, Counter])
     vector.reset(seed=3, options={"training_step": 5})
     assert [copy.training_step for copy in vector.envs] == [5, 5]
-
-
-def test_a_vector_of_environments_resets_those_that_have_ended():
-    vector: Any = SyncVectorEnv([Counter, Counter])
-    vector.reset(seed=3)
-    *_, terminations, _, _ = vector.step((call("done"), call("add", number=1)))
-    assert terminations.tolist() == [True, False]
-    *_, terminations, truncations, _ = vector.step((call("done"), call("add", number=1)))
-    assert (terminations.any(), truncations.any()) == (False, False)
-    vector.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
 
-from agentgym import Env, Reason, SchemaTool, Task, TaskList, ToolCall, schema_tools, tool
+from agentgym import Env, Reason, SchemaTool, Task, TaskList, ToolCall, schema_tools
 from agentgym.dialects import DIALECTS, get_dialect
 from agentgym.engine.spaces import ActionSpace
 from agentgym.errors import ToolError
@@ -132,34 +132,9 @@ def test_an_environment_can_bring_tools_from_schemas():
     assert result.terminated
 
 
-class Named(Env):
-    """Tools whose arguments have the names of our own."""
-
-    @classmethod
-    def default_tasks(cls) -> TaskList:
-        return TaskList([Task("named/0", "train", "Go on.")])
-
-    def __init__(self, **kwargs: Any):
-        names = ("self", "function", "name", "arguments", "args", "kwargs", "env", "tool", "class")
-        parameters = {"properties": {name: {"type": "string"} for name in names}}
-        taking = SchemaTool({"name": "pass", "description": "Take all.", "parameters": parameters}, sorted)
-        self.tools = Toolset([taking, *Toolset.of(type(self))])
-        super().__init__(**kwargs)
-
-    @tool
-    def run(self, function: str, args: str) -> str:
-        """Run.
-
-        Args:
-            function: What.
-            args: With what.
-        """
-        return f"{function}({args})"
-
-
 def test_arguments_of_tools_may_have_any_name():
-    env = Named(dialect="native")
-    env.reset(seed=0)
-    for name in env.tools.get("pass").parameters["properties"]:
-        assert text_of(env.step(assistant("", [ToolCall("pass", {name: "x"})])).observation[-1]) == f'["{name}"]'
-    assert text_of(env.step(assistant("", [ToolCall("run", {"function": "f", "args": "x"})])).observation[-1]) == "f(x)"
+    names = ("self", "function", "name", "arguments", "args", "kwargs", "env", "tool", "class")
+    parameters = {"properties": {name: {"type": "string"} for name in names}}
+    take = SchemaTool({"name": "pass", "description": "Take all.", "parameters": parameters}, sorted)
+    for name in names:
+        assert take.bound_to(None)(**take.check({name: "x"})) == [name]

@@ -26,7 +26,6 @@ from agentgym import (
     Task,
     TaskList,
     ToolCall,
-    ToolError,
     UsageError,
     tool,
 )
@@ -279,41 +278,6 @@ def test_trajectories_keep_tools_details_and_own_endings(tmp_path: Path):
     assert unrefused(rows, lambda reason: Trajectory.from_dict(data | {"reason": reason})) == []
 
 
-class Meeting(Env):
-    """Two may wait for each other only if they run at the same time."""
-
-    channels = {"outcome": Channel("1 if met")}
-    max_calls_per_turn = 3
-
-    def start(self, task: Task) -> None:
-        self.there, self.order = asyncio.Event(), []
-
-    @tool(concurrent=True)
-    async def wait(self) -> str:
-        """Wait for the other."""
-        await asyncio.wait_for(self.there.wait(), 20)
-        return "met"
-
-    @tool(concurrent=True)
-    async def come(self) -> str:
-        """Come."""
-        self.there.set()
-        return "here"
-
-    @tool
-    async def fail(self) -> str:
-        """Fail."""
-        raise ToolError("no")
-
-
-def test_calls_of_concurrent_tools_run_together_and_answer_in_order():
-    env = Meeting(tasks=TASKS)
-    env.reset(seed=0)
-    result = env.step(calls(ToolCall("wait"), ToolCall("come"), ToolCall("fail")))
-    assert [re.findall("met|here|no", text_of(message))[-1] for message in result.observation] == ["met", "here", "no"]
-    env.close()
-
-
 # A second model.
 
 
@@ -386,16 +350,3 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
 def test_the_documented_environment_passes_every_check(shop: ModuleType):
     report = run_checks("shop:ShopEnv")
     assert report.passed, [row for row in report.rows if row.status == "fail"]
-
-
-def test_a_customer_that_breaks_is_never_the_policys_fault(shop: ModuleType):
-    def broken(messages: list[Message]) -> str:
-        raise OSError("the endpoint is away")
-
-    env = shop.ShopEnv(ask_customer=broken)
-    env.customer.retries = 0
-    env.reset(seed=0)
-    with pytest.raises(InfrastructureError, match="the endpoint is away"):
-        env.step("Hello")
-    assert env.reason is Reason.INFRASTRUCTURE
-    env.close()

@@ -10,7 +10,6 @@ from agentgym.engine.steps import Solution, StepResult
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME
 from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
 from tests.check.sound_envs import SPLITS, SoundEnv, boxes_task
 
 
@@ -39,14 +38,8 @@ class GoldInInfo(SoundEnv):
 class AcceptsAnEmptyAnswer(SoundEnv):
     """Takes no answer at all for a right one."""
 
-    @tool
-    def answer(self, text: str) -> str:
-        """Answer and end.
-
-        Args:
-            text: What is in the box.
-        """
-        return super().answer(text or self.task.gold["content"])
+    def take(self, text: str) -> str:
+        return super().take(text or self.task.gold["content"])
 
 
 class FailsToFail(SoundEnv):

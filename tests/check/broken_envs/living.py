@@ -229,7 +229,7 @@ class EndsBothWays(SoundEnv):
 
 
 class Says(SoundEnv):
-    """Reports more than is true in its infos: `pays` in the rewards, `at_end` in the last info, `before` in the others."""
+    """Puts into its infos `pays` as rewards, `at_end` at the last turn and `before` at the others."""
 
     def __init__(self, pays: Any = None, at_end: Any = None, before: Any = None, **kwargs: Any):
         self.pays, self.at_end, self.before = pays or {}, at_end or {}, before or {}

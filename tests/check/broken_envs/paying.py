@@ -6,7 +6,6 @@ from typing import Any
 
 from agentgym.engine.steps import StepResult
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.toolset import tool
 from tests.check.sound_envs import SoundEnv
 
 
@@ -58,15 +57,9 @@ class PaysForHaste(SoundEnv):
     channels = {**SoundEnv.channels, "haste": Channel("share of the turns that were not needed")}
     scheme = Scheme(weights={OUTCOME: 1.0, "haste": 0.2})
 
-    @tool
-    def answer(self, text: str) -> str:
-        """Answer and end.
-
-        Args:
-            text: What is in the box.
-        """
+    def take(self, text: str) -> str:
         self.reward("haste", 1.0 - len(self.looked) / self.max_turns)
-        return super().answer(text)
+        return super().take(text)
 
 
 class PaysEveryLook(SoundEnv):
