@@ -150,7 +150,7 @@ def test_the_thread_of_the_engine_itself_may_collect_an_unfinished_iteration():
         until(lambda: engine.waits.report() == "no trajectory waits for anything")
 
 
-def test_what_one_policy_call_raises_to_the_caller_ends_the_calls_that_wait():
+def test_an_error_of_one_policy_call_ends_the_calls_that_wait():
     async def ask(conversation: list[Message]) -> None:
         if "Count to 3" in str(conversation):
             raise UsageError("the endpoint does not exist")
@@ -387,7 +387,7 @@ class Hesitant(Counter):
             self.go_on.wait(60)
 
 
-def test_a_constructor_that_hangs_fails_one_try_and_not_those_that_wait_for_their_turn():
+def test_a_constructor_that_hangs_fails_its_own_try_alone():
     Hesitant.made.clear()
     Hesitant.go_on.clear()
     limits = Limits(max_in_flight=6, retries=1, reset_timeout_s=0.3)
