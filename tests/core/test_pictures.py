@@ -51,7 +51,7 @@ class WindowEnv(Env):
 
 
 @pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - {"template"}))
-def test_what_a_tool_shows_follows_its_bounded_text(dialect: str):
+def test_pictures_of_a_tool_follow_its_bounded_text(dialect: str):
     env = WindowEnv(dialect=dialect)
     opening, _ = env.reset(seed=0)
     assert (text_of(opening[-1]), pictures_in(opening[-1])) == ("What is outside?", 1)

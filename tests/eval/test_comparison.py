@@ -240,7 +240,7 @@ def test_the_printed_verdict_follows_the_interval():
     assert "B solves less" in printed(compared(results("1" * 20), results("0" * 20)), 100)
 
 
-def test_what_was_left_out_is_printed_with_the_reason():
+def test_tasks_and_episodes_left_out_are_printed_with_the_reason():
     broken = made("t0", False, reason=Reason.INFRASTRUCTURE)
     text = " ".join(printed(compared([*BEFORE[1:], broken], AFTER[:8]), 200).split())
     assert "2 task(s) are only in A and were not compared" in text

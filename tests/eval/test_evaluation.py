@@ -78,7 +78,7 @@ def test_random_policies_do_not_do_the_same_on_every_task():
 # Keeping and resuming.
 
 
-def test_what_is_finished_is_not_run_again(tmp_path: Path):
+def test_finished_episodes_are_not_run_again(tmp_path: Path):
     out = tmp_path / "t.jsonl"
     policy = Flaky(set())
     first = evaluate(GUESS, policy, TASKS[:3], 2, out=out)
@@ -202,7 +202,7 @@ def test_a_file_that_cannot_be_written_is_found_before_the_first_episode(tmp_pat
     assert policy.played == 0
 
 
-def test_asking_whether_a_file_can_be_written_touches_nothing_that_another_process_may_be_writing(tmp_path: Path):
+def test_the_check_of_an_output_file_changes_nothing(tmp_path: Path):
     out = tmp_path / "t.jsonl"
     out.write_bytes(b'{"id": ')
     before = out.stat()
@@ -211,7 +211,7 @@ def test_asking_whether_a_file_can_be_written_touches_nothing_that_another_proce
     assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
 
 
-def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
+def test_a_trajectory_that_cannot_be_written_is_kept_as_failed(tmp_path: Path):
     class Odd:
         name = "odd"
 

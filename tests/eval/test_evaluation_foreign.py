@@ -175,7 +175,7 @@ def test_an_entry_whose_environment_cannot_be_made_does_not_stop_the_others(
 
 
 @each_row(("env", "told"), [(OtherChannel, "unknown reward channel 'outcom'"), (NoChannels, "must return channels")])
-def test_a_grade_in_an_undeclared_channel_stops_the_run_instead_of_counting_as_a_failure(env: type, told: str):
+def test_a_grade_in_an_undeclared_channel_stops_the_run(env: type, told: str):
     with pytest.raises(UsageError, match=told):
         play(env)
 
@@ -186,7 +186,7 @@ def test_a_text_is_no_reward():
     assert "was given '1', which is not a finite number" in next(iter(summary.errors))
 
 
-def test_what_an_environment_prints_is_not_in_the_json(capfd: pytest.CaptureFixture[str]):
+def test_the_prints_of_an_environment_are_not_in_the_json(capfd: pytest.CaptureFixture[str]):
     result = CliRunner().invoke(app, ["eval", "--env", f"{HERE}:Chatty", "-n", "1", "--json"])
     assert json.loads(result.stdout)["overall"]["success"] == 1.0
     assert "loading" not in capfd.readouterr().out

@@ -160,7 +160,7 @@ def test_the_evaluation_has_all_kinds_of_endings(whole: Evaluation):
 
 
 @pytest.mark.parametrize("cut", ["in the last line", "before its end", "in the index", "between index and its end"])
-def test_what_a_crash_can_leave_half_written_changes_nothing(suite: Path, folder: Path, whole: Evaluation, cut: str):
+def test_files_that_a_crash_left_half_written_change_nothing(suite: Path, folder: Path, whole: Evaluation, cut: str):
     evaluation = Evaluation(suite, folder / cut.replace(" ", "-"))
     shutil.copytree(whole.out, evaluation.out)
     (evaluation.out / "results.json").unlink()
@@ -198,9 +198,7 @@ def grades_of(evaluation: Evaluation) -> dict[str, Any]:
     return {data["id"]: notes.of(data["id"]) for data in evaluation.records()}
 
 
-def test_scoring_that_is_killed_leaves_readable_grades_and_is_made_good_by_the_same_command(
-    suite: Path, folder: Path, graded: Evaluation
-):
+def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, folder: Path, graded: Evaluation):
     shutil.copytree(graded.out, folder / "rescored")
     evaluation = Evaluation(suite, folder / "rescored")
     evaluation.grades.unlink()

@@ -103,7 +103,7 @@ def test_only_the_last_try_of_an_episode_is_a_row(tmp_path: Path):
     assert rows(tmp_path / "eval.parquet", "id, failed") == [("guess/test/2#0", False), ("guess/test/1#0", False)]
 
 
-def test_what_a_column_cannot_hold_is_kept_exactly(tmp_path: Path):
+def test_values_that_a_column_cannot_hold_are_kept_exactly(tmp_path: Path):
     odd = trajectory(
         2**70,
         task_id=HALF,
@@ -197,7 +197,7 @@ def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
     ("content", "message"),
     [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the file that is")],
 )
-def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path: Path, content: str | None, message: str):
+def test_an_export_that_is_refused_leaves_no_file(tmp_path: Path, content: str | None, message: str):
     source, out = tmp_path / "eval.jsonl", tmp_path / "eval.parquet"
     source.write_text(content or "")
     result = CliRunner().invoke(app, ["export", str(source), "--out", str(source if content is None else out)])

@@ -252,7 +252,7 @@ def test_how_a_text_is_encoded_does_not_matter(one: str, other: str):
 
 
 @each_row(("one", "other"), [("5²", "52"), ("की", "का"), ("x ≤ 1", "x ≥ 1"), ("人", "入"), ("🍎", "🍌")])
-def test_what_looks_alike_but_means_something_else_is_not_the_same(one: str, other: str):
+def test_lookalikes_of_another_meaning_are_not_the_same(one: str, other: str):
     assert 1.0 not in pairs_of(one, other, 0.1)
 
 

@@ -37,7 +37,7 @@ QUITTER = FunctionPolicy("quitter", lambda conversation: None)
 
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER])
-def test_what_was_recorded_comes_out_again_also_after_storage(policy: Any):
+def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
     trajectory = recorded(policy, max_turns=5)
     stored = Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     assert replay(stored) is None
@@ -202,7 +202,7 @@ def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str,
     assert name in line
 
 
-def test_what_the_command_line_sets_replaces_what_the_file_asks_for(in_folder: Path):
+def test_settings_of_the_command_line_replace_those_of_the_file(in_folder: Path):
     one = recorded(ScriptedPolicy(), scheme="outcome")
     assert one.env_kwargs == {"scheme": "outcome"}
     write_jsonl("t.jsonl", [replace(one, env_kwargs={"scheme": "d_ra"})])
@@ -210,7 +210,7 @@ def test_what_the_command_line_sets_replaces_what_the_file_asks_for(in_folder: P
     assert CliRunner().invoke(app, ["replay", "t.jsonl", "--set", "scheme=outcome"]).exit_code == 0
 
 
-def test_no_environment_declares_an_argument_harmless_that_names_code_or_a_place_or_confines():
+def test_arguments_that_name_code_or_places_are_never_harmless():
     never = {"tasks", "file", "folder", "format", "index", "backend", "allow_weak", "limits", "urls", "executable",
              "test_timeout_s", "call_s", "render_mode", "max_sessions"}  # fmt: skip
     assert {env_id for env_id in list_environments() if class_of(env_id).harmless_arguments & never} == set()

@@ -202,7 +202,7 @@ def test_scoring_that_is_stopped_has_kept_what_is_finished(file: Path, monkeypat
 
 
 @each_row(("outages", "refused"), [(1, 0), (10**6, 1)])
-def test_what_breaks_around_the_grader_is_tried_again_and_never_a_score(file: Path, outages: int, refused: int):
+def test_an_outage_of_the_grader_is_tried_again_and_never_a_score(file: Path, outages: int, refused: int):
     write_jsonl(file, [first(file)])
     Down.outages = outages
     report = rescore_file(_Unreachable(file), workers=1)

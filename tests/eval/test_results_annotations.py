@@ -30,7 +30,7 @@ def test_of_several_of_one_kind_the_last_one_counts_and_none_is_lost(file: Path)
     assert file.with_name("eval.jsonl.notes").read_text().count("\n") == 2
 
 
-def test_what_another_process_adds_is_seen_after_a_refresh(file: Path):
+def test_annotations_of_another_process_are_seen_after_a_refresh(file: Path):
     reader, writer = Annotations(file), Annotations(file)
     writer.add([Annotation("a#0", None, "grade", {})])
     assert (reader.refresh(), reader.refresh()) == (1, 0)

@@ -134,7 +134,7 @@ def test_of_several_tries_the_last_one_counts(file: Path):
     assert index.latest() == [0, 1, 2, 3, 4, 6]
 
 
-def test_what_is_added_through_the_index_is_where_its_entry_says_and_is_not_parsed_again(tmp_path: Path):
+def test_additions_are_where_their_entries_say_and_are_not_parsed_again(tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     index = opened(file)
     added = [index.add(trajectory(number)) for number in range(4)]
@@ -173,7 +173,7 @@ def test_stored_trajectories_are_read_in_the_order_that_was_asked_for(file: Path
     assert (len(stored), stored[-1].id) == (3, names[-1])
 
 
-def test_entries_share_what_is_the_same_and_stay_equal_to_those_of_their_trajectories(file: Path):
+def test_entries_share_equal_parts_and_survive_storage(file: Path):
     first, second = opened(file).entries[:2]
     assert first.counts is second.counts
     assert first.task_hash is second.task_hash

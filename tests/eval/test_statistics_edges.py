@@ -23,7 +23,7 @@ def width(interval: Interval) -> float:
 
 
 @each_row(("successes", "trials"), [(0, 0), (-1, 3), (4, 3), (1, -2)])
-def test_what_is_no_proportion_is_refused(successes: int, trials: int):
+def test_impossible_proportions_are_refused(successes: int, trials: int):
     with pytest.raises(UsageError, match="is not a proportion"):
         wilson(successes, trials)
 

@@ -169,7 +169,7 @@ def test_the_bootstrap_of_an_improvement_is_rliables():
     assert found == pytest.approx((0.60, 0.9028), abs=0.01)
 
 
-def test_runs_that_are_good_at_everything_or_nothing_are_as_uncertain_as_their_number():
+def test_runs_that_differ_alike_on_all_tasks_are_as_uncertain_as_their_number():
     """Drawn for each task anew, they would seem to agree: the draws average over the tasks."""
     scores = [[0.2] * 50, [0.4] * 50, [0.6] * 50, [0.8] * 50]
     whole = interval_over_seeds(mean, [scores], 0)

@@ -87,7 +87,7 @@ def test_the_same_seeds_give_the_same_results_file(suite: Suite, tmp_path: Path)
     assert (tmp_path / "one/results.json").read_bytes() == (tmp_path / "other/results.json").read_bytes()
 
 
-def test_what_is_finished_is_not_played_again(suite: Suite, tmp_path: Path):
+def test_finished_episodes_are_not_played_again(suite: Suite, tmp_path: Path):
     request = SuitesRequest([suite], ["random"], out=tmp_path / "out")
     run_suites(request)
     contents = {path: path.read_bytes() for path in (tmp_path / "out/trajectories").glob("*.jsonl")}
@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_read_is_refused_and_left_as_it_is(
     assert (tmp_path / "out" / name).read_text() == content
 
 
-def test_what_another_process_added_until_the_folder_was_free_is_kept(suite: Suite, tmp_path: Path):
+def test_rows_that_another_process_added_meanwhile_are_kept(suite: Suite, tmp_path: Path):
     request = SuitesRequest([suite], ["silent"], out=tmp_path / "out")
     waiting = ResultsFolder(tmp_path / "out", request.plan)
     run_suites(request)
@@ -194,7 +194,7 @@ def test_a_folder_is_not_continued_with_other_data_and_the_reason_is_told(tmp_pa
     assert moving.file.read_bytes() == before
 
 
-def test_what_breaks_for_one_policy_does_not_stop_the_others(suite: Suite, tmp_path: Path):
+def test_an_error_of_one_policy_does_not_stop_the_others(suite: Suite, tmp_path: Path):
     report = run_suites(SuitesRequest([suite], ["no_such_module:policy", "scripted"], out=tmp_path / "out"))
     assert report.broken
     errors = {pair.policy: pair.error for pair in report.pairs}
@@ -213,7 +213,7 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
     assert [row["policy"] for row in json.loads(told.stdout)["results"]] == ["scripted", "silent"] * 2
 
 
-def test_a_log_says_each_result_when_it_is_there_and_what_a_model_needs_before_it_plays(file: Path):
+def test_the_log_has_each_result_and_the_preparation_of_models(file: Path):
     said = CliRunner().invoke(app, ["eval", "--suite", str(file), "--policy", "scripted", "--policy", "silent"]).stderr
     lines = [re.sub(r"[\d.]+ %  \S+", "SHARE", line) for line in said.splitlines()]
     wanted = [rf"{env}: {policy}: SHARE  \(3 tasks, \d+ s\)" for env in ("guess", "errand") for policy in PLAYED]

@@ -133,7 +133,7 @@ def test_entries_say_all_that_a_run_needs(tmp_path: Path):
     assert (played.success, played.overall.attempts) == (1.0, 9)
 
 
-def test_an_argument_that_the_environment_does_not_take_is_an_error_that_names_the_entry(tmp_path: Path):
+def test_an_unknown_argument_is_an_error_that_names_the_entry(tmp_path: Path):
     path = write(tmp_path / "mine.yaml", with_entry(arguments={"maxturns": 5}))
     with pytest.raises(UsageError, match=r"entry 'counter': .* takes no argument 'maxturns'; did you mean 'max_turns'"):
         pin_tasks(path, "counter", None, 2)
@@ -263,7 +263,7 @@ CHANGES = [
 
 
 @each_row("change", CHANGES)
-def test_whatever_decides_results_changes_the_content(tmp_path: Path, change: dict[str, Any]):
+def test_settings_that_decide_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
     assert loaded(plain).content_hash != loaded(changed).content_hash
 
@@ -287,7 +287,7 @@ def test_a_new_version_of_an_environment_changes_the_content(tmp_path: Path):
     assert hashes[0] != hashes[1]
 
 
-def test_what_is_only_said_or_reported_does_not_change_the_content(tmp_path: Path):
+def test_descriptions_and_metrics_do_not_change_the_content(tmp_path: Path):
     plain, other = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", metrics=["turns"])
     other.write_text(other.read_text(encoding="utf-8") + "description: Other words.\n", encoding="utf-8")
     assert loaded(plain).content_hash == loaded(other).content_hash

@@ -62,7 +62,7 @@ def test_means_are_over_episodes_and_rates_over_what_there_was():
     assert summary.channels == pytest.approx({"outcome": 2 / 4, "format": 0.25 * 6 / 4})
 
 
-def test_what_failed_is_only_counted():
+def test_failed_episodes_are_only_counted():
     broken = made("c", 0, True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
     with_it, without = summarize([*UNEVEN, broken]), summarize(UNEVEN)
     assert (with_it.failed, without.failed) == (1, 0)
@@ -160,7 +160,7 @@ def test_tokens_are_those_sampled_and_those_only_read():
     assert "cost" not in printed(summarize(UNEVEN))
 
 
-def test_half_of_the_episodes_take_the_median_and_all_but_one_in_twenty_the_percentile():
+def test_seconds_have_a_mean_a_median_and_a_percentile():
     found = [made(str(i), 0, True, seconds=float(i)) for i in range(101)]
     summary = summarize(found)
     assert (summary.seconds_per_episode, summary.seconds_median, summary.seconds_p95) == (50.0, 50.0, 95.0)
@@ -171,7 +171,7 @@ def test_calls_are_counted_where_they_were_recorded():
     assert summary.calls == (3 + 0 + 3) / 3
 
 
-def test_what_is_solved_within_more_turns_includes_what_was_solved_within_fewer():
+def test_success_within_more_turns_includes_success_within_fewer():
     found = [made("a", 0, True, turns=1), made("a", 1, False, turns=1), made("b", 0, True, turns=3)]
     summary = summarize([*found, made("c", 0, False, turns=9), made("d", 0, True, turns=2, reason=Reason.TOOL_TIME)])
     assert summary.by_turns == pytest.approx({1: 0.5 / 3, 2: 0.5 / 3, 3: 1.5 / 3})

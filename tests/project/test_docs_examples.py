@@ -154,7 +154,7 @@ def test_pages_with_a_test_of_their_own_are_read_there(page: str, test: str):
     assert f'{Path(page).name}"' in (ROOT / test).read_text(encoding="utf-8")
 
 
-def test_what_is_not_run_says_why_and_is_little():
+def test_examples_that_are_not_run_are_few_and_give_the_reason():
     blocks = [block for page in pages() for block in blocks_of(page)]
     reasons = [block.why_not for block in blocks if block.why_not]
     assert all(len(reason.split()) > 2 for reason in reasons)

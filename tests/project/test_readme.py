@@ -1,4 +1,4 @@
-"""What the README shows works: its Python and its commands run as they stand, and its links lead somewhere."""
+"""The README works as it stands: its Python and its commands run as they stand, and its links lead somewhere."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_the_thread_of_the_engine_itself_may_collect_an_unfinished_iteration():
         until(lambda: engine.waits.report() == "no trajectory waits for anything")
 
 
-def test_what_one_policy_call_raises_to_the_caller_ends_the_calls_that_wait():
+def test_an_error_of_one_policy_call_ends_the_calls_that_wait():
     async def ask(conversation: list[Message]) -> None:
         if "Count to 3" in str(conversation):
             raise UsageError("the endpoint does not exist")
@@ -299,6 +299,7 @@ def test_workers_that_are_killed_while_they_start_cost_no_episode():
     engine.close()
 
 
+@pytest.mark.nightly  # a slow machine is over the limit
 def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
     factory = EnvFactory("tests.rollout.worker_envs:Parted", {})
     limits = Limits(max_in_flight=8, retries=0, step_timeout_s=1.5)
@@ -386,7 +387,7 @@ class Hesitant(Counter):
             self.go_on.wait(60)
 
 
-def test_a_constructor_that_hangs_fails_one_try_and_not_those_that_wait_for_their_turn():
+def test_a_constructor_that_hangs_fails_its_own_try_alone():
     Hesitant.made.clear()
     Hesitant.go_on.clear()
     limits = Limits(max_in_flight=6, retries=1, reset_timeout_s=0.3)

@@ -176,7 +176,7 @@ def test_as_many_episodes_run_as_both_bounds_allow():
         asyncio.run(EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1))
 
 
-def test_an_environment_that_can_never_be_made_is_the_callers_mistake_and_others_are_tried_again():
+def test_only_constructors_that_may_work_later_are_tried_again():
     def broken(error: type[BaseException]) -> Env:
         raise error("no such thing")
 
@@ -201,7 +201,7 @@ def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_po
     asyncio.run(play())
 
 
-def test_an_environment_that_was_made_as_its_episode_left_is_closed_beside_the_event_loop():
+def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
     made, handed_over, closed_in = threading.Event(), threading.Event(), list[threading.Thread]()
 
     class Watched(GuessEnv):

@@ -1,4 +1,4 @@
-"""What a rollout engine promises: whole groups, time limits that run from the start of the work, named failures."""
+"""The promises of a rollout engine: whole groups, time limits that run from the start of the work, named failures."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_constructor_that_sometimes_raises_is_tried_again():
 
 
 @pytest.mark.parametrize("build", [Hostile, AsyncHostile, ThreadHostile])
-def test_without_a_rollout_it_is_an_infrastructure_error_and_the_next_environment_works(build: type[Hostile]):
+def test_without_a_rollout_every_exception_is_an_infrastructure_error(build: type[Hostile]):
     for kind, raises in KINDS.items():
         if kind == "KeyboardInterrupt":
             continue

@@ -90,7 +90,7 @@ def test_iterations_at_once_share_the_room_of_their_engine():
     assert len(kind.envs) <= 2
 
 
-def test_the_number_of_environments_is_known_although_the_first_ones_could_not_be_made():
+def test_the_room_is_known_although_the_first_environments_cannot_be_made():
     kind = narrow(failures=2)
     with RolloutEngine(Factory(build=kind), ScriptedPolicy(), Limits(retries=0)) as engine:
         engine.collect(groups(20))

@@ -134,7 +134,7 @@ class Said(str):
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_what_a_policy_says_is_recorded_as_plain_text(workers: str):
+def test_actions_of_a_policy_are_recorded_as_plain_text(workers: str):
     policy = FunctionPolicy("said", lambda messages: Said("hm") if len(messages) < 3 else None)
     with RolloutEngine(COUNTER, policy, Limits(retries=0), workers=workers) as engine:
         [found] = engine.collect(groups(1))

@@ -58,7 +58,7 @@ def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
-    limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
+    limits = Limits(max_in_flight=6, retries=1, step_timeout_s=3.0)
     workers = ProcessWorkers(factory, 6, processes=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
         found = engine.collect(groups(12))

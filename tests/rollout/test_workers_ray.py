@@ -143,7 +143,7 @@ def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wai
 
 
 @pytest.mark.parametrize("name", ["Muted", "Locked", "Editing"])
-def test_what_an_outsiders_environment_tells_is_the_same_in_actors(cluster: Any, name: str):
+def test_the_record_of_an_outsiders_environment_is_the_same_in_actors(cluster: Any, name: str):
     factory = EnvFactory(f"tests.rollout.outside_envs:{name}", {})
     limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
     told: list[Any] = []

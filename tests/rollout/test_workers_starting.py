@@ -113,7 +113,7 @@ def test_a_process_that_does_not_notice_the_end_of_its_rollout_is_ended():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
-def test_who_asks_a_template_that_is_gone_does_not_wait():
+def test_a_request_to_a_template_that_is_gone_does_not_wait():
     async def use(starter: Starter) -> None:
         await starter.close()
         child, end = begun(starter)

@@ -118,7 +118,7 @@ def test_strict_asks_nothing_of_environments_that_take_no_files():
 # The quarantine itself.
 
 
-def test_what_is_left_out_is_counted_by_reason_with_an_example(caplog: pytest.LogCaptureFixture):
+def test_left_out_entries_are_counted_by_reason_with_an_example(caplog: pytest.LogCaptureFixture):
     quarantine = Quarantine("data")
     quarantine.add("data:1", "it repeats data:0", Why.REPEATED)
     with quarantine.guard("data:2"):

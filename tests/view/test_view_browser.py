@@ -457,7 +457,7 @@ def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, t
             assert page.evaluate(PALE) == []
 
 
-def test_whatever_the_tab_key_reaches_shows_that_it_has_the_focus(open_form: Any, file: Path, tmp_path: Path):
+def test_elements_that_the_tab_key_reaches_show_the_focus(open_form: Any, file: Path, tmp_path: Path):
     write_jsonl(tmp_path / "other.jsonl", better())
     look = open_form(file, tmp_path / "other.jsonl")
     for address, wanted in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
