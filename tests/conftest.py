@@ -28,22 +28,21 @@ PROVIDED = re.compile(
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",
     "agentgym/swe-v0",
-    "tests/test_sandbox_hostile.py",
-    "tests/test_sandbox_lifetime.py",
+    "tests/tools/sandbox/test_hostile.py",
     "agentgym/miniwob-click-button-v0",
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
-    "tests/test_browser_hostile.py",
+    "tests/tools/browser/test_hostile.py",
     "tests/trainers/test_train_run.py",
-    "tests/test_web_env.py",
+    "tests/envs/web/test_env.py",
     "tests/check/test_processes.py",
-    "tests/test_workers.py",
+    "tests/rollout/test_workers.py",
     "tests/project/test_mutants.py",
-    "tests/test_swe_build.py",
+    "tests/envs/swe/building/test_building.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.
 
-Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
+Not `tests/rollout/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
 """
 
 FEWEST_WORKERS, MOST_WORKERS = 3, 8

@@ -20,8 +20,9 @@ from agentgym import Env, InfrastructureError, Reason, Task, TaskList, ToolCall,
 from agentgym.engine.steps import Solution
 from agentgym.interop.remote import RemoteEnv
 from agentgym.interop.remote.wire import PROTOCOL, STREAM, decoded, encoded
+from agentgym.tools.env_server.app import limits_of, make_app
 from agentgym.tools.env_server.offer import EnvServing, Offer
-from agentgym.tools.env_server.server import make_server
+from agentgym.tools.env_server.sessions import Sessions
 from tests.serving_cases import HANG_S, Running
 
 TOKEN = "a token of at least sixteen characters".replace(" ", "-")
@@ -124,9 +125,10 @@ class Served(Running):
     """A server of environments in a thread."""
 
     def __init__(self, *envs: str, settings: dict[str, Any] | None = None, reveal: bool = False, **serving: Any):
-        server = make_server(Offer(envs, settings or {}, is_revealed=reveal), EnvServing(TOKEN, **serving))
-        self.sessions, self.streams = server.sessions, server.streams
-        super().__init__(server.app, server.limits, server.streams.protocol)
+        limits = EnvServing(TOKEN, **serving)
+        app = make_app(Offer(envs, settings or {}, is_revealed=reveal), limits)
+        self.sessions: Sessions = app.state.sessions
+        super().__init__(app, **limits_of(limits))
         self.client.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def env(self, url: str | None = None, **arguments: Any) -> RemoteEnv:

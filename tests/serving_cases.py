@@ -10,28 +10,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
-from agentgym.tools.listening import listen
-from agentgym.tools.serving.connection import guarded
-from agentgym.tools.serving.crowd import Crowd
-from agentgym.tools.serving.limits import ConnectionLimits
+from agentgym.tools.serving.running import listen, make_server
 
 HANG_S = 60.0
 """Ends a test that would hang; nothing is expected to take so long."""
 
 
 class Running:
-    """An application served in a thread, over the connections that all our servers have."""
+    """An application served in a thread, as our servers serve theirs."""
 
-    def __init__(self, app: Any, limits: ConnectionLimits, streams: Any = None) -> None:
-        connection = guarded(limits)
-        self.crowd: Crowd = connection.crowd
+    def __init__(self, app: Any, **limits: Any) -> None:
         self._listening = listen("127.0.0.1", 0)
-        config = uvicorn.Config(
-            app, http=connection, loop="asyncio", log_config=None, timeout_graceful_shutdown=1, ws=streams or "none"
-        )
-        self._server = uvicorn.Server(config)
+        self._server = make_server(app, **limits)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
         self._thread.start()
         self.port: int = self._listening.getsockname()[1]
@@ -42,6 +33,11 @@ class Running:
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self._server.server_state.connections)
+
     def stop(self) -> None:
         self.client.close()
         self._server.should_exit = True
@@ -51,7 +47,7 @@ class Running:
 
 @contextmanager
 def running(app: Any, **limits: Any) -> Iterator[Running]:
-    made = Running(app, ConnectionLimits(**limits))
+    made = Running(app, **limits)
     try:
         yield made
     finally:

@@ -203,6 +203,7 @@ def test_junk_may_solve_half_of_the_tasks_and_no_more():
     with pytest.raises(CheckSkipped, match="3 tasks could be played in time, too few"):
         junk_scores_low.run(compared(right, right, right))
     assert junk_scores_low.run(compared(*[against(idle=paid(outcome=1.0))] * 4)) == "0 kinds of junk"
+    rows: list[tuple[tuple[int, int], bool]]
     rows = [((3, 4), False), ((4, 4), False), ((16, 24), False), ((19, 24), True), ((7, 7), True)]
     assert differing(rows, lambda cases: is_no_luck(cases[0], cases[1], 0.5)) == []
     for check in (useful_work_pays, junk_scores_low):

@@ -16,8 +16,8 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.summary import summarize
 from agentgym.timing import Span, TurnTimes, total_times
 from agentgym.trajectory import Trajectory, Turn, read_jsonl, write_jsonl
+from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
 from tests.tables import unrefused
-from tests.test_parallel_calls import TASKS, Desk, MixedDesk, look, trajectory
 from tests.view_cases import errand
 
 ROUNDING_S = 1e-5

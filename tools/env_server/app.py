@@ -1,28 +1,28 @@
-"""The web application that serves environments over plain HTTP: what the WebSocket does, a request at a time."""
+"""The web application that serves environments: the WebSocket that `RemoteEnv` uses, and the same as plain HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Response
+from fastapi import Body, FastAPI, Response, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 
 from agentgym import __version__
-from agentgym.engine.threads import blocking
-from agentgym.interop.remote.wire import PROTOCOL
-from agentgym.tools.env_server.metrics import as_text, metrics_of
-from agentgym.tools.env_server.offer import Offer
+from agentgym.interop.remote.wire import PROTOCOL, STREAM
+from agentgym.tools.env_server.offer import EnvServing, Offer
 from agentgym.tools.env_server.problems import OF_SESSION, PROBLEMS, REFUSALS, invalid, refused, response_of
-from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.session import INTERRUPTIONS
 from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.env_server.stream import converse
 from agentgym.tools.serving.answers import HANDLERS, TokenRequired
+from agentgym.tools.serving.running import run_server
 
 _ABOUT = (
     "Sessions of multi-turn tool-use environments. Open one, reset it, step it until `terminated` or `truncated`, and "
@@ -102,30 +102,46 @@ class Closed(BaseModel):
     """Nothing."""
 
 
-def make_app(sessions: Sessions, offer: Offer, token: str) -> FastAPI:
-    """Return the application. Every path needs the token."""
+def make_app(offer: Offer, serving: EnvServing) -> FastAPI:
+    """Return the application. Every path needs the token. Its `state.sessions` are the sessions."""
+    sessions = Sessions(offer, serving)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        sessions.start()
+        watching = asyncio.create_task(sessions.watch())
         yield
-        await blocking.run(sessions.close)
+        watching.cancel()
+        await sessions.close()
 
     app = FastAPI(title="agentgym environments", version=__version__, description=_ABOUT, lifespan=lifespan)
-    app.add_middleware(TokenRequired, token=token)
+    app.state.sessions = sessions
+    app.add_middleware(TokenRequired, token=serving.token)
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, refused)
     _add_routes(app, sessions, offer)
+
+    @app.websocket(STREAM)
+    async def stream(websocket: WebSocket) -> None:
+        await converse(websocket, sessions, serving.idle_s)
+
     return app
 
 
-def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
-    metrics = metrics_of(sessions)
+def serve_envs(offer: Offer, serving: EnvServing, listening: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    run_server(make_app(offer, serving), listening, **limits_of(serving))
 
-    async def answer(content: Mapping[str, Any]) -> Response:
-        return response_of(await _answered(sessions, content))
+
+def limits_of(serving: EnvServing) -> dict[str, Any]:
+    """Return the limits of a server's connections, for `run_server`."""
+    return {"body_bytes": serving.request_bytes, "sessions": serving.sessions, "streams": True}
+
+
+def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
+    async def answered(content: Mapping[str, Any]) -> Response:
+        return response_of(await sessions.answer(content))
 
     @app.get("/", summary="What is served", responses=REFUSALS)
     async def about() -> dict[str, Any]:
@@ -133,19 +149,19 @@ def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counts for Prometheus", responses=REFUSALS)
     async def prometheus() -> Response:
-        return Response(as_text(metrics), media_type="text/plain; version=0.0.4")
+        return Response(sessions.metrics.as_text(), media_type="text/plain; version=0.0.4")
 
     @app.post("/sessions", summary="Open a session", response_model=Opened, responses=PROBLEMS)
     async def open_session(opening: Annotated[Opening, Body()]) -> Response:
-        return await answer({"op": "open", "protocol": PROTOCOL, **dict(opening)})
+        return await answered({"op": "open", "protocol": PROTOCOL, **dict(opening)})
 
     @app.post("/sessions/{session}/reset", summary="Start an episode", response_model=Begun, responses=OF_SESSION)
     async def reset(session: str, reset: Annotated[Reset, Body()]) -> Response:
-        return await answer({"op": "reset", "session": session, **dict(reset)})
+        return await answered({"op": "reset", "session": session, **dict(reset)})
 
     @app.post("/sessions/{session}/step", summary="Play one turn", response_model=Played, responses=OF_SESSION)
     async def step(session: str, step: Annotated[Step, Body()]) -> Response:
-        return await answer({"op": "step", "session": session, **dict(step)})
+        return await answered({"op": "step", "session": session, **dict(step)})
 
     @app.post(
         "/sessions/{session}/interrupt",
@@ -154,23 +170,8 @@ def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
         responses=OF_SESSION,
     )
     async def interrupt(session: str, interruption: Annotated[Interruption, Body()]) -> Response:
-        return await answer({"op": "interrupt", "session": session, **dict(interruption)})
+        return await answered({"op": "interrupt", "session": session, **dict(interruption)})
 
     @app.delete("/sessions/{session}", summary="Close a session", response_model=Closed, responses=OF_SESSION)
     async def close(session: str) -> Response:
-        return await answer({"op": "close", "session": session})
-
-
-async def _answered(sessions: Sessions, content: Mapping[str, Any]) -> Reply:
-    """Return the reply to a request, from whatever thread has it first."""
-    loop = asyncio.get_running_loop()
-    came: asyncio.Future[Reply] = loop.create_future()
-    work = asyncio.create_task(blocking.run(lambda: sessions.answer(content, deliver)))
-
-    def deliver(reply: Reply, _: bool) -> None:
-        loop.call_soon_threadsafe(lambda: came.done() or came.set_result(reply))
-
-    await asyncio.wait((came, work), return_when=asyncio.FIRST_COMPLETED)
-    if not came.done():
-        await work  # which has failed: every reply is delivered before its work is done
-    return await came
+        return await answered({"op": "close", "session": session})

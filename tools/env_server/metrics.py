@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from agentgym.tools.env_server.sessions import Sessions
-
-
-class _Collected(Collector):
-    """Reads the counts when they are asked for."""
-
-    def __init__(self, sessions: Sessions):
-        self._sessions = sessions
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
-        yield GaugeMetricFamily("agentgym_sessions", "Open sessions.", len(self._sessions))
-        counts, busy_s = self._sessions.tally.totals()
-        requests = CounterMetricFamily("agentgym_requests", "Requests by outcome.", labels=("op", "outcome"))
-        for (op, outcome), count in counts.items():
-            requests.add_metric((op, outcome), count)
-        yield requests
-        seconds = CounterMetricFamily("agentgym_request_seconds", "Seconds spent on requests.", labels=("op",))
-        for op, spent in busy_s.items():
-            seconds.add_metric((op,), spent)
-        yield seconds
+from agentgym.interop.remote.wire import OPERATIONS
 
 
-def metrics_of(sessions: Sessions) -> CollectorRegistry:
-    """Return a registry of the metrics of a server's sessions."""
-    registry = CollectorRegistry()
-    registry.register(_Collected(sessions))
-    return registry
+class Metrics:
+    """The counts of one server.
 
+    Args:
+        sessions: Returns the number of open sessions.
+    """
 
-def as_text(metrics: CollectorRegistry) -> bytes:
-    """Return metrics as text."""
-    return generate_latest(metrics)
+    def __init__(self, sessions: Callable[[], int]):
+        self._registry = registry = CollectorRegistry()
+        Gauge("agentgym_sessions", "Open sessions.", registry=registry).set_function(sessions)
+        self._requests = Counter("agentgym_requests", "Requests by outcome.", ("op", "outcome"), registry=registry)
+        self._seconds = Counter("agentgym_request_seconds", "Seconds spent on requests.", ("op",), registry=registry)
+
+    def note(self, op: Any, reply: Mapping[str, Any], seconds: float) -> None:
+        """Count a request. Its outcome is `ok` or the kind of error."""
+        name = op if op in OPERATIONS else "unknown"
+        self._requests.labels(name, reply["error"]["kind"] if "error" in reply else "ok").inc()
+        self._seconds.labels(name).inc(seconds)
+
+    def as_text(self) -> bytes:
+        """Return all counts as text."""
+        return generate_latest(self._registry)

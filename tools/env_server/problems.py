@@ -44,7 +44,7 @@ class Problem(BaseModel):
 
 
 class Refusal(BaseModel):
-    """A request that did not reach a session: no token, too large, too slow, or the server is stopping."""
+    """A request that did not reach a session: no token, too large, of unknown size, or the server is stopping."""
 
     detail: str
 
@@ -62,7 +62,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     **REFUSALS,
     400: _declared(Problem, "The body is not JSON."),
     404: _declared(Problem, "There is no such task or split."),
-    408: _declared(Refusal, "The request took too long to arrive."),
     411: _declared(Refusal, "The request does not say how long it is."),
     413: _declared(Refusal, "The request is too large."),
     422: _declared(Problem, "The request asks for something impossible."),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from agentgym.choices import named
 from agentgym.endings import Reason
 from agentgym.engine.drive import start_on_loop
+from agentgym.engine.threads import blocking
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, TaskError, UsageError
 from agentgym.foreign.errors import describe
@@ -37,7 +39,7 @@ Content = Mapping[str, Any]
 
 
 class Session:
-    """An environment that one client plays. Requests wait for each other, each in the thread that brings it.
+    """An environment that one client plays. Requests wait for each other; each runs in a thread.
 
     Args:
         name: Its name, which nobody else can guess.
@@ -47,7 +49,7 @@ class Session:
 
     def __init__(self, name: str, env: Env, *, is_revealed: bool):
         self.name, self._env, self._is_revealed = name, env, is_revealed
-        self._turn = threading.Lock()
+        self._turn = asyncio.Lock()
         self._number, self._last = 0, {}
         self._attempt: Generator[Any, list[Message], None] | None = None
         self._on_loop: Future[Any] | None = None
@@ -69,20 +71,20 @@ class Session:
         """Whether a request is running."""
         return self._turn.locked()
 
-    def answer(self, content: Content) -> dict[str, Any]:
+    async def answer(self, content: Content) -> dict[str, Any]:
         """Return the reply to a request: a result, or an error. A request that was answered before is not run again."""
-        with self._turn:
+        async with self._turn:
             if self.over:
                 return {"error": {"kind": GONE, "message": self.over}}
             try:
-                return self._answer(content)
+                return await self._answer(content)
             finally:
                 self.used_at = time.monotonic()
 
-    def _answer(self, content: Content) -> dict[str, Any]:
+    async def _answer(self, content: Content) -> dict[str, Any]:
         number = content.get("number")
         if number is None:
-            return self._reply(content)
+            return await blocking.run(partial(self._reply, content))
         if not isinstance(number, int) or isinstance(number, bool):
             return {"error": error_data(UsageError("the number of a request is a whole number from 1"))}
         if number == self._number and self._last:
@@ -91,7 +93,7 @@ class Session:
             problem = UsageError(f"request {number!r} of this session is out of order; {self._number + 1} is next")
             return {"error": error_data(problem)}
         self._number, self._last = number, {}
-        self._last = self._reply(content)
+        self._last = await blocking.run(partial(self._reply, content))
         return self._last
 
     def _reply(self, content: Content) -> dict[str, Any]:
@@ -101,24 +103,26 @@ class Session:
             return {"error": error_data(UsageError(f"there is no operation {op!r}"))}
         try:
             return {"result": operation(content)}
-        except BaseException as error:  # an environment may raise anything; the thread belongs to the client
+        except BaseException as error:  # an environment may raise anything, also what would end the event loop
             return {"error": error_data(error)}
 
-    def give_up(self) -> None:
-        """Stop waiting for asynchronous work. Blocking work goes on in its thread until `close` makes it fail."""
+    async def close(self, wait_s: float) -> None:
+        """Close the environment, after a request that is running, if that ends in time. Never raises."""
         if (work := self._on_loop) is not None:
             work.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s), self._turn:
+                pass  # all that come later are refused
+        try:
+            await blocking.run(self._close)
+        except RuntimeError:  # the machine has no more threads
+            self._close()
 
-    def close(self, wait_s: float) -> None:
-        """Close the environment, after a request that is running, if that ends in time. Never raises."""
-        has_turn = self._turn.acquire(timeout=wait_s)
+    def _close(self) -> None:
         try:
             self._env.close()
         except BaseException as error:
             _log.warning("an environment could not be closed: %s", describe(error))
-        finally:
-            if has_turn:
-                self._turn.release()
 
     def _reset(self, content: Content) -> dict[str, Any]:
         self._attempt = None
@@ -157,7 +161,7 @@ class Session:
         return _played(self._awaited(env.ainterrupt(reason)) if env.is_async else env.interrupt(reason))
 
     def _awaited(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run asynchronous work on the event loop of this process, so that `give_up` can cancel it."""
+        """Run asynchronous work on the event loop of this process, so that `close` can cancel it."""
         self._on_loop = pending = start_on_loop(work)
         try:
             result = pending.result()

@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-from functools import partial
+import asyncio
+from contextlib import suppress
 from typing import Any
 
-from websockets.frames import CloseCode
+from fastapi import WebSocket, WebSocketDisconnect
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.interop.remote.channel import Channel
 from agentgym.interop.remote.wire import decoded, encoded_reply, error_data
-from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.sessions import Sessions
 
+_GOING_AWAY = 1001
 
-def talk(sessions: Sessions, channel: Channel) -> bool:
-    """Answer the next request, and return whether the conversation goes on. Between requests nothing keeps the last.
 
-    It ends when the client leaves, or a request is given up; the session can go on over another WebSocket.
+async def converse(websocket: WebSocket, sessions: Sessions, idle_s: float) -> None:
+    """Answer requests until the client leaves or is idle; its session can go on over another WebSocket."""
+    await websocket.accept()
+    with suppress(WebSocketDisconnect):
+        try:
+            while True:  # while it waits, nothing keeps the last request
+                await websocket.send_text(await _answer(await _received(websocket, idle_s), sessions))
+        except TimeoutError:
+            await websocket.close(_GOING_AWAY)
+
+
+async def _received(websocket: WebSocket, idle_s: float) -> bytes:
+    """Return the next message, be it text or bytes.
 
     Raises:
-        OSError: The connection is broken.
+        TimeoutError: None comes.
+        WebSocketDisconnect: The client has left.
     """
-    text = channel.receive()
-    if text is None:
-        return False
+    async with asyncio.timeout(idle_s):
+        message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message["code"])
+    text = message.get("text")
+    return message["bytes"] if text is None else text.encode()
+
+
+async def _answer(text: bytes, sessions: Sessions) -> str:
     try:
         content = decoded(text)
     except UsageError as error:
-        channel.send(encoded_reply({"id": None, "error": error_data(error)}))
-        return True
-    return sessions.answer(content, partial(_send, channel, content.get("id")))
+        return _encoded(None, {"error": error_data(error)})
+    return _encoded(content.get("id"), await sessions.answer(content))
 
 
-def _send(channel: Channel, number: Any, reply: Reply, is_given_up: bool) -> None:
+def _encoded(number: Any, reply: dict[str, Any]) -> str:
     number = number if isinstance(number, int | str) else None
     try:
         text = encoded_reply({"id": number, **reply})
     except InfrastructureError as error:
         text = encoded_reply({"id": number, "error": error_data(error)})
-    channel.send(text)
-    if is_given_up:  # the thread that reads this WebSocket is stuck, so its client needs another one
-        channel.close(CloseCode.GOING_AWAY)
+    return text.decode()

@@ -12,12 +12,11 @@ from starlette.exceptions import HTTPException
 from agentgym.tools.index.asking import IndexServing, RetrieveRequest
 from agentgym.tools.index.base import Document, Filters, Index
 from agentgym.tools.index.client import contents_of
-from agentgym.tools.serving.presence import Gone, Presence
 
 _SLICE_S = 0.02
 """Seconds of work after which other requests get a turn."""
 _BATCH = 8
-"""Queries searched in one batch, after which the client, the time and the size are checked."""
+"""Queries searched in one batch, after which the time and the size are checked."""
 
 
 @runtime_checkable
@@ -32,11 +31,10 @@ class _FindsDocuments(Protocol):
 class Retrieval:
     """Searches for one request. Results are serialised immediately, so that documents are not kept."""
 
-    def __init__(self, index: Index, asked: RetrieveRequest, serving: IndexServing, client: Presence) -> None:
+    def __init__(self, index: Index, asked: RetrieveRequest, serving: IndexServing) -> None:
         self._index = index
         self._asked = asked
         self._serving = serving
-        self.client = client
         self._ends = time.monotonic() + serving.request_s
         self._results: list[str] = []
         self.answer_bytes = 0
@@ -47,13 +45,10 @@ class Retrieval:
         """Process one slice; true once everything is done. Call it from one thread at a time.
 
         Raises:
-            Gone: The client has disconnected.
             HTTPException: 413 if the answer grows too large, 503 if the work takes too long.
         """
         slice_ends = time.monotonic() + _SLICE_S
         while self._at < len(self._asked.queries):
-            if self.client.gone:
-                raise Gone
             now = time.monotonic()
             if now > self._ends:
                 raise HTTPException(

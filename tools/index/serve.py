@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import functools
+import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-import anyio
-import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,24 +18,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from agentgym.engine.threads import blocking
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.bodies import while_connected
 from agentgym.tools.index.asking import IndexServing, RetrieveRequest, parse_open, parse_retrieve
-from agentgym.tools.index.base import Index, NoSuchDocument
+from agentgym.tools.index.base import Index, NoSuchDocument, Span
 from agentgym.tools.index.client import SERVICE
 from agentgym.tools.index.retrieval import Retrieval
-from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
 from agentgym.tools.serving.bodies import parse_object, read_body
-from agentgym.tools.serving.presence import presence_of
 from agentgym.tools.serving.turns import Turns
 
 _SMALL_BODY_BYTES = 64 << 10
 
 
 def make_app(index: Index, serving: IndexServing | None = None) -> Starlette:
-    """Return the web application that serves an index. Call its `state.stop` before shutting it down."""
+    """Return the web application that serves an index."""
     serving = serving or IndexServing()
     served = _IndexService(index, serving)
-    app = Starlette(
+    return Starlette(
         routes=[
             Route("/", served.about, methods=["GET"]),
             Route("/retrieve", served.retrieve, methods=["POST"]),
@@ -45,8 +45,6 @@ def make_app(index: Index, serving: IndexServing | None = None) -> Starlette:
         middleware=[Middleware(TokenRequired, serving.token)] if serving.token is not None else [],
         exception_handlers=HANDLERS,
     )
-    app.state.stop = served.stop
-    return app
 
 
 class _IndexService:
@@ -61,12 +59,7 @@ class _IndexService:
         self._serving = serving
         self._small = Turns(serving.small_at_work, serving.small_waiting, serving.patience_s)
         self._large = Turns(serving.large_at_work, serving.large_waiting, serving.patience_s)
-        self._threads = functools.cache(lambda: anyio.CapacityLimiter(serving.threads))
-
-    def stop(self) -> None:
-        """Refuse all requests that wait for a turn."""
-        self._small.close()
-        self._large.close()
+        self._threads = asyncio.Semaphore(serving.threads)
 
     async def about(self, _: Request) -> Response:
         limits = ("k", "max_k", "max_queries", "max_documents", "max_terms", "body_bytes", "answer_bytes")
@@ -75,43 +68,49 @@ class _IndexService:
 
     async def retrieve(self, request: Request) -> Response:
         body = await read_body(request, self._serving.body_bytes)
-        client = presence_of(request)
-        if len(body) <= _SMALL_BODY_BYTES:
-            asked = self._asked(body)
-            if asked.is_small:
-                return await self._retrieved(Retrieval(self._index, asked, self._serving, client))
-        # A request that only looks large is parsed in its turn too, so that few such bodies are parsed at a time.
-        async with self._large.turn(client):
-            asked = await self._in_thread(self._asked, body)
-            del body
-            return await self._finished(Retrieval(self._index, asked, self._serving, client))
+        return await while_connected(request, self._retrieve(body))
 
     async def open(self, request: Request) -> Response:
         place = parse_open(parse_object(await read_body(request, self._serving.body_bytes)))
-        async with self._small.turn(presence_of(request)):
+        return await while_connected(request, self._open(place))
+
+    async def _open(self, place: tuple[str, Span | None]) -> Response:
+        async with self._small.turn():
             page = await self._in_thread(self._index.open, *place)
         return answer(asdict(page))
 
-    async def _retrieved(self, retrieval: Retrieval) -> Response:
+    async def _retrieve(self, body: bytes) -> Response:
+        if len(body) <= _SMALL_BODY_BYTES:
+            asked = self._asked(body)
+            if asked.is_small:
+                return await self._retrieve_small(Retrieval(self._index, asked, self._serving))
+        # A request that only looks large is parsed in its turn too, so that few such bodies are parsed at a time.
+        async with self._large.turn():
+            asked = await self._in_thread(self._asked, body)
+            del body
+            return await self._finished(Retrieval(self._index, asked, self._serving))
+
+    async def _retrieve_small(self, retrieval: Retrieval) -> Response:
         """Answer a small request; it becomes a large one if its documents turn out to be long."""
-        async with self._small.turn(retrieval.client):
+        async with self._small.turn():
             while retrieval.answer_bytes <= self._serving.small_answer_bytes:
                 if await self._in_thread(retrieval.advance):
-                    return Response(retrieval.answer(), media_type="application/json")
-        async with self._large.turn(retrieval.client):
+                    return in_pieces(retrieval.answer(), "application/json")
+        async with self._large.turn():
             return await self._finished(retrieval)
 
     async def _finished(self, retrieval: Retrieval) -> Response:
         while not await self._in_thread(retrieval.advance):
             pass
-        return Response(retrieval.answer(), media_type="application/json")
+        return in_pieces(retrieval.answer(), "application/json")
 
     def _asked(self, body: bytes) -> RetrieveRequest:
         return parse_retrieve(parse_object(body), self._serving)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return await anyio.to_thread.run_sync(work, *arguments, limiter=self._threads())
+            async with self._threads:
+                return await blocking.run(partial(work, *arguments))
         except NoSuchDocument as error:
             raise HTTPException(404, str(error)) from None
         except UsageError as error:

@@ -19,8 +19,7 @@ from agentgym.errors import InfrastructureError
 from agentgym.tools.index.asking import IndexServing
 from agentgym.tools.index.serve import make_app
 from agentgym.tools.index.store import open_index
-from agentgym.tools.listening import run_server
-from agentgym.tools.serving.limits import ConnectionLimits
+from agentgym.tools.serving.running import run_server
 
 _END_S = 1.8
 """Seconds for a process to exit after a signal before it is killed."""
@@ -58,7 +57,7 @@ def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, w
 def _serve(folder: Path, serving: IndexServing, listening: socket.socket) -> None:
     index = open_index(folder)
     try:
-        run_server(make_app(index, serving), listening, ConnectionLimits(body_bytes=serving.body_bytes))
+        run_server(make_app(index, serving), listening, body_bytes=serving.body_bytes)
     finally:
         index.close()
 

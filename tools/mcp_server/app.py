@@ -18,10 +18,9 @@ from agentgym.tools.mcp_server.hosting import Hosting
 from agentgym.tools.mcp_server.server import make_server
 from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer
 from agentgym.tools.serving.bodies import read_body
-from agentgym.tools.serving.limits import ConnectionLimits
+from agentgym.tools.serving.running import BODY_BYTES
 
 PATH = "/mcp"
-_MOST_BYTES = ConnectionLimits().body_bytes
 
 
 def make_mcp_app(hosting: Hosting, token: str) -> Starlette:
@@ -55,7 +54,7 @@ class _Endpoint:
         """Answer one request. A body that is no JSON at all is refused here: the manager would fail at some."""
         body = b""
         if scope["method"] == "POST":
-            body = await read_body(Request(scope, receive), _MOST_BYTES)
+            body = await read_body(Request(scope, receive), BODY_BYTES)
             if (problem := _problem_of(body)) is not None:
                 await answer({"detail": problem}, 400)(scope, receive, send)
                 return

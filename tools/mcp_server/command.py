@@ -59,15 +59,14 @@ def _serve_http(hosting: object, host: str, port: int, token: str, shows_token: 
     require("starlette", "serve")
     require("uvicorn", "serve")
     from agentgym.commands.signals import end_process
-    from agentgym.tools.listening import listen, run_server, url_of
     from agentgym.tools.mcp_server.app import PATH, make_mcp_app
     from agentgym.tools.mcp_server.hosting import Hosting
-    from agentgym.tools.serving.limits import ConnectionLimits
+    from agentgym.tools.serving.running import listen, run_server, url_of
 
     assert isinstance(hosting, Hosting)
     listening = listen(host, port)
     if shows_token:
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Listening on {url_of(listening)}{PATH}")
-    run_server(make_mcp_app(hosting, token), listening, ConnectionLimits(connections=2 * hosting.sessions + 64))
+    run_server(make_mcp_app(hosting, token), listening, sessions=hosting.sessions)
     end_process()

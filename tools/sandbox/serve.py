@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
-import anyio
-import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -23,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentgym.choices import limits_from
+from agentgym.engine.threads import blocking
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.bodies import length_of
 from agentgym.tools.sandbox.agent import wire
@@ -32,15 +32,16 @@ from agentgym.tools.sandbox.protection import Protection, Threat
 from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.wanted import parse_spec
-from agentgym.tools.serving.answers import HANDLERS, BytesInPieces, TokenRequired, answer
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
 from agentgym.tools.serving.bodies import read_body, read_object
-from agentgym.tools.serving.presence import presence_of
 from agentgym.tools.serving.turns import Turns
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MAX_SPEC_BYTES = 1 << 20
 _MAX_WAITING = 256
+_STOP_S = 1.0
+"""Seconds for sandboxes to close when the server stops."""
 GENEROUS = SandboxLimits(
     wall_s=7_200,
     cpu_s=7_200,
@@ -116,9 +117,9 @@ class Offer:
 
 
 def make_app(offer: Offer, serving: Serving) -> Starlette:
-    """Return the web application. Every path requires the token. Call its `state.stop` before shutting it down."""
+    """Return the web application. Every path requires the token."""
     served = _SandboxService(offer, serving)
-    app = Starlette(
+    return Starlette(
         routes=[
             Route("/", served.about, methods=["GET"]),
             Route("/renew", served.renew, methods=["POST"]),
@@ -130,8 +131,6 @@ def make_app(offer: Offer, serving: Serving) -> Starlette:
         exception_handlers=HANDLERS,
         lifespan=served.lifespan,
     )
-    app.state.stop = served.stop
-    return app
 
 
 class _SandboxService:
@@ -146,11 +145,10 @@ class _SandboxService:
             per_client=serving.per_client,
             kinds=serving.workdirs,
         )
-        self._threads = anyio.CapacityLimiter(2 * serving.sandboxes + 4)
+        self._threads = asyncio.Semaphore(2 * serving.sandboxes + 4)
         # Answer memory is acquired last, so the two kinds of memory cannot deadlock.
         self._frames = Turns(serving.frames_bytes, _MAX_WAITING, serving.patience_s)
         self._answers = Turns(serving.answers_bytes, _MAX_WAITING, serving.patience_s)
-        self._stopping: asyncio.Future[None] | None = None
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -160,13 +158,8 @@ class _SandboxService:
             yield
         finally:
             sweeping.cancel()
-            await (self._stopping or asyncio.to_thread(self._leases.close_all))
-
-    def stop(self) -> None:
-        """Start closing all sandboxes, which ends requests that wait for their answers."""
-        self._frames.close()
-        self._answers.close()
-        self._stopping = asyncio.get_running_loop().run_in_executor(None, self._leases.close_all)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(blocking.run(self._leases.close_all), _STOP_S)
 
     async def about(self, _: Request) -> Response:
         """Describe what is served."""
@@ -203,22 +196,22 @@ class _SandboxService:
             raise HTTPException(429, str(error)) from None
         except InfrastructureError as error:
             raise HTTPException(503, str(error)) from None
-        if presence_of(request).gone:
+        if await request.is_disconnected():
             await self._in_thread(self._leases.close, name)
         return answer({"id": name, "workdir": held.workdir, "notes": held.notes}, 201)
 
     async def exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a frame to a sandbox and return the answer. Both keep their memory until the answer has been read."""
         request = Request(scope, receive)
-        name, client = request.path_params["name"], presence_of(request)
+        name = request.path_params["name"]
         if not self._leases.has(name):
             raise _no_such_sandbox()
-        async with self._frames.turn(client, length_of(request)):
+        async with self._frames.turn(length_of(request)):
             frame = await read_body(request, self._serving.frame_bytes)
             most = await self._in_thread(self._max_answer_bytes, frame)
-            async with self._answers.turn(client, most):
+            async with self._answers.turn(most):
                 content = await self._exchange(name, frame, most)
-                await BytesInPieces(content)(scope, receive, send)
+                await in_pieces(content, "application/octet-stream")(scope, receive, send)
 
     async def _exchange(self, name: str, frame: bytes, most: int) -> bytes:
         try:
@@ -249,14 +242,15 @@ class _SandboxService:
             raise HTTPException(400, str(error)) from None
         return min(max_answer_bytes(header), self._serving.answers_bytes)
 
-    def _in_thread(self, work: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        return anyio.to_thread.run_sync(work, *arguments, limiter=self._threads)
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        async with self._threads:
+            return await blocking.run(partial(work, *arguments))
 
 
 async def _sweep(leases: Leases) -> None:
     while True:
         await asyncio.sleep(min(5.0, leases.silent_s / 4))
-        closed = await asyncio.to_thread(leases.close_silent)
+        closed = await blocking.run(leases.close_silent)
         if closed:
             _log.info("closed %d sandboxes of silent clients", closed)
 

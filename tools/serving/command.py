@@ -42,10 +42,9 @@ def sandbox(
     require("uvicorn", "serve")
     from agentgym.commands.signals import end_process
     from agentgym.settings import parse_settings
-    from agentgym.tools.listening import listen, run_server, url_of
     from agentgym.tools.sandbox.offering import offer_of
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
-    from agentgym.tools.serving.limits import ConnectionLimits
+    from agentgym.tools.serving.running import listen, run_server, url_of
 
     caps = caps_from(parse_settings(limit or (), "--limit"))
     token = read_token(token_file)
@@ -60,8 +59,8 @@ def sandbox(
     serving = Serving(
         token=token, sandboxes=sandboxes, per_client=per_client, memory_mb=memory, silent_s=silent, limits=caps
     )
-    limits = ConnectionLimits(body_bytes=serving.frame_bytes, held_bytes=serving.frames_bytes)
-    run_server(make_app(offer, serving), listening, limits)
+    limits = {"body_bytes": serving.frame_bytes, "held_bytes": serving.frames_bytes}
+    run_server(make_app(offer, serving), listening, **limits)
     end_process()
 
 
@@ -109,8 +108,8 @@ def env(
 
 def _serve_envs(offer: Offer, serving: EnvServing, host: str, port: int, *, shows_token: bool) -> None:
     from agentgym.commands.signals import end_process
-    from agentgym.tools.env_server.server import serve_envs
-    from agentgym.tools.listening import listen, url_of
+    from agentgym.tools.env_server.app import serve_envs
+    from agentgym.tools.serving.running import listen, url_of
 
     listening = listen(host, port)
     _warn_beyond_this_machine(host, "The token and all episodes")
@@ -144,7 +143,7 @@ def index(
     from agentgym.tools.index import open_index
     from agentgym.tools.index.asking import IndexServing
     from agentgym.tools.index.workers import serve_index
-    from agentgym.tools.listening import listen, url_of
+    from agentgym.tools.serving.running import listen, url_of
 
     serving = IndexServing(k=k, token=read_token(token_file) if token_file else None)
     opened = open_index(folder)

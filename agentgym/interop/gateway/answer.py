@@ -6,20 +6,19 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from agentgym.errors import InfrastructureError
+from agentgym.interop.bodies import while_connected
 from agentgym.interop.gateway.errors import problem_of
 from agentgym.interop.gateway.request import ChatRequest
 from agentgym.interop.gateway.row import Reply
 from agentgym.interop.gateway.turn import Draft
 
-_T = TypeVar("_T")
 _DONE = "data: [DONE]\n\n"
 
 _ALIVE = ": the model is at work\n\n"
@@ -108,36 +107,6 @@ def _logprobs(reply: Reply) -> dict[str, Any]:
 def _usage(reply: Reply) -> dict[str, int]:
     prompt, sampled = reply.prompt_tokens, reply.completion_tokens
     return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
-
-
-async def while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    """Return the result of work for a client, which is cancelled if the client leaves.
-
-    Args:
-        request: The client's request, whose body has been read.
-        work: The work.
-
-    Raises:
-        ClientDisconnect: The client has left.
-    """
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_disconnection(request))
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise ClientDisconnect
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        if not working.done():
-            with suppress(asyncio.CancelledError, Exception):
-                await working
-
-
-async def _disconnection(request: Request) -> None:
-    """Return when the client of a request leaves."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def streamed(

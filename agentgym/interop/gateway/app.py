@@ -17,8 +17,8 @@ from starlette.routing import Route
 from agentgym.endings import Reason, reason_from
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.foreign.errors import describe
-from agentgym.interop.bodies import TooLarge, bounded_body
-from agentgym.interop.gateway.answer import ChatStream, completion, head_of, streamed, while_connected
+from agentgym.interop.bodies import TooLarge, bounded_body, while_connected
+from agentgym.interop.gateway.answer import ChatStream, completion, head_of, streamed
 from agentgym.interop.gateway.errors import Problem, Refused, problem_of
 from agentgym.interop.gateway.gateway import Gateway
 from agentgym.interop.gateway.request import ChatRequest

@@ -115,13 +115,13 @@ def run_gateway(arguments: GatewayArguments, token: str, *, shows_token: bool) -
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Policy: {policy.name}, dialect {dialect}")
     app = make_app(gateway)
-    app.state.stop = gateway.close
 
     def announce(url: str) -> None:
         gateway.base_url = url
         typer.echo(f"Listening on {url}/v1")
 
-    load_named(SERVE_LOCALLY, "a function")(app, arguments.port, announce, body_bytes=_ANY_BYTES)
+    serve = load_named(SERVE_LOCALLY, "a function")
+    serve(app, arguments.port, announce, body_bytes=_ANY_BYTES, at_end=gateway.close)
 
 
 def _env_kwargs(arguments: GatewayArguments) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, STREAM, decoded, encoded, error_of
 
 if TYPE_CHECKING:
-    from agentgym.interop.remote.dialing import Dialled
+    from websockets.sync.client import ClientConnection
 
 TOKEN_VARIABLE = "AGENTGYM_TOKEN"
 _CLOSE_S = 5.0
@@ -25,7 +25,11 @@ _MARGIN_S = 10.0
 """A server that gives up a request says so; wait that much longer for it."""
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 2.0
+_GOODBYE_S = 1.0
+"""A server that is there answers the end of a connection at once."""
 _REFUSED = (401, 403)
+_MOST_BYTES = 1 << 28
+"""Largest reply that is taken."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Connection:
         self._address, self._opening = address, opening
         self._lock = threading.RLock()
         self._forget()
-        self._socket: Dialled | None = None
+        self._socket: ClientConnection | None = None
         self._most_bytes: int | None = None
         self._answer_s = address.answer_s or 60.0
         self._ids = itertools.count(1)
@@ -124,8 +128,8 @@ class Connection:
             self._leave_parent()
             if self._session is not None and self._socket is not None:
                 with suppress(Exception):
-                    self._socket.send(encoded({"id": 0, "op": "close", "session": self._session}), _CLOSE_S)
-                    self._socket.receive()
+                    self._socket.send(encoded({"id": 0, "op": "close", "session": self._session}), text=True)
+                    self._socket.recv(_CLOSE_S)
             self._forget()
             self._disconnect()
 
@@ -162,7 +166,7 @@ class Connection:
             self._forget()
             socket, self._socket, self._process = self._socket, None, os.getpid()
             if socket is not None:
-                socket.drop()
+                socket.socket.close()
 
     def _exchange(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request until it is answered, and return the result."""
@@ -204,24 +208,44 @@ class Connection:
             raise _NotSent(str(error)) from error
         if self._most_bytes is not None and len(text) > self._most_bytes:
             raise _NotSent(f"a request of {len(text)} bytes: {self._address.url} takes {self._most_bytes} at most")
+        from websockets.exceptions import ConnectionClosed
+
         socket = self._connected()
-        socket.send(text, self._answer_s)
-        while (reply := _read(socket.receive())).get("id") not in (number, None):
-            pass  # the reply to a request that was given up
+        try:
+            socket.send(text, text=True)
+            while (reply := _read(socket.recv(self._answer_s, decode=False))).get("id") not in (number, None):
+                pass  # the reply to a request that was given up
+        except ConnectionClosed as error:
+            raise ConnectionError(f"the connection has ended: {error}") from error
+        except TimeoutError:
+            raise TimeoutError(f"no reply within {self._answer_s:g} s") from None
         return reply
 
-    def _connected(self) -> Dialled:
+    def _connected(self) -> ClientConnection:
         """Return the open WebSocket, a new one if it broke."""
         if self._socket is None:
-            from agentgym.interop.remote.dialing import Dialled, Refused
+            from websockets.exceptions import InvalidHandshake, InvalidStatus
+            from websockets.sync.client import connect
 
             try:
-                self._socket = Dialled(self._address.stream, self._address.headers, _CONNECT_S)
-            except Refused as refused:
-                if refused.status not in _REFUSED:
-                    raise
-                problem = f"{self._address.url} refuses the token; pass token=... or set {TOKEN_VARIABLE}"
-                raise UsageError(problem) from None
+                self._socket = connect(
+                    self._address.stream,
+                    additional_headers=self._address.headers,
+                    compression=None,
+                    max_size=_MOST_BYTES,
+                    open_timeout=_CONNECT_S,
+                    ping_interval=None,  # the server sends pings
+                    close_timeout=_GOODBYE_S,
+                    proxy=None,
+                ).__enter__()  # left in `_disconnect`
+            except InvalidStatus as refused:
+                status = refused.response.status_code
+                if status not in _REFUSED:
+                    raise ConnectionError(f"the server answers {status} instead of opening a WebSocket") from None
+                problem = f"{self._address.url} refuses the token, or serves no environments"
+                raise UsageError(f"{problem}; pass token=... or set {TOKEN_VARIABLE}") from None
+            except InvalidHandshake as error:
+                raise ConnectionError(f"the server opens no WebSocket: {error}") from error
         return self._socket
 
     def _disconnect(self) -> None:

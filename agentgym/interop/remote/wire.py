@@ -32,6 +32,9 @@ PROTOCOL = 1
 STREAM = "/stream"
 """The path of the WebSocket that carries requests and replies."""
 
+OPERATIONS = ("open", "reset", "step", "interrupt", "task", "attempt", "move", "failing_exists", "close")
+"""What a client can ask for."""
+
 GONE = "gone"
 """The kind of error of a request to a session that has ended."""
 BUSY = "busy"

@@ -26,7 +26,7 @@ class SiteServer:
     def __init__(self) -> None:
         require("starlette", "web")
         require("uvicorn", "web")
-        from agentgym.tools.listening import listen
+        from agentgym.tools.serving.running import listen
 
         self._pid = os.getpid()
         self._episodes: dict[str, SiteEpisode] = {}
@@ -87,27 +87,10 @@ class SiteServer:
             episode.close()
 
     def _start(self) -> None:
-        import uvicorn
-
         from agentgym.tasks.web.sites.application import REQUEST_MOST, Application
-        from agentgym.tools.serving.connection import guarded
-        from agentgym.tools.serving.limits import ConnectionLimits
+        from agentgym.tools.serving.running import make_server
 
-        config = uvicorn.Config(
-            Application(self),
-            http=guarded(ConnectionLimits(body_bytes=REQUEST_MOST)),
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",  # a page requested over https is a mistake of the policy; the terminal need not show it
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        self._uvicorn = uvicorn.Server(config)
+        self._uvicorn = make_server(Application(self), body_bytes=REQUEST_MOST)
         sockets = [self._socket]
         self._thread = threading.Thread(target=self._uvicorn.run, args=(sockets,), name="agentgym-sites", daemon=True)
         self._thread.start()
