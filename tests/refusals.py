@@ -27,6 +27,16 @@ def not_refused(
     return [row for row in refusals if row[1] not in row[2] or "\n" in row[2]]
 
 
+def differing(call: Callable[[Any], object], rows: Iterable[tuple[Any, Any]]) -> list[str]:
+    """Return the rows (argument, result) whose call returns something else."""
+    results = ((argument, expected, call(argument)) for argument, expected in rows)
+    return [
+        f"{argument!r:.300} gave {result!r:.300}, not {expected!r:.300}"
+        for argument, expected, result in results
+        if result != expected
+    ]
+
+
 def sampled(few: int, many: int) -> pytest.MarkDecorator:
     """Run a test of generated data with the argument `count`: few in every run, many every night."""
     return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.nightly)])

@@ -20,7 +20,7 @@ from agentgym.messages import ToolCall
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 from tests.check.sound_envs import SPLITS, SoundEnv, SoundOpenEnv, boxes_task, closed_task
-from tests.tables import differing
+from tests.refusals import differing
 
 
 def checked(env: type[Env], check: Check, **kwargs: Any) -> str:
@@ -97,7 +97,7 @@ def test_telling_pieces_are_long_and_not_in_the_data():
         ({"keys of gold are its form": "a"}, []),
     ]
     task = Task("t", "train", "Say it.", data={"is a key": ["it is in the data", (98765432,)]})
-    assert differing(rows, lambda gold: secrets_of(replace(task, gold=gold))) == []
+    assert differing(lambda gold: secrets_of(replace(task, gold=gold)), rows) == []
 
 
 def test_a_piece_is_shown_as_it_is_or_inside_json():
@@ -105,7 +105,7 @@ def test_a_piece_is_shown_as_it_is_or_inside_json():
     others = [r"He said \"h\u00e9llo\"\n", r"He said \"héllo\"\n", r"e said \"h\u00e9llo\"\n."]
     others += [r"e said \"héllo\"\n.", 'He said "hallo"\n.', ""]
     rows = [(text, text in shown) for text in shown + others]
-    assert differing(rows, lambda text: shows(text, 'He said "héllo"\n.')) == []
+    assert differing(lambda text: shows(text, 'He said "héllo"\n.'), rows) == []
 
 
 # At the start.

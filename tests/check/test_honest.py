@@ -20,7 +20,7 @@ from agentgym.rewards import OUTCOME
 from agentgym.script import solution_player, written
 from agentgym.task import Task
 from tests.check.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
-from tests.tables import differing
+from tests.refusals import differing
 
 TASK = boxes_task("train", 0)
 
@@ -179,7 +179,7 @@ def test_values_are_spoiled_near_their_ends():
         ("a b\nc d\ne f\n", ["a b\nc d\ne", "a b\nc d"]),
         ("a b\nc dd", ["a b\nc"]),
     ]
-    assert differing(rows, lambda value: list(spoiled_values(value))) == []
+    assert differing(lambda value: list(spoiled_values(value)), rows) == []
     texts = list(spoiled_values("select 1 from t\nwhere x = 41"))
     assert texts[:2] == ["select 1 from t\nwhere x = 42", "select 2 from t\nwhere x = 41"]
 

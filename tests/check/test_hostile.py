@@ -17,7 +17,7 @@ from agentgym.engine.steps import StepResult
 from agentgym.env import Env
 from agentgym.toolset import tool
 from tests.check.sound_envs import SoundEnv
-from tests.tables import refusal
+from tests.refusals import refusal
 
 
 class Listening(SoundEnv):
@@ -172,15 +172,15 @@ def test_the_action_that_trips_it_is_shown_with_the_error(monkeypatch: pytest.Mo
     ]
     for at, check, shown in rows:
         monkeypatch.setattr(Stumbling, "at", at)
-        words = refusal(lambda check=check: checked(Stumbling, check), CheckFailed)
+        words = refusal(lambda check=check: checked(Stumbling, check), raises=CheckFailed)
         assert f"{shown} raised LookupError: ‹stumbled›; raise ToolError" in words
-    words = refusal(lambda: checked(Careless, hostile_arguments), CheckFailed)
+    words = refusal(lambda: checked(Careless, hostile_arguments), raises=CheckFailed)
     assert "as a message, the action look(‹{'box': " in words
     assert "raised KeyError" in words
 
 
 def test_an_answer_without_bound_is_named_with_the_text_it_answers():
-    words = refusal(lambda: checked(Babbling, hostile_text), CheckFailed)
+    words = refusal(lambda: checked(Babbling, hostile_text), raises=CheckFailed)
     assert "in dialect 'hermes', the action ‹'NaN'› was answered by a message of 100000" in words
 
 

@@ -26,7 +26,7 @@ from agentgym.task import Task
 from agentgym.toolset import tool
 from tests.check.sound_envs import SoundEnv, SoundTalkEnv, boxes_task
 from tests.grid_envs import lake_task
-from tests.tables import differing
+from tests.refusals import differing
 
 TASK, LAKE = boxes_task("train", 0), lake_task("train", 0)
 LOOK, ANSWER = (assistant_call(ToolCall(name, {key: "1"})) for name, key in (("look", "box"), ("answer", "text")))
@@ -93,7 +93,7 @@ def test_junk_has_the_right_types_and_says_nothing_of_use():
     ]
     take = Everything.tools.get("take")
     junk = {kind: junk_arguments(take, kind, "the prompt", "the page") for kind in KINDS}
-    assert differing(rows, lambda kind: list(junk[kind].values())) == []
+    assert differing(lambda kind: list(junk[kind].values()), rows) == []
     assert all(take.check(arguments) == {**arguments, "more": ""} for arguments in junk.values())
 
 
@@ -205,7 +205,7 @@ def test_junk_may_solve_half_of_the_tasks_and_no_more():
     assert junk_scores_low.run(compared(*[against(idle=paid(outcome=1.0))] * 4)) == "0 kinds of junk"
     rows: list[tuple[tuple[int, int], bool]]
     rows = [((3, 4), False), ((4, 4), False), ((16, 24), False), ((19, 24), True), ((7, 7), True)]
-    assert differing(rows, lambda cases: is_no_luck(cases[0], cases[1], 0.5)) == []
+    assert differing(lambda cases: is_no_luck(cases[0], cases[1], 0.5), rows) == []
     for check in (useful_work_pays, junk_scores_low):
         with pytest.raises(CheckSkipped, match="no solution could be spoiled"):
             check.run(compared())

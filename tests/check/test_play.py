@@ -33,7 +33,7 @@ from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.script import solution_player
 from agentgym.task import Task
 from tests.counter_env import Counter, call, counter_task
-from tests.tables import differing, refusal
+from tests.refusals import differing, refusal
 
 TASK = counter_task("test", 2)
 
@@ -124,7 +124,7 @@ def test_an_episode_that_breaks_is_told_with_its_turn_and_all_that_had_been_play
         with pytest.raises(Broken, match=rf"task 'counter/test/2', {where}: .*broken inside") as broken:
             play(Counter(), TASK, 0, say(*actions))
         assert len(broken.value.episode.results) == len(actions) - 1
-    assert "task 'counter/test/2', reset: " in refusal(lambda: play(NoDisk(), TASK, 0, idle_player), Broken)
+    assert "task 'counter/test/2', reset: " in refusal(lambda: play(NoDisk(), TASK, 0, idle_player), raises=Broken)
 
 
 def test_a_program_that_is_told_to_end_ends():
@@ -188,8 +188,8 @@ def test_the_first_turn_that_differs_is_named():
         ((["a", "b"], ["a", "b", "c"]), "here: 1 turns the first time, 2 the second. Do this."),
         ((["a", "b"], ["a"]), "here: 1 turns the first time, 0 the second. Do this."),
     ]
-    told = lambda pair: refusal(lambda: must_equal(pair[0], pair[1], "here", "Do this."), CheckFailed)  # noqa: E731
-    assert differing(rows, told) == []
+    told = lambda pair: refusal(lambda: must_equal(pair[0], pair[1], "here", "Do this."), raises=CheckFailed)  # noqa: E731
+    assert differing(told, rows) == []
     must_equal(["a"], ["a"], "here", "Do this.")
 
 
@@ -205,5 +205,5 @@ def test_a_difference_far_into_a_text_is_shown_with_its_surroundings():
 def test_a_value_takes_one_line_and_a_long_one_is_cut():
     rows: list[tuple[Any, str]] = [("x" * length, f"‹{'x' * length}›") for length in (1, 89, 90)]
     rows += [("x" * length, f"‹{'x' * 89}…›") for length in (91, 5_000)]
-    assert differing([*rows, ("a\n  b", "‹a b›"), (["a"], "['a']")], short) == []
+    assert differing(short, [*rows, ("a\n  b", "‹a b›"), (["a"], "['a']")]) == []
     assert short("abcdef", limit=4) == "‹abc…›"

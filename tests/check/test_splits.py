@@ -9,7 +9,7 @@ from typing import Any
 from agentgym.checks import run_checks
 from agentgym.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundTalkEnv
-from tests.tables import differing
+from tests.refusals import differing
 
 SIZES = {"train": 60, "test": 40}
 
@@ -93,4 +93,4 @@ def test_equal_problems_are_found_in_both_splits_and_their_differences_named():
 
 
 def test_problems_that_only_look_alike_are_not_the_same():
-    assert differing([(generate, "") for generate in (apart, hidden, few)], finding) == []
+    assert differing(finding, [(generate, "") for generate in (apart, hidden, few)]) == []

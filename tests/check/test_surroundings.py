@@ -21,7 +21,7 @@ from agentgym.checks.stumble import PER_TASK, Slip, stumbles_of
 from agentgym.checks.subject import Subject
 from agentgym.checks.watch import Watch
 from tests.orders import CachingEnv, OrdersEnv
-from tests.tables import differing, unrefused
+from tests.refusals import differing, not_refused
 
 pytestmark = pytest.mark.real
 
@@ -53,7 +53,7 @@ def test_a_copy_that_fails_ends_or_does_not_answer_in_time_is_reported():
         ((lambda: os._exit(0), 30), "ended without an answer"),
         ((lambda: time.sleep(600), 0.2), "no answer came"),
     ]
-    assert unrefused(rows, lambda arguments: in_fork(*arguments), ForkFailed) == []
+    assert not_refused(lambda arguments: in_fork(*arguments), rows, ForkFailed) == []
 
 
 # The watch.
@@ -91,7 +91,7 @@ def test_a_watch_says_what_was_changed_and_where_first():
         (("random.random()", "pass", "random.random()"), ["turn 3: the module 'random'"]),
         (("random.seed(7)", "random.seed(7)"), ["turn 2: the module 'random'"]),
     ]
-    assert differing(rows, lambda turns: watched(*turns)) == []
+    assert differing(lambda turns: watched(*turns), rows) == []
     assert watched("sys.setrecursionlimit(5000)")[0].startswith("turn 1: the recursion limit")
 
 

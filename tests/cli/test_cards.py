@@ -23,7 +23,7 @@ from agentgym.errors import UsageError
 from agentgym.registry import load_class
 from agentgym.tools.sandbox.registry import automatic
 from tests.browsers import why_no_browser
-from tests.tables import unrefused
+from tests.refusals import not_refused
 
 ROOT = Path(__file__).parents[2]
 CARDS = ROOT / "docs" / "envs"
@@ -210,4 +210,4 @@ def test_measured_speeds_are_shown_by_magnitude(tmp_path: Path):
         return read_speeds(tmp_path / "speeds.json")
 
     texts = ["{", "{}", '{"rows": [{"environment": "sql"}]}', '{"rows": 3}']
-    assert unrefused([(text, "speeds.json") for text in texts], read) == []
+    assert not_refused(read, [(text, "speeds.json") for text in texts]) == []

@@ -15,7 +15,7 @@ from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
-from tests.tables import differing, unrefused
+from tests.refusals import differing, not_refused
 
 HIDDEN = 7
 TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"number": HIDDEN})
@@ -120,8 +120,8 @@ SLIPS = [
 
 
 def test_a_line_becomes_the_call_that_was_meant_and_a_slip_is_explained():
-    assert differing(LINES, typed) == []
-    assert unrefused(SLIPS, typed, ToolError) == []
+    assert differing(typed, LINES) == []
+    assert not_refused(typed, SLIPS, ToolError) == []
 
 
 def test_without_tools_a_line_is_what_is_said():

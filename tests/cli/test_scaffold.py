@@ -13,7 +13,7 @@ from agentgym.checks import run_checks
 from agentgym.commands.scaffold import write_scaffold
 from agentgym.errors import UsageError
 from agentgym.registry import load_class, make
-from tests.tables import differing, unrefused
+from tests.refusals import differing, not_refused
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ def test_names_are_made_into_module_and_class_or_refused(tmp_path: Path):
         ("web2", "web2:Web2Env"),
     ]
     folders = map(str, count())
-    assert differing(rows, lambda name: write_scaffold(name, tmp_path / next(folders)).target) == []
+    assert differing(lambda name: write_scaffold(name, tmp_path / next(folders)).target, rows) == []
     wrong = ["", "2fast", "a/b", "../up", "class", "json", "agentgym", "naïve!", "test", "test-bench", "x" * 300]
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert unrefused([(name, "name") for name in wrong], lambda name: write_scaffold(name, empty)) == []
+    assert not_refused(lambda name: write_scaffold(name, empty), [(name, "name") for name in wrong]) == []
     assert list(empty.iterdir()) == []
 
 

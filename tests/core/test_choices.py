@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym.choices import given_apart_from, limits_from, one_of, settings_of, some_of
 from agentgym.counts import count_of
-from tests.tables import refusal, unrefused
+from tests.refusals import not_refused, refusal
 
 SITES = ("shop", "mail")
 
@@ -33,7 +33,7 @@ def test_an_unknown_choice_is_named_with_those_there_are():
         (3, "unknown site 3. Choose from: shop, mail"),
         ([], "choose from: shop, mail"),
     ]
-    assert unrefused(rows, lambda wanted: some_of("site", wanted, SITES)) == []
+    assert not_refused(lambda wanted: some_of("site", wanted, SITES), rows) == []
     assert "one of shop, mail, not 'bank'" in refusal(lambda: one_of("site", "bank", SITES))
 
 
@@ -48,7 +48,7 @@ def test_limits_are_given_whole_by_name_or_not_at_all():
     assert limits_from(Bounds, {"rows": 3}) == {"rows": 3}
     assert limits_from(Bounds, Bounds(rows=4)) == {"seconds": 1.0, "rows": 4}
     rows: list[tuple[Any, str]] = [({"row": 3}, "['row']; known: seconds, rows"), ([3], "given by name")]
-    assert unrefused(rows, lambda limits: limits_from(Bounds, limits)) == []
+    assert not_refused(lambda limits: limits_from(Bounds, limits), rows) == []
 
 
 def test_settings_are_a_copy_and_nothing_else_than_settings_by_name_is_taken():
@@ -57,7 +57,7 @@ def test_settings_are_a_copy_and_nothing_else_than_settings_by_name_is_taken():
     assert (read, settings_of("config", None)) == (given, {})
     assert read is not given
     wrong = [(value, "config must hold settings by name") for value in (5, "size=5", [("size", 5)], {1: 2}, True)]
-    assert unrefused(wrong, lambda value: settings_of("config", value)) == []
+    assert not_refused(lambda value: settings_of("config", value), wrong) == []
 
 
 def test_one_thing_is_in_the_singular():

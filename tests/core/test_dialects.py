@@ -16,8 +16,8 @@ from agentgym.dialects.text import TextDialect, begun
 from agentgym.envs.guess import GuessEnv
 from agentgym.messages import ToolCall, text_of
 from agentgym.toolset import Toolset, tool
+from tests.refusals import not_refused
 from tests.rollout_cases import Letters, Speaker, jobs, run
-from tests.tables import unrefused
 
 NAMES = dialect_names()
 OWN = ("tags", "fenced", "compact")
@@ -185,11 +185,11 @@ def test_render_refuses_what_json_cannot_carry_and_other_arguments_than_the_stri
     for name in NAMES:
         render = get_dialect(name).render
         calls = [(ToolCall("find", {"words": value}), "") for value in values]
-        assert unrefused(calls, lambda call, render=render: render("", [call], TOOLS), ValueError) == []
+        assert not_refused(lambda call, render=render: render("", [call], TOOLS), calls, ValueError) == []
     for name in OWN:
         render = get_dialect(name).render
         calls = [(ToolCall("sql", given), "'query'") for given in ({}, {"query": 5}, {"query": "a", "more": "b"})]
-        assert unrefused(calls, lambda call, render=render: render("", [call], TOOLS), ValueError) == []
+        assert not_refused(lambda call, render=render: render("", [call], TOOLS), calls, ValueError) == []
 
 
 @pytest.mark.parametrize("name", ["hermes", "tags", "compact"])
@@ -276,7 +276,7 @@ def test_a_dialect_is_found_by_name_or_path_and_an_unknown_one_is_refused_with_a
     assert get_dialect(DIALECTS["tags"]).name == "tags"
     rows = [("herms", "did you mean 'hermes'"), ("template", "template:MODEL")]
     rows += [(name, "dialect") for name in ("nowhere:Class", "agentgym.dialects.base:Nothing", "json:loads")]
-    assert unrefused([*rows, ("collections:OrderedDict", "dialect")], get_dialect) == []
+    assert not_refused(get_dialect, [*rows, ("collections:OrderedDict", "dialect")]) == []
 
 
 # Reasoning, and turns that have not ended.

@@ -21,7 +21,7 @@ from agentgym.toolset import Toolset, tool
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.template_dialect import of_tokenizer
 from tests.chat_templates import tokenizer_of
-from tests.tables import differing, unrefused
+from tests.refusals import differing, not_refused
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -113,7 +113,7 @@ def test_calls_and_text_are_read_back_as_a_template_writes_them(dialects: Any, n
         ]
         turns += [(text, CALLS) for text in texts]
     rows = [(turn, Parsed(*turn)) for turn in turns]
-    assert differing(rows, lambda turn: dialect.parse(dialect.render(*turn, TOOLS), TOOLS)) == []
+    assert differing(lambda turn: dialect.parse(dialect.render(*turn, TOOLS), TOOLS), rows) == []
 
 
 @EXAMPLES
@@ -270,7 +270,7 @@ def test_values_without_quotes_have_the_types_of_the_schema_and_are_text_where_t
         tools.get("put").check(call.arguments)
         return call.arguments[name]
 
-    assert differing(WRITTEN, read) == []
+    assert differing(read, WRITTEN) == []
     values = {"words": "75001", "limit": "3", "exact": "True"}
     parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in values.items())
     text = f"<tool_call>\n<function=find>\n{parameters}</function>\n</tool_call>"
@@ -325,7 +325,7 @@ def test_a_template_that_writes_no_calls_is_refused():
     """The template of DeepSeek-R1 writes calls beside `content: None`, which transformers leaves out."""
     rows = [(name, "writes no tool calls") for name in ("phi3", "gemma3", "cohere2", "llama3")]
     rows.append(("deepseek_r1_distill", "shows no tools and writes no calls"))
-    assert unrefused(rows, lambda name: of_tokenizer(tokenizer_of(name))) == []
+    assert not_refused(lambda name: of_tokenizer(tokenizer_of(name)), rows) == []
     with pytest.raises(UsageError, match="chat template"):
         TemplateDialect(SimpleNamespace(chat_template=None))
 

@@ -20,7 +20,7 @@ from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import GeneratedTasks
 from agentgym.toolset import tool
 from tests.counter_env import Counter, call, counter_task, started
-from tests.tables import differing, refusal, unrefused
+from tests.refusals import differing, not_refused, refusal
 
 DIALECTS = ("hermes", "tags", "fenced", "compact")
 
@@ -204,8 +204,8 @@ def test_arguments_that_cannot_be_are_refused():
         ({"scheme": 3}, "there is no scheme 3. There are: default, outcome, d_ra"),
         *(({"dialect": dialect}, "is not a dialect") for dialect in (5, None, object(), ["hermes"])),
     ]
-    assert unrefused(rows, lambda kwargs: Counter(**kwargs)) == []
-    assert "unknown split 'tests'" in refusal(lambda: Counter(split="tests"), TaskError)
+    assert not_refused(lambda kwargs: Counter(**kwargs), rows) == []
+    assert "unknown split 'tests'" in refusal(lambda: Counter(split="tests"), raises=TaskError)
 
 
 def test_reset_options_and_seeds_that_cannot_be_are_refused():
@@ -218,11 +218,11 @@ def test_reset_options_and_seeds_that_cannot_be_are_refused():
         ({"index": True}, "not 'bool'"),
         ({"index": 0.0}, "not 'float'"),
     ]
-    assert unrefused(rows, lambda options: Counter().reset(options=options)) == []
+    assert not_refused(lambda options: Counter().reset(options=options), rows) == []
     unknown = [({"split": "dev"}, "unknown split 'dev'"), ({"task": "counter/test/99"}, "has no task 99")]
-    assert unrefused(unknown, lambda options: Counter().reset(options=options), TaskError) == []
+    assert not_refused(lambda options: Counter().reset(options=options), unknown, TaskError) == []
     seeds: list[tuple[Any, str]] = [(seed, "a seed is a whole number") for seed in (-1, 1.5, "1", True)]
-    assert unrefused(seeds, lambda seed: Counter().reset(seed=seed)) == []
+    assert not_refused(lambda seed: Counter().reset(seed=seed), seeds) == []
 
 
 def test_mistakes_of_an_author_are_found():
@@ -244,7 +244,7 @@ def test_mistakes_of_an_author_are_found():
         (Bare, "Bare has no tasks of its own; pass tasks="),
         (lambda: next(iter(Bare(tasks=Counter.default_tasks()).solution(counter_task("train", 1)))), "no solution()"),
     ]
-    assert unrefused(rows, lambda mistake: mistake()) == []
+    assert not_refused(lambda mistake: mistake(), rows) == []
 
 
 def test_schemes_are_chosen_by_name_and_a_subclass_adds_to_those_of_its_base():
@@ -263,7 +263,7 @@ def test_options_choose_the_task():
         ({"task": "counter/train/7"}, "counter/train/7"),
         ({"task": counter_task("test", 1)}, "counter/test/1"),
     ]
-    assert differing(rows, lambda options: Counter().reset(options=options)[1]["task"]) == []
+    assert differing(lambda options: Counter().reset(options=options)[1]["task"], rows) == []
 
 
 # Prompts.

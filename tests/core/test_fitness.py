@@ -8,8 +8,8 @@ from agentgym.errors import UsageError
 from agentgym.fitness import check_prompt_fits, why_barren
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory
+from tests.refusals import differing
 from tests.rollout_cases import Letters
-from tests.tables import differing
 
 
 def test_a_prompt_that_leaves_no_room_is_refused_with_its_length_and_what_to_change():
@@ -35,4 +35,4 @@ def test_episodes_that_say_nothing_are_told_from_bad_ones():
         ((5.0, 0.99), ""),
         ((None, None), ""),
     ]
-    assert differing(rows, lambda row: (why_barren(*row) or "").partition(":")[0].partition(",")[0]) == []
+    assert differing(lambda row: (why_barren(*row) or "").partition(":")[0].partition(",")[0], rows) == []

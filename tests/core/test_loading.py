@@ -13,7 +13,7 @@ from agentgym.engine.sharing import shared
 from agentgym.loading import load_named
 from agentgym.policy_loader import load_policy
 from agentgym.registry import class_of, load_class, register
-from tests.tables import differing, refusal, unrefused
+from tests.refusals import differing, not_refused, refusal
 
 MINE = """
 from json import dumps
@@ -68,7 +68,7 @@ def test_all_loaders_refuse_a_module_or_a_name_that_is_not_there_in_the_same_wor
             ("no_such:X", f"there is no module 'no_such', so 'no_such:X' does not name {kind}; is it on"),
             ("mine_empty:X", f"'mine_empty:X' does not name {kind}, and mine_empty has none"),
         ]
-        assert unrefused(rows, load) == []
+        assert not_refused(load, rows) == []
     assert "did you mean agentgym.envs.guess:GuessEnv?" in refusal(lambda: load_class("agentgym.envs.guess:GuessEn"))
     register("testing/gone-v0", "mine_to_load:Gone")
     assert "'mine_to_load:Gone' does not name an environment" in refusal(lambda: class_of("testing/gone-v0"))
@@ -80,9 +80,9 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_the_module_defines
         *((f"mine_to_load:{n}", "; mine_to_load has make_policy, make_script") for n in ("LIMIT", "hidden", "dump")),
     ]
     texts = [(path, f"{path!r} does not name a function{words}") for path, words in rows]
-    assert differing(texts, lambda path: refusal(lambda: function(path))) == []
+    assert differing(lambda path: refusal(lambda: function(path)), texts) == []
     forms = ["", "json", "json:", "json:a.b", ":x", "json.:x", ".json:x", "a b:x"]
-    assert unrefused([(path, "module:name") for path in forms], function) == []
+    assert not_refused(function, [(path, "module:name") for path in forms]) == []
 
 
 def test_a_module_that_another_one_looks_for_in_vain_is_not_taken_for_it():
@@ -93,4 +93,4 @@ def test_a_module_that_another_one_looks_for_in_vain_is_not_taken_for_it():
 
 def test_a_policy_that_is_shown_the_gold_is_not_evaluated_by_name():
     rows = [("mine_to_load:make_script", "shown each task's gold"), ("platform:python_version", "returned a str")]
-    assert unrefused(rows, policy) == []
+    assert not_refused(policy, rows) == []

@@ -18,7 +18,7 @@ from agentgym.messages import (
     user,
     with_pictures,
 )
-from tests.tables import differing, refusal, unrefused
+from tests.refusals import differing, not_refused, refusal
 
 
 def message(arguments: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def message(arguments: Any) -> dict[str, Any]:
 def test_arguments_may_be_an_object_or_its_json_or_missing():
     rows: list[tuple[Any, Any]] = [(given, {"q": "é"}) for given in ({"q": "é"}, '{"q": "é"}')]
     rows += [(MappingProxyType({"q": "é"}), {"q": "é"}), *((nothing, {}) for nothing in (None, "", " ", {}, "{}"))]
-    assert differing(rows, lambda arguments: dict(calls_of(message(arguments))[0].arguments)) == []
+    assert differing(lambda arguments: dict(calls_of(message(arguments))[0].arguments), rows) == []
 
 
 def test_unusable_arguments_and_misshapen_calls_are_the_models_mistake():
@@ -43,13 +43,13 @@ def test_unusable_arguments_and_misshapen_calls_are_the_models_mistake():
         ({"q": "\udc80"}, "is not text"),
         ("[" * 100_000, "nested more than"),
     ]
-    assert unrefused(rows, lambda arguments: calls_of(message(arguments)), ToolError) == []
+    assert not_refused(lambda arguments: calls_of(message(arguments)), rows, ToolError) == []
     entries: list[Any] = ["x", {"a": 1}, [None], [{}], [{"function": "f"}], [{"function": {"name": 3}}]]
     shapes = [({"role": "assistant", "tool_calls": entry}, "tool") for entry in entries]
-    assert unrefused(shapes, calls_of, ToolError) == []
+    assert not_refused(calls_of, shapes, ToolError) == []
     for arguments in ("{", []):
         long: Any = {"tool_calls": [{"function": {"name": "n" * 101, "arguments": arguments}}]}
-        assert f"The arguments of '{'n' * 100}' " in refusal(lambda long=long: calls_of(long), ToolError)
+        assert f"The arguments of '{'n' * 100}' " in refusal(lambda long=long: calls_of(long), raises=ToolError)
 
 
 def test_calls_survive_the_message_form_in_order():
@@ -86,7 +86,7 @@ def test_text_is_joined_and_pictures_counted_in_content_of_any_shape():
         (["x", {}, {"type": "text", "text": "a"}, {"type": "text"}, {"type": "image"}, {"text": "b"}], ("a", 1)),
         (({"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "image"}), ("ab", 1)),
     ]
-    assert differing(rows, lambda content: (text_of({"content": content}), pictures_in({"content": content}))) == []
+    assert differing(lambda content: (text_of({"content": content}), pictures_in({"content": content})), rows) == []
     seen = with_pictures(user("two"), (b"one", b"other"))
     assert (pictures_in(seen), text_of(seen), seen.get("role")) == (2, "two", "user")
     assert with_pictures(user("two"), ()) == user("two")

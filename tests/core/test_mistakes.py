@@ -16,7 +16,7 @@ from agentgym.schema_tool import SchemaTool
 from agentgym.tools.database.base import QueryError, QueryErrorKind
 from agentgym.toolset import tool
 from tests.counter_env import Counter, call
-from tests.tables import differing
+from tests.refusals import differing
 
 
 class Slow(Counter):
@@ -81,7 +81,7 @@ def test_a_mistake_counts_once_and_under_its_kind():
         return kinds, counts["tool_errors"], counts["format_errors"]
 
     rows = [(action, ({kind: 1}, int(kind in OF_CALLS), int(kind in OF_TURNS))) for action, kind in ACTIONS]
-    assert differing(rows, counted) == []
+    assert differing(counted, rows) == []
 
 
 def test_kinds_add_up_to_the_errors_of_an_episode():

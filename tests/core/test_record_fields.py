@@ -24,7 +24,7 @@ from agentgym.records.fields import (
     required_fields,
     shown,
 )
-from tests.tables import differing, unrefused
+from tests.refusals import differing, not_refused
 
 MESSAGE = {"role": "user", "content": "hi"}
 WITH_BLOCKS = [MESSAGE, {"role": "tool", "content": [{"type": "text"}]}]
@@ -87,7 +87,7 @@ RULES_OF_VALUES: list[tuple[Callable[[Any], bool], list[Any]]] = [
 
 def test_a_rule_takes_its_values_and_no_others():
     taken = [(passes, list(map(repr, right))) for passes, right in RULES_OF_VALUES]
-    assert differing(taken, lambda passes: [repr(value) for value in VALUES if passes(value)]) == []
+    assert differing(lambda passes: [repr(value) for value in VALUES if passes(value)], taken) == []
 
 
 @dataclass
@@ -124,7 +124,7 @@ MESSAGES_OF_FAULTS: list[tuple[Any, str]] = [
 def test_the_first_wrong_field_is_named_and_right_ones_pass_in_any_order():
     required = required_fields(Record)
     assert required == {"name", "size"}, "those without a default"
-    assert unrefused(MESSAGES_OF_FAULTS, lambda data: check_fields(data, RULES, required, "a record")) == []
+    assert not_refused(lambda data: check_fields(data, RULES, required, "a record"), MESSAGES_OF_FAULTS) == []
     for data in ({"size": 1, "name": "a"}, {"name": "a", "rest": [], "more": 2, "size": 1.5}):
         check_fields(data, RULES, required, "a record")
 
@@ -132,7 +132,7 @@ def test_the_first_wrong_field_is_named_and_right_ones_pass_in_any_order():
 def test_types_are_called_as_json_calls_them_and_values_shown_in_at_most_60_characters():
     kinds = [(True, "a boolean"), ("", "a string"), (1, "a number"), (0.5, "a number"), ([], "a list")]
     kinds += [({}, "an object"), (None, "null"), ((), "tuple")]
-    assert differing(kinds, kind_of) == []
+    assert differing(kind_of, kinds) == []
     texts = [(None, "None"), (0.5, "0.5"), ("a", "'a'"), (["a"], "a list"), ("x" * 58, repr("x" * 58))]
     texts += [("x" * count, "'" + "x" * 59 + "…") for count in (59, 99)]
-    assert differing(texts, shown) == []
+    assert differing(shown, texts) == []

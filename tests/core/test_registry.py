@@ -12,7 +12,7 @@ import pytest
 from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.registry import list_environments, load_class, make, register, resolve
-from tests.tables import unrefused
+from tests.refusals import not_refused
 
 PLUGIN = '''
 from agentgym import Env, GeneratedTasks, Task
@@ -70,7 +70,7 @@ def test_an_unknown_name_or_class_is_named_with_the_one_that_was_meant():
         ("json:JSONDecoder", "does not name an agentgym.Env class"),
         ("CartPole-v1", "is a CartPoleEnv, not an agentgym.Env; use gymnasium.make"),
     ]
-    assert unrefused(rows, make) == []
+    assert not_refused(make, rows) == []
     assert "CartPole-v1" not in list_environments()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.rewards import OUTCOME, Gate, Scheme
-from tests.tables import differing
+from tests.refusals import differing
 
 # Four episodes of the gated-reward paper's setting: solved, wrong, empty, nothing handed in.
 OUTCOMES = [1.0, 0.0, -0.5, -1.0]
@@ -41,7 +41,7 @@ def test_a_gate_takes_the_shaping_from_the_episodes_that_do_not_open_it():
         (Scheme({OUTCOME: 1.0}), OUTCOMES),  # channels without a weight are not paid
     ]
     totals = [(scheme, pytest.approx(expected)) for scheme, expected in rows]
-    assert differing(totals, lambda scheme: [scheme.total(turns) for turns in episodes()]) == []
+    assert differing(lambda scheme: [scheme.total(turns) for turns in episodes()], totals) == []
 
 
 def test_gates_chain_and_act_turn_by_turn():

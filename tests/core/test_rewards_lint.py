@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentgym.errors import UsageError
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme, check_scheme, lint
 from tests.core.test_rewards import gates as any_gates
-from tests.tables import differing
+from tests.refusals import differing
 
 CHANNELS = {
     OUTCOME: Channel("solved"),
@@ -133,7 +133,7 @@ UNSOUND: dict[str, list[Case]] = {
 @pytest.mark.parametrize("problem", UNSOUND)
 def test_unsound_schemes_are_told_apart_from_sound_ones_at_the_bound(problem: str):
     rows = [(sound, False) for sound in SOUND.get(problem, ())] + [(unsound, True) for unsound in UNSOUND[problem]]
-    assert differing(rows, lambda case: problem in problems(case)) == []
+    assert differing(lambda case: problem in problems(case), rows) == []
 
 
 def test_the_lint_says_what_a_failure_and_a_success_can_earn():
@@ -160,7 +160,7 @@ def test_a_channel_gains_where_some_value_is_worth_more_than_nothing():
         ((-1, 0, -0.1), True),
         ((0, 1, 0.0), False),
     ]
-    assert differing(rows, lambda row: Channel("?", row[0], row[1]).can_gain(row[2])) == []
+    assert differing(lambda row: Channel("?", row[0], row[1]).can_gain(row[2]), rows) == []
 
 
 def test_a_gate_is_shut_where_its_value_cannot_open_it():

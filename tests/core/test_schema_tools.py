@@ -14,7 +14,7 @@ from agentgym.errors import ToolError
 from agentgym.messages import assistant, text_of
 from agentgym.schema_drafts import modern
 from agentgym.toolset import Toolset
-from tests.tables import refusal, unrefused
+from tests.refusals import not_refused, refusal
 
 PAIR = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}
 ABOVE = {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
@@ -65,7 +65,7 @@ def test_every_reader_of_schemas_reads_unusual_ones():
             dialect = get_dialect(name)
             assert isinstance(dialect.instructions(Toolset([odd]), 1), str)
             assert ActionSpace(Toolset([odd]), dialect, seed=0).sample()
-        assert "Usage: odd(" in refusal(lambda odd=odd: odd.check({"a": {"a": object}}), ToolError)
+        assert "Usage: odd(" in refusal(lambda odd=odd: odd.check({"a": {"a": object}}), raises=ToolError)
 
 
 def test_arguments_that_a_schema_refuses_are_explained_to_the_model():
@@ -79,7 +79,7 @@ def test_arguments_that_a_schema_refuses_are_explained_to_the_model():
         (5, "must be an object"),
         ({"day": {1}}, "not a JSON object"),
     ]
-    assert unrefused(rows, SchemaTool(BOOK, dict).check, ToolError) == []
+    assert not_refused(SchemaTool(BOOK, dict).check, rows, ToolError) == []
 
 
 def test_schemas_that_describe_no_tool_are_refused_and_references_out_of_one_never_fetched():
@@ -91,7 +91,7 @@ def test_schemas_that_describe_no_tool_are_refused_and_references_out_of_one_nev
         ({"name": "a", "description": "x", "parameters": {"type": "nonsense"}}, "not a valid JSON Schema"),
         ({"name": "a", "description": "x", "parameters": {"x": {1}}}, "not JSON"),
     ]
-    assert unrefused(rows, lambda schema: SchemaTool(schema, dict)) == []
+    assert not_refused(lambda schema: SchemaTool(schema, dict), rows) == []
     away = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/x.json"}}}
     far = SchemaTool({"name": "a", "description": "x", "parameters": away}, dict)
     assert "refers to what is not in it" in refusal(lambda: far.check({"a": 1}))

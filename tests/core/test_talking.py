@@ -34,7 +34,7 @@ from agentgym.messages import assistant, system, text_of, user
 from agentgym.policy import FunctionPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
-from tests.tables import refusal, unrefused
+from tests.refusals import not_refused, refusal
 
 ROOT = Path(__file__).parents[2]
 TASKS = TaskList([Task(id=f"talk/train/{n}", split="train", prompt=f"Task {n}.", data={"n": n}) for n in range(4)])
@@ -144,7 +144,7 @@ def test_an_episode_can_open_with_a_conversation_under_way(env: Talk, monkeypatc
         ([system("x"), user("y")], "self.system_prompt"),
         ([user("x"), assistant("y")], "the policy speaks next"),
     ]
-    assert unrefused(rows, begin) == []
+    assert not_refused(begin, rows) == []
 
 
 def test_text_beside_calls_is_heard_before_they_run_and_may_be_answered(env: Talk):
@@ -169,7 +169,7 @@ def test_endings_that_an_environment_names_are_terminated_or_truncated(env: Talk
         ({"broken": Ending.FAILED}, "TERMINATED or Ending.TRUNCATED"),
         ({"Hung up": Ending.TERMINATED}, "a-z"),
     ]
-    assert unrefused(rows, lambda reasons: type("Bad", (Talk,), {"reasons": reasons})) == []
+    assert not_refused(lambda reasons: type("Bad", (Talk,), {"reasons": reasons}), rows) == []
 
 
 def test_rewards_of_a_turn_add_up_and_calls_after_one_that_ended_the_episode_do_not_run(env: Talk):
@@ -275,7 +275,7 @@ def test_trajectories_keep_tools_details_and_own_endings(tmp_path: Path):
     reasons: list[Any] = ["transferred", {"name": "x"}, {"name": "x", "ending": "no"}, 5]
     rows = [(reason, "'reason'") for reason in [*reasons, {"name": 1, "ending": "terminated"}]]
     data = trajectory.to_dict()
-    assert unrefused(rows, lambda reason: Trajectory.from_dict(data | {"reason": reason})) == []
+    assert not_refused(lambda reason: Trajectory.from_dict(data | {"reason": reason}), rows) == []
 
 
 # A second model.

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, kind_of, tool
-from tests.tables import differing, refusal, unrefused
+from tests.refusals import differing, not_refused, refusal
 
 
 class Row(BaseModel):
@@ -167,7 +167,7 @@ def test_a_schema_is_a_word_or_two_in_a_usage():
         ({"$ref": "#/$defs/Row"}, "object"),
         ({}, "any"),
     ]
-    assert differing(rows, kind_of) == []
+    assert differing(kind_of, rows) == []
     usage = 'look(what: string, near: string = "\\u00fcber", deep: boolean = false)'
     assert Toolset.of(Words).get("look").usage == usage
 
@@ -190,12 +190,13 @@ WRONG: list[tuple[Any, str]] = [
 
 
 def test_wrong_arguments_are_explained():
-    assert unrefused(WRONG, TOOLS.get("query").check, ToolError) == []
+    assert not_refused(TOOLS.get("query").check, WRONG, ToolError) == []
     assert (
-        unrefused([(STORE | {"point": {}}, "argument 'point.x' is missing")], TOOLS.get("store").check, ToolError) == []
+        not_refused(TOOLS.get("store").check, [(STORE | {"point": {}}, "argument 'point.x' is missing")], ToolError)
+        == []
     )
     odd = {"schema": "", "copy": 1, "title": "", "self_": True, "json": 1, "size": 0}
-    assert unrefused([(odd, "greater than or equal to 1")], TOOLS.get("odd").check, ToolError) == []
+    assert not_refused(TOOLS.get("odd").check, [(odd, "greater than or equal to 1")], ToolError) == []
 
 
 class Words:
@@ -226,9 +227,9 @@ class Words:
 
 def test_up_to_five_mistakes_are_explained_at_once_and_each_is_told_apart():
     tools = Toolset.of(Words)
-    text = refusal(lambda: tools.get("a.b-c_1").check({}), ToolError)
+    text = refusal(lambda: tools.get("a.b-c_1").check({}), raises=ToolError)
     assert [name for name in "abcdef" if f"argument '{name}' is missing" in text] == list("abcde")
-    text = refusal(lambda: tools.get("look").check({"near": 1.5, "deep": "perhaps", "else": 1}), ToolError)
+    text = refusal(lambda: tools.get("look").check({"near": 1.5, "deep": "perhaps", "else": 1}), raises=ToolError)
     parts = ("argument 'what' is missing.", "there is no argument 'else'.", "argument 'deep': Input", "got 'perhaps'.")
     assert [part for part in parts if part not in text] == []
     assert "near" not in text.partition("Usage:")[0]
@@ -239,20 +240,22 @@ def test_huge_or_deep_arguments_and_names_give_short_errors():
     for _ in range(100_000):
         deep = [deep]
     for value in ("x" * 1_000_000, deep, {str(n): n for n in range(10_000)}):
-        text = refusal(lambda value=value: TOOLS.get("query").check({"sql": "a", "limit": value}), ToolError)
+        text = refusal(lambda value=value: TOOLS.get("query").check({"sql": "a", "limit": value}), raises=ToolError)
         assert len(text) < 700
     look = Toolset.of(Words).get("look")
-    text = refusal(lambda: look.check({"what": "x", "deep": "y" * 10_000}), ToolError)
+    text = refusal(lambda: look.check({"what": "x", "deep": "y" * 10_000}), raises=ToolError)
     given = text.partition("got ")[2].partition(". Usage")[0]
     assert (len(given), "..." in given) == (80, True)
-    assert f"there is no argument '{'n' * 100}'." in refusal(lambda: look.check({"what": "x", "n" * 101: 1}), ToolError)
-    assert f"There is no tool '{'n' * 100}'. Tools: " in refusal(lambda: TOOLS.get("n" * 101), ToolError)
+    assert f"there is no argument '{'n' * 100}'." in refusal(
+        lambda: look.check({"what": "x", "n" * 101: 1}), raises=ToolError
+    )
+    assert f"There is no tool '{'n' * 100}'. Tools: " in refusal(TOOLS.get, "n" * 101, raises=ToolError)
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest_and_all():
     words = "no tool 'qery'. Did you mean 'query'? Tools: query, store, odd, nothing."
-    assert words in refusal(lambda: TOOLS.check(ToolCall("qery", {})), ToolError)
-    assert "There are none; write text" in refusal(lambda: Toolset(()).get("fly"), ToolError)
+    assert words in refusal(lambda: TOOLS.check(ToolCall("qery", {})), raises=ToolError)
+    assert "There are none; write text" in refusal(lambda: Toolset(()).get("fly"), raises=ToolError)
 
 
 # Sets of tools.
@@ -332,10 +335,10 @@ def test_authors_mistakes_are_found_at_once():
         (no_type, "parameter 'a' needs a type"),
         (no_line, "parameter 'a' needs a type and a line under 'Args:'"),
         (many, "'a' must be passable by name"),
-        (strange, "no JSON schema"),
         (unknown_type, "Nowhere"),
     ]
-    assert unrefused(rows, lambda method: MethodTool(method, ToolOptions())) == []
+    assert not_refused(lambda method: MethodTool(method, ToolOptions()), rows) == []
+    assert "no JSON schema" in refusal(MethodTool, strange, ToolOptions())
 
 
 def test_tool_names_must_be_usable_and_unique():
@@ -351,7 +354,7 @@ def test_tool_names_must_be_usable_and_unique():
     with pytest.raises(UsageError, match="two tools are called 'go'"):
         Toolset.of(Twice)
     names = [(name, f"tool name {name!r}") for name in (" ", "1st", "a b", "é", "a" * 65, "-a")]
-    assert unrefused(names, lambda name: MethodTool(Twice.a, ToolOptions(name=name))) == []
+    assert not_refused(lambda name: MethodTool(Twice.a, ToolOptions(name=name)), names) == []
     assert MethodTool(Twice.a, ToolOptions(name="a" * 64)).name == "a" * 64
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentgym.endings import Ending, Reason
 from agentgym.messages import assistant, user
 from agentgym.trajectory import SCHEMA_VERSION, Tokens, Trajectory, Turn, read_jsonl, write_jsonl
-from tests.tables import differing, refusal, unrefused
+from tests.refusals import differing, not_refused, refusal
 
 
 def record(id: str = "a", **values: Any) -> Trajectory:
@@ -153,7 +153,7 @@ def test_a_recording_from_before_usage_and_kinds_of_mistakes_is_read(tmp_path: P
 
 def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path):
     paths = [(path, f"cannot read '{path}'") for path in (tmp_path, tmp_path / "nowhere.jsonl")]
-    assert unrefused(paths, lambda path: list(read_jsonl(path))) == []
+    assert not_refused(lambda path: list(read_jsonl(path)), paths) == []
     assert f"cannot write '{tmp_path}'" in refusal(lambda: write_jsonl(tmp_path, [record()]))
 
 
@@ -226,8 +226,8 @@ def test_a_line_that_is_no_trajectory_is_named_with_its_fault(tmp_path: Path):
         path.write_text(f"{good}\n\n{json.dumps(MALFORMED[name][0])}\n{good}\n")
         return list(read_jsonl(path))
 
-    assert unrefused([(name, words) for name, (_, words) in MALFORMED.items()], read) == []
-    assert unrefused([(name, f"{path}:3: ") for name in MALFORMED], read) == []
+    assert not_refused(read, [(name, words) for name, (_, words) in MALFORMED.items()]) == []
+    assert not_refused(read, [(name, f"{path}:3: ") for name in MALFORMED]) == []
     assert [name for name in MALFORMED if "\n" in refusal(lambda name=name: read(name))] == []
 
 
@@ -251,8 +251,8 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_bytes(good + b"\n" + content)
         return list(read_jsonl(path))
 
-    assert unrefused(RAW.values(), read) == []
-    assert unrefused([(content, f"{path}:2: ") for content, _ in RAW.values()], read) == []
+    assert not_refused(read, RAW.values()) == []
+    assert not_refused(read, [(content, f"{path}:2: ") for content, _ in RAW.values()]) == []
     monkeypatch.setattr("agentgym.records.json_lines.MAX_LINE", 2**20)
     assert f"{path}:2: the line is longer than 1 MiB" in refusal(lambda: read(b"x" * (2**20 + 1) + b"\n"))
 
@@ -297,7 +297,7 @@ def test_spans_follow_each_other_within_the_completion():
         ([(0, 5), None, (4, 6)], "the span of turn 3, ["),
         ([(8, 8)], "the span of turn 1, ["),
     ]
-    assert unrefused(wrong, lambda spans: Trajectory.from_dict(with_tokens(spans))) == []
+    assert not_refused(lambda spans: Trajectory.from_dict(with_tokens(spans)), wrong) == []
 
 
 def test_every_token_has_one_entry_in_every_list_and_numbers_lie_in_their_range():
@@ -308,7 +308,7 @@ def test_every_token_has_one_entry_in_every_list_and_numbers_lie_in_their_range(
     ]
     outside = {"loss_mask": (2, -1), "versions": (-2,), "completion_ids": (-1,)}
     rows += [({name: [n] * 7}, f"field '{name}' of 'tokens'") for name, numbers in outside.items() for n in numbers]
-    assert unrefused(rows, lambda changes: Trajectory.from_dict(with_tokens([], **changes))) == []
+    assert not_refused(lambda changes: Trajectory.from_dict(with_tokens([], **changes)), rows) == []
 
 
 # Episodes.
@@ -333,7 +333,7 @@ def test_only_an_episode_that_broke_around_the_model_has_failed_and_it_is_no_suc
     failures = {Reason.INFRASTRUCTURE, Reason.RESET_TIME, Reason.STEP_TIME, Reason.TOOL_TIME}
     failures |= {Reason.BROKEN_TASK, Reason.CANCELLED}
     assert (
-        differing([(reason, reason in failures) for reason in Reason], lambda reason: record(reason=reason).failed)
+        differing(lambda reason: record(reason=reason).failed, [(reason, reason in failures) for reason in Reason])
         == []
     )
     assert (record(reason=None).failed, earned(1.0, reason=None).ending) == (False, None)

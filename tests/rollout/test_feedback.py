@@ -25,8 +25,8 @@ from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.endpoints import Fake, Said, call, calling, completion
+from tests.refusals import differing, not_refused
 from tests.rollout.test_lookahead import Wanderer
-from tests.tables import differing, unrefused
 
 NAMES = {"name": "Ada", "house": ["Mill"]}
 QUERY = {"sql": "SELECT name FROM t ORDER BY price DESCENDING LIMIT 3"}
@@ -108,7 +108,7 @@ REVEALING: list[tuple[tuple[str, dict[str, Any], str], bool]] = [
 
 
 def test_values_of_the_gold_are_only_said_once_the_episode_has_brought_them_up():
-    assert differing(REVEALING, lambda row: reveals(*row)) == []
+    assert differing(lambda row: reveals(*row), REVEALING) == []
 
 
 def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
@@ -199,7 +199,7 @@ def test_feedback_is_read_with_its_settings_or_refused():
     assert silent[0] == silent[1]
     rows = [("", "--feedback takes scripted"), ("scripted,when=never", "one of turn, mistake")]
     rows.append(("mine", "cannot give feedback"))
-    assert unrefused(rows, lambda text: read_feedback(text).loaded(lambda name: ScriptedPolicy())) == []  # type: ignore[arg-type, return-value]
+    assert not_refused(lambda text: read_feedback(text).loaded(lambda name: ScriptedPolicy()), rows) == []  # type: ignore[arg-type, return-value]
 
 
 def test_feedback_and_search_are_not_combined():

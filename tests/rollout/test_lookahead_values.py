@@ -16,7 +16,7 @@ from agentgym.lookahead.values import MOST_CHARS, best_in, score_in, to_score, t
 from agentgym.messages import Message, ToolCall, assistant, text_of, tool_result, user
 from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.toolset import Toolset
-from tests.tables import differing, refusal, unrefused
+from tests.refusals import differing, not_refused, refusal
 
 NO_TOOLS = Toolset(())
 
@@ -143,9 +143,9 @@ def test_scores_and_votes_are_read_strictly():
         ("7", None),
         ("", None),
     ]
-    assert differing(rows, score_in) == []
+    assert differing(score_in, rows) == []
     votes = [("Best: 2", 1), ("Best: 3", None), ("Best: 0", None), ("2", None)]
-    assert differing(votes, lambda text: best_in(text, 2)) == []
+    assert differing(lambda text: best_in(text, 2), votes) == []
 
 
 def test_a_judge_scores_each_line_and_unreadable_answers_are_counted():
@@ -194,7 +194,7 @@ def test_a_search_is_read_and_its_name_reads_the_same():
         ("mcts:iterations=9,branch=2,explore=0.5,evaluate=value,by=result", Search(Mcts(9, 2, 0.5, "value"), votes)),
     ]
     rows += [(search.name, search) for _, search in rows]
-    assert differing(rows, lambda text: read_search(text).loaded(lambda name: SilentPolicy())) == []
+    assert differing(lambda text: read_search(text).loaded(lambda name: SilentPolicy()), rows) == []
 
 
 def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
@@ -229,5 +229,5 @@ def test_a_search_that_cannot_be_read_is_refused_in_one_line():
         ("mcts:policy=x", "has no setting 'policy'"),
     ]
     load = lambda text: read_search(text).loaded(lambda name: SilentPolicy())  # noqa: E731
-    assert unrefused(rows, load) == []
+    assert not_refused(load, rows) == []
     assert [text for text, _ in rows if "\n" in refusal(lambda text=text: load(text))] == []

@@ -17,7 +17,7 @@ from agentgym.summary import summarize
 from agentgym.timing import Span, TurnTimes, total_times
 from agentgym.trajectory import Trajectory, Turn, read_jsonl, write_jsonl
 from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
-from tests.tables import unrefused
+from tests.refusals import not_refused
 from tests.view_cases import errand
 
 ROUNDING_S = 1e-5
@@ -116,7 +116,7 @@ def test_wrong_times_are_refused_with_their_place():
         data["turns"][0]["times"][change[0]] = change[1]
         return Trajectory.from_dict(data)
 
-    assert unrefused(rows, read) == []
+    assert not_refused(read, rows) == []
 
 
 def test_a_turn_that_the_policy_had_no_part_in_has_no_generation():
