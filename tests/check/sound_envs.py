@@ -28,14 +28,14 @@ def boxes_task(split: str, index: int) -> Task:
     rng = random.Random(f"boxes {split} {index}")
     metals = ["copper", "silver", "oak"]
     boxes = {str(n): f"{rng.choice(metals)} lantern {rng.randrange(10**6):06}" for n in range(1, 6)}
-    wanted = rng.choice(sorted(boxes))
+    chosen = rng.choice(sorted(boxes))
     return Task(
         id=f"boxes/{split}/{index}",
         split=split,
-        prompt=f"What is in box {wanted}? Look, then answer.",
+        prompt=f"What is in box {chosen}? Look, then answer.",
         difficulty=1 + index % 2,
         data={"boxes": boxes},
-        gold={"box": wanted, "content": boxes[wanted], "rubric": f"Full marks for marker {rng.randrange(10**9):09}."},
+        gold={"box": chosen, "content": boxes[chosen], "rubric": f"Full marks for marker {rng.randrange(10**9):09}."},
     )
 
 

@@ -220,8 +220,8 @@ def test_a_check_alone_finds_the_promise_that_is_broken():
 
 
 def test_every_check_is_in_the_suite_under_a_name_of_its_own_and_seen_to_fail():
-    found = pkgutil.iter_modules(checks.__path__)
-    modules = [importlib.import_module(f"agentgym.checks.{module.name}") for module in found]
+    files = pkgutil.iter_modules(checks.__path__)
+    modules = [importlib.import_module(f"agentgym.checks.{module.name}") for module in files]
     written = {value.name for module in modules for value in vars(module).values() if isinstance(value, Check)}
     assert written == set(check_names())
     assert len(written) == len(CHECKS)

@@ -69,7 +69,7 @@ class Watched(Boxes):
 
 def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
     Watched.golds.clear()
-    told = checked(Watched, gold_hidden_in_play)
+    finding = checked(Watched, gold_hidden_in_play)
     plain = [str(value) for gold in Watched.golds if "canary" not in gold["rubric"] for value in gold.values()]
     marked = [gold for gold in Watched.golds if "canary" in gold["rubric"]]
     assert marked
@@ -81,8 +81,8 @@ def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
         assert len({str(piece) for piece in pieces}) == 6
         assert not {str(piece) for piece in pieces} & set(plain)
         assert gold["content"] in plain, "the task's data has it"
-    assert told is not None
-    canaries, episodes = (int(word) for word in told.split() if word.isdigit())
+    assert finding is not None
+    canaries, episodes = (int(word) for word in finding.split() if word.isdigit())
     assert canaries >= 6 * episodes > 0
 
 
@@ -138,7 +138,7 @@ class CommonWords(Boxes):
         return f"{super().start(task)} It is dark blue 01 or light red 02. Look into customers."
 
 
-def test_gold_that_other_tasks_show_too_single_words_and_answers_in_the_open_are_no_leak():
+def test_common_words_and_answers_in_the_open_are_no_leak():
     # Of each of 8 tasks the rubric and the colour, not the word; the rubric and the content, which the data has not.
     for env in (CommonWords, SoundOpenEnv):
         assert str(checked(env, gold_hidden_at_start)).startswith("looked for 16 pieces of gold")
@@ -247,7 +247,7 @@ class ToldFarIntoAPage(SoundEnv):
         yield ToolCall("answer", {"text": task.gold["content"]})
 
 
-def test_gold_that_comes_out_before_the_policy_has_said_it_is_found_and_shown_with_the_text_before_it():
+def test_gold_that_comes_out_before_the_policy_has_said_it_is_found():
     rows = [
         (Guarded, r"turn 1 of the \w+ player: a tool result or info shows ‹Full marks for"),
         (ToldTooEarly, r"player: a tool result or info shows ‹\w+ lantern \d+›"),

@@ -108,7 +108,7 @@ def test_two_failing_attempts_are_enough_and_they_end_as_solutions_do():
     assert [attempt.actions[:3] for attempt in attempts] == [solved(env).actions[:3]] * 2
 
 
-def test_where_nothing_fails_the_end_is_spoiled_first_then_taken_from_elsewhere_then_the_work():
+def test_the_end_is_spoiled_first_then_taken_from_elsewhere_then_the_work():
     env = Lenient()
     content, other, looks = TASK.gold["content"], solved(env, 1), ["1", "2", "3"]
     attempts = tried(env, [solved(env), other])
@@ -123,7 +123,7 @@ def test_where_nothing_fails_the_end_is_spoiled_first_then_taken_from_elsewhere_
     assert {tuple(place) for place in places} == {(2,), (1,), (0,)}
 
 
-def test_no_more_than_two_dozen_ways_are_tried_and_a_solution_of_one_step_is_not_played_without_it():
+def test_no_more_than_two_dozen_ways_are_tried():
     class Verbose(Lenient):
         """Looks often."""
 
@@ -144,7 +144,7 @@ def test_no_more_than_two_dozen_ways_are_tried_and_a_solution_of_one_step_is_not
     assert tried(AtOnce(), []) == [[text] for text in islice(spoiled_values(TASK.gold["content"]), 5)]
 
 
-def test_a_spoiled_end_is_repeated_until_the_limit_and_counts_where_nothing_else_fails():
+def test_a_spoiled_end_is_repeated_until_the_limit():
     env = Asking()
     attempts = failing_attempts(env, solved(env), [])
     assert len(attempts) == 2

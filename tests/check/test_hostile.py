@@ -106,20 +106,20 @@ def messages() -> list[dict[str, Any]]:
 
 
 def test_every_text_is_said_in_every_dialect():
-    told = checked(Listening, hostile_text)
+    finding = checked(Listening, hostile_text)
     for dialect in dialect_names():
         assert written(dialect) == list(TEXTS)
-    assert told == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
+    assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
 
 
-def test_an_environment_that_takes_no_dialect_hears_every_text_in_its_own_and_arguments_as_messages():
+def test_an_environment_that_takes_no_dialect_hears_all_in_its_own():
     assert checked(HermesOnly, hostile_text) == f"{len(TEXTS)} actions"
     assert Listening.heard == [("hermes", text) for text in TEXTS]
     assert checked(HermesOnly, hostile_arguments) == f"{2 * len(VALUES)} actions"
 
 
-def test_every_malformed_message_is_sent_and_each_tool_called_with_every_malformed_argument_and_twice_at_once():
-    told = checked(Listening, hostile_messages)
+def test_every_malformed_message_and_argument_is_sent():
+    finding = checked(Listening, hostile_messages)
     sent = messages()
     assert sent[: len(MESSAGES)] == list(MESSAGES)
     calls = [message["tool_calls"] for message in sent[len(MESSAGES) :]]
@@ -128,40 +128,40 @@ def test_every_malformed_message_is_sent_and_each_tool_called_with_every_malform
     twice = [(first, second) for [first, *more] in calls for second in more]
     assert [[call["function"]["name"] for call in pair] for pair in twice] == [["look"] * 2, ["answer"] * 2]
     assert all(first["id"] == second["id"] and not isinstance(first["id"], str) for first, second in twice)
-    assert told == f"{len(sent)} actions"
+    assert finding == f"{len(sent)} actions"
 
 
 def test_every_argument_of_every_tool_takes_every_value():
     checked(Wide, hostile_arguments)
     calls = [message["tool_calls"][0]["function"] for message in messages()]
-    given = {"look": ["box"], "answer": ["text"], "place": list("abcde")}
+    arguments = {"look": ["box"], "answer": ["text"], "place": list("abcde")}
     assert len(calls) == len(VALUES) * 7
-    for tool_name, names in given.items():
+    for tool_name, names in arguments.items():
         for name in names:
             taken = [call["arguments"][name] for call in calls if call["name"] == tool_name]
             assert {repr(value) for value in VALUES} <= {repr(value) for value in taken}
 
 
-def test_what_a_dialect_can_write_is_said_whole_cut_short_and_twice():
-    told = checked(Listening, hostile_arguments)
-    said = written("hermes")
+def test_a_call_that_a_dialect_can_write_is_said_whole_cut_short_and_twice():
+    finding = checked(Listening, hostile_arguments)
+    texts = written("hermes")
     # NaN, the infinities, NUL and lone surrogates cannot be written as JSON; everything else can, for each of 2 tools.
-    assert len(said) == 3 * 2 * (len(VALUES) - 4)
-    for whole, cut, twice in zip(said[::3], said[1::3], said[2::3], strict=True):
+    assert len(texts) == 3 * 2 * (len(VALUES) - 4)
+    for whole, cut, twice in zip(texts[::3], texts[1::3], texts[2::3], strict=True):
         assert json.loads(whole.partition("\n")[2].rpartition("\n")[0])["name"] in ("look", "answer")
         assert whole.startswith(cut)
         assert len(cut) < len(whole)
         assert twice == whole * 2
-    assert told == f"{len(Listening.heard)} actions"
+    assert finding == f"{len(Listening.heard)} actions"
     assert {name for name, _ in Listening.heard} == set(dialect_names())
 
 
 def test_of_many_calls_a_bounded_share_from_all_tools_is_written():
     checked(Wide, hostile_arguments)
-    said = written("hermes")[::3]
-    assert 30 < len(said) <= 60
+    texts = written("hermes")[::3]
+    assert 30 < len(texts) <= 60
     for name in ("look", "answer", "place"):
-        assert any(name in text for text in said)
+        assert any(name in text for text in texts)
 
 
 def test_the_action_that_trips_it_is_shown_with_the_error(monkeypatch: pytest.MonkeyPatch):

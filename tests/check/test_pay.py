@@ -99,11 +99,11 @@ def test_junk_has_the_right_types_and_says_nothing_of_use():
 
 def test_arguments_are_shown_whole_as_long_as_they_are_short():
     for length, ends in ((53, "'"), (54, "…")):  # of 60 characters, `text=''` has 7
-        shown = shown_action(SoundEnv(), assistant_call(ToolCall("answer", {"text": "x" * length})))
-        assert shown.removesuffix(")").endswith(ends)
+        text = shown_action(SoundEnv(), assistant_call(ToolCall("answer", {"text": "x" * length})))
+        assert text.removesuffix(")").endswith(ends)
 
 
-def test_tools_that_end_an_episode_are_those_that_were_called_last_in_one_that_terminated():
+def test_tools_that_end_an_episode_were_called_last_in_one_that_terminated():
     env = SoundEnv()
     answered = play(env, TASK, 0, lambda *_: iter([LOOK, LOOK, ANSWER]))
     truncated = play(env, TASK, 0, lambda *_: iter([LOOK] * 9))
@@ -112,7 +112,7 @@ def test_tools_that_end_an_episode_are_those_that_were_called_last_in_one_that_t
     assert ending_tools(env, [truncated, given_up]) == ()
 
 
-def test_junk_is_handed_in_through_every_tool_that_ends_an_episode_each_kind_in_some_task():
+def test_junk_is_handed_in_through_every_tool_that_ends_an_episode():
     kinds, chosen = set(KINDS[:-1]), set[str]()
     at_once = {f"junk at once ({kind})" for kind in kinds}
     for number in range(30):
@@ -189,7 +189,7 @@ def against(**adversaries: Episode) -> Contest:
     return Contest(TASK, (paid(), paid(effort=1.0)), named)
 
 
-def test_an_adversary_may_earn_as_much_as_an_honest_failure_and_no_more_except_by_luck():
+def test_an_adversary_may_earn_as_much_as_an_honest_failure_and_no_more():
     assert "1 tasks, 3 schemes" in str(useful_work_pays.run(compared(against(idle=paid(effort=1.0)))))
     with pytest.raises(CheckFailed, match=r"scheme 'curious', task 'boxes/train/0': the adversary 'idle' is paid 0\.1"):
         useful_work_pays.run(compared(against(idle=paid(effort=1.0 + 1e-6))))

@@ -217,7 +217,7 @@ class PaysForTalk(SoundEnv):
         return {OUTCOME: 1.0} if self.task.difficulty == 1 and self.reason == "answered" else {}
 
 
-def test_wrappers_add_up_all_that_is_paid_and_random_actions_may_solve_half_of_the_tasks():
+def test_wrappers_add_up_pay_and_random_actions_may_solve_half_of_the_tasks():
     check_named("wrappers").run(subject_of(PaysForTalk))
     assert str(check_named("random-scores-low").run(subject_of(PaysForTalk))).startswith("random solved 4 of 8")
 
@@ -244,8 +244,8 @@ def test_the_median_and_the_slowest_hundredth_are_told_in_milliseconds(monkeypat
         for reset_s, part in ((0.001, step_s[:5]), (0.002, step_s[5:]))
     )
     monkeypatch.setattr(Subject, "episodes", lambda self, player: [slow if player == "random" else quick])
-    told = "reset median 1.50 ms, p99 2.00 ms; step median 99.50 ms, p99 198.00 ms"
-    assert check_named("latency").run(sound()) == told
+    finding = "reset median 1.50 ms, p99 2.00 ms; step median 99.50 ms, p99 198.00 ms"
+    assert check_named("latency").run(sound()) == finding
 
 
 def test_a_check_that_hangs_is_an_error_with_its_time_and_the_next_one_runs(monkeypatch: pytest.MonkeyPatch):
@@ -270,7 +270,7 @@ def test_an_error_is_told_with_the_line_that_raised_it():
     assert row.message == f"FileNotFoundError: boxes.db is missing; run make-boxes (living.py:{number} in __init__)"
 
 
-def test_a_check_that_cannot_run_is_skipped_where_the_reason_has_been_told_and_an_error_elsewhere():
+def test_a_check_that_cannot_run_is_skipped_only_if_the_reason_has_been_told():
     after = run_checks("tests.check.broken_envs:CannotBeMade", only=["makes", "pickles"])
     assert after.row("pickles").status is CheckStatus.SKIP
     assert after.row("pickles").message == "it cannot be made; see 'makes'"
@@ -294,7 +294,7 @@ def test_a_check_that_is_ended_is_an_error_of_that_check(error: type[BaseExcepti
     assert f"{error.__name__}: over" in report.row("makes").message
 
 
-def test_arguments_reach_the_environment_and_results_come_one_by_one_in_the_order_of_the_checks():
+def test_arguments_reach_the_environment_and_results_come_in_order():
     seen: list[str] = []
     names = ["solution-solves", "max-turns"]
     report = run_checks("guess", {"max_turns": 3}, only=names, on_row=lambda row: seen.append(row.name))

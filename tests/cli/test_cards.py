@@ -39,7 +39,7 @@ ALL = (*LIGHT, *SANDBOXED, *WEB)
 
 @cache
 def bundled() -> dict[str, Subject]:
-    return {each.name: each for each in subjects() if each.ids[0] in ENVIRONMENTS}
+    return {subject.name: subject for subject in subjects() if subject.ids[0] in ENVIRONMENTS}
 
 
 def made(name: str, played: int) -> str:
@@ -200,8 +200,8 @@ def test_the_command_prints_a_card_or_writes_files(tmp_path: Path):
 def test_measured_speeds_are_shown_by_magnitude(tmp_path: Path):
     speed = Speed(reset_ms=0.4, step_ms=47)
     assert "\n| speed | less than 1 ms for a reset, tens of ms for a step |\n" in card(ECHO, played=0, speed=speed)
-    known = replace(speed, machine="2 cores of a kettle")
-    assert " tens of ms for a step, on 2 cores of a kettle |\n" in card(ECHO, played=0, speed=known)
+    measured = replace(speed, machine="2 cores of a kettle")
+    assert " tens of ms for a step, on 2 cores of a kettle |\n" in card(ECHO, played=0, speed=measured)
     assert "| 1 | tens of ms |" in overview([ECHO], {"echo": speed})
     assert "a step takes" not in overview([ECHO], {})
 

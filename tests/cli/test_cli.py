@@ -266,7 +266,9 @@ def test_an_index_out_of_range_is_reported():
 
 
 @pytest.mark.parametrize(("raised", "code"), [(InfrastructureError("no disk"), 2), (KeyboardInterrupt(), 130)])
-def test_what_breaks_a_command_is_no_traceback(monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int):
+def test_an_error_that_breaks_a_command_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int
+):
     def broken(**kwargs: Any) -> None:
         raise raised
 
@@ -284,7 +286,7 @@ def test_a_missing_extra_names_the_command_to_run(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.real
 @pytest.mark.parametrize("asked", [["--help"], ["-h"], ["--env", "guess", "--show-config"]])
-def test_what_training_takes_is_told_without_its_packages(asked: list[str]):
+def test_options_of_training_are_told_without_its_packages(asked: list[str]):
     code = "import sys; sys.modules['torch'] = None; from agentgym.cli import main; main()"
     told = subprocess.run([sys.executable, "-c", code, "train", *asked], capture_output=True, text=True, check=True)
     assert "agentgym train --env sql" in told.stdout or "env: guess" in told.stdout

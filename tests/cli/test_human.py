@@ -60,15 +60,15 @@ def test_a_person_plays_what_a_model_would(tmp_path: Path):
 
 
 @pytest.mark.parametrize("stop", ["^C", "^D"])
-def test_whoever_stops_goes_on_later_and_loses_only_the_begun_episode(tmp_path: Path, stop: str):
+def test_a_stopped_game_continues_later_and_loses_only_the_begun_episode(tmp_path: Path, stop: str):
     out = tmp_path / "a.jsonl"
     assert play(out, "guess 3", "guess 1", stop)[0] is None
-    assert [one.task_id for one in read_jsonl(out)] == ["guess/mine/3"]
+    assert [episode.task_id for episode in read_jsonl(out)] == ["guess/mine/3"]
     summary, screen = play(out, "guess 7")
     assert summary is not None
     assert summary.success == 1.0
     assert "(1 of 2)" not in screen, "what was played earlier is not told again"
-    assert [one.task_id for one in read_jsonl(out)] == ["guess/mine/3", "guess/mine/7"]
+    assert [episode.task_id for episode in read_jsonl(out)] == ["guess/mine/3", "guess/mine/7"]
 
 
 @pytest.mark.parametrize("options", [[], ["--policy", "random"]])

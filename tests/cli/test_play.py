@@ -145,7 +145,7 @@ def test_a_game_can_be_won_lost_or_given_up_and_says_so():
         assert (solved, "gave up after 1 turn" in screen) == (False, True)
 
 
-def test_slips_and_commands_cost_no_turn_and_the_models_own_mistakes_can_be_made_on_purpose():
+def test_slips_and_commands_cost_no_turn_but_mistakes_on_purpose_do():
     slips = ["", "gues 5", "guess five", "guess", ":nothing", ":help", ":tools", ":task"]
     _, screen = play(*slips, "guess 5", ":q")
     assert "turn 1 of 12" in screen

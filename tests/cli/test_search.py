@@ -47,7 +47,7 @@ def test_eval_shows_what_the_whole_search_took_and_compare_too(tmp_path: Path):
     assert "another policy" in ran(*of, "--search", "best-of-n:4", "--out", searched, code=2)
 
 
-def test_the_oracle_is_called_an_upper_bound_and_numbers_of_the_search_are_for_programs_too():
+def test_the_oracle_is_called_an_upper_bound_and_costs_are_printed_as_json():
     words = ["eval", "--env", "guess", "--policy", "random", "-n", "2", "--search"]
     assert "an upper bound" in ran(*words, "best-of-n:2,value=oracle")
     result = CliRunner().invoke(app, [*words, "beam:width=1,branch=2", "--json"])

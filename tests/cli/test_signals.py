@@ -34,11 +34,11 @@ def test_an_evaluation_ends_leaves_nothing_and_says_how_to_go_on(
     with command([*words, "--policy", "scripted", "--limit", "2", "--workers", workers], tmp_path) as evaluation:
         assert has_begun(tmp_path, evaluation)
         evaluation.press(number)
-        found, said = evaluation.ended()
-        assert (found, evaluation.left()) == (status, [])
-    assert f"Finished trajectories are in {out}; run the same command to resume." in said.replace("\n", "")
-    assert said.endswith("Interrupted.\n")
-    assert "Traceback" not in said
+        code, output = evaluation.ended()
+        assert (code, evaluation.left()) == (status, [])
+    assert f"Finished trajectories are in {out}; run the same command to resume." in output.replace("\n", "")
+    assert output.endswith("Interrupted.\n")
+    assert "Traceback" not in output
     assert list(read_jsonl(out)) == []
     assert not list(tmp_path.glob(".*lock"))
 
@@ -49,9 +49,9 @@ def test_a_second_ctrl_c_ends_what_cannot_be_closed(tmp_path: Path):
         assert has_begun(tmp_path, evaluation)
         evaluation.press(signal.SIGINT)
         assert evaluation.process.stdout is not None
-        said = ""
-        while "Ctrl-C again ends at once" not in said and (line := evaluation.process.stdout.readline()):
-            said += line
+        output = ""
+        while "Ctrl-C again ends at once" not in output and (line := evaluation.process.stdout.readline()):
+            output += line
         evaluation.press(signal.SIGINT)
         assert evaluation.ended()[0] == 130
         assert evaluation.left() == []

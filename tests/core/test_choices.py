@@ -52,10 +52,10 @@ def test_limits_are_given_whole_by_name_or_not_at_all():
 
 
 def test_settings_are_a_copy_and_nothing_else_than_settings_by_name_is_taken():
-    given = {"size": 5}
-    read = settings_of("config", given)
-    assert (read, settings_of("config", None)) == (given, {})
-    assert read is not given
+    settings = {"size": 5}
+    read = settings_of("config", settings)
+    assert (read, settings_of("config", None)) == (settings, {})
+    assert read is not settings
     wrong = [(value, "config must hold settings by name") for value in (5, "size=5", [("size", 5)], {1: 2}, True)]
     assert not_refused(lambda value: settings_of("config", value), wrong) == []
 

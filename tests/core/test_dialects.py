@@ -180,7 +180,7 @@ def test_a_text_without_a_call_is_text_and_several_calls_are_all_read():
         assert same(dialect.parse(dialect.render("First.", calls, TOOLS), TOOLS), "First.", calls), name
 
 
-def test_render_refuses_what_json_cannot_carry_and_other_arguments_than_the_string_of_a_tool():
+def test_render_refuses_values_that_json_cannot_carry_and_wrong_arguments():
     values = [float("nan"), float("inf"), "\ud83d", "\x00", object(), {1, 2}]
     for name in NAMES:
         render = get_dialect(name).render
@@ -188,7 +188,9 @@ def test_render_refuses_what_json_cannot_carry_and_other_arguments_than_the_stri
         assert not_refused(lambda call, render=render: render("", [call], TOOLS), calls, ValueError) == []
     for name in OWN:
         render = get_dialect(name).render
-        calls = [(ToolCall("sql", given), "'query'") for given in ({}, {"query": 5}, {"query": "a", "more": "b"})]
+        calls = [
+            (ToolCall("sql", arguments), "'query'") for arguments in ({}, {"query": 5}, {"query": "a", "more": "b"})
+        ]
         assert not_refused(lambda call, render=render: render("", [call], TOOLS), calls, ValueError) == []
 
 
@@ -296,7 +298,7 @@ def test_only_the_call_after_the_reasoning_is_a_call():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_call_is_held_back_from_its_first_character_on_and_text_and_reasoning_are_not(name: str):
+def test_a_call_is_held_back_from_its_first_character_and_text_is_not(name: str):
     dialect = dialect_of(name)
     text = "If a < b and `c` then {d} or e@f, as said.\nSo:"
     whole = dialect.render(text, [TABLES], TOOLS)

@@ -145,7 +145,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("dialect", RIGHT)
-def test_wrong_arguments_too_many_calls_and_unknown_tools_are_answered_and_right_calls_run(dialect: str):
+def test_wrong_calls_are_answered_and_right_ones_run(dialect: str):
     env, right = begun(dialect), RIGHT[dialect]
 
     def answered(action: str) -> str:
@@ -217,5 +217,5 @@ class Chatty(Adding):
         return "".join(texts)
 
 
-def test_only_a_tool_that_needs_one_string_and_takes_nothing_else_is_called_with_bare_text():
+def test_only_a_tool_that_takes_a_single_string_is_called_with_bare_text():
     assert text_parameters(Chatty.tools) == {"say": "text"}

@@ -146,12 +146,12 @@ def test_any_text_is_read_and_what_is_settled_of_its_beginning_stays_text(dialec
         parsed = dialect.parse(whole, TOOLS)
         assert parsed.error is None or not parsed.calls
         assert (parsed.error or "none").encode()
-        said = whole if parsed.error is not None else parsed.text
+        plain = whole if parsed.error is not None else parsed.text
         beginnings = (whole[:end] for end in range(len(whole) + 1))
-        assert all(said.startswith(before[: dialect.settled(before, TOOLS)]) for before in beginnings)
+        assert all(plain.startswith(before[: dialect.settled(before, TOOLS)]) for before in beginnings)
 
 
-def test_text_is_settled_at_once_and_neither_a_call_nor_a_thought_that_may_be_empty_is(dialects: Any):
+def test_text_is_settled_at_once_and_a_call_is_not(dialects: Any):
     thought, comparison = "<think>\nWhich?\n</think>\n\nThis one.", "If a < b, then so."
     for name, texts in (
         ("qwen3", (thought, comparison)),
@@ -169,7 +169,7 @@ def test_text_is_settled_at_once_and_neither_a_call_nor_a_thought_that_may_be_em
     assert {dialects["qwen3"].settled(whole[:end], TOOLS) for end in range(len("<think>\n\n"))} == {0}
 
 
-def test_a_call_in_reasoning_is_no_call_and_one_that_is_cut_off_or_followed_by_text_a_mistake(dialects: Any):
+def test_a_call_in_reasoning_is_no_call_and_a_cut_one_a_mistake(dialects: Any):
     for name in ALL:
         dialect = dialects[name]
         call, whole = bare(dialect, STOP), dialect.render("", [ToolCall("find", {"words": "some words"})], TOOLS)
@@ -260,7 +260,7 @@ WRITTEN: list[tuple[tuple[str, str], Any]] = [
 ]
 
 
-def test_values_without_quotes_have_the_types_of_the_schema_and_are_text_where_they_may_be(dialects: Any):
+def test_values_without_quotes_have_the_types_of_the_schema(dialects: Any):
     tools = Toolset.of(Optional)
 
     def read(row: tuple[str, str]) -> Any:
@@ -287,9 +287,9 @@ def test_tools_that_a_template_does_not_show_are_shown_by_the_dialect(dialects: 
     assert dialects["response"].instructions(TOOLS, 1) == "Call one function at a time."  # templates offer several
     assert dialects["response"].result(ToolCall("find", {}, "c1"), "3")["role"] == "tool"
     assert dialects["qwen3"].instructions(TOOLS, 2) == ""
-    told = dialects["deepseekv3"].instructions(TOOLS)
-    assert '"name": "find"' in told
-    assert "<｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION" in told
+    instructions = dialects["deepseekv3"].instructions(TOOLS)
+    assert '"name": "find"' in instructions
+    assert "<｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION" in instructions
     for name, is_shown in (("qwen3", True), ("deepseekv3", False)):
         codec = ChatCodec(tokenizer_of(name), with_tools=True)
         assert ('"name": "find"' in codec.tokenizer.decode(codec.open([user("?")], TOOLS.schemas))) == is_shown

@@ -26,7 +26,7 @@ def message(arguments: Any) -> dict[str, Any]:
 
 
 def test_arguments_may_be_an_object_or_its_json_or_missing():
-    rows: list[tuple[Any, Any]] = [(given, {"q": "é"}) for given in ({"q": "é"}, '{"q": "é"}')]
+    rows: list[tuple[Any, Any]] = [(value, {"q": "é"}) for value in ({"q": "é"}, '{"q": "é"}')]
     rows += [(MappingProxyType({"q": "é"}), {"q": "é"}), *((nothing, {}) for nothing in (None, "", " ", {}, "{}"))]
     assert differing(lambda arguments: dict(calls_of(message(arguments))[0].arguments), rows) == []
 

@@ -97,7 +97,7 @@ def test_kinds_add_up_to_the_errors_of_an_episode():
     assert counts["calls"] == 5
 
 
-def test_what_was_counted_in_one_episode_is_forgotten_in_the_next():
+def test_counts_of_an_episode_are_forgotten_in_the_next():
     env = Slow()
     counts_after(env, call("nope"))
     assert counts_after(env, call("add", number=0)) == {"calls": 1, "tool_errors": 0, "format_errors": 0}

@@ -129,7 +129,7 @@ def test_the_first_wrong_field_is_named_and_right_ones_pass_in_any_order():
         check_fields(data, RULES, required, "a record")
 
 
-def test_types_are_called_as_json_calls_them_and_values_shown_in_at_most_60_characters():
+def test_types_have_their_json_names_and_values_at_most_60_characters():
     kinds = [(True, "a boolean"), ("", "a string"), (1, "a number"), (0.5, "a number"), ([], "a list")]
     kinds += [({}, "an object"), (None, "null"), ((), "tuple")]
     assert differing(kind_of, kinds) == []

@@ -72,7 +72,7 @@ def test_a_mean_is_over_all_turns_those_without_the_channel_too():
     assert scheme.total([{"format": 1.0}] * 2) == scheme.total([{"format": 1.0}] * 20) == pytest.approx(-1.0)
 
 
-def test_a_capped_channel_pays_as_it_is_earned_until_its_cap_and_counts_what_gates_leave():
+def test_a_capped_channel_pays_until_its_cap_and_counts_after_the_gates():
     scheme = Scheme({OUTCOME: 1.0, "scaffold": 0.5}, capped={"scaffold": 1.0})
     turns = [{OUTCOME: 0.0, "scaffold": value} for value in (0.0, 0.75, 0.0, 0.75, 0.75)]
     assert scheme.turn_rewards(turns) == pytest.approx([0.0, 0.375, 0.0, 0.125, 0.0])
@@ -86,7 +86,7 @@ def test_a_capped_channel_pays_as_it_is_earned_until_its_cap_and_counts_what_gat
     assert Scheme(capped={"scaffold": 1.0}).total([{OUTCOME: 1.0, "scaffold": 3.0}]) == 1.0, "it is not paid"
 
 
-def test_an_episode_without_turns_earns_nothing_and_gating_leaves_the_raw_values_alone():
+def test_no_turns_earn_nothing_and_gating_leaves_raw_values_alone():
     averaged = Scheme(SHAPED, (SOLVED,), averaged=frozenset({"format"}))
     for scheme in (Scheme(), averaged):
         assert (scheme.total([]), scheme.turn_rewards([])) == (0.0, [])

@@ -200,7 +200,7 @@ failing_turns = st.lists(
 
 @PATIENT
 @given(passing, failing_turns, failing_turns)
-def test_a_scheme_that_passes_never_pays_a_failure_as_much_as_a_success_nor_more_for_ending_sooner(
+def test_a_scheme_that_passes_pays_failures_less_and_not_for_ending_sooner(
     scheme: Scheme, wrong: list[dict[str, float]], right: list[dict[str, float]]
 ):
     assert scheme.total(wrong[:5]) <= scheme.total([*wrong[:5], {}]) + 1e-9

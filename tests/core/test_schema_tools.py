@@ -82,7 +82,7 @@ def test_arguments_that_a_schema_refuses_are_explained_to_the_model():
     assert not_refused(SchemaTool(BOOK, dict).check, rows, ToolError) == []
 
 
-def test_schemas_that_describe_no_tool_are_refused_and_references_out_of_one_never_fetched():
+def test_schemas_of_no_tool_are_refused_and_references_never_fetched():
     rows: list[tuple[dict[str, Any], str]] = [
         ({}, "'name'"),
         ({"name": "a"}, "'description'"),

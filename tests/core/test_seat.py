@@ -46,20 +46,24 @@ def secret_task(env: Env) -> Task:
 
 def reachable(*given: Any) -> Iterator[Any]:
     """Yield what can be got at from what is given; not through modules and classes, which are everybody's."""
-    known: dict[int, Any] = {}
+    seen: dict[int, Any] = {}
     waiting = list(given)
     while waiting:
-        found = waiting.pop()
-        if id(found) in known or isinstance(found, type | ModuleType):
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, type | ModuleType):
             continue
-        known[id(found)] = found
-        yield found
-        everybodys = found.__globals__ if isinstance(found, FunctionType) else None
-        waiting += [one for one in gc.get_referents(found) if one is not everybodys]
+        seen[id(value)] = value
+        yield value
+        everybodys = value.__globals__ if isinstance(value, FunctionType) else None
+        waiting += [referent for referent in gc.get_referents(value) if referent is not everybodys]
 
 
 def leaks(*given: Any) -> list[Any]:
-    return [one for one in reachable(*given) if isinstance(one, Env | Task) or (isinstance(one, str) and SECRET in one)]
+    return [
+        value
+        for value in reachable(*given)
+        if isinstance(value, Env | Task) or (isinstance(value, str) and SECRET in value)
+    ]
 
 
 @pytest.mark.parametrize("kind", [GuessEnv, Ticketing])
@@ -167,7 +171,7 @@ def test_a_seat_cannot_be_changed_nor_what_others_are_shown(seat: Seat):
     assert json.dumps(env.tools.schemas) == json.dumps(Seat.at(env, 0).tools.schemas) == before
 
 
-def test_what_is_drawn_at_random_depends_on_the_seat_alone():
+def test_random_play_depends_on_the_seat_alone():
     def drawn(seed: int) -> list[Any]:
         env = GuessEnv()
         env.reset(seed=0)

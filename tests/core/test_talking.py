@@ -172,7 +172,7 @@ def test_endings_that_an_environment_names_are_terminated_or_truncated(env: Talk
     assert not_refused(lambda reasons: type("Bad", (Talk,), {"reasons": reasons}), rows) == []
 
 
-def test_rewards_of_a_turn_add_up_and_calls_after_one_that_ended_the_episode_do_not_run(env: Talk):
+def test_rewards_of_a_turn_add_up_until_a_call_ends_the_episode(env: Talk):
     opening(env, 0)
     assert env.step(calls(SAY, SAY, SAY)).info["rewards"]["said"] == 3.0
     result = env.step(calls(SAY, LEAVE, SAY))
@@ -282,9 +282,9 @@ def test_trajectories_keep_tools_details_and_own_endings(tmp_path: Path):
 
 
 def model(ask: Callable[..., Any], **options: Any) -> SecondModel:
-    found = replace(SecondModel(ask), **options)
-    found.begin("You are a customer.")
-    return found
+    second = replace(SecondModel(ask), **options)
+    second.begin("You are a customer.")
+    return second
 
 
 def test_a_second_model_keeps_its_conversation_apart_from_single_questions():

@@ -244,8 +244,8 @@ def test_huge_or_deep_arguments_and_names_give_short_errors():
         assert len(text) < 700
     look = Toolset.of(Words).get("look")
     text = refusal(lambda: look.check({"what": "x", "deep": "y" * 10_000}), raises=ToolError)
-    given = text.partition("got ")[2].partition(". Usage")[0]
-    assert (len(given), "..." in given) == (80, True)
+    quotation = text.partition("got ")[2].partition(". Usage")[0]
+    assert (len(quotation), "..." in quotation) == (80, True)
     assert f"there is no argument '{'n' * 100}'." in refusal(
         lambda: look.check({"what": "x", "n" * 101: 1}), raises=ToolError
     )
@@ -388,8 +388,8 @@ def test_long_results_are_cut_at_the_limit_with_a_note():
         assert len(bounded("x" * 10_000, limit)) <= limit
     for limit in (100, 101, 1_000, MAX_RESULT_CHARS):
         text = bounded("x" * 10_000, limit)
-        kept = text.count("x")
-        assert text == "x" * kept + f"\n[cut: 10000 characters, of which the first {kept} are shown]"
+        count = text.count("x")
+        assert text == "x" * count + f"\n[cut: 10000 characters, of which the first {count} are shown]"
         assert limit - 16 < len(text) <= limit
         assert bounded("x" * limit, limit) == "x" * limit
     assert "[cut: 101 characters" in bounded("x" * 101, 100)

@@ -344,6 +344,6 @@ def test_only_an_episode_that_broke_around_the_model_has_failed_and_it_is_no_suc
 def test_the_conversation_has_actions_of_both_forms_and_no_turn_for_a_grading():
     look = assistant("look")
     turns = [Turn("hm", [user("1")], {}, 0.0), Turn(look, [user("2")], {}, 0.0), Turn(None, [user("3")], {}, 0.0)]
-    said = record(turns=turns)
-    assert said.messages == [user("start"), assistant("hm"), user("1"), look, user("2"), user("3")]
-    assert said.model_turns == turns[:2]
+    trajectory = record(turns=turns)
+    assert trajectory.messages == [user("start"), assistant("hm"), user("1"), look, user("2"), user("3")]
+    assert trajectory.model_turns == turns[:2]

@@ -69,10 +69,10 @@ def test_nothing_can_be_delivered_with_empty_hands():
     assert not result.terminated
 
 
-def test_who_is_not_in_town_has_no_parcel():
+def test_a_name_that_is_not_in_town_has_no_parcel():
     env = begun()
-    told = text_of(do(env, "fetch", name="Zoe").observation[-1])
-    assert told == f"Error: There is no parcel for 'Zoe' here. Choose from: {', '.join(env.task.data['houses'])}."
+    answer = text_of(do(env, "fetch", name="Zoe").observation[-1])
+    assert answer == f"Error: There is no parcel for 'Zoe' here. Choose from: {', '.join(env.task.data['houses'])}."
 
 
 def test_behind_the_gate_only_the_goal_makes_chats_worth_anything():

@@ -36,13 +36,13 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
 
 
 def run(folder: Path, skips: str) -> dict[str, str]:
-    found = folder / f"{skips}.xml"
+    report = folder / f"{skips}.xml"
     # Plain pytest: a second xdist would want the first one's workers.
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={found}"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={report}"]
     environment = {**os.environ, "AGENTGYM_TEST_SKIPS": skips}
     arguments = [*command, "--continue-on-collection-errors"]
     subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, check=False, timeout=240)
-    cases = ElementTree.parse(found).getroot().iter("testcase")
+    cases = ElementTree.parse(report).getroot().iter("testcase")
     return {f"{case.get('classname')} {case.get('name')}": child.tag for case in cases for child in case or [case]}
 
 

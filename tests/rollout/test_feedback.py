@@ -43,12 +43,12 @@ def played(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Tra
 
 def guessing(*numbers: int, heard: list[Message] | None = None) -> FunctionPolicy:
     """A policy that guesses these numbers in turn, then gives up."""
-    left = list(numbers)
+    remaining = list(numbers)
 
     def ask(messages: list[Message]) -> Any:
         if heard is not None:
             heard[:] = messages
-        return assistant("", [ToolCall("guess", {"number": left.pop(0)})]) if left else None
+        return assistant("", [ToolCall("guess", {"number": remaining.pop(0)})]) if remaining else None
 
     return FunctionPolicy("guessing", ask)
 
@@ -144,7 +144,7 @@ def test_an_episode_with_feedback_replays_and_is_scored_again_without_the_user()
     assert str(replay(again)).startswith("turn 1: observation")
 
 
-def test_comments_can_be_for_mistakes_alone_and_the_turn_that_ends_an_episode_gets_none():
+def test_comments_can_be_for_mistakes_alone_and_never_follow_the_end():
     trajectory = played(WithFeedback(Saying("Think again."), "mistake"), guessing(1, 2000, 2), max_turns=5)
     assert [turn.feedback for turn in trajectory.model_turns] == [0, 1, 0]
     solved = played(WithFeedback(Saying("Think again.")), ScriptedPolicy())

@@ -75,13 +75,13 @@ def actions(trajectory: Trajectory) -> list[Any]:
 
 
 def test_success_rises_with_n_by_every_value_and_no_honest_one_exceeds_the_oracle():
-    seen = [success(GUESS, search) for search in (None, *(Search(BestOfN(n), Signals()) for n in (2, 8)))]
+    signals = [success(GUESS, search) for search in (None, *(Search(BestOfN(n), Signals()) for n in (2, 8)))]
     votes = [success(ERRAND, Search(BestOfN(n), Majority())) for n in (1, 4, 16)]
-    known = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
-    assert seen[0] + 0.05 < seen[1] < seen[2] - 0.2
+    oracle = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
+    assert signals[0] + 0.05 < signals[1] < signals[2] - 0.2
     assert votes[0] + 0.05 < votes[1] < votes[2] - 0.1
-    assert known[0] < known[1] < known[2]
-    assert all(success(ERRAND, Search(BestOfN(8), value)) <= known[2] for value in (Majority(), Signals()))
+    assert oracle[0] < oracle[1] < oracle[2]
+    assert all(success(ERRAND, Search(BestOfN(8), value)) <= oracle[2] for value in (Majority(), Signals()))
 
 
 @pytest.mark.parametrize("strategy", [Beam(1, 6), Mcts(8, 3)], ids=str)
@@ -138,7 +138,7 @@ def test_a_value_function_sees_rewards_only_by_name():
 
 
 @EACH
-def test_the_chosen_line_is_a_trajectory_that_replays_and_the_same_however_many_run_at_once(strategy: Any):
+def test_the_chosen_line_replays_and_is_the_same_however_many_run_at_once(strategy: Any):
     alone, together = (searched(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
     assert list(map(without_times, alone)) == list(map(without_times, together))
     for trajectory in alone:
@@ -164,7 +164,7 @@ def test_the_search_is_counted_beside_the_chosen_line():
     assert "oracle" not in trajectory.search
 
 
-def test_turns_that_lines_share_are_played_once_and_counted_as_replayed_when_needed_again():
+def test_turns_that_lines_share_are_played_once_and_counted_as_replayed():
     [trajectory] = searched(Search(Beam(1, 3)), count=1, max_in_flight=1)
     turns = len(trajectory.turns)
     assert turns < trajectory.search["turns"] <= 3 * turns
@@ -189,9 +189,9 @@ class Wanderer:
         self.asked += 1
         number = random.Random(f"{session}/{len(ids)}").randint(1, 1000)
         text = f'<tool_call>\n{{"name": "guess", "arguments": {{"number": {number}}}}}\n</tool_call>'
-        said = [*(ord(letter) + 2 for letter in text), END]
-        said = said[:max_new_tokens]
-        return Generation(said, [-1.0] * len(said), "stop")
+        ids_said = [*(ord(letter) + 2 for letter in text), END]
+        ids_said = ids_said[:max_new_tokens]
+        return Generation(ids_said, [-1.0] * len(ids_said), "stop")
 
     def release(self, session: str) -> None:
         self.open.discard(session)
@@ -337,7 +337,7 @@ class Forgetful(GuessEnv):
         return f"{task.prompt} {random.random()}"
 
 
-def test_an_environment_that_does_not_come_back_is_refused_unless_whole_episodes_are_played():
+def test_an_environment_that_cannot_be_repeated_plays_only_whole_episodes():
     for strategy in (Beam(), Mcts()):
         with pytest.raises(UsageError, match="its numbers come from a live feed"):
             searched(Search(strategy), factory=Factory(build=Live))
@@ -364,15 +364,17 @@ def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes():
 
 
 def test_another_search_does_not_continue_a_file(tmp_path: Path):
-    out, policy, some = tmp_path / "out.jsonl", NoisyPolicy("guess", 0.5), tasks(GuessEnv, 3)
+    out, policy, three = tmp_path / "out.jsonl", NoisyPolicy("guess", 0.5), tasks(GuessEnv, 3)
     factory = EnvFactory("agentgym/guess-v0", {"max_turns": 7})
-    evaluate(factory, policy, some[:2], out=out, search=Search(BestOfN(2)))
+    evaluate(factory, policy, three[:2], out=out, search=Search(BestOfN(2)))
     told: list[str] = []
-    evaluate(factory, policy, some, out=out, search=Search(BestOfN(2)), on_progress=lambda one, *_: told.append(one.id))
+    evaluate(
+        factory, policy, three, out=out, search=Search(BestOfN(2)), on_progress=lambda one, *_: told.append(one.id)
+    )
     assert (len(told), len(out.read_text().splitlines())) == (3, 3)
     for other in (None, Search(BestOfN(3)), Search(BestOfN(2), Signals())):
         with pytest.raises(UsageError, match="another policy"):
-            evaluate(factory, policy, some, out=out, search=other)
+            evaluate(factory, policy, three, out=out, search=other)
 
 
 def test_a_conversation_of_messages_goes_on_from_any_turn():
@@ -385,5 +387,5 @@ def test_a_conversation_of_messages_goes_on_from_any_turn():
     [trajectory] = searched(
         Search(Beam(1, 2)), FunctionPolicy("f", ask), count=1, factory=Factory(kwargs={"max_turns": 2})
     )
-    assert [len(one) for one in heard] == [2, 2, 4, 4]
+    assert [len(texts) for texts in heard] == [2, 2, 4, 4]
     assert replay(trajectory, Factory(kwargs={"max_turns": 2})()) is None

@@ -56,9 +56,9 @@ def test_the_share_of_lines_with_the_same_answer_is_the_score():
 
 
 def test_answers_that_differ_in_case_space_or_the_order_of_arguments_are_the_same():
-    one = line((ToolCall("submit", {"a": "Lake  House", "b": [1]}), ""))
-    other = line((ToolCall("submit", {"b": [1], "a": "lake house"}), ""))
-    assert scores(Majority(), one, other) == [1.0, 1.0]
+    first = line((ToolCall("submit", {"a": "Lake  House", "b": [1]}), ""))
+    second = line((ToolCall("submit", {"b": [1], "a": "lake house"}), ""))
+    assert scores(Majority(), first, second) == [1.0, 1.0]
 
 
 def test_a_line_that_a_limit_ended_has_no_vote():
@@ -120,12 +120,12 @@ def test_channels_that_are_named_count_and_the_outcome_cannot_be_named():
 
 def judge(answers: Sequence[str], asked: list[str] | None = None, **settings: Any) -> Judge:
     """A judge that gives these answers in turn."""
-    left = list(answers)
+    remaining = list(answers)
 
     def ask(messages: list[Message]) -> str:
         if asked is not None:
             asked.append(text_of(messages[-1]))
-        return left.pop(0)
+        return remaining.pop(0)
 
     return Judge(FunctionPolicy("judge", ask), **settings)
 
@@ -175,10 +175,10 @@ def test_a_question_has_the_whole_conversation_but_never_too_much_of_it():
     long = line(("I look.", "x" * 3 * MOST_CHARS))
     assert len(to_score(long)) < MOST_CHARS + 1_000
     assert len(to_vote([long, long])) < MOST_CHARS + 1_000
-    shown = line((ToolCall("query", {"sql": "SELECT 1"}), ""))
-    shown.turns[0][1][:] = [tool_result(ToolCall("query", {}, "c1"), "one row")]  # type: ignore[index]
-    assert "SELECT 1" in shown.conversation
-    assert "[tool] one row" in shown.conversation
+    candidate = line((ToolCall("query", {"sql": "SELECT 1"}), ""))
+    candidate.turns[0][1][:] = [tool_result(ToolCall("query", {}, "c1"), "one row")]  # type: ignore[index]
+    assert "SELECT 1" in candidate.conversation
+    assert "[tool] one row" in candidate.conversation
 
 
 # Searches as they are typed.

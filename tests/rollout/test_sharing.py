@@ -73,7 +73,7 @@ def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
         pending = [pool.submit(shared, LOADER, file, {"slow": True}) for _ in range(8)]
         assert Watched.begun.wait(60)
         Watched.go_on.set()
-        sources = [one.result() for one in pending]
+        sources = [load.result() for load in pending]
     assert (len(Watched.loads), len(set(map(id, sources)))) == (1, 1)
 
 
@@ -190,7 +190,7 @@ def test_the_event_loop_runs_while_an_environment_is_made(slow: type[Slow]):
     assert asyncio.run(play())
 
 
-def test_the_limit_is_for_making_an_environment_and_not_for_waiting_until_another_is_made(slow: type[Slow]):
+def test_the_limit_of_making_an_environment_excludes_waiting_for_others(slow: type[Slow]):
     async def play() -> None:
         pool = EnvPool(slow)
         first = asyncio.ensure_future(pool.take())

@@ -40,29 +40,29 @@ def played(policy: Any, workers: Any = "threads") -> Trajectory:
 
 @pytest.mark.parametrize("workers", ["inline", "threads", pytest.param("processes", marks=pytest.mark.real)])
 def test_every_turn_knows_its_waits_wherever_the_environment_runs(workers: Any):
-    found = played(ScriptedPolicy(), workers)
-    times = known(found.turns)
-    assert len(times) == len(found.turns) > 1
+    episode = played(ScriptedPolicy(), workers)
+    times = known(episode.turns)
+    assert len(times) == len(episode.turns) > 1
     reached = 0.0
-    for one in times:
-        assert one.began_s >= reached - ROUNDING_S
-        reached = one.began_s + one.generation_s + one.environment_s
-        assert {call.name for call in one.calls} == {"guess"}
-        for part in (*one.calls, *([one.grading] if one.grading else [])):
-            assert -ROUNDING_S <= part.began_s <= part.began_s + part.seconds <= one.environment_s + ROUNDING_S
-    assert reached <= found.seconds + ROUNDING_S
-    assert [one.grading is not None for one in times] == [False] * (len(times) - 1) + [True]
+    for turn_times in times:
+        assert turn_times.began_s >= reached - ROUNDING_S
+        reached = turn_times.began_s + turn_times.generation_s + turn_times.environment_s
+        assert {call.name for call in turn_times.calls} == {"guess"}
+        for part in (*turn_times.calls, *([turn_times.grading] if turn_times.grading else [])):
+            assert -ROUNDING_S <= part.began_s <= part.began_s + part.seconds <= turn_times.environment_s + ROUNDING_S
+    assert reached <= episode.seconds + ROUNDING_S
+    assert [turn_times.grading is not None for turn_times in times] == [False] * (len(times) - 1) + [True]
 
 
 @pytest.mark.parametrize("kind", [Desk, MixedDesk])
 def test_calls_that_ran_at_the_same_time_overlap(kind: type[Desk]):
     """Each of the two waits until the other runs."""
-    found = trajectory(None, ToolCall("meet"), ToolCall("meet"), kind=kind.__name__)
-    one, other = known(found.turns)[0].calls
-    assert max(one.began_s, other.began_s) <= min(one.began_s + one.seconds, other.began_s + other.seconds)
+    episode = trajectory(None, ToolCall("meet"), ToolCall("meet"), kind=kind.__name__)
+    first, second = known(episode.turns)[0].calls
+    assert max(first.began_s, second.began_s) <= min(first.began_s + first.seconds, second.began_s + second.seconds)
 
 
-def test_a_call_that_did_not_run_has_no_time_and_infos_are_equal_whatever_time_calls_took():
+def test_a_call_that_did_not_run_has_no_time_and_infos_have_none():
     infos = []
     for _ in range(2):
         env = Desk(tasks=TASKS)
@@ -77,20 +77,20 @@ def test_turns_are_equal_whatever_time_they_took_and_a_file_keeps_the_times(tmp_
     turn = Turn("a", [], {"outcome": 0.0}, 0.0, times=TIMES)
     assert turn == replace(turn, times=None) == replace(turn, times=replace(TIMES, generation_s=9.0))
     write_jsonl(tmp_path / "a.jsonl", [errand(turns=[turn])])
-    [found] = read_jsonl(tmp_path / "a.jsonl")
-    assert found.turns[0].times == TIMES
+    [again] = read_jsonl(tmp_path / "a.jsonl")
+    assert again.turns[0].times == TIMES
 
 
 def test_recordings_without_times_load_and_count_as_not_measured():
     data = errand().to_dict()
     for turn in data["turns"]:
         del turn["times"]
-    found = Trajectory.from_dict(json.loads(json.dumps(data)))
-    assert found == errand()
-    assert known(found.turns) == []
-    entry = entry_of(found)
+    episode = Trajectory.from_dict(json.loads(json.dumps(data)))
+    assert episode == errand()
+    assert known(episode.turns) == []
+    entry = entry_of(episode)
     assert (entry.generation_s, entry.environment_s) == (None, None)
-    assert summarize([found]).generation_seconds is None
+    assert summarize([episode]).generation_seconds is None
     assert total_times([TIMES, None]) == (None, None)
 
 

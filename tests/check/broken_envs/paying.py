@@ -13,9 +13,9 @@ class PaysOutOfRange(SoundEnv):
     """Declares 0 to 1 and pays 5."""
 
     def see(self, box: str) -> str:
-        found = super().see(box)
+        content = super().see(box)
         self.reward("effort", 5.0)
-        return found
+        return content
 
 
 class PaysAnEpisodeChannelTwice(SoundEnv):

@@ -52,9 +52,9 @@ class PeeksAtGlobalRng(SoundEnv):
 
     def start(self, task: Task) -> str:
         super().start(task)
-        kept = random.getstate()
+        state = random.getstate()
         room = random.randrange(1000)
-        random.setstate(kept)
+        random.setstate(state)
         return f"Room {room}. {task.prompt}"
 
 
