@@ -75,6 +75,18 @@ def test_an_episode_is_played_until_it_ends_or_its_player_stops():
     assert len(play(Patient(max_turns=4), TASK, 0, idle_player).results) > 4, "a player gives up some time"
 
 
+def test_a_player_that_is_a_generator_is_sent_every_observation():
+    seen: list[str] = []
+
+    def player(env: Env, task: Task) -> Iterator[Action]:
+        for number in (1, 2):
+            observation = yield call("add", number=number)
+            seen.append(text_of(observation[-1]))
+
+    play(Counter(), TASK, 0, player)
+    assert seen == ["count 1", "count 3"]
+
+
 def test_the_seconds_of_an_episode_are_those_of_its_resets_and_steps(monkeypatch: pytest.MonkeyPatch):
     clock = count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
