@@ -15,19 +15,19 @@ from typing import Any
 
 from agentgym.tools.sandbox import SandboxTier
 from benchmarks._report import RESULTS, Claim, argument_parser, write
-from tests.sandbox_attacks import ATTACKS
-from tests.sandbox_attacks.attack import Attack
-from tests.sandbox_attacks.host import Host
-from tests.sandbox_attacks.places import Place, why_not
+from tests.tools.sandbox.attacks import ATTACKS
+from tests.tools.sandbox.attacks.attack import Attack
+from tests.tools.sandbox.attacks.host import Host
+from tests.tools.sandbox.attacks.places import Place, why_not
 
 HEADER = """# Hostile programs
 
 Programs that attack the sandbox they run in, and what came of them on each backend. Written by
-`python -m benchmarks.hostile_matrix`; the same programs are tests (`tests/test_sandbox_hostile.py`), and each is a few
-lines in `tests/sandbox_attacks/`.
+`python -m benchmarks.hostile_matrix`; the same programs are tests (`tests/tools/sandbox/test_hostile.py`), and each is
+a few lines in `tests/tools/sandbox/attacks/`.
 
-An attack is *held* when the run ended in time and as it should, nothing of this machine was read, changed, reached or
-killed, no process was left, and the next run, in the same sandbox and in a fresh one, was clean. *not held* without a
+An attack is *held* when the run ended as it should, nothing of this machine was read, changed, reached or killed, no
+process was left, and the next run, in the same sandbox and in a fresh one, was clean. *not held* without a
 word beside it is a fault. *declared* is what the backend says of itself in `agentgym doctor`: it was not tried.
 *n.a.*: the backend does not work where this table was made.
 """

@@ -28,23 +28,21 @@ PROVIDED = re.compile(
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",
     "agentgym/swe-v0",
-    "tests/test_sandbox_hostile.py",
-    "tests/test_sandbox_lifetime.py",
+    "tests/tools/sandbox/test_hostile.py",
     "agentgym/miniwob-click-button-v0",
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
-    "tests/test_browser_hostile.py",
-    "tests/test_checks.py",
+    "tests/tools/browser/test_hostile.py",
     "tests/trainers/test_train_run.py",
-    "tests/test_web_env.py",
-    "tests/test_checks_subtle.py",
-    "tests/test_workers.py",
-    "tests/test_mutants.py",
-    "tests/test_swe_build.py",
+    "tests/envs/web/test_env.py",
+    "tests/check/test_processes.py",
+    "tests/rollout/test_workers.py",
+    "tests/project/test_mutants.py",
+    "tests/envs/swe/building/test_building.py",
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end.
 
-Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
+Not `tests/rollout/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
 """
 
 FEWEST_WORKERS, MOST_WORKERS = 3, 8
@@ -63,8 +61,8 @@ TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightl
 MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
 """A file whose tests all belong to one of `TIERS`."""
 
-ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child")
-"""The programs that a fast test may start: DuckDB, and the fresh process of `agentgym check`."""
+ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child", "uname -p")
+"""The programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and `platform`'s own."""
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
 

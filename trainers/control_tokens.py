@@ -13,8 +13,10 @@ from typing import Any
 
 _OTHERS = ("user", "tool")
 """Roles whose text neither the model nor the environment's author has written."""
-_CUT = "\ufdd0"
-"""Where a text is cut, so that no token spans the place: a code point that Unicode keeps free of characters."""
+_MARK = "\ufdd0"
+"""A code point that Unicode keeps free of characters."""
+_CUT, _LITERAL = f"{_MARK}\ufdd1", f"{_MARK}\ufdd2"
+"""Where a text is cut, so that no token spans the place; and a `_MARK` that the text itself contains."""
 _BARRED = re.compile(r"<[|｜].+[|｜]>")
 """Some tokenizers do not declare the tokens of roles special, but name them like the others."""
 
@@ -44,8 +46,8 @@ class ControlTokens:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a rendered conversation, without tokens that the tokenizer would add around it."""
-        pieces = text.split(_CUT)
-        return [one for piece in pieces for one in self._tokenizer.encode(piece, add_special_tokens=False)]
+        pieces = [piece.replace(_LITERAL, _MARK) for piece in text.split(_CUT)]
+        return [token for piece in pieces for token in self._tokenizer.encode(piece, add_special_tokens=False)]
 
 
 def _begins(names: Iterable[str]) -> re.Pattern[str]:
@@ -55,7 +57,7 @@ def _begins(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def _cut(text: str, begins: re.Pattern[str]) -> str:
-    return begins.sub(rf"\1{_CUT}", text.replace(_CUT, ""))
+    return begins.sub(rf"\1{_CUT}", text.replace(_MARK, _LITERAL))
 
 
 def _cut_block(block: Any, begins: re.Pattern[str]) -> Any:

@@ -57,6 +57,9 @@ _ALONE_SECONDS = 6.0
 _MORE_EPISODES, _MORE_SECONDS = 400, 0.7
 """Limits on additional watched episodes, which reveal effects that are rare or occur late."""
 
+_SURE_EPISODES = 200
+"""Additional episodes that are watched even if a busy machine makes them take longer than `_MORE_SECONDS`."""
+
 _RECORDED_SECONDS = 6.0
 """Seconds after which no further recorded episodes are watched."""
 
@@ -204,16 +207,21 @@ class _Inquiry:
     def _play_more(self, watch: Watch) -> int:
         """Play other tasks with the solution and the random player."""
         patience = Patience(_MORE_SECONDS)
-        played = 0
+        fewest, played = self._fewest_more(), 0
         with self._subject.env() as env:
             for task in self._more_tasks(env):
                 for player in (solving_player, random_player):
                     with suppress(Broken):
                         play(Watched.around(env, watch), task, self._request.seed + played, player)
                     played += 1
-                if patience.is_over or played >= _MORE_EPISODES or self._leaks():
+                if (patience.is_over and played >= fewest) or played >= _MORE_EPISODES or self._leaks():
                     break
         return played
+
+    def _fewest_more(self) -> int:
+        """Return how many additional episodes to play whatever the load; fewer if even the fastest takes long."""
+        fastest = min(episode.seconds for episode in self._request.episodes)
+        return int(min(_SURE_EPISODES, _MORE_SECONDS / max(fastest, 1e-9)))
 
     def _play_badly(self, watch: Watch) -> int:
         """Play one task with hostile actions, and with the idle and helpless players."""

@@ -5,7 +5,7 @@ An adapter joins in four steps:
 1. In `tests/interop/test_<adapter>.py`, write a `Driver`: `play` plays scripted episodes of `ProbeEnv` through the real
    foreign package, all at the same time, and returns what that package was told (`Seen`). A program that talks to a
    model is given one that says `said_next(messages, plays)`.
-2. Add `@pytest.mark.parametrize("guarantee", Guarantee)` and
+2. Add `@each_row("guarantee", Guarantee)` and
    `def test_guarantees(guarantee): hold(DRIVER, guarantee)`.
 3. Run it once with `AGENTGYM_MEASURE=write`: it writes `tests/interop/measured/<adapter>.json`. From then on, a result
    that differs from that file is a failure.

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgym.endings import Ending
 from agentgym.engine.steps import StepResult
 from agentgym.errors import BrokenTask, MissingExtra
 from agentgym.interop.bfcl import BFCLEnv
 from agentgym.interop.bfcl.calls import read, written
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.script import steps
+from tests.rows import each_row
 
 peers = pytest.mark.peers
 MISSING = "bfcl_eval: not in this environment (see .ci/peers)"
@@ -25,8 +24,6 @@ EVERY = 10
 
 In `miss_func_49` they use a function before the turn in which it comes.
 """
-HARD = ("base_173", "long_context_38")
-"""The right calls of one do not fit their schema, those of the other are too many for a turn each."""
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def say(env: BFCLEnv, text: str = "Done.") -> StepResult:
 
 
 @peers
-@pytest.mark.parametrize("category", ["base", "miss_func", "miss_param", "long_context"])
+@each_row("category", ["base", "miss_func", "miss_param", "long_context"])
 def test_the_gold_calls_are_worth_1_and_silence_0(env: BFCLEnv, category: str):
     chosen = BFCLEnv(categories=category)
     assert chosen.tasks.size("test") == 200
@@ -66,13 +63,6 @@ def test_the_gold_calls_are_worth_1_and_silence_0(env: BFCLEnv, category: str):
 
 
 @peers
-@pytest.mark.parametrize("task", HARD)
-def test_gold_that_is_unusual_is_worth_1(env: BFCLEnv, task: str):
-    begin(env, task)
-    assert list(steps(env, env.solution(env.task)))[-1].reward == 1.0
-
-
-@peers
 def test_requests_come_one_after_another_and_the_world_stays(env: BFCLEnv):
     opening = begin(env, "base_0")
     turns = [turn[0]["content"] for turn in env.task.data["turns"]]
@@ -84,7 +74,7 @@ def test_requests_come_one_after_another_and_the_world_stays(env: BFCLEnv):
 
 
 @peers
-def test_what_a_tool_refuses_is_an_observation_as_the_leaderboard_shows_it(env: BFCLEnv):
+def test_a_refusal_of_a_tool_is_an_observation_as_the_leaderboard_shows_it(env: BFCLEnv):
     begin(env, "base_0")
     assert "No such file or directory" in call(env, "cd", folder="missing")
     for wrong in ({}, {"folder": "document", "force": True}):
@@ -142,15 +132,6 @@ def test_one_request_may_take_so_many_turns_and_no_more(env: BFCLEnv):
 
 
 @peers
-def test_several_calls_in_a_turn_are_one_step(env: BFCLEnv):
-    limited = BFCLEnv(categories="base", steps=1)
-    begin(limited, "base_0")
-    calls = [ToolCall("pwd", {}), ToolCall("ls", {}), ToolCall("pwd", {})]
-    assert len(limited.step(assistant("", calls)).observation) == 3
-    limited.close()
-
-
-@peers
 def test_two_episodes_share_no_world(env: BFCLEnv):
     begin(env, "base_0")
     other = BFCLEnv(categories="base")
@@ -162,16 +143,6 @@ def test_two_episodes_share_no_world(env: BFCLEnv):
 
 
 @peers
-def test_nothing_is_left_of_an_episode(env: BFCLEnv):
-    kept = vars(import_module("bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils"))
-    before = set(kept)
-    begin(env, "base_0")
-    assert set(kept) - before
-    list(steps(env, env.solution(env.task)))
-    assert set(kept) == before
-
-
-@peers
 def test_text_of_a_model_is_data_and_never_run(env: BFCLEnv, tmp_path: Path):
     begin(env, "base_0")
     place = tmp_path / "run"
@@ -179,19 +150,6 @@ def test_text_of_a_model_is_data_and_never_run(env: BFCLEnv, tmp_path: Path):
     for text in texts:
         assert "Error during" not in call(env, "echo", content=text, file_name="notes.txt")
     assert not place.exists()
-
-
-@peers
-def test_the_four_forms_of_a_story_are_in_one_split():
-    pytest.importorskip("bfcl_eval", reason=MISSING)
-    env = BFCLEnv(split_by="hash")
-    numbers = {
-        split: {env.tasks.get(split, index).id.rpartition("_")[2] for index in range(env.tasks.size(split) or 0)}
-        for split in env.tasks.splits
-    }
-    assert set(numbers) == {"train", "validation", "test"}
-    assert not numbers["train"] & numbers["test"]
-    assert not numbers["validation"] & (numbers["test"] | numbers["train"])
 
 
 def test_calls_are_written_and_read():
@@ -207,7 +165,3 @@ def test_calls_are_written_and_read():
 def test_without_the_package_one_line_says_what_to_install():
     with pytest.raises(MissingExtra, match="pip install --no-deps bfcl-eval"):
         BFCLEnv()
-
-
-def test_the_ending_of_its_own_is_no_success():
-    assert BFCLEnv.reasons == {"too_many_steps": Ending.TRUNCATED}

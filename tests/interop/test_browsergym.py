@@ -60,10 +60,6 @@ def test_a_wrong_action_is_told_and_the_episode_goes_on(env: BrowserGymEnv):
     assert not result.terminated
 
 
-def test_a_seed_is_a_page(env: BrowserGymEnv):
-    assert opening(env, 1) == opening(env, 1) != opening(env, 2)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_copies_play_in_forked_processes_while_a_browser_runs_here(env: BrowserGymEnv):
     alone = [text_of(env.reset(seed=seed)[0][-1]) for seed in (3, 4)]

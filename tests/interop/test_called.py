@@ -12,6 +12,7 @@ from agentgym.errors import InfrastructureError
 from agentgym.interop.called import OVER, CalledEpisode
 from agentgym.messages import text_of
 from tests.interop.probe_env import BROKEN_SEED, ProbeEnv
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -46,8 +47,8 @@ def test_an_episode_that_stops_at_a_limit_is_truncated(episode: CalledEpisode):
     assert (episode.is_truncated, episode.turn_rewards, episode.channels) == (False, [], {})
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_one_that_failed_has_no_reward_and_can_be_begun_anew(episode: CalledEpisode, is_async: bool):
+@each_row("is_async", [False, True])
+def test_a_failed_episode_has_no_reward_and_can_be_begun_anew(episode: CalledEpisode, is_async: bool):
     def done(now, later):  # pyright: ignore[reportMissingParameterType]
         return asyncio.run(later()) if is_async else now()
 

@@ -10,11 +10,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.errors import ToolError, UsageError
 from agentgym.interop.discrete import DiscreteCalls
 from agentgym.messages import Message, ToolCall, text_of
-from agentgym.registry import load_class, make
-from tests.interop.test_trl import SHAKY
+from agentgym.registry import make
 
 GUESSES = [ToolCall("guess", {"number": number}) for number in range(1, 11)]
 SPACE = spaces.Box(0, 100, (2,), np.float32)
@@ -46,37 +45,12 @@ def test_an_episode_is_the_one_that_env_plays():
     assert told[2]
 
 
-def test_observations_are_made_of_calls_and_answers():
-    kept: list[Sequence[Message]] = []
-    env = DiscreteCalls(
-        lambda: make("guess"), GUESSES, lambda m: (kept.append(list(m)), np.zeros(2, np.float32))[1], SPACE
-    )
-    env.reset(seed=0)
-    env.step(np.int64(3))
-    assert [message.get("role") for message in kept[-1]][-2:] == ["assistant", "tool"]
-
-
 def test_without_a_seed_its_own_generator_draws_one():
     def tasks(env: DiscreteCalls) -> list[str]:
         return [env.reset(seed=3 if first else None)[1]["task"] for first in (True, False, False)]
 
     assert tasks(guessing()) == tasks(guessing())
     assert len(set(tasks(guessing()))) == 3
-
-
-def test_a_broken_environment_is_replaced_and_a_failure_raised():
-    kind: Any = load_class(SHAKY)
-    env = DiscreteCalls(lambda: make(SHAKY), [ToolCall("add"), ToolCall("done")], seen, SPACE)
-    env.reset(seed=0)
-    kind.breaks = 2
-    env.step(0)
-    kind.breaks = 3
-    with pytest.raises(InfrastructureError):
-        env.step(0)
-    kind.breaks = 0
-    env.reset(seed=0)
-    assert env.step(1)[1:3] == (1.0, True)
-    env.close()
 
 
 def test_actions_that_are_no_calls_are_refused():

@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from agentgym.interop.evaluated import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "6*(98 - 54) - 34 - 66",
@@ -24,7 +25,7 @@ def test_formulas_as_they_are_written_in_answers_are_harmless(text: str):
     assert is_harmless_formula(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "__import__('os').getpid()",
@@ -48,18 +49,16 @@ def test_formulas_as_they_are_written_in_answers_are_harmless(text: str):
         "1 if x else 2",
     ],
 )
-def test_what_runs_code_or_grows_without_bound_is_no_harmless_formula(text: str):
+def test_code_and_unbounded_growth_are_no_harmless_formulas(text: str):
     assert not is_harmless_formula(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["[[0, 1], [1, 0]]", "['_', 'Q']", "(-1, +2)", "ABCD", "0 1\n1 0", "", "(" * 900, "\0"]
-)
+@each_row("text", ["[[0, 1], [1, 0]]", "['_', 'Q']", "(-1, +2)", "ABCD", "0 1\n1 0", "", "(" * 900, "\0"])
 def test_values_and_what_is_no_python_are_harmless(text: str):
     assert is_harmless_value(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "open('x')",
@@ -74,7 +73,7 @@ def test_values_and_what_is_no_python_are_harmless(text: str):
         "[entry]",
     ],
 )
-def test_what_computes_is_no_harmless_value(text: str):
+def test_computations_are_no_harmless_values(text: str):
     assert not is_harmless_value(text)
 
 

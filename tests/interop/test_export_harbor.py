@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,13 +24,13 @@ from agentgym.script import steps
 from agentgym.task import Task
 from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.exporting.export import export_harbor
-from agentgym.tasks.exporting.inside.answers import read_files
 from agentgym.tasks.folders import FolderTasks
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import Machine, MachineSpec
 from agentgym.tools.terminal.building import packed, packed_files
 from tests.harbor_folders import IS_ROOT, exported, judge, machine_of, solve
-from tests.swe_cases import CHEATS, FILES, WRONG, write_tasks
+from tests.rows import each_row
+from tests.swe_cases import write_tasks
 from tests.task_folders import BASE
 
 KINDS = ("function", "fix", "value", "predict")
@@ -68,7 +67,7 @@ ALL = (*KINDS, "sql", "swe")
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_without_any_package_installed_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
     folder = exported(*written(name, tmp_path), tmp_path / "out")
     machine_of(folder, tmp_path / "idle")
@@ -76,10 +75,6 @@ def test_without_any_package_installed_the_solution_scores_1_and_nothing_0(tmp_p
     machine_of(folder, tmp_path / "gold")
     solve(folder, tmp_path / "gold")
     assert judge(folder, tmp_path / "gold")["reward"] == 1.0
-
-
-def other_order(gold: str) -> str:
-    return f"SELECT * FROM ({gold}) ORDER BY 1 DESC, 2 DESC"
 
 
 @pytest.mark.real
@@ -127,9 +122,7 @@ def cheat_by_an_early_reward(app: Path, gold: str) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "cheat", [cheat_by_link, cheat_by_another_database, cheat_by_attaching, cheat_by_an_early_reward]
-)
+@each_row("cheat", [cheat_by_link, cheat_by_another_database, cheat_by_attaching, cheat_by_an_early_reward])
 def test_cheating_about_a_database_scores_nothing(tmp_path: Path, cheat):
     env = SQLEnv(engine="sqlite")
     task = ordered_task(env)
@@ -159,38 +152,7 @@ def test_a_submission_neither_ends_its_judge_nor_writes_the_reward(tmp_path: Pat
     assert judge(folder, tmp_path / "root")["reward"] == 0.0
 
 
-SWE_CHEATS = {
-    "reports of its own": CHEATS["makereport hook in conftest"](),
-    "ends its judge": FILES | {"textkit/words.py": (TAKES_THE_REWARD + WRONG).encode()},
-}
-
-
-@pytest.mark.real
-@pytest.mark.slow
-@pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
-@pytest.mark.parametrize("name", SWE_CHEATS)
-def test_cheating_in_a_repository_scores_nothing(tmp_path: Path, name: str):
-    folder = exported(*written("swe", tmp_path), tmp_path / "out")
-    app = machine_of(folder, tmp_path / "root")
-    for path, content in SWE_CHEATS[name].items():
-        (app / path).parent.mkdir(exist_ok=True)
-        (app / path).write_bytes(content)
-    assert judge(folder, tmp_path / "root")["reward"] == 0.0
-
-
-def test_only_regular_files_of_a_repository_are_read(tmp_path: Path):
-    (tmp_path / "app/inner").mkdir(parents=True)
-    (tmp_path / "app/inner/kept.py").write_text("x = 1\n")
-    (tmp_path / "elsewhere.py").write_text("x = 2\n")
-    (tmp_path / "app/link.py").symlink_to(tmp_path / "elsewhere.py")
-    (tmp_path / "app/folder").symlink_to(tmp_path)
-    os.mkfifo(tmp_path / "app/pipe.py")
-    (tmp_path / "app/large.py").write_bytes(b" " * 2000)
-    assert read_files(tmp_path / "app", 1000) == {"inner/kept.py": b"x = 1\n"}
-    assert read_files(tmp_path / "app/folder", 1000) == {}
-
-
-@pytest.mark.parametrize("name", ["function", "fix", "sql", "swe"])
+@each_row("name", ["function", "fix", "sql", "swe"])
 def test_the_agent_finds_no_test_in_its_image_and_no_gold_in_the_instruction(tmp_path: Path, name: str):
     _, task = written(name, tmp_path)
     (tmp_path / "again").mkdir()
@@ -295,14 +257,6 @@ def _here(task: Task, answer: str) -> float:
         env.close()
 
 
-@pytest.mark.docker
-def test_where_the_container_has_no_root_right_and_wrong_are_told_apart(tmp_path: Path, machine: Machine):
-    [task] = code_tasks("function")
-    folder = exported(CodeEnv(), task, tmp_path / "out")
-    assert graded(machine, folder, task.gold["code"], user="1234")["reward"] == 1.0
-    assert graded(machine, folder, "def", user="1234")["reward"] == 0.0
-
-
 def terminal(folder: Path) -> TerminalEnv:
     return TerminalEnv(folder=folder, split_by="test")
 
@@ -340,31 +294,13 @@ ROOT_CHEATS = {
 
 @pytest.mark.docker
 @needs_image
-@pytest.mark.parametrize("name", ROOT_CHEATS)
+@each_row("name", ROOT_CHEATS)
 def test_root_on_the_machine_of_the_agent_cannot_change_the_verdict(tmp_path: Path, name: str):
     env = terminal(exported(*written("sql", tmp_path), tmp_path / "out"))
     try:
         env.reset(options={"index": 0})
         env.step(assistant("", [ToolCall("bash", {"command": ROOT_CHEATS[name]})]))
         assert env.step(assistant("", [ToolCall("submit")])).reward == 0.0
-    finally:
-        env.close()
-
-
-@pytest.mark.docker
-@needs_image
-def test_a_submission_cannot_read_the_tests_that_judge_it(tmp_path: Path):
-    [task] = code_tasks("function")
-    folder = exported(CodeEnv(), task, tmp_path / "out")
-    spy = "import glob, os\nfound = [p for p in glob.glob('/tests/**', recursive=True)]\n"
-    spy += "for p in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):\n"
-    spy += "    try:\n        found += [p] if b'cases' in open(p, 'rb').read() else []\n    except OSError: pass\n"
-    spy += "if [p for p in found if p != '/tests/']: raise RuntimeError\nassert os.getuid() != 0\n"
-    env = terminal(folder)
-    try:
-        env.reset(options={"index": 0})
-        env.step(assistant("", [ToolCall("write", {"path": "/app/solution.py", "content": spy + task.gold["code"]})]))
-        assert env.step(assistant("", [ToolCall("submit")])).reward == 1.0
     finally:
         env.close()
 

@@ -10,15 +10,20 @@ from types import ModuleType
 import pytest
 
 from agentgym.errors import MissingExtra
+from agentgym.interop.packages import REQUIREMENTS
+from tests.rows import each_row
 
 ADAPTERS = {
-    "verifiers": ("verifiers", "verifiers"),
-    "verifiers_tasks": ("verifiers", "verifiers"),
-    "openenv": ("openenv", "openenv"),
-    "inspect": ("inspect_ai", "inspect"),
-    "mcp": ("mcp", "mcp"),
+    "verifiers": "verifiers",
+    "verifiers_tasks": "verifiers",
+    "openenv": "openenv",
+    "inspect": "inspect_ai",
+    "nemo": "nemo_gym",
+    "skyrl": "skyrl_gym",
+    "verl": "verl",
+    "mcp": "mcp",
 }
-"""Adapters with the package that each needs, and its extra."""
+"""Adapters with the package that each needs."""
 
 
 class Without:
@@ -32,13 +37,16 @@ class Without:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS)
-def test_a_missing_package_is_named_with_its_extra(adapter: str, monkeypatch: pytest.MonkeyPatch):
-    package, extra = ADAPTERS[adapter]
-    loaded = (package, f"agentgym.interop.{adapter}")
-    for name in [name for name in sys.modules if any(f"{name}.".startswith(f"{one}.") for one in loaded)]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [Without(package), *sys.meta_path])
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else pytest.fail(name))
-    with pytest.raises(MissingExtra, match=rf"agentgym-suite\[{extra}\]"):
-        importlib.import_module(f"agentgym.interop.{adapter}")
+@each_row("adapter, package", ADAPTERS.items())
+def test_an_error_names_the_install_command_of_a_missing_package(adapter: str, package: str):
+    roots = (package, f"agentgym.interop.{adapter}")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in sys.modules if any(f"{name}.".startswith(f"{root}.") for root in roots)]:
+            patch.delitem(sys.modules, name)
+        patch.setattr(sys, "meta_path", [Without(package), *sys.meta_path])
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        patch.setattr("agentgym.interop.packages.find_spec", lambda name: None)
+        with pytest.raises(MissingExtra) as error:
+            importlib.import_module(f"agentgym.interop.{adapter}")
+    requirement = REQUIREMENTS.get(package, "'agentgym-suite[serve]'")
+    assert str(error.value).endswith(f"run: pip install {requirement}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +15,8 @@ from agentgym.trajectory import Tokens
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
 from tests.interop.test_gateway import SEED, Client, compared, gateway_of
-from tests.interop.test_gateway_streams import Reader
 
-pytestmark = needs("openai", "langchain_openai", "litellm")
+pytestmark = [pytest.mark.peers, *needs("openai", "langchain_openai", "litellm")]
 
 LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
 TOOLS = [{"type": "function", "function": LOOK}]
@@ -62,29 +60,6 @@ def looked() -> Iterator[GatewaySession]:
     gateway = Gateway(Speaker(looking))
     with serving(gateway):
         yield gateway.session("one")
-
-
-def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
-    from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
-    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
-
-    episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
-    messages: list[Any] = [*episode.begin(seed=SEED)]
-    options: Any = {"use_responses_api": False, "streaming": True}
-    model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
-    model = model.bind_tools(episode.env.tools.schemas)
-    while True:
-        said = model.invoke(messages)
-        messages.append(said)
-        if not said.tool_calls:
-            break
-        for call in said.tool_calls:
-            [result] = episode.call(call["name"], call["args"])
-            messages.append(ToolMessage(text_of(result), tool_call_id=call["id"]))
-    episode.end()
-    assert episode.trajectory is not None
-    [row] = session.end(episode.trajectory)
-    compared(row)
 
 
 def test_the_client_of_openai_works_through_streamed_chat_completions(looked: GatewaySession):
@@ -148,49 +123,24 @@ def test_the_client_of_openai_raises_the_errors_it_has_for_them():
             ask(session.api_key)
 
 
-def test_the_client_of_openai_raises_what_breaks_in_the_middle_of_a_stream():
-    import openai  # pyright: ignore[reportMissingImports]
+def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
+    from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
+    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
 
-    policy = Reader("A tree and a lake.")
-    policy.allowed = 8
-    gateway = Gateway(policy)
-    with serving(gateway):
-        session = gateway.session("one")
-        with openai.OpenAI(base_url=session.base_url, api_key=session.api_key, max_retries=0) as client:
-            messages: Any = [{"role": "user", "content": "a"}]
-            stream: Any = client.chat.completions.create(model="p", messages=messages, stream=True)
-
-            def listen() -> None:
-                said = ""
-                for event in stream:
-                    said += event.choices[0].delta.content
-                    if "tree" in said:
-                        policy.error = OSError("no power")
-
-            with pytest.raises(openai.APIError, match="no power"):
-                listen()
-        assert not session.has_calls
-
-
-def test_a_call_that_the_client_of_openai_makes_again_is_one_turn(looked: GatewaySession):
-    import httpx2  # pyright: ignore[reportMissingImports]
-    from openai import DefaultHttpxClient, OpenAI  # pyright: ignore[reportMissingImports]
-
-    lost: list[str] = []
-
-    class Lossy(httpx2.HTTPTransport):
-        """Loses the first answer."""
-
-        def handle_request(self, request: Any) -> Any:
-            answer = super().handle_request(request)
-            if not lost:
-                lost.append(json.loads(answer.read())["id"])
-                raise httpx2.ReadError("the line is dead", request=request)
-            return answer
-
-    http = DefaultHttpxClient(transport=Lossy())
-    with OpenAI(base_url=looked.base_url, api_key=looked.api_key, http_client=http) as client:
-        client.chat.completions.create(model="p", messages=OPENING, tools=TOOLS)  # type: ignore[arg-type]
-    assert len(lost) == 1
-    [row] = looked.reward(1.0)
-    assert len(row.turns) == 1
+    episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
+    messages: list[Any] = [*episode.begin(seed=SEED)]
+    options: Any = {"use_responses_api": False, "streaming": True}
+    model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
+    model = model.bind_tools(episode.env.tools.schemas)
+    while True:
+        said = model.invoke(messages)
+        messages.append(said)
+        if not said.tool_calls:
+            break
+        for call in said.tool_calls:
+            [result] = episode.call(call["name"], call["args"])
+            messages.append(ToolMessage(text_of(result), tool_call_id=call["id"]))
+    episode.end()
+    assert episode.trajectory is not None
+    [row] = session.end(episode.trajectory)
+    compared(row)

@@ -30,7 +30,7 @@ from tests.interop.test_gateway import SEED, compared
 from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
 from tests.waiting import eventually
 
-pytestmark = needs("mcp", "openai", "agents", "langgraph", "minisweagent")
+pytestmark = [pytest.mark.peers, *needs("mcp", "openai", "agents", "langgraph", "minisweagent")]
 
 
 @pytest.fixture
@@ -62,26 +62,6 @@ def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySes
 
     assert asyncio.run(play()) == "Found it."
     [record] = read_jsonl(out)
-    [row] = session.end(record)
-    compared(row)
-
-
-def test_an_agent_of_langgraph_plays_through_mcp(session: GatewaySession, tmp_path: Path):
-    from benchmarks import _langgraph_agent
-
-    server = Served("guess", tmp_path, "--seed", str(SEED))
-    job = {"id": "x", "model_url": session.base_url, "api_key": session.api_key, "mcp_url": server.url}
-
-    async def play() -> None:
-        async with _langgraph_agent.HTTP:  # closed here, or the garbage collector would complain in another test
-            await _langgraph_agent.work({**job, "mcp_token": TOKEN})
-
-    try:
-        asyncio.run(play())
-        assert eventually(lambda: bool(server.records()))
-    finally:
-        server.stop()
-    [record] = server.records()
     [row] = session.end(record)
     compared(row)
 
@@ -128,3 +108,23 @@ def edits(env: Any) -> list[str]:
             replace = "import sys; p, a, b = sys.argv[1:]; t = open(p).read(); open(p, 'w').write(t.replace(a, b))"
             found.append(shlex.join(["python3", "-c", replace, arguments["path"], arguments["old"], arguments["new"]]))
     return found
+
+
+def test_an_agent_of_langgraph_plays_through_mcp(session: GatewaySession, tmp_path: Path):
+    from benchmarks import _langgraph_agent
+
+    server = Served("guess", tmp_path, "--seed", str(SEED))
+    job = {"id": "x", "model_url": session.base_url, "api_key": session.api_key, "mcp_url": server.url}
+
+    async def play() -> None:
+        async with _langgraph_agent.HTTP:  # closed here, or the garbage collector would complain in another test
+            await _langgraph_agent.work({**job, "mcp_token": TOKEN})
+
+    try:
+        asyncio.run(play())
+        assert eventually(lambda: bool(server.records()))
+    finally:
+        server.stop()
+    [record] = server.records()
+    [row] = session.end(record)
+    compared(row)

@@ -16,12 +16,12 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 import httpx
 
 from agentgym.interop.gateway import GatewaySession, serving
-from agentgym.interop.gateway.app import make_app
 from agentgym.messages import Message
 from agentgym.policy import Generation, StreamingPolicy
 from agentgym.trajectory import Tokens
 from tests.interop.speaking import END, START, Letters
-from tests.interop.test_gateway import TOKEN, USER, Client, gateway_of
+from tests.interop.test_gateway import USER, Client, gateway_of
+from tests.rows import each_row
 from tests.serving_cases import raw, until
 
 CHAT = "/v1/chat/completions"
@@ -153,8 +153,8 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"max_tokens": 17, "parallel_tool_calls": False}, {"tools": False}], ids=repr)
-@pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
+@each_row("options", [{}, {"max_tokens": 17, "parallel_tool_calls": False}, {"tools": False}])
+@each_row("turn", TURNS.values())
 def test_a_stream_together_says_what_an_answer_says(turn: str, options: dict[str, Any]):
     body = body_of(**options, stop="Observation:")
     gateway = gateway_of(Reader(turn))
@@ -173,18 +173,12 @@ def tokens_of(gateway: Any) -> Tokens:
     return row.tokens
 
 
-@pytest.mark.parametrize("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
+@each_row("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
 def test_reasoning_that_the_prompt_opens_is_streamed_like_any_other(turn: str):
     body = body_of(stop="\nI look")
     whole = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, body).json()
     stream = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, {**body, **STREAM})
     assert joined(stream.text) == answered(whole)
-
-
-def test_a_text_that_ends_a_turn_is_looked_for_in_what_was_sampled_alone():
-    """The line break that follows the tag in the prompt is none of the model's."""
-    client = Client(gateway_of(Reader("Hm, so.\nMore.", thinks=True)))
-    assert client.said([USER], stop="\n")["content"] == "<think>\nHm, so."
 
 
 @contextmanager
@@ -232,7 +226,7 @@ def test_a_long_silence_is_broken_by_comments():
         assert "look" in read(lambda text: "[DONE]" in text)
 
 
-def test_a_policy_that_breaks_in_the_middle_ends_the_stream_with_an_error_and_leaves_the_conversation():
+def test_a_policy_that_breaks_ends_the_stream_with_an_error_and_adds_no_turn():
     policy = Reader("A tree and a lake.")
     policy.allowed = 8
     with listening(policy) as (session, read):
@@ -245,16 +239,7 @@ def test_a_policy_that_breaks_in_the_middle_ends_the_stream_with_an_error_and_le
         assert policy.released == ["one/0"]
 
 
-def test_an_error_before_the_first_word_has_its_status():
-    policy = Reader("Yes.")
-    policy.allowed, policy.error = 0, OSError("no power")
-    answer = Client(gateway_of(policy)).post(CHAT, body_of(stream=True))
-    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
-    answer = Client(gateway_of(Reader("Yes."))).post(CHAT, body_of(stream=True, tool_choice="required"))
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tool_choice")
-
-
-@pytest.mark.parametrize("has_begun", [True, False])
+@each_row("has_begun", [True, False])
 def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(has_begun: bool):
     policy = Reader("A tree and a lake.")
     policy.allowed = 8 if has_begun else 0
@@ -297,17 +282,3 @@ def test_a_policy_that_does_not_stream_is_answered_by_a_stream_too():
     assert isinstance(policy, StreamingPolicy)
     text = Client(gateway_of(policy)).chat([USER], stream=True).text
     assert pieces_of(text) == ["A tree."]
-
-
-def test_a_lost_stream_is_given_again_in_one_piece():
-    gateway = gateway_of(Reader("A tree."))
-
-    async def asked(retries: str) -> str:
-        headers = {"Authorization": f"Bearer {TOKEN}", "x-stainless-retry-count": retries}
-        transport = httpx.ASGITransport(make_app(gateway))
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers) as client:
-            return (await client.post(f"/s/one{CHAT}", json=body_of(stream=True))).text
-
-    assert [*map("".join, (pieces_of(asyncio.run(asked(retries))) for retries in "01"))] == ["A tree."] * 2
-    [row] = gateway.find("one").reward(1.0)
-    assert len(row.turns) == 1

@@ -14,6 +14,7 @@ import pytest
 from tests.interop import probe_env
 from tests.interop.guarantees import MEASURED, YES, Guarantee, Moves, Seen, measure, reference
 from tests.interop.table import BY_HAND, PAGE, TABLES, pinned_peers, table, with_table
+from tests.rows import each_row
 
 
 class Faithful:
@@ -53,13 +54,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_an_adapter_that_loses_nothing_guarantees_everything(guarantee: Guarantee):
     assert measure(Faithful(), guarantee) == YES
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
-def test_what_is_lost_is_found(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
+@each_row("guarantee", Guarantee)
+def test_a_loss_is_measured(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
     driver, result = FAULTS[guarantee]
     assert measure(driver, guarantee) == result
@@ -80,7 +81,7 @@ def test_an_error_that_ends_other_episodes_is_told_from_one_that_does_not():
     assert measure(Together(pays_failures), Guarantee.ERRORS) == "no: what broke is not an error"
 
 
-@pytest.mark.parametrize("page", TABLES, ids=lambda page: page.stem)
+@each_row("page", TABLES)
 def test_the_page_shows_what_was_measured(page: Path):
     text = page.read_text(encoding="utf-8")
     assert text == with_table(text, TABLES[page]()), "run: python -m tests.interop.table"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from functools import partial
 from typing import Any
@@ -13,13 +12,13 @@ import pytest
 from gymnasium import spaces
 
 from agentgym.checks import CheckStatus, run_checks
-from agentgym.errors import InfrastructureError, NoSolution, UsageError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.gym import GymEnv
 from agentgym.interop.gym.actions import Arguments, form_of
-from agentgym.interop.gym.showing import plain_text
 from agentgym.messages import ToolCall, assistant, pictures_in, text_of
 from agentgym.script import steps
 from tests.interop.theirs import hold_caveats
+from tests.rows import each_row
 
 TARGET = "agentgym.interop.gym:GymEnv"
 
@@ -47,14 +46,6 @@ class Broken(Dice):
     breaks = True
 
 
-class Seedless(Dice):
-    """Draw from the system's randomness."""
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
-        super().reset(seed=seed)
-        return random.SystemRandom().randint(0, 6), {}
-
-
 class Seen(Dice):
     """Show a picture."""
 
@@ -74,35 +65,27 @@ def played(env: GymEnv, count: int = 5, seed: int = 0) -> list[str]:
     return [text_of(opening[-1]), *(text_of(env.step(act(0)).observation[-1]) for _ in range(count))]
 
 
+@pytest.mark.real
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("kwargs", "failing"),
+@each_row(
+    "kwargs, failing",
     [
         ({"id": "FrozenLake-v1"}, set()),
         ({"id": "Blackjack-v1"}, {"solution-solves"}),
     ],
-    ids=lambda value: value["id"] if isinstance(value, dict) else "",
 )
-def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any], failing: set[str]):
+def test_failing_checks_are_named_beforehand(kwargs: dict[str, Any], failing: set[str]):
     report = run_checks(TARGET, kwargs)
     failed = {row.name for row in report.rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)}
     assert failed == failing == {caveat.check for caveat in GymEnv(**kwargs).caveats() if caveat.check}
 
 
-@pytest.mark.parametrize("id", ["Blackjack-v1", "CartPole-v1", "FrozenLake-v1"])
+@each_row("id", ["Blackjack-v1", "CartPole-v1", "FrozenLake-v1"])
 def test_the_page_says_what_is_named(id: str):
     hold_caveats("gymnasium", id, GymEnv(id))
 
 
-def test_ignored_seeds_are_named():
-    assert "seeds are ignored" in str(GymEnv(Seedless).caveats()[0])
-
-
-def test_seeds_that_all_begin_alike_are_named():
-    assert any("begin alike" in caveat.why for caveat in GymEnv("FrozenLake-v1").caveats())
-
-
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"id": "FrozenLake-v1"},
@@ -119,13 +102,7 @@ def test_a_solution_is_found_where_a_search_can_find_one(options: dict[str, Any]
     assert last.info["is_success"]
 
 
-def test_no_solution_is_made_up_where_none_is_found():
-    env = GymEnv("CartPole-v1")
-    with pytest.raises(NoSolution, match="override solution"):
-        next(env.solution(env.tasks.get("train", 0)))
-
-
-def test_environments_on_the_global_generators_do_not_disturb_each_other_nor_the_process():
+def test_environments_on_global_generators_do_not_disturb_each_other():
     alone = played(GymEnv(Dice))
     one, other = GymEnv(Dice), GymEnv(Dice)
     before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr]
@@ -139,14 +116,7 @@ def test_environments_on_the_global_generators_do_not_disturb_each_other_nor_the
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # type: ignore[union-attr]
 
 
-def test_truncation_is_not_termination():
-    env = GymEnv(Dice)
-    env.reset(seed=0)
-    *_, last = (env.step(act(0)) for _ in range(6))
-    assert (last.terminated, last.truncated, last.info["ending"]) == (False, True, "cut_off")
-
-
-def test_what_breaks_inside_is_an_infrastructure_error():
+def test_an_error_inside_is_an_infrastructure_error():
     env = GymEnv(Broken)
     env.reset(seed=0)
     with pytest.raises(InfrastructureError, match=r"Broken: step: OSError: the table is gone \(test_gym.py"):
@@ -177,13 +147,8 @@ def test_splits_share_no_seed():
     assert len(set.union(*seeds)) == 300
 
 
-def test_actions_have_their_names():
-    schema = GymEnv("FrozenLake-v1").tools.schemas[0]["function"]["parameters"]
-    assert schema["properties"]["action"]["enum"] == ["left", "down", "right", "up"]
-
-
-@pytest.mark.parametrize(
-    ("space", "given", "expected"),
+@each_row(
+    "space, given, expected",
     [
         (spaces.Discrete(3, start=5), {"action": 6}, 6),
         (spaces.MultiDiscrete([2, 3]), {"action": [1, 2]}, [1, 2]),
@@ -194,7 +159,6 @@ def test_actions_have_their_names():
         (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(9)]), {"action_1": 1, "action_2": 8}, (1, 8)),
         (spaces.Dict(a=spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])), {"a": [1, "x"]}, {"a": (1, "x")}),
     ],
-    ids=str,
 )
 def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[Any], given: Any, expected: Any):
     from jsonschema import validate
@@ -213,24 +177,10 @@ def test_a_space_that_no_model_could_write_is_refused_by_name():
         form_of(spaces.Graph(spaces.Discrete(2), None), "action")
 
 
-def test_colours_become_marks():
-    assert plain_text("\n\x1b[41mS\x1b[0mF\n\x1b[34;1mR\x1b[0m\n") == "[S]F\nR(blue)"
-
-
 def test_pictures_are_shown_as_pictures():
     pytest.importorskip("PIL", reason="needs the [data] extra")
     opening, _ = GymEnv(Seen).reset(seed=0)
     assert pictures_in(opening[-1]) == 1
-
-
-def test_an_unknown_environment_is_the_callers_mistake_in_one_line():
-    with pytest.raises(UsageError, match="'Nowhere-v0' cannot be made"):
-        GymEnv("Nowhere-v0")
-
-
-def test_a_pickled_copy_plays_the_same():
-    env = GymEnv(Dice)
-    assert played(pickle.loads(pickle.dumps(env))) == played(env)
 
 
 class Odd(gymnasium.Env[Any, Any]):
@@ -260,13 +210,13 @@ class HiddenChance(Odd):
         return random.SystemRandom().randrange(10**6), 0.0, False, False, {}
 
 
-@pytest.mark.parametrize("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)], ids=repr)
+@each_row("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)])
 def test_a_reset_of_another_form_is_no_observation(begins: Any):
     with pytest.raises(InfrastructureError, match="must return an observation and a dict"):
         GymEnv(partial(Odd, begins)).reset(seed=0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "goes_on",
     [
         (1, 1.0, True, {}),
@@ -277,7 +227,6 @@ def test_a_reset_of_another_form_is_no_observation(begins: Any):
         (1, float("nan"), True, False, {}),
         (1, 1.0, np.array([True, False]), False, {}),
     ],
-    ids=repr,
 )
 def test_a_step_of_another_form_is_no_reward(goes_on: Any):
     env = GymEnv(partial(Odd, goes_on=goes_on))
@@ -286,8 +235,8 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
         env.step(act(0))
 
 
-@pytest.mark.parametrize(
-    ("space", "given"),
+@each_row(
+    "space, given",
     [
         (spaces.Box(-np.inf, np.inf, (), np.float32), 1e300),
         (spaces.Box(-np.inf, np.inf, (), np.float64), 10**400),
@@ -296,29 +245,19 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
         (spaces.Box(0, 255, (), np.uint8), -1),
         (spaces.Text(3, charset="ab"), "abc"),
     ],
-    ids=str,
 )
-def test_what_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], given: Any):
+def test_an_action_that_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], given: Any):
     env = GymEnv(partial(Odd, action_space=space), dialect="native")
     env.reset(seed=0)
     assert text_of(env.step(act(given)).observation[-1]).startswith("Error: ")
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+@each_row("dtype", [np.int8, np.uint8, np.int64, np.uint64])
 def test_the_bounds_of_whole_numbers_are_exact(dtype: Any):
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     form = form_of(spaces.Box(least, most, (), dtype), "action")
     assert (form.schema["minimum"], form.schema["maximum"]) == (least, most)
     assert form.read(most) == most
-
-
-def test_the_characters_of_a_text_are_told():
-    assert "of these: ab" in form_of(spaces.Text(3, charset="ab"), "action").schema["description"]
-
-
-def test_a_large_opening_is_cut_as_results_are():
-    env = GymEnv(partial(Odd, (np.zeros((84, 84, 4)), {})))
-    assert len(text_of(env.reset(seed=0)[0][-1])) < 10_000
 
 
 def test_an_environment_that_raises_when_it_is_closed_keeps_its_results():

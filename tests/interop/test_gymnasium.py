@@ -20,10 +20,11 @@ from agentgym.messages import assistant
 from agentgym.task import TaskList
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read
 from tests.interop.probe_env import TOGETHER, ProbeEnv
+from tests.rows import each_row
 from tests.waiting import eventually
 
 # Vectors tell of the errors of their processes by warnings.
-pytestmark = pytest.mark.filterwarnings("ignore:.*ERROR.*:UserWarning")
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:.*ERROR.*:UserWarning")]
 
 CONTEXT = "forkserver"
 """Children of a process that has imported the environment: each would import it again otherwise."""
@@ -101,6 +102,6 @@ def _imported_once() -> None:
     set_forkserver_preload([__name__])
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,8 +25,9 @@ from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, played
 from tests.interop.probe_env import PROBE, ProbeEnv
+from tests.rows import each_row
 
-pytestmark = needs("inspect_ai")
+pytestmark = [pytest.mark.peers, *needs("inspect_ai")]
 FINISH = ToolCall("finish_as", {"what": "solved"})
 
 
@@ -124,7 +124,7 @@ def seen(sample: Any) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee, tmp_path: Path):
     hold(Driver(tmp_path), guarantee)
 
@@ -138,7 +138,7 @@ def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
     return [(entry, [(seat.task, seat.seed) for seat in seats]) for entry, seats in found]
 
 
-@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy()], ids=lambda policy: policy.name)
+@each_row("policy", [ScriptedPolicy(), RandomPolicy()])
 def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: Path):
     from agentgym.interop import inspect
 
@@ -183,9 +183,7 @@ def test_a_broken_sample_is_tried_again_if_inspect_is_told_to(tmp_path: Path):
     assert [score.value["reward"] for score in scores_of(log).values()] == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("limit", "ending"), [({"message_limit": 5}, "max_turns"), ({"token_limit": 5}, "token_budget")], ids=str
-)
+@each_row("limit, ending", [({"message_limit": 5}, "max_turns"), ({"token_limit": 5}, "token_budget")])
 def test_a_limit_of_inspect_ends_the_episode_by_its_name_and_it_is_graded(
     limit: dict[str, int], ending: str, tmp_path: Path
 ):
@@ -196,51 +194,6 @@ def test_a_limit_of_inspect_ends_the_episode_by_its_name_and_it_is_graded(
     [score] = scores_of(log).values()
     assert (score.metadata["ending"], score.metadata["truncated"]) == (ending, True)
     assert score.value["reward"] == sum(score.metadata["turn_rewards"]) > 0
-
-
-def test_other_solvers_of_inspect_play_with_our_tools(tmp_path: Path):
-    from inspect_ai.solver import generate  # pyright: ignore[reportMissingImports]
-
-    from agentgym.interop.inspect import env_task
-
-    said = iter(
-        [[ToolCall("pay", {"amount": 0.25}), ToolCall("look")], [ToolCall("pay", {"amount": "a lot"})], [FINISH]]
-    )
-    probe = env_task(PROBE, split="train", count=1, solver=generate())
-    log = evaluated(probe, model_that(lambda messages: next(said)), tmp_path)
-    [score] = scores_of(log).values()
-    assert score.value == {"success": 1.0, "reward": 1.25}
-    assert score.metadata["ending"] == "solved"
-    assert log.samples[0].messages[-1].role == "tool"
-
-
-def test_a_solver_that_stops_early_gave_up(tmp_path: Path):
-    from inspect_ai.solver import generate  # pyright: ignore[reportMissingImports]
-
-    from agentgym.interop.inspect import env_task
-
-    log = evaluated(
-        env_task(PROBE, split="train", count=1, solver=generate()), model_that(lambda messages: DONE), tmp_path
-    )
-    assert [score.metadata["ending"] for score in scores_of(log).values()] == ["gave_up"]
-
-
-def test_models_can_write_calls_as_text(tmp_path: Path):
-    from agentgym.interop.inspect import env_task
-
-    call = '<tool_call>{"name": "finish_as", "arguments": {"what": "solved"}}</tool_call>'
-    probe = env_task(PROBE, split="train", count=1, dialect="hermes")
-    log = evaluated(probe, model_that(lambda messages: call), tmp_path)
-    assert [score.value["success"] for score in scores_of(log).values()] == [1.0]
-
-
-def test_attempts_are_epochs_with_the_same_seed(tmp_path: Path):
-    from agentgym.interop.inspect import env_task
-
-    log = evaluated(env_task("guess", count=2, attempts=3), model_that(lambda messages: DONE), tmp_path)
-    assert log.eval.config.epochs == 3
-    assert len(log.samples) == 6
-    assert len({json.dumps([sample.metadata, sample.messages[1].text]) for sample in log.samples}) == 2
 
 
 def test_the_schema_of_every_tool_survives():

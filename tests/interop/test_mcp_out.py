@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
+pytest.importorskip("mcp", reason="needs the [serve] extra")
 
 import httpx
 from mcp import ClientSession, StdioServerParameters  # pyright: ignore[reportMissingImports]
@@ -24,7 +24,7 @@ from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImpor
 from mcp.shared.memory import create_connected_server_and_client_session  # pyright: ignore[reportMissingImports]
 from pydantic import AnyUrl
 
-from agentgym import UsageError, make
+from agentgym import make
 from agentgym.interop.called import CalledEpisode
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.script import Script
@@ -36,13 +36,12 @@ from agentgym.tools.mcp_server.server import OPENING_URI, RESULT_URI, make_serve
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.doc_blocks import ROOT
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
-from tests.interop.notes_server import PNG
-from tests.interop.peers import needs
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 from tests.serving_cases import running
 from tests.waiting import eventually
 
-pytestmark = needs("mcp")
+pytestmark = pytest.mark.real
 
 TOKEN = "a-token-for-this-test"
 COMMAND = ["-m", "agentgym", "serve", "env"]
@@ -179,7 +178,7 @@ class Kept(Hosting):
         self.kept.append(trajectory)
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
@@ -212,7 +211,6 @@ def compared(record: Trajectory, episode: CalledEpisode, read: list[list[Message
     assert (record.task_id, record.task_hash) == (episode.env.task.id, episode.env.task.hash)
 
 
-@pytest.mark.real
 def test_over_the_standard_streams_the_solution_of_sql_reads_and_earns_the_same(tmp_path: Path):
     played = native("sql", SEEDS[0])
     out = tmp_path / "episodes.jsonl"
@@ -227,7 +225,6 @@ def test_over_the_standard_streams_the_solution_of_sql_reads_and_earns_the_same(
     compared(record, played[0], played[2])
 
 
-@pytest.mark.real
 def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(served: Callable[..., Served]):
     server = served("sql")
     played = [native("sql", seed) for seed in SEEDS]
@@ -243,14 +240,12 @@ def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(served: C
         compared(records[f"episode-{seed}"], episode, read)
 
 
-@pytest.mark.real
 def test_a_client_without_the_token_is_refused(served: Callable[..., Served]):
     server = served(COUNTER)
     answers = [httpx.post(server.url, json={}, headers=headers) for headers in ({}, {"Authorization": "Bearer wrong"})]
     assert [answer.status_code for answer in answers] == [401, 401]
 
 
-@pytest.mark.real
 def test_a_full_server_refuses_a_session_until_an_idle_one_has_ended(served: Callable[..., Served]):
     server = served(COUNTER, "--sessions", "1", "--idle-s", "1")
 
@@ -295,17 +290,7 @@ def test_nothing_tells_the_reward_before_the_end(tmp_path: Path):
     assert (len(record.turns), record.reward, record.policy) == (2, 1.0, "mcp:mcp")
 
 
-def test_an_episode_that_its_client_leaves_is_graded_and_recorded(tmp_path: Path):
-    async def play() -> None:
-        async with in_process(COUNTER, tmp_path / "out") as session:
-            await session.call_tool("add", {"number": 1})
-
-    asyncio.run(play())
-    [record] = read_jsonl(tmp_path / "out")
-    assert (record.reason, [turn.action is None for turn in record.turns]) == ("gave_up", [False, True])
-
-
-def test_a_mistake_of_the_model_is_a_result_and_an_infrastructure_failure_an_error_of_the_protocol(tmp_path: Path):
+def test_a_mistake_is_a_result_and_an_infrastructure_failure_a_protocol_error(tmp_path: Path):
     async def play() -> None:
         async with in_process(COUNTER, tmp_path / "out") as session:
             for name, arguments in (("add", {"number": -1}), ("add", {"numbr": 1}), ("ad", {})):
@@ -325,19 +310,7 @@ def test_a_mistake_of_the_model_is_a_result_and_an_infrastructure_failure_an_err
     assert record.error == "InfrastructureError: the server is gone"
 
 
-def test_an_episode_that_cannot_begin_is_recorded_as_failed(tmp_path: Path):
-    async def play() -> None:
-        async with in_process("tests.interop.mcp_envs:Unstartable", tmp_path / "out") as session:
-            with pytest.raises(McpError, match="no room"):
-                await session.list_tools()
-
-    asyncio.run(play())
-    [record] = read_jsonl(tmp_path / "out")
-    assert (record.failed, record.component) == (True, "reset")
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
+@each_row("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
 def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[str, str]):
     server = served(COUNTER)
 
@@ -355,29 +328,7 @@ def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[
     assert server.records() == []
 
 
-def test_pictures_arrive_as_they_are_and_text_without_a_tool_is_said(tmp_path: Path):
-    async def play() -> None:
-        async with in_process(SHOWN, tmp_path / "out") as session:
-            assert [tool.name for tool in (await session.list_tools()).tools][-1] == "say"
-            text, picture = (await session.call_tool("look", {})).content
-            assert (text.text, picture.mimeType) == ("A dot:", "image/png")  # type: ignore[union-attr]
-            assert base64.b64decode(picture.data) == PNG  # type: ignore[union-attr]
-            said = await session.call_tool("say", {"text": "hello"})
-            assert said.content[0].text == "You said: hello"  # type: ignore[union-attr]
-
-    asyncio.run(play())
-
-
-def test_calls_at_the_same_time_are_played_one_after_another(tmp_path: Path):
-    async def play() -> list[str]:
-        async with in_process(COUNTER, tmp_path / "out") as session:
-            answers = await asyncio.gather(*(session.call_tool("add", {"number": 1}) for _ in range(3)))
-            return sorted(answer.content[0].text for answer in answers)  # type: ignore[union-attr]
-
-    assert asyncio.run(play()) == ["count 1", "count 2", "count 3"]
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
+@each_row("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
 def test_a_body_that_is_no_json_is_refused_and_the_server_goes_on(body: bytes):
     app = make_mcp_app(Hosting(COUNTER), TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
@@ -394,9 +345,3 @@ _INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
-
-
-@pytest.mark.parametrize("value", ["-1", "1e3", "", "٣", "9" * 5_000])
-def test_what_is_no_number_in_a_url_is_the_clients_mistake(value: str):
-    with pytest.raises(UsageError, match="a whole number from 0 is needed"):
-        Choice().asked({"seed": value})

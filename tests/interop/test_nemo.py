@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from agentgym.messages import ToolCall
-from agentgym.registry import load_class
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
-from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
-pytestmark = needs("nemo_gym")
+pytestmark = [pytest.mark.peers, *needs("nemo_gym")]
 
 Say = Callable[[list[Any]], ToolCall | None]
 
@@ -132,40 +131,6 @@ def rows_of(env: str, count: int = 1, **options: Any) -> list[dict[str, Any]]:
     return json.loads(json.dumps(rows(env, "agent", count=count, **options)))
 
 
-def saying(*calls: ToolCall) -> Say:
-    left = list(calls)
-    return lambda _: left.pop(0) if left else None
-
-
-def test_its_own_agent_gets_the_reward_and_the_ending():
-    async def play() -> Any:
-        server = server_of(PROBE)
-        say = saying(ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"}))
-        outcome, client = await run(server, rows_of(PROBE)[0], say)
-        return outcome, client, dict(server.session_state)
-
-    outcome, client, left = asyncio.run(play())
-    assert (outcome.reward, outcome.terminated, outcome.truncated) == (1.25, True, False)
-    assert outcome.info["ending"] == "solved"
-    assert [step["reward"] for step in client.steps] == [0.25, 1.0]
-    assert "paid" in [message["content"] for message in as_chat(client.asked)]
-    assert left == {}
-
-
-def test_a_failure_is_an_error_and_no_reward():
-    kind: Any = load_class(SHAKY)
-
-    async def play(breaks: int) -> Any:
-        kind.breaks = breaks
-        return await run(server_of(SHAKY), rows_of(SHAKY)[0], saying(ToolCall("add"), ToolCall("done")))
-
-    outcome, _ = asyncio.run(play(2))
-    assert outcome.reward == 1.0
-    with pytest.raises(Exception, match=r"500|Internal|broke"):
-        asyncio.run(play(3))
-    kind.breaks = 0
-
-
 class Driver:
     """Plays in NeMo Gym's own agent."""
 
@@ -198,7 +163,7 @@ def _texts(step: Any) -> list[str]:
     return [output["output"] for output in step["info"]["tool_outputs"]][-1:] if step["terminated"] else []
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

@@ -15,16 +15,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.commands.options import make_env
 from agentgym.messages import ToolCall, shown_pictures, text_of
-from agentgym.policy import ScriptedPolicy
-from agentgym.script import Script
 from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
-from tests.interop.peers import needs, played
+from tests.interop.peers import needs
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 
-pytestmark = needs("openenv")
+pytestmark = [pytest.mark.peers, *needs("openenv")]
 FINISH = ToolCall("finish_as", {"what": "solved"})
 
 
@@ -104,30 +102,9 @@ def read(seen: Seen, told: Any) -> None:
     seen.pictures += shown_pictures(messages)
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
-
-
-def test_a_served_solution_earns_what_it_earns_here():
-    env = make_env("sql", {"dialect": "native"})
-    task = env.tasks.get("test", 0)
-    [trajectory] = played("sql", ScriptedPolicy(), [(task, 3)])
-    env.reset(seed=3, options={"task": task})
-    script = Script(env.solution(task))
-    with served("sql") as url, client_of(url) as client:
-        told = client.reset(seed=3, split="test", index=0)
-        rewards, read_last = [], told.observation["messages"]
-        while not told.done:
-            move = script.next_move(read_last)
-            assert isinstance(move, ToolCall)
-            told = client.step(action(move))
-            rewards.append(told.reward)
-            read_last = told.observation["messages"]
-        state = client.state()
-    assert rewards == [turn.reward for turn in trajectory.turns]
-    assert (state["task_id"], state["ending"], state["turn_rewards"]) == (task.id, "solved", rewards)
-    assert told.metadata["channels"]["outcome"] == 1.0
 
 
 def test_an_error_says_what_kind_it_is():
@@ -179,22 +156,6 @@ def test_the_tool_client_of_openenv_finds_and_calls_the_tools():
         assert [block["type"] for block in client.call_tool("look")["result"]] == ["text", "image"]
 
 
-def test_tasks_are_told_without_their_gold():
-    from agentgym.interop.openenv import ENDLESS, OpenEnvEnvironment
-    from agentgym.rollout import EnvFactory
-
-    env = OpenEnvEnvironment(EnvFactory("sql", {}))
-    assert env.list_splits()[0] == "train"
-    assert env.num_tasks("train") == ENDLESS
-    task = env.get_task_range("test", 3, 4)[0]
-    assert set(task) == {"id", "index", "difficulty", "tags"}
-    assert task == env.get_task("test", 3)
-    assert len(env.list_tasks("train")) == 100
-    with pytest.raises(IndexError):
-        env.get_task("nowhere", 0)
-    env.close()
-
-
 def validated(*words: str) -> dict[str, Any]:
     """The report of OpenEnv's own command, in this process: starting another one takes longer than all tests."""
     from openenv.cli.__main__ import app  # pyright: ignore[reportMissingImports]
@@ -207,20 +168,6 @@ def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
     with served("guess") as url:
         report = validated("--url", url)
     assert (report["passed"], report["summary"]["passed_count"]) == (True, report["summary"]["total_count"])
-
-
-def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
-    """What it skips, it skips because it has no grader for it, or because it would build an image."""
-    page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
-    [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
-    (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")
-    report = validated("--skip-build", str(tmp_path))
-    rows = [f"| `{one['check_id']}` | {one['status']} | {reason_in(one)} |" for one in report["results"]]
-    assert "\n".join(rows) in page
-
-
-def reason_in(result: dict[str, Any]) -> str:
-    return "" if result["status"].upper() == "PASS" else result["evidence"][0]
 
 
 def test_the_example_of_the_page_runs():
@@ -238,3 +185,17 @@ def test_tools_may_have_arguments_of_any_name():
     action = call("note", "I write it down.", name="a", text="b", self="c")
     assert action.arguments == {"name": "a", "text": "b", "self": "c"}
     assert (action.tool_name, action.metadata) == ("note", {"text": "I write it down."})
+
+
+def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
+    """What it skips, it skips because it has no grader for it, or because it would build an image."""
+    page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
+    [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")
+    report = validated("--skip-build", str(tmp_path))
+    rows = [f"| `{one['check_id']}` | {one['status']} | {reason_in(one)} |" for one in report["results"]]
+    assert "\n".join(rows) in page
+
+
+def reason_in(result: dict[str, Any]) -> str:
+    return "" if result["status"].upper() == "PASS" else result["evidence"][0]

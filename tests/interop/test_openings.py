@@ -8,6 +8,7 @@ from agentgym.errors import UsageError
 from agentgym.interop.openings import episode_named, openings
 from agentgym.messages import text_of
 from agentgym.registry import make
+from tests.rows import each_row
 
 
 def test_the_columns_of_an_opening_name_its_episode():
@@ -18,7 +19,7 @@ def test_the_columns_of_an_opening_name_its_episode():
     assert [message["content"] for message in opening.prompt] == [text_of(message) for message in messages]
 
 
-@pytest.mark.parametrize("row", [{}, {"task_id": "guess/train/0"}, {"seed": 1}])
+@each_row("row", [{}, {"task_id": "guess/train/0"}, {"seed": 1}])
 def test_a_row_that_names_no_episode_is_refused_with_the_function_that_makes_rows(row: dict[str, object]):
     with pytest.raises(UsageError, match=r"the row needs task_id and seed: make the rows with maker\.rows"):
         episode_named(row, "maker.rows")

@@ -73,7 +73,7 @@ def test_an_environment_that_finished_an_episode_plays_the_next_one(counts: type
     assert counts.closed == counts.opened
 
 
-def test_one_that_broke_or_is_in_the_middle_of_an_episode_is_closed(counts: type[CountedEnv]):
+def test_an_environment_that_broke_or_is_in_an_episode_is_closed(counts: type[CountedEnv]):
     async def work(pooled: PooledEpisodes) -> None:
         broken = await pooled.take()
         await broken.abegin(seed=0)
@@ -105,19 +105,6 @@ def test_no_more_play_than_the_environment_allows(counts: type[CountedEnv]):
     run(work)
     assert most == 2
     assert len(counts.closed) == len(counts.opened) == 2
-
-
-def test_environments_close_once_nobody_plays(counts: type[CountedEnv]):
-    async def work(pooled: PooledEpisodes) -> None:
-        first, second = await finished(pooled), await finished(pooled)
-        await pooled.give_back(first)
-        await pooled.close_if_idle()
-        assert counts.closed == []
-        await pooled.give_back(second)
-        await pooled.close_if_idle()
-        assert len(counts.closed) == 2
-
-    run(work)
 
 
 def test_each_event_loop_has_environments_of_its_own(counts: type[CountedEnv]):

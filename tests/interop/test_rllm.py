@@ -25,14 +25,13 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.errors import InfrastructureError, MissingExtra, UsageError
+from agentgym.errors import InfrastructureError, MissingExtra
 from agentgym.messages import ToolCall
-from agentgym.registry import load_class
 from tests.endpoints import Fake, Said
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import as_completion, needs, run_page, seen_in
 from tests.interop.probe_env import PROBE
-from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
 CONTRACT = json.loads((Path(__file__).parent / "rllm_contract.json").read_text(encoding="utf-8"))
 PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
@@ -100,18 +99,6 @@ def test_each_turn_has_its_reward_and_the_evaluator_tells_what_was_earned(rllm: 
     assert {one.name: one.value for one in result.signals}.items() >= {"outcome": 1.0, "paid": 0.25}.items()
 
 
-@pytest.mark.parametrize(
-    ("answer", "ending", "reason"),
-    [
-        (lambda *_: as_completion(PAY), "max_turns", "MAX_TURNS_EXCEEDED"),
-        (by_turn(ToolCall("finish_as", {"what": "declined"})), "declined", "ENV_DONE"),
-    ],
-)
-def test_a_limit_of_turns_is_told_by_the_name_that_rllm_has_for_it(rllm: Any, answer: Answer, ending: str, reason: str):
-    episode = run(rllm, PROBE, answer)
-    assert (episode.metadata["ending"], episode.termination_reason.name) == (ending, reason)
-
-
 def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(rllm: Any):
     too_long = Said({"error": {"message": "maximum context length is 32768 tokens"}}, 400)
     episode = run(rllm, PROBE, lambda request, number: as_completion(PAY) if number < 2 else too_long)
@@ -120,7 +107,7 @@ def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(r
     assert (episode.metadata["ending"], episode.termination_reason.name) == ("context", "MAX_PROMPT_LENGTH_EXCEEDED")
 
 
-@pytest.mark.parametrize("said", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)], ids=str)
+@each_row("said", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)])
 def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, said: Said):
     asked: list[int] = []
     with pytest.raises(InfrastructureError, match=f"status {said.status}"):
@@ -128,31 +115,10 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, s
     assert asked == [0]
 
 
-@pytest.mark.parametrize("said", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
+@each_row("said", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
 def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, said: Any):
     with pytest.raises(InfrastructureError, match="no chat completion"):
         run(rllm, PROBE, lambda request, number: Said(said))
-
-
-def test_an_environment_that_breaks_is_replaced_unseen_or_an_error(rllm: Any):
-    shaky: Any = load_class(SHAKY)
-    moves = by_turn(ToolCall("add"), ToolCall("done"))
-    try:
-        shaky.breaks = 2
-        assert run(rllm, SHAKY, moves).trajectories[0].reward == 1.0
-        shaky.breaks = 2
-        with pytest.raises(InfrastructureError, match="the counter broke"):
-            run(rllm, SHAKY, moves, attempts=2)
-        assert shaky.open_now == 0
-    finally:
-        shaky.breaks = 0
-
-
-def test_a_row_that_names_no_episode_is_refused(rllm: Any):
-    types = importlib.import_module("rllm.types")
-    task = types.Task(id="0", instruction="?", metadata={"question": "?"})
-    with pytest.raises(UsageError, match=r"agentgym\.interop\.rllm\.rows"):
-        rllm.EnvFlow(PROBE).run(task, types.AgentConfig(base_url="", model="", session_uid=""))
 
 
 def test_where_rllm_is_missing_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):

@@ -14,6 +14,7 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 from agentgym.messages import assistant
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read, seen_in_env
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 from tests.served_envs import Served, post, served
 
 ARGUMENTS = {"dialect": "native"}
@@ -64,7 +65,7 @@ DRIVERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
-@pytest.mark.parametrize("adapter", DRIVERS)
+@each_row("guarantee", Guarantee)
+@each_row("adapter", DRIVERS)
 def test_guarantees(adapter: str, guarantee: Guarantee):
     hold(DRIVERS[adapter], guarantee)

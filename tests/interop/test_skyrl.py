@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import gc
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +15,14 @@ from typing import Any
 import pytest
 
 from agentgym.dialects import get_dialect
-from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import ToolCall
-from agentgym.registry import load_class, make
+from agentgym.registry import make
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
-from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
-pytestmark = needs("skyrl_gym")
+pytestmark = [pytest.mark.peers, *needs("skyrl_gym")]
 
 Say = Callable[[list[Any]], str]
 _NUMBERS = count()
@@ -93,35 +91,6 @@ def test_each_step_pays_its_turn_and_metrics_are_numbers_that_skyrl_averages(wor
     assert {message["role"] for message in outcome["history"]} == {"system", "user", "assistant"}
 
 
-def test_skyrl_s_limit_of_turns_is_the_episode_s(workers: ThreadPoolExecutor):
-    _, row = registered(PROBE)
-    outcome = played(row, saying(*[ToolCall("roll")] * 9), workers, max_turns=3)
-    assert (len(outcome["rewards"]), outcome["metadata"]["ending"]) == (3, "max_turns")
-
-
-def test_a_broken_environment_is_replaced_unseen_and_a_failed_one_is_an_error_that_leaves_nothing(
-    workers: ThreadPoolExecutor,
-):
-    kind: Any = load_class(SHAKY)
-    gc.collect()
-    before = kind.open_now
-    _, row = registered(SHAKY)
-    kind.breaks = 2
-    assert played(row, saying(ToolCall("add"), ToolCall("done"), env=SHAKY), workers)["rewards"] == [0.0, 1.0]
-    kind.breaks = 3
-    with pytest.raises(InfrastructureError, match="the counter broke"):
-        played(row, saying(ToolCall("add"), env=SHAKY), workers)
-    kind.breaks = 0
-    gc.collect()
-    assert kind.open_now == before
-
-
-def test_a_row_of_other_data_is_refused(workers: ThreadPoolExecutor):
-    name, row = registered(PROBE)
-    with pytest.raises(UsageError, match="task_id and seed"):
-        played({"prompt": row["prompt"], "env_class": name}, saying(), workers)
-
-
 class Driver:
     """Plays as SkyRL's generator does."""
 
@@ -156,7 +125,7 @@ class Driver:
         return asyncio.run(everything())
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

@@ -12,11 +12,12 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 imported("textarena")
 
 from agentgym.engine.steps import StepResult  # noqa: E402
-from agentgym.errors import InfrastructureError, ToolError, UsageError  # noqa: E402
-from agentgym.interop.textarena import RandomMoves, TextArenaEnv  # noqa: E402
+from agentgym.errors import InfrastructureError, ToolError  # noqa: E402
+from agentgym.interop.textarena import TextArenaEnv  # noqa: E402
 from agentgym.interop.textarena.opponents import legal_moves  # noqa: E402
 from agentgym.messages import text_of  # noqa: E402
 from tests.interop import opponents  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 
@@ -41,24 +42,14 @@ def played(env: TextArenaEnv, moves: Iterator[str]) -> StepResult:
     return result
 
 
-@pytest.mark.parametrize("kwargs", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda kwargs: kwargs["game"])
-def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any]):
+@each_row("kwargs", [TIC_TAC_TOE, CONNECT_FOUR])
+def test_failing_checks_are_named_beforehand(kwargs: dict[str, Any]):
     assert failed_checks(TARGET, kwargs) == named_checks(TextArenaEnv(**kwargs)) == {"solution-solves"}
 
 
-@pytest.mark.parametrize("kwargs", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda kwargs: kwargs["game"])
+@each_row("kwargs", [TIC_TAC_TOE, CONNECT_FOUR])
 def test_the_page_says_what_is_named(kwargs: dict[str, Any]):
     hold_caveats("textarena", kwargs["game"], TextArenaEnv(**kwargs))
-
-
-def test_the_agent_plays_either_seat_by_seed():
-    _, first = begun("TicTacToe-v0", FIRST)
-    _, second = begun("TicTacToe-v0", SECOND)
-    assert "You are Player 0" in first
-    assert "[Player" not in first
-    assert "You are Player 1" in second
-    assert "[Player 0] [" in second  # who begins has moved
-    assert len(legal_moves(first)) == len(legal_moves(second)) + 1 == 9
 
 
 def test_the_opponent_answers_each_move_and_its_words_have_its_name():
@@ -69,7 +60,7 @@ def test_the_opponent_answers_each_move_and_its_words_have_its_name():
     assert shown.rstrip().endswith("X . . . . . O")
 
 
-@pytest.mark.parametrize("index", [FIRST, SECOND])
+@each_row("index", [FIRST, SECOND])
 def test_rewards_are_those_of_the_agents_seat(index: int):
     env, _ = begun("ConnectFour-v0", index, opponent=opponents.two_columns)
     won = played(env, iter(["[col 0]", "[col 1]", "[col 2]", "[col 3]"]))
@@ -106,8 +97,8 @@ def told_off(shown: str) -> str:
     raise ToolError("not a mistake of the model")
 
 
-@pytest.mark.parametrize(
-    ("opponent", "problem"),
+@each_row(
+    "opponent, problem",
     [
         (opponents.broken, "ConnectionError: the model is away"),
         (told_off, "the opponent: .*not a mistake of the model"),
@@ -120,43 +111,8 @@ def test_an_opponent_that_breaks_is_an_infrastructure_error(opponent: Any, probl
         env.step("[0 1]")
 
 
-def test_an_opponent_draws_the_same_moves_again_whatever_is_drawn_meanwhile():
-    def game() -> list[str]:
-        env, opening = begun("ConnectFour-v0", SECOND, opponent=opponents.any_column)
-        return [opening, *(text_of(env.step(f"[col {column}]").observation[-1]) for column in range(3))]
-
-    assert game() == game()
-    assert RandomMoves(1)("Valid moves: [a], [b], [c]") == RandomMoves(1)("Valid moves: [a], [b], [c]")
-
-
-@pytest.mark.parametrize("game", ["Othello-v0", "KuhnPoker-v0", "PigDice-v0", "WildTicTacToe-v0"])
-def test_games_that_list_their_moves_need_no_opponent(game: str):
-    env, opening = begun(game, SECOND, max_turns=200)
-    shown = opening
-    draws = RandomMoves(0)
-    while env.reason is None:
-        shown += "\n" + text_of(env.step(draws(shown)).observation[-1])
-    assert env.reason in ("over", "solved")
-
-
-@pytest.mark.parametrize("game", ["ConnectFour-v0", "Nim-v0"])
-def test_a_game_that_lists_no_moves_needs_an_opponent(game: str):
-    with pytest.raises(UsageError, match="lists no legal moves to draw from: pass opponent="):
-        TextArenaEnv(game)
-
-
-def test_a_game_for_one_takes_no_opponent():
-    with pytest.raises(UsageError, match=r"cannot be played by two players here: .*has to be 1, received 2"):
-        TextArenaEnv("GuessTheNumber-v0", opponent=opponents.nonsense)
-
-
-def test_a_game_for_more_is_refused():
-    with pytest.raises(UsageError, match=r"cannot be played by two players here: .*exactly three players"):
-        TextArenaEnv("ThreePlayerIPD-v0")
-
-
-@pytest.mark.parametrize(
-    ("shown", "moves"),
+@each_row(
+    "shown, moves",
     [
         ("Available Moves: '[0]', '[4]'", ["[0]", "[4]"]),
         ("Valid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]", ["[e2e4]", "[d2d4]"]),

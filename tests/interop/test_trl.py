@@ -22,16 +22,17 @@ from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import BrokenTask, InfrastructureError, UsageError
 from agentgym.interop.trl import BROKEN, Outage, _method, environment_class, episode_of, rows, unless_failed
-from agentgym.messages import Pictured, ToolCall, text_of
+from agentgym.messages import Pictured, ToolCall
 from agentgym.registry import load_class, make
 from agentgym.schema_tool import SchemaTool
 from agentgym.task import Task, TaskList
-from agentgym.toolset import Toolset, tool
+from agentgym.toolset import tool
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import run_page
-from tests.interop.probe_env import BROKEN_SEED, PNG, PROBE
+from tests.interop.probe_env import PNG, PROBE
+from tests.rows import each_row
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
 
@@ -109,7 +110,7 @@ def one_of_each_kind() -> list[str]:
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("env_id", one_of_each_kind())
+@each_row("env_id", one_of_each_kind())
 def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
     transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
     environment = environment_class(env_id)()
@@ -140,19 +141,6 @@ def plain(part: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def test_members_of_a_group_are_the_same_episode_and_the_one_that_env_plays():
-    row = rows(PROBE, count=3, seed=50)[2]
-    kind: Any = environment_class(PROBE)
-    members = [kind() for _ in range(3)]
-    assert [member.reset(**row) for member in members] == [None] * 3
-    env = make(PROBE, dialect="native")
-    opening, _ = env.reset(seed=52, options={"task": row["task_id"]})
-    assert row["prompt"] == [{"role": message.get("role"), "content": text_of(message)} for message in opening]
-    drawn = [member.roll() for member in members]
-    action = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "roll", "arguments": {}}}]}
-    assert drawn == [text_of(env.step(action).observation[0])] * 3
-
-
 def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
     environment = begun(PROBE)
     environment.pay(amount=0.25)
@@ -160,29 +148,6 @@ def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
     assert environment.get_reward() == environment.get_reward() == 0.75
     assert episode_of(environment).turn_rewards == [0.25, 0.5, 0.0]
     assert episode_of(environment).ending == "gave_up"
-
-
-def test_calls_after_the_end_have_no_effect():
-    environment = begun()
-    assert environment.done() == "done"
-    assert "ended" in environment.add()
-    assert environment.get_reward() == 1.0
-
-
-def test_what_the_policy_does_wrong_is_told_to_it():
-    environment = begun(PROBE)
-    assert "amount" in environment.pay(amount="a lot")
-    assert "amount" in environment.pay()
-    assert environment.get_reward() == 0.0
-
-
-def test_a_broken_environment_is_replaced_unseen(shaky: type[ShakyEnv]):
-    environment = begun()
-    assert environment.add() == "count 1"
-    shaky.breaks = 2
-    assert environment.add() == "count 2"
-    environment.done()
-    assert environment.get_reward() == 1.0
 
 
 def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shaky: type[ShakyEnv]):
@@ -197,28 +162,11 @@ def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shak
     assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [5.0]
 
 
-def test_further_reward_functions_see_how_an_episode_ended_though_trl_asks_them_first(shaky: type[ShakyEnv]):
-    def ended(environments: list[Any], **_: Any) -> list[float | None]:
-        return [float(episode_of(environment).ending == "gave_up") for environment in environments]
-
-    environment = begun()
-    environment.add()
-    assert unless_failed(ended)(environments=[environment]) == [1.0]
-    assert environment.get_reward() == 0.0
-
-
 def test_further_reward_functions_leave_out_an_episode_whose_grading_fails(shaky: type[ShakyEnv]):
     environment = begun(attempts=1)
     environment.add()
     shaky.breaks = 1
     assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [None]
-    assert environment.get_reward() is None
-
-
-def test_an_episode_that_cannot_begin_has_no_reward():
-    environment: Any = environment_class(PROBE)()
-    environment.reset(task_id="probe/train/0", seed=BROKEN_SEED)
-    assert environment.roll() == BROKEN
     assert environment.get_reward() is None
 
 
@@ -234,17 +182,11 @@ class UngradableEnv(ShakyEnv):
         raise BrokenTask("the gold is wrong")
 
 
-@pytest.mark.parametrize("name", ["check", "done", "get_reward"])
+@each_row("name", ["check", "done", "get_reward"])
 def test_a_broken_task_has_no_reward_wherever_it_shows_and_ends_no_training(name: str):
     environment = begun("tests.interop.test_trl:UngradableEnv")
     assert getattr(environment, name)() in (BROKEN, None)
     assert environment.get_reward() is None
-
-
-def test_broken_tasks_alone_end_the_training():
-    environment = begun("tests.interop.test_trl:UngradableEnv", stop_after=1)
-    with pytest.raises(Outage, match="the gold is wrong"):
-        environment.check()
 
 
 def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_policy(shaky: type[ShakyEnv]):
@@ -306,7 +248,7 @@ def test_a_row_without_task_or_seed_is_refused():
         environment_class(SHAKY)().reset(prompt=[{"role": "user", "content": "Count."}])
 
 
-def test_a_prompt_that_is_not_the_episode_s_opening_is_refused_and_an_empty_one_filled():
+def test_a_prompt_of_another_episode_is_refused_and_an_empty_one_filled():
     environment = environment_class(SHAKY)()
     row = rows(SHAKY, count=1)[0]
     with pytest.raises(UsageError, match="make the rows again"):
@@ -349,24 +291,9 @@ def test_tools_that_trl_would_take_for_something_else_are_refused():
         environment_class("tests.interop.test_trl:OddlyNamedEnv")
 
 
-def test_an_environment_without_tools_is_refused_for_nothing_that_a_model_says_would_reach_it():
-    with pytest.raises(UsageError, match="has no tools"):
-        environment_class("tests.interop.test_trl:WordsEnv")
-
-
-class WordsEnv(Env):
-    """Answers text."""
-
-    tools = Toolset(())
-
-    @classmethod
-    def default_tasks(cls) -> TaskList:
-        return TaskList([Task("words/0", "train", "Say a word.")])
-
-
 @pytest.mark.train
-@pytest.mark.parametrize(
-    ("part", "kind"),
+@each_row(
+    "part, kind",
     [
         ({"$ref": "#/$defs/point"}, {"type": "object"}),
         ({"type": "array", "items": {"$ref": "#/$defs/side"}}, {"type": "array", "items": {"type": "string"}}),
@@ -374,7 +301,6 @@ class WordsEnv(Env):
         ({"enum": []}, {}),
         (True, {}),
     ],
-    ids=str,
 )
 def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str, Any]):
     named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
@@ -386,12 +312,6 @@ def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str,
     assert function["parameters"]["properties"] == {"a": {**kind, "description": "a"}}
     assert function["description"].startswith("Do it.")
     assert "What was done." in function["description"]
-
-
-def test_an_argument_called_self_is_refused_by_the_name_of_its_tool():
-    parameters = {"properties": {"self": {"type": "string"}}}
-    with pytest.raises(UsageError, match="'act'"):
-        _method(SchemaTool({"name": "act", "description": "Act.", "parameters": parameters}, str))
 
 
 class Driver:
@@ -474,7 +394,7 @@ def conversation(text: str) -> list[Any]:
 
 @pytest.mark.train
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("trl", reason="needs the [train] extra")
     monkeypatch.setattr(probe_env, "MEETING_S", 0.05)

@@ -12,15 +12,16 @@ import pytest
 
 from agentgym.commands.options import make_env
 from agentgym.messages import ToolCall
-from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.policy import ScriptedPolicy
 from agentgym.task import Task, iterate
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
-from tests.interop.peers import as_completion, needs, played, replaying_model, scripted_model, seen_in, text_completion
+from tests.interop.peers import as_completion, needs, played, replaying_model, scripted_model, seen_in
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 
-pytestmark = needs("verifiers")
+pytestmark = [pytest.mark.peers, *needs("verifiers")]
 STATE = ["turn_rewards", "ending", "channels", "task_id", "trajectory"]
 
 
@@ -63,37 +64,9 @@ def seen(output: dict[str, Any]) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
-
-
-@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy()], ids=lambda policy: policy.name)
-def test_an_evaluation_gives_the_rewards_of_our_own_engine(policy: Any):
-    tasks = tasks_of("sql", "test", 3, 7)
-    trajectories = played("sql", policy, tasks)
-    with replaying_model(trajectories) as url:
-        outputs = evaluated(loaded("sql", count=3, seed=7), url)
-    assert [one["task_id"] for one in outputs] == [one.task_id for one in trajectories]
-    assert [one["turn_rewards"] for one in outputs] == [[t.reward for t in one.turns] for one in trajectories]
-    assert [one["reward"] for one in outputs] == [pytest.approx(one.reward) for one in trajectories]
-    assert [one["metrics"]["outcome"] for one in outputs] == [one.outcome for one in trajectories]
-
-
-def test_members_of_a_group_are_the_same_episode_and_failed_ones_do_not_count_in_it():
-    collapse, finish = ToolCall("collapse"), ToolCall("finish_as", {"what": "solved"})
-
-    def answer(request: Any, number: int) -> Any:
-        return as_completion(collapse if number == 0 else finish)
-
-    env = loaded(PROBE, count=1, eval_split="train")
-    with Fake(answer).serving() as url:
-        outputs = evaluated(env, url, rollouts_per_example=3)
-    assert len({one["prompt"][-1]["content"] for one in outputs}) == 1
-    [failed] = [one for one in outputs if one["error"]]
-    assert math.isnan(failed["reward"])
-    assert failed["error"]["error"] == "EnvironmentFailed"
-    assert [step["advantage"] for one in outputs for step in one["trajectory"]] == [0.0, 0.0, 0.0]
 
 
 def test_a_failed_rollout_is_tried_again_on_a_fresh_environment():
@@ -104,16 +77,6 @@ def test_a_failed_rollout_is_tried_again_on_a_fresh_environment():
     assert (output["error"], output["reward"], output["ending"]) == (None, 1.0, "solved")
 
 
-def test_models_can_write_calls_as_text():
-    env = loaded("guess", count=1, eval_split="train", dialect="hermes")
-    call = '<tool_call>{"name": "guess", "arguments": {"number": 1}}</tool_call>'
-    with Fake(lambda request, number: text_completion(call)).serving() as url:
-        [output] = evaluated(env, url)
-    assert "tools" not in output or not output["tool_defs"]
-    assert output["completion"][1]["role"] != "assistant"
-    assert output["ending"] in ("solved", "max_turns")
-
-
 def test_an_episode_that_verifiers_stops_is_graded_under_the_name_of_the_limit():
     env = loaded(PROBE, count=1, eval_split="train")
     env.set_max_total_completion_tokens(5)
@@ -121,13 +84,6 @@ def test_an_episode_that_verifiers_stops_is_graded_under_the_name_of_the_limit()
         [output] = evaluated(env, url)
     assert (output["ending"], output["error"]) == ("token_budget", None)
     assert output["is_truncated"]
-
-
-def test_pictures_are_sent_as_chat_endpoints_take_them():
-    with scripted_model([[ToolCall("look"), ToolCall("finish_as", {"what": "solved"})]], 0) as url:
-        [output] = evaluated(loaded(PROBE, count=1, eval_split="train"), url)
-    roles = [message["role"] for message in output["completion"]]
-    assert roles == ["assistant", "tool", "user", "assistant", "tool"]
 
 
 def test_the_example_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402
 from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
 from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -33,13 +33,6 @@ def test_its_tools_answer_and_its_rubric_scores():
     last = env.step("7")
     assert last.info["rewards"]["outcome"] == last.info["rewards"]["exact"] == last.info["rewards"]["short"] == 1.0
     assert (last.terminated, last.info["ending"]) == (True, "solved")
-
-
-def test_a_wrong_answer_is_over_and_no_success():
-    env = VerifiersEnv(load_environment)
-    env.reset(seed=0)
-    last = env.step("no idea")
-    assert (last.info["ending"], last.info["is_success"], last.reward) == ("over", False, 0.0)
 
 
 def test_a_rubric_that_breaks_is_an_infrastructure_error_and_no_zero():
@@ -68,7 +61,7 @@ def test_an_environment_of_one_turn_ends_without_being_cut_off():
         assert (last.terminated, last.truncated, last.info["ending"]) == (True, False, ending)
 
 
-def test_a_rubric_for_groups_or_without_functions_is_refused_before_anything_is_played():
+def test_a_rubric_for_groups_or_without_functions_is_refused_at_once():
     def ranked(completions) -> list[float]:
         return [0.0 for _ in completions]
 
@@ -77,18 +70,7 @@ def test_a_rubric_for_groups_or_without_functions_is_refused_before_anything_is_
             VerifiersEnv(of_one_turn(*functions))
 
 
-def test_an_environment_may_be_made_by_anything_that_can_be_called():
-    assert VerifiersEnv(partial(load_environment, held_out=False)).name == "tests.interop.calculator"
-
-
-def test_rows_for_evaluation_are_a_split_and_are_never_those_for_training():
-    assert VerifiersEnv(load_environment).tasks.splits == ("train", "test")
-    alone = VerifiersEnv(load_environment, {"held_out": False})
-    assert alone.tasks.splits == ("train",)
-    assert any("one split" in caveat.why for caveat in alone.caveats())
-
-
-@pytest.mark.parametrize("held_out", [True, False])
+@each_row("held_out", [True, False])
 def test_the_page_says_what_is_named(held_out: bool):
     example = f"a ToolEnv {'with' if held_out else 'without'} rows for evaluation"
     hold_caveats("verifiers", example, VerifiersEnv(load_environment, {"held_out": held_out}))
@@ -101,6 +83,6 @@ def test_making_it_leaves_signals_alone():
 
 
 @pytest.mark.slow
-def test_what_fails_the_checks_is_named_beforehand():
+def test_failing_checks_are_named_beforehand():
     failed = failed_checks(TARGET, {"env": "tests.interop.calculator:load_environment"})
     assert failed == named_checks(VerifiersEnv(load_environment))

@@ -24,6 +24,7 @@ from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.peers import as_completion, played, replaying_model, scripted_model, seen_in
 from tests.interop.probe_env import PROBE
+from tests.rows import each_row
 
 PAGE = DOCS / "interop" / "verifiers.md"
 
@@ -34,10 +35,8 @@ def has_tasksets() -> bool:
     return False
 
 
-pytestmark = [
-    pytest.mark.peers,
-    pytest.mark.skipif(not has_tasksets(), reason="verifiers 0.4: not in this environment (see .ci/peers)"),
-]
+needs_tasksets = pytest.mark.skipif(not has_tasksets(), reason="verifiers 0.4: not in this environment (see .ci/peers)")
+pytestmark = [pytest.mark.peers, needs_tasksets]
 
 
 @pytest.fixture(autouse=True)
@@ -95,22 +94,9 @@ def seen(trace: dict[str, Any]) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee, tmp_path: Path):
     hold(Driver(tmp_path), guarantee)
-
-
-def test_an_evaluation_gives_the_rewards_of_our_own_engine(tmp_path: Path):
-    made = make_env("sql", {})
-    tasks = [(task, 7 + index) for index, task in enumerate(tasks_of(made, 2))]
-    trajectories = played("sql", ScriptedPolicy(), tasks)
-    words = ["--env.taskset.split", "test", "--env.taskset.count", "2", "--env.taskset.seed", "7"]
-    with replaying_model(trajectories) as url:
-        found = evaluated(url, tmp_path, "sql", *words)
-    told = [trace_of(one)["info"]["agentgym"]["turn_rewards"] for one in found]
-    assert told == [[turn.reward for turn in one.turns] for one in trajectories]
-    assert [trace_of(one)["metrics"]["outcome"] for one in found] == [1.0, 1.0]
-    assert [trace_of(one)["task"]["key"] for one in found] == [task.id for task, _ in tasks]
 
 
 def test_a_limit_of_verifiers_ends_the_episode_by_its_name_and_it_is_graded(tmp_path: Path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,16 +11,15 @@ from typing import Any
 import pytest
 
 from agentgym.dialects import get_dialect
-from agentgym.errors import InfrastructureError
 from agentgym.messages import ToolCall, text_of
-from agentgym.registry import load_class, make
+from agentgym.registry import make
 from tests.chat_templates import tokenizer_of
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
-from tests.interop.test_trl import SHAKY
+from tests.rows import each_row
 
-pytestmark = needs("verl", "ray", "tensordict", "torch", "transformers")
+pytestmark = [pytest.mark.peers, *needs("verl", "ray", "tensordict", "torch", "transformers")]
 
 Say = Callable[[str], str]
 """What the model writes, given all that it has read and written."""
@@ -109,28 +107,6 @@ def test_a_conversation_that_is_cut_is_graded_and_no_longer_than_allowed():
     assert len(output.response_ids) == len(output.response_mask) <= 150
 
 
-def test_a_broken_environment_is_replaced_unseen_and_a_failed_one_ends_the_step():
-    kind: Any = load_class(SHAKY)
-    kind.breaks = 2
-    output, server = played(SHAKY, saying(ToolCall("add"), ToolCall("done"), env=SHAKY), row_of(SHAKY))
-    assert output.reward_score == 1.0
-    assert "count 1" in server.tokenizer.decode(output.response_ids)
-    kind.breaks = 3
-    with pytest.raises(InfrastructureError, match="the counter broke"):
-        played(SHAKY, saying(ToolCall("add"), env=SHAKY), row_of(SHAKY))
-    kind.breaks = 0
-    gc.collect()
-    assert kind.open_now == 0
-
-
-def test_verl_makes_the_loop_from_its_registry():
-    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry  # type: ignore[import-not-found]
-
-    from agentgym.interop import verl
-
-    assert _agent_loop_registry["agentgym"] == {"_target_": f"{verl.__name__}.EnvAgentLoop"}
-
-
 class Driver:
     """Plays in our loop, with verl's tokens."""
 
@@ -171,7 +147,7 @@ def conversation(text: str) -> list[Any]:
     return [{"role": role, "content": content} for role, _, content in parts if content]
 
 
-@pytest.mark.parametrize("guarantee", Guarantee)
+@each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("datasets", reason="needs the [train] extra")
 
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError
 from agentgym.messages import ToolCall
 from agentgym.policy import Generation
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import GeneratedTasks, Task
 from agentgym.trainers.batches import BatchRollouts, Row, task_rows
 from agentgym.trainers.credit import Credit
-
-pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def source(size: int | None) -> GeneratedTasks:
@@ -43,10 +40,6 @@ def test_every_task_comes_once_before_any_comes_again():
 def test_a_longer_run_begins_with_the_tasks_of_a_shorter_one():
     assert indices(10, 25)[:12] == indices(10, 12)
     assert indices(None, 8)[:3] == indices(None, 3)
-
-
-def test_tasks_without_end_never_repeat():
-    assert len(set(indices(None, 500))) == 500
 
 
 class Letters:
@@ -103,10 +96,6 @@ def rows(*indices: int, group_size: int = 2) -> list[Row]:
     return [Row(index, seed=index) for index in indices for _ in range(group_size)]
 
 
-def test_a_row_comes_back_from_its_prompt():
-    assert Row.of(Row(5, 2**31).prompt) == Row(5, 2**31)
-
-
 def test_each_row_gets_its_trajectory_in_order():
     policy = Guesser()
     found = rollouts(policy)(rows(5, 3), 7, training=True).trajectories
@@ -123,28 +112,6 @@ def test_no_two_trajectories_of_a_step_are_drawn_alike_even_on_several_processes
     assert len({*one.sessions, *other.sessions}) == 8
 
 
-def test_flat_groups_are_replaced_by_fresh_tasks_while_others_stay():
-    def unreadable(session: str) -> bool:
-        return session.endswith("#0")
-
-    batch = rollouts(Guesser(unreadable), refill_rounds=1)
-    solved = next(i for i in range(10_000) if GuessEnv.default_tasks().get("train", i).gold["number"] == 1)
-    step = batch(rows(solved, 3), 0, training=True)
-    found = step.trajectories
-    assert [t.task_id for t in found[:2]] == [f"guess/train/{solved}"] * 2
-    assert [t.outcome for t in found[:2]] == [0.0, 1.0]
-    fresh = {t.task_id for t in found[2:]}
-    assert len(fresh) == 1
-    assert fresh != {"guess/train/3"}
-    assert [t.task_id for t in step.sampled[1].trajectories] == ["guess/train/3"] * 2
-
-
-def test_evaluation_replaces_nothing_and_is_at_no_step_of_training():
-    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False).trajectories
-    assert {t.task_id for t in found} == {"guess/train/4"}
-    assert {t.training_step for t in found} == {None}
-
-
 def test_the_training_step_counts_batches_not_weight_updates():
     batch = rollouts(Guesser(), refill_rounds=1, updates_per_step=4)
     steps = [
@@ -153,10 +120,7 @@ def test_the_training_step_counts_batches_not_weight_updates():
     assert steps == [{0}, {1}, {3}]
 
 
-def test_a_step_in_which_everything_fails_is_an_error():
-    class Mute(Guesser):
-        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
-            raise ConnectionError("no answer")
-
-    with pytest.raises(InfrastructureError, match=r"all 2 episodes of a step failed in policy; .*no answer"):
-        rollouts(Mute())(rows(1), 0, training=True)
+def test_evaluation_replaces_nothing_and_is_at_no_step_of_training():
+    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False).trajectories
+    assert {t.task_id for t in found} == {"guess/train/4"}
+    assert {t.training_step for t in found} == {None}

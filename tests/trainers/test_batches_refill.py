@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("datasets", reason="needs the [train] extra")
 
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
@@ -17,8 +17,6 @@ from agentgym.task import GeneratedTasks, Task
 from agentgym.trainers.batches import Batch, BatchRollouts, Row, task_rows
 from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory, Turn
-
-pytestmark = [pytest.mark.real, pytest.mark.train]
 
 TASKS_OF_A_RUN = 2**20
 """Endless sources: a run's own tasks begin below this number, those that replace flat groups lie above it."""
@@ -106,12 +104,6 @@ def test_replacing_ends_when_every_group_teaches_something():
     assert [t.outcome for played in found.sampled for t in played.trajectories] == [0.0, 1.0, 0.0, 0.0]
 
 
-def test_without_rounds_nothing_is_replaced():
-    batch = Played({-1: (0.0, 0.0)})
-    assert names(batch(rows(1, 2), 0, training=True)) == [1, 1, 2, 2]
-    assert len(batch.rounds) == 1
-
-
 def test_a_failed_attempt_does_not_make_a_difference_and_two_others_do():
     batch = Played({1: (0.0, None), 2: (0.0, 1.0), -1: (0.0, 1.0)}, refill_rounds=1)
     assert names(batch(rows(1, 2), 0, training=True))[2:] == [2, 2]
@@ -159,6 +151,12 @@ def test_a_step_of_some_failures_goes_on_and_one_of_nothing_else_does_not():
     with pytest.raises(InfrastructureError, match="all 2 episodes of a step failed in step; it broke"):
         Played({-1: (None, None)})(rows(1), 0, training=True)
     assert Played({})([], 0, training=True).trajectories == []
+
+
+def test_without_rounds_nothing_is_replaced():
+    batch = Played({-1: (0.0, 0.0)})
+    assert names(batch(rows(1, 2), 0, training=True)) == [1, 1, 2, 2]
+    assert len(batch.rounds) == 1
 
 
 def test_every_row_has_a_seed_of_its_own():

@@ -16,6 +16,7 @@ from agentgym.errors import UsageError
 from agentgym.messages import Message
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.tiny import tiny_tokenizer
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -95,8 +96,8 @@ def test_a_chatml_template_extends_to_what_it_renders_as_a_whole(qwen_like: Any,
     assert piecewise(ChatCodec(qwen_like), turns) == at_once(qwen_like, turns)
 
 
-@pytest.mark.parametrize("name", ["qwen2_5.jinja", "qwen3.jinja", "qwen3_instruct_2507.jinja"])
-@pytest.mark.parametrize("role", ["user", "tool"])
+@each_row("name", ["qwen2_5.jinja", "qwen3.jinja", "qwen3_instruct_2507.jinja"])
+@each_row("role", ["user", "tool"])
 def test_templates_of_the_qwen_family_extend(name: str, role: str):
     """Qwen3 renders the last turn of the assistant with thoughts and earlier ones without; what follows is the same."""
     tokenizer = chatml(shipped(name))
@@ -133,7 +134,7 @@ def test_special_tokens_that_the_policy_samples_are_seen():
     assert codec.decode([start, *codec.tokenizer.encode("user"), end]) == "<|im_start|>user"
 
 
-def test_a_tokenizer_that_begins_texts_with_a_token_of_its_own_adds_none_in_a_conversation():
+def test_a_tokenizer_adds_no_begin_token_within_a_conversation():
     from tokenizers.processors import TemplateProcessing
 
     codec = ChatCodec(chatml(CHATML))
@@ -146,7 +147,7 @@ def test_a_tokenizer_that_begins_texts_with_a_token_of_its_own_adds_none_in_a_co
     assert codec.extend([{"role": "user", "content": "Higher."}], codec.end_id).count(start) == 2
 
 
-@pytest.mark.parametrize("template", [FORGETFUL, SHOUTING, ENDLESS], ids=["forgets", "changes", "never ends"])
+@each_row("template", [FORGETFUL, SHOUTING, ENDLESS])
 def test_a_template_that_cannot_be_extended_is_refused(template: str):
     with pytest.raises(UsageError, match="cannot be extended"):
         ChatCodec(chatml(template))

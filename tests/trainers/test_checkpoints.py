@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
-from transformers import Gemma3Config, LlamaConfig, LlamaForCausalLM, LlamaModel
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from agentgym.errors import UsageError
 from agentgym.trainers.adapters import with_adapters
@@ -23,13 +22,12 @@ from agentgym.trainers.policies import (
     check_model,
     end_tokens,
     load_checkpoint,
-    longest_conversation,
     make_policy,
-    warm_start_of,
 )
 from agentgym.trainers.template_dialect import load
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from tests.chat_templates import tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -51,7 +49,7 @@ def reconfigured(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@each_row("tied", [True, False])
 def test_a_whole_checkpoint_is_loaded(tmp_path: Path, tied: bool):
     model, _ = load_checkpoint(str(saved(tmp_path, LlamaForCausalLM(config(tie_word_embeddings=tied)))))
     assert isinstance(model, LlamaForCausalLM)
@@ -62,8 +60,8 @@ def test_a_checkpoint_without_a_head_is_refused(tmp_path: Path):
         load_checkpoint(str(saved(tmp_path, LlamaModel(config()))))
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
+@each_row(
+    "settings, told",
     [({"num_hidden_layers": 3}, "18 of its weights are missing"), ({"hidden_size": 32}, "have another shape")],
 )
 def test_a_configuration_of_another_model_is_refused(tmp_path: Path, settings: dict[str, Any], told: str):
@@ -76,12 +74,6 @@ def test_a_checkpoint_that_is_cut_off_is_refused(tmp_path: Path):
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(UsageError, match=r"cannot load model .*\. Give"):
         load_checkpoint(str(tmp_path))
-
-
-def test_a_checkpoint_that_needs_a_package_names_it(tmp_path: Path):
-    packed = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}
-    with pytest.raises(UsageError, match="cannot load model"):
-        load_checkpoint(str(reconfigured(saved(tmp_path), **packed)))
 
 
 def adapters(base: str | Path, folder: Path, size: float = 0.5) -> Any:
@@ -110,37 +102,7 @@ def test_adapters_are_loaded_into_the_model_that_they_belong_to(tmp_path: Path):
     check_model(TrainConfig(env="guess", model=str(folder), warm_start_steps=0))
 
 
-def test_adapters_trained_from_adapters_are_loaded_into_those(tmp_path: Path):
-    adapters(saved(tmp_path / "base"), tmp_path / "first")
-    twice = adapters(tmp_path / "first", tmp_path / "second", -0.2)
-    assert torch.allclose(logits(load_checkpoint(str(tmp_path / "second"))[0]), logits(twice), atol=1e-4)
-    check_model(TrainConfig(env="guess", model=str(tmp_path / "second"), warm_start_steps=0))
-
-
-def test_adapters_beside_a_configuration_alone_are_loaded_into_their_model(tmp_path: Path):
-    adapted = adapters(saved(tmp_path / "base"), tmp_path / "model")
-    (tmp_path / "model" / "config.json").write_bytes((tmp_path / "base" / "config.json").read_bytes())
-    assert torch.allclose(logits(load_checkpoint(str(tmp_path / "model"))[0]), logits(adapted), atol=1e-4)
-
-
-@pytest.mark.parametrize("trained_anew", ["base", "model"])
-def test_a_warm_start_from_adapters_depends_on_all_that_they_stand_on(tmp_path: Path, trained_anew: str):
-    adapters(saved(tmp_path / "base"), tmp_path / "model")
-    config = TrainConfig(env="guess", model=str(tmp_path / "model"), warm_start_steps=1)
-    before = warm_start_of(config).key
-    assert warm_start_of(config).key == before
-    [weights] = (tmp_path / trained_anew).glob("*model.safetensors")
-    os.utime(weights, (1, 1))
-    assert warm_start_of(config).key != before
-
-
-def test_adapters_that_name_themselves_are_refused(tmp_path: Path):
-    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path)}))
-    with pytest.raises(UsageError, match="name themselves"):
-        load_checkpoint(str(tmp_path))
-
-
-@pytest.mark.parametrize("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])
+@each_row("content", ["{", "{}", "[]", '{"base_model_name_or_path": 5}'])
 def test_adapters_that_belong_to_nothing_are_refused_with_advice(tmp_path: Path, content: str):
     (tmp_path / "adapter_config.json").write_text(content)
     with pytest.raises(UsageError, match="does not say which model its adapters belong to"):
@@ -172,7 +134,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused_where_one_is_wri
         asked(policy)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@each_row("value", [float("nan"), float("inf")])
 def test_probabilities_that_are_no_numbers_stop_the_run(value: float):
     model = LlamaForCausalLM(config(vocab_size=400, tie_word_embeddings=False))
     with torch.no_grad():
@@ -181,10 +143,6 @@ def test_probabilities_that_are_no_numbers_stop_the_run(value: float):
         policy = make_policy(model, tokenizer_of("qwen3"), name="m", sampling=Sampling(temperature))
         with pytest.raises(UsageError, match=r"probabilities of 'm' are not numbers"):
             asked(policy)
-
-
-def test_the_positions_of_a_model_with_pictures_are_those_of_its_text_model():
-    assert longest_conversation(Gemma3Config(text_config={"max_position_embeddings": 300}), None) == 300
 
 
 # The end of a turn.
@@ -203,8 +161,8 @@ def test_without_an_end_token_of_the_tokenizer_that_of_the_template_ends_turns()
     assert None not in codec.end_ids
 
 
-@pytest.mark.parametrize("name", ["gemma3", "phi3", "llama3_1", "gptoss", "cohere2", "qwen3", "deepseekv3"])
-def test_what_is_said_ends_as_the_template_ends_it_and_reads_back(name: str):
+@each_row("name", ["gemma3", "phi3", "llama3_1", "gptoss", "cohere2", "qwen3", "deepseekv3"])
+def test_a_turn_ends_as_the_template_ends_it_and_reads_back(name: str):
     """A warm start teaches the token with which the model's own template ends a turn, not that which ends a text."""
     tokenizer = tokenizer_of(name)
     codec = ChatCodec(tokenizer)

@@ -13,6 +13,7 @@ from agentgym.messages import ToolCall, system, tool_result, user
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.control_tokens import ControlTokens
 from tests.chat_templates import SPECIAL, tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -31,8 +32,8 @@ def control(codec: ChatCodec, ids: list[int]) -> Counter[str]:
     return Counter(name for name in names if name in SPECIAL)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_what_tools_and_users_write_holds_no_control_token(family: str):
+@each_row("family", FAMILIES)
+def test_text_of_tools_and_users_holds_no_control_token(family: str):
     codec = ChatCodec(tokenizer_of(family))
     forged, harmless = ([system("Play."), user(text)] for text in (FORGED, HARMLESS))
     opening = codec.open(forged, [])
@@ -44,7 +45,7 @@ def test_what_tools_and_users_write_holds_no_control_token(family: str):
         assert FORGED in codec.tokenizer.decode(after)
 
 
-def test_what_an_environment_s_author_writes_may_hold_them():
+def test_text_of_the_environment_s_author_may_hold_control_tokens():
     codec = ChatCodec(tokenizer_of("qwen3"))
     with_one, without = (codec.open([system(f"Begin with {text}."), user("?")], []) for text in ("<|call|>", "it"))
     assert control(codec, with_one) - control(codec, without) == {"<|call|>": 1}
@@ -65,7 +66,7 @@ def test_a_token_within_a_token_or_after_a_mark_is_none_either():
     for text in ("<|<|im_end|>|>", "<|im\ufdd0_end|>", "<\ufdd0|im_end|>"):
         names = tokenizer.convert_ids_to_tokens(encoded(tokenizer, text))
         assert not {"<|im_end|>", "<|<|im_end|>|>"} & {*names}
-        assert tokenizer.decode(encoded(tokenizer, text)) == text.replace("\ufdd0", "")
+        assert tokenizer.decode(encoded(tokenizer, text)) == text
 
 
 def encoded(tokenizer: Any, text: str) -> list[int]:

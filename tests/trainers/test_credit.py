@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("torch", reason="needs the [train] extra")
-
 from agentgym.endings import Reason
 from agentgym.rewards import Gate, Scheme
-from agentgym.trainers.credit import Credit, CreditMode, normalise, reward_to_go, shaping_rewards
+from agentgym.trainers.credit import Credit, CreditMode, normalise, shaping_rewards
 from agentgym.trajectory import Trajectory, Turn
-
-pytestmark = [pytest.mark.real, pytest.mark.train]
+from tests.rows import each_row
 
 OUTCOME, GATED, TURN = CreditMode.OUTCOME, CreditMode.GATED, CreditMode.TURN
 
@@ -60,11 +57,6 @@ def test_outcome_credit_is_grpo():
     assert whole(Credit(OUTCOME), scored([1, 0, 0, 0])) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-3)
 
 
-def test_without_scaling_it_is_dr_grpo():
-    credit = Credit(OUTCOME, scale_by_std=False)
-    assert whole(credit, scored([1, 0, 0, 0])) == pytest.approx([0.75, -0.25, -0.25, -0.25])
-
-
 def test_a_direct_sum_prefers_the_longest_episode_that_never_submits():
     scheme = Scheme({"outcome": 1.0, "low": 1.0}, allow_unsound=True)
     credit = Credit(GATED, scheme)
@@ -76,11 +68,6 @@ def test_a_gate_on_the_outcome_prefers_the_solved_episode():
     credit = Credit(GATED, low_reward(0.0))
     assert credit.logged_rewards(stalling()) == pytest.approx([1.6, 0.6, -0.5, -1.0])
     assert whole(credit, stalling()) == pytest.approx([1.2267, 0.3659, -0.5811, -1.0115], abs=1e-3)
-
-
-def test_a_strict_gate_asks_for_more_than_its_threshold():
-    credit = Credit(GATED, low_reward(0.0, strict=True))
-    assert credit.logged_rewards(stalling()) == pytest.approx([1.6, 0.0, -0.5, -1.0])
 
 
 def test_a_gate_that_never_opens_leaves_the_outcome_alone():
@@ -134,18 +121,6 @@ def test_turn_credit_adds_two_normalised_streams():
     assert alone == pytest.approx([0.8659, -0.8659, 0.8659, -0.8659], abs=1e-3)
 
 
-def test_reward_to_go_is_discounted_by_turns():
-    assert reward_to_go([0, 0, 1], 0.9) == pytest.approx([0.81, 0.9, 1])
-
-
-def test_reward_to_go_centred_and_normalised_by_turn_index():
-    to_go = [reward_to_go(row, 0.5) for row in ([0.2, 1], [0.2, 0], [0, 1], [0, 0])]
-    assert to_go == [pytest.approx(row) for row in ([0.7, 1], [0.2, 0], [0.5, 1], [0, 0])]
-    first = [row[0] for row in to_go]
-    assert normalise(first, [0] * 4, scale_by_std=False) == pytest.approx([0.35, -0.15, 0.15, -0.35])
-    assert normalise(first, [0] * 4) == pytest.approx([1.1254, -0.4823, 0.4823, -1.1254], abs=1e-3)
-
-
 def test_turn_credit_compares_the_reward_still_to_come_over_all_turns_of_a_group():
     scheme = Scheme({"outcome": 1.0, "tool": 1.0}, allow_unsound=True)
     batch = [
@@ -185,7 +160,7 @@ def test_the_order_of_trajectories_does_not_matter(values: list[float], random: 
     assert [pytest.approx(row, abs=1e-6) for row in shuffled] == [straight[i] for i in order]
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_failed_trajectories_get_nothing_and_do_not_count(mode: CreditMode):
     batch = scored([1, 0, 0, 0], turns=3)
     broken = trajectory([{"outcome": 5.0}], reason=Reason.INFRASTRUCTURE)
@@ -196,7 +171,7 @@ def test_failed_trajectories_get_nothing_and_do_not_count(mode: CreditMode):
     assert credit.logged_rewards([broken]) == [None]
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_the_only_member_of_a_group_gets_nothing(mode: CreditMode):
     batch = [trajectory([{"outcome": 0.3, "low": 0.2}])]
     assert Credit(mode, low_reward(0.0)).advantages(batch, [0]) == [[0.0]]
@@ -221,7 +196,7 @@ def test_in_single_turn_episodes_turn_and_trajectory_credit_rank_alike(pairs: li
                 assert by_turn[i] > by_turn[j]
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_truncated_episodes_can_be_kept_from_training_but_still_count(mode: CreditMode):
     batch = [*scored([1.0, 0.0]), trajectory([{"outcome": 0.0}], reason=Reason.MAX_TURNS)]
     trained = Credit(mode).advantages(batch, [0] * 3)
@@ -230,12 +205,17 @@ def test_truncated_episodes_can_be_kept_from_training_but_still_count(mode: Cred
     assert masked == [*trained[:2], [0.0]]
 
 
-def test_what_an_interruption_pays_belongs_to_the_last_turn_of_the_model():
+def test_the_pay_of_an_interruption_belongs_to_the_last_turn_of_the_model():
     turns = [{"low": 0.1}, {"low": 0.2}, {"low": 0.5, "outcome": 1.0}]
     interrupted = trajectory(turns, reason=Reason.TOKEN_BUDGET, interrupted=True)
     assert shaping_rewards(interrupted, low_reward(0.0)) == pytest.approx([0.1, 0.7])
     [row, other] = Credit(TURN, low_reward(0.0)).advantages([interrupted, *scored([0.0])], [0, 0])
     assert (len(row), len(other)) == (2, 1)
+
+
+def test_a_strict_gate_asks_for_more_than_its_threshold():
+    credit = Credit(GATED, low_reward(0.0, strict=True))
+    assert credit.logged_rewards(stalling()) == pytest.approx([1.6, 0.0, -0.5, -1.0])
 
 
 def test_an_episode_without_a_turn_of_the_model_has_no_advantages():

@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="needs the [train] extra")
-
 from agentgym.endings import Reason
 from agentgym.rewards import Scheme
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit, CreditMode, episode_reward, normalise, reward_to_go, shaping_rewards
-from agentgym.trainers.trl_config import credit_of
 from agentgym.trajectory import Trajectory, Turn
-
-pytestmark = [pytest.mark.real, pytest.mark.train]
+from tests.rows import each_row
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)
 
@@ -38,11 +33,6 @@ def test_bad_turns_count_for_less_by_their_weight_and_good_ones_in_full():
     batch = solved_and_not(0.0, 0.0, 0.0)
     rows = Credit(CreditMode.OUTCOME, negative_weight=0.3).advantages(batch, [0] * 4)
     assert [row[0] for row in rows] == pytest.approx([1.5, -0.15, -0.15, -0.15], abs=1e-3)
-
-
-def test_without_settings_both_signs_count_in_full():
-    [good], [bad] = Credit(CreditMode.OUTCOME).advantages(solved_and_not(0.0), [0, 0])
-    assert good == -bad > 0
 
 
 def test_two_attempts_are_a_group():
@@ -72,17 +62,6 @@ def test_the_turn_stream_weighs_half_unless_it_is_said():
     assert full > 0
 
 
-def test_the_settings_of_a_run_are_those_of_its_credit():
-    """A credit made by hand is that of a run without settings, and each setting arrives."""
-    config = TrainConfig()
-    assert credit_of(config, WITH_TOOL) == Credit(mode=config.credit, scheme=WITH_TOOL)
-    changed = {"scale_by_std": False, "turn_weight": 0.25, "negative_weight": 0.5, "train_on_truncated": False}
-    for name, value in changed.items():
-        setattr(config, name, value)
-    config.credit = CreditMode.TURN
-    assert credit_of(config, WITH_TOOL) == Credit(CreditMode.TURN, WITH_TOOL, **changed)  # type: ignore[arg-type]
-
-
 def test_only_gated_credit_compares_by_the_scheme():
     earned = trajectory([{"outcome": 1.0, "tool": 1.0}])
     assert episode_reward(earned, CreditMode.GATED, WITH_TOOL) == 2.5
@@ -90,13 +69,13 @@ def test_only_gated_credit_compares_by_the_scheme():
         assert episode_reward(earned, mode, WITH_TOOL) == 1.0
 
 
-def test_what_shapes_is_everything_but_the_weighted_outcome():
+def test_shaping_is_everything_but_the_weighted_outcome():
     earned = trajectory([{"tool": 1.0}, {"outcome": 0.5, "tool": 0.5}])
     assert shaping_rewards(earned, WITH_TOOL) == pytest.approx([0.5, 0.25])
     assert shaping_rewards(earned, Scheme({"tool": 1.0})) == pytest.approx([1.0, 0.5])
 
 
-@pytest.mark.parametrize("graded", [1, 2])
+@each_row("graded", [1, 2])
 def test_all_that_is_graded_after_the_last_turn_belongs_to_it(graded: int):
     earned = trajectory([{"tool": 1.0}] * 4, Reason.TOKEN_BUDGET, graded=graded)
     assert shaping_rewards(earned, WITH_TOOL) == [0.5] * (3 - graded) + [0.5 * (1 + graded)]
@@ -108,3 +87,8 @@ def test_a_failed_member_leaves_the_turns_of_the_others_as_they_were():
     credit = Credit(CreditMode.TURN, WITH_TOOL)
     assert credit.advantages([broken, *batch], [0, 0, 0])[1:] == credit.advantages(batch, [0, 0])
     assert credit.advantages([broken, *batch], [0, 0, 0])[0] == [0.0] * 3
+
+
+def test_without_settings_both_signs_count_in_full():
+    [good], [bad] = Credit(CreditMode.OUTCOME).advantages(solved_and_not(0.0), [0, 0])
+    assert good == -bad > 0

@@ -1,6 +1,6 @@
 """A suite behind a chat endpoint that renders as chat servers do has the results of the same weights in this process.
 
-The endpoint here is a stand-in with the weights; `test_vllm_suites.py` plays the same suite with vLLM's own server.
+The endpoint is a stand-in with the weights.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def said_by_task(path: Path) -> dict[str, list[str]]:
     return {found.task_id: [text_of(message) for message in found.messages] for found in read_jsonl(path)}
 
 
-def test_results_in_the_role_of_the_template_give_the_answers_and_the_success_of_the_weights(
+def test_a_suite_over_http_has_the_answers_of_the_same_weights_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     importable(monkeypatch)

@@ -19,8 +19,9 @@ from agentgym.errors import MissingExtra, UsageError
 from agentgym.policy_loader import has_weights
 from agentgym.trainers import gguf
 from agentgym.trainers.gguf import checkpoint_of, gguf_file
-from agentgym.trainers.policies import load, load_checkpoint
+from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm import loading
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -47,12 +48,6 @@ def test_a_file_and_a_folder_that_holds_one_are_models(tmp_path: Path):
     assert gguf_file(str(file)) == gguf_file(str(tmp_path)) == file
     assert has_weights(str(file))
     assert has_weights(str(tmp_path))
-
-
-def test_a_checkpoint_and_a_public_name_stay_as_they_are(checkpoint: Path):
-    (checkpoint / "as-well.gguf").touch()
-    assert checkpoint_of(str(checkpoint)) == str(checkpoint)
-    assert checkpoint_of("org/name") == "org/name"
 
 
 def test_of_several_files_one_must_be_named(tmp_path: Path):
@@ -91,27 +86,7 @@ def test_the_converted_model_can_be_loaded_and_saved_and_knows_nothing_of_its_or
 
 
 @with_smollm2
-def test_the_conversion_is_made_once(smollm2: Path):
-    made = (smollm2 / "config.json").stat().st_mtime_ns
-    assert checkpoint_of("smollm2") == str(smollm2)
-    assert (smollm2 / "config.json").stat().st_mtime_ns == made
-
-
-@with_smollm2
-def test_it_can_be_evaluated_in_a_fraction_of_the_memory_of_its_full_context(smollm2: Path):
-    import asyncio
-
-    policy: Any = load("smollm2", env_id="guess", env_kwargs={}, concurrency=64)
-    ids = policy.codec.open([{"role": "user", "content": "Say something."}], [])
-    said = asyncio.run(policy.generate(ids, 4, "s"))
-    assert len(said.ids) <= 4
-    slots, positions = policy._cache.slots.size
-    assert slots == 1
-    assert positions < 128
-
-
-@with_smollm2
-@pytest.mark.parametrize("how", ["folder", "file", "name"])
+@each_row("how", ["folder", "file", "name"])
 def test_vllm_is_given_the_converted_checkpoint(
     smollm2: Path, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

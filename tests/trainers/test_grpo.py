@@ -14,11 +14,11 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.endings import Reason
-from agentgym.trainers.batches import Batch
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import SamplerGap, check_batch, completion_of
 from agentgym.trainers.scores import TrainerScores
 from agentgym.trajectory import Tokens, Trajectory, Turn
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -30,14 +30,10 @@ def run(trainer: Any) -> dict[str, Any]:
     return batch
 
 
-def weights(model: Any) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in model.parameters()]
-
-
 # Per-token advantages.
 
 
-@pytest.mark.parametrize("mode", CreditMode)
+@each_row("mode", CreditMode)
 def test_each_turn_has_its_advantage_on_its_own_tokens(mode: CreditMode, trainer_of: Any, canned: Any):
     credit = Credit(mode)
     batch = run(trainer_of(canned(), credit))
@@ -51,7 +47,7 @@ def test_each_turn_has_its_advantage_on_its_own_tokens(mode: CreditMode, trainer
     assert batch["advantages"][-1, :2].tolist() == pytest.approx([1.5, 1.5], abs=1e-3)
 
 
-def test_what_is_learned_from_is_exactly_what_was_sampled(trainer_of: Any, canned: Any):
+def test_training_learns_exactly_from_the_sampled_tokens(trainer_of: Any, canned: Any):
     batch = run(trainer_of(canned()))
     mask = batch["completion_mask"] * batch["tool_mask"]
     for row, trajectory in enumerate(r["trajectory"] for r in batch["rows"]):
@@ -106,40 +102,13 @@ def test_failed_trajectories_carry_no_loss_and_do_not_count(trainer_of: Any, can
     assert math.isfinite(trainer.state.log_history[0]["loss"])
 
 
-def test_a_batch_in_which_nothing_can_be_learned_leaves_the_weights_alone(
-    trainer_of: Any, canned: Any, trajectory: Any, model: Any
-):
-    before = weights(model)
-    run(trainer_of(canned(lambda row, rows: trajectory(row, [[20, 5]], 1.0, broken=row < 4)), learning_rate=1e-2))
-    assert all(torch.equal(a, b) for a, b in zip(before, weights(model), strict=True))
-
-
 def without_tokens(tokens: Tokens | None, reason: Reason) -> Trajectory:
     return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=reason, tokens=tokens, error="it broke")
 
 
-@pytest.mark.parametrize("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])
+@each_row("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])
 def test_an_episode_without_a_turn_becomes_one_masked_token(tokens: Tokens | None):
     assert completion_of(without_tokens(tokens, Reason.INFRASTRUCTURE)) == ([0], [0])
-
-
-def test_episodes_that_never_began_can_be_in_a_batch(trainer_of: Any, canned: Any, trajectory: Any):
-    def make(row: int, rows: int) -> Any:
-        if row in (0, 1):
-            return without_tokens(None if row else Tokens(prompt_ids=[7]), Reason.INFRASTRUCTURE)
-        return trajectory(row, [[20 + row, 5]], float(row % 2))
-
-    batch = run(trainer_of(canned(make)))
-    assert not batch["advantages"][:2].any()
-    assert batch["advantages"][3, 0] > 0
-
-
-def test_too_few_trajectories_are_refused(trainer_of: Any, canned: Any):
-    rollouts = canned()
-    rollouts.make = None
-    short = type("Short", (canned,), {"__call__": lambda self, rows, version, **_: Batch([], [])})()
-    with pytest.raises(RuntimeError, match="expected 8 trajectories, got 0"):
-        trainer_of(short).train()
 
 
 # The assertion that runs on every batch.
@@ -169,8 +138,8 @@ def batch_of(tokens: Tokens, padding: int = 2) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize(
-    ("what", "place", "value", "message"),
+@each_row(
+    "what, place, value, message",
     [
         ("completion_ids", 1, 8, "differ from the sampled tokens"),
         ("completion_ids", 3, 8, "differ from the sampled tokens"),
@@ -190,15 +159,6 @@ def test_a_batch_that_was_changed_is_caught(what: str, place: int, value: float,
         check_batch([row(tokens)], batch)
 
 
-def test_loss_on_padding_is_caught():
-    tokens = Tokens(prompt_ids=[1])
-    tokens.append_sampled([5], [-1.0], 0)
-    batch = batch_of(tokens)
-    batch["completion_mask"][0, -1] = batch["tool_mask"][0, -1] = 1
-    with pytest.raises(RuntimeError, match="would carry loss"):
-        check_batch([row(tokens)], batch)
-
-
 # How far the sampler is from the trainer.
 
 
@@ -208,12 +168,6 @@ def test_the_gap_is_that_of_sampled_tokens_alone():
     gap.add(torch.tensor([[-1.0]]), torch.tensor([[-0.75]]), torch.tensor([[1]]))
     assert gap.take(lambda parts: parts) == pytest.approx((0.25, 0.5))
     assert gap.take(lambda parts: parts) is None
-
-
-def test_the_gaps_of_all_processes_are_one():
-    gap = SamplerGap()
-    gap.add(torch.tensor([[-1.0]]), torch.tensor([[-2.0]]), torch.tensor([[1]]))
-    assert gap.take(lambda parts: [*parts, (3.0, 3, 1.5), (0.0, 0, 0.0)]) == pytest.approx((1.0, 1.5))
 
 
 def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: Any, model: Any):

@@ -14,13 +14,12 @@ import pytest
 pytest.importorskip("transformers", reason="needs the [train] extra")
 
 from huggingface_hub import constants
-from typer.testing import CliRunner
 
-from agentgym.cli import app
 from agentgym.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.policies import load_model
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -115,8 +114,8 @@ def test_a_model_that_the_hub_has_is_loaded_as_usual_after_one_question(hub: Any
     assert server.asked == [f"/{MODEL}/resolve/main/config.json"]
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "why"),
+@each_row(
+    "status, code, why",
     [
         (404, "RepoNotFound", "has no such model; if it is private, log in with `hf auth login`"),
         (401, "RepoNotFound", "has no such model; if it is private, log in with `hf auth login`"),
@@ -143,12 +142,6 @@ def test_a_hub_out_of_reach_is_one_line():
         options_for(MODEL)
 
 
-def test_a_download_that_is_forbidden_is_one_line(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UsageError, match="it is not in the cache, and HF_HUB_OFFLINE forbids downloads"):
-        options_for(MODEL)
-
-
 @pytest.mark.parametrize("status", [None, 401, 503])
 def test_a_model_in_the_cache_is_loaded_without_the_hub(hub: Any, status: int | None):
     if status is not None:
@@ -164,21 +157,8 @@ def test_a_folder_and_what_cannot_be_a_name_are_not_looked_for(hub: Any, tmp_pat
     assert server.asked == []
 
 
-def test_a_model_without_a_configuration_is_left_to_transformers(hub: Any):
-    hub(404, "EntryNotFound")
-    assert options_for(MODEL) == {}
-
-
 def test_loading_asks_an_ailing_hub_no_more_than_once(hub: Any):
     server = hub(503)
     with pytest.raises(UsageError, match="answers with an error"):
         load_model(load_config(None, {"env": "guess", "model": MODEL}), lambda what, done, of: None)
     assert len(server.asked) == 1
-
-
-def test_evaluating_an_unknown_model_is_one_line(hub: Any):
-    hub(401)
-    result = CliRunner().invoke(app, ["eval", "--env", "guess", "--policy", "openai/gpt-4o", "-n", "1"])
-    assert result.exit_code == 2
-    [line] = result.stderr.strip().splitlines()
-    assert line.startswith("Error: cannot load model 'openai/gpt-4o': ")

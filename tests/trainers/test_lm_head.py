@@ -38,7 +38,7 @@ def test_scores_and_gradients_do_not_change(model: Any, monkeypatch: pytest.Monk
     assert torch.allclose(found[0][1], found[1][1], atol=1e-4)
 
 
-def test_what_is_masked_scores_zero_and_the_rest_the_same(model: Any, monkeypatch: pytest.MonkeyPatch):
+def test_masked_tokens_score_zero_and_the_rest_the_same(model: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trl_utils, "_use_triton", lambda device: True)
     trl_utils.add_fused_lm_head(model)
     ids = torch.arange(24).reshape(2, 12)
@@ -49,8 +49,3 @@ def test_what_is_masked_scores_zero_and_the_rest_the_same(model: Any, monkeypatc
     assert torch.equal(some[:, -4:] == 0, mask == 0)
     assert torch.allclose(some[:, -4:][mask == 1], whole[:, -4:][mask == 1], atol=1e-5)
     assert torch.allclose(scored(model, ids, ids), whole)
-
-
-def test_trl_still_asks_whether_to_score_labels_only():
-    """If a release stops asking, scoring is slow again on CPUs, or no longer needs this file."""
-    assert hasattr(trl_utils, "_use_triton")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.trainers.logbook.records import COMPLETE, MarkComplete, MetricsFile, last_checkpoint, read_metrics
+from agentgym.trainers.logbook.records import COMPLETE, MetricsFile, last_checkpoint, read_metrics
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -24,14 +23,7 @@ def steps(path: Path) -> list[int]:
     return [line["step"] for line in read_metrics(path)]
 
 
-def test_each_line_is_on_disk_as_soon_as_it_is_written(tmp_path: Path):
-    file = MetricsFile(tmp_path / "m.jsonl")
-    file.write({"step": 1, "reward": 0.5})
-    assert list(read_metrics(tmp_path / "m.jsonl")) == [{"step": 1, "reward": 0.5}]
-    file.close()
-
-
-@pytest.mark.parametrize(("resume_at", "kept"), [(None, []), (0, []), (2, [1, 2]), (9, [1, 2, 3])])
+@each_row("resume_at, kept", [(None, []), (0, []), (2, [1, 2]), (9, [1, 2, 3])])
 def test_a_resumed_run_forgets_the_steps_it_does_again(tmp_path: Path, resume_at: int | None, kept: list[int]):
     path = tmp_path / "m.jsonl"
     written(path, 3, cut='{"step": 4, "re')
@@ -63,11 +55,3 @@ def test_the_newest_complete_checkpoint_is_found_by_its_number(tmp_path: Path):
     found = last_checkpoint(tmp_path)
     assert found == tmp_path / "checkpoint-100"
     assert last_checkpoint(tmp_path / "none") is None
-
-
-@pytest.mark.parametrize("is_main", [True, False])
-def test_only_the_main_process_marks_a_checkpoint(tmp_path: Path, is_main: bool):
-    folder = checkpoint(tmp_path, 3, complete=False)
-    state: Any = SimpleNamespace(global_step=3, is_world_process_zero=is_main)
-    MarkComplete().on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)
-    assert (folder / COMPLETE).exists() == is_main

@@ -108,7 +108,7 @@ def test_the_trainer_learns_from_what_agents_did(model: Any, tokenizer: Any, tra
     assert any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
 
 
-def test_what_has_no_record_or_no_call_has_failed_and_teaches_nothing(model: Any, tokenizer: Any, trainer_of: Any):
+def test_an_agent_without_record_or_call_has_failed_and_teaches_nothing(model: Any, tokenizer: Any, trainer_of: Any):
     def some(assignments: Sequence[Assignment]) -> list[Trajectory | None]:
         records = play(assignments[:-1])
         return [None, *records[1:], recorded(assignments[-1], 1.0)]

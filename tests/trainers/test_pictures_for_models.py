@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +18,12 @@ from agentgym.errors import UsageError
 from agentgym.messages import system, user, with_pictures
 from agentgym.policy import SeeingPolicy
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.pictures import PictureTokens, opened, processor_of
+from agentgym.trainers.pictures import PictureTokens, processor_of
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import loading
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from tests.chat_templates import idefics_processor
-from tests.test_pictures import PNG
+from tests.core.test_pictures import PNG
 from tests.trainers.test_vllm_policy import Engine
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -101,10 +100,6 @@ def test_text_leaves_no_place_for_a_picture_that_is_not_there(processor: Any):
     assert f"says {PLACE}{PLACE}." in codec.tokenizer.decode(opening)
 
 
-def test_a_picture_is_counted_as_the_model_s_processor_counts_it(processor: Any):
-    assert PictureTokens(processor)(PNG) == 4 + 3 - 1  # its tokens between three marks, instead of its place
-
-
 def test_a_model_that_sees_is_loaded_with_its_processor(seeing: Path, monkeypatch: pytest.MonkeyPatch):
     made: dict[str, Any] = {}
 
@@ -121,10 +116,6 @@ def test_a_model_that_sees_is_loaded_with_its_processor(seeing: Path, monkeypatc
     assert PLACE in policy.codec.tokenizer.decode(policy.codec.open([with_pictures(user("?"), [PNG])], []))
 
 
-def test_a_model_that_only_reads_needs_no_processor():
-    assert processor_of("nowhere", SimpleNamespace(), {}) is None
-
-
 def test_a_model_that_sees_without_its_processor_is_refused(seeing: Path):
     for file in seeing.glob("*processor*"):
         file.unlink()
@@ -132,7 +123,3 @@ def test_a_model_that_sees_without_its_processor_is_refused(seeing: Path):
     (seeing / "tokenizer.json").unlink()
     with pytest.raises(UsageError, match="its processor cannot be loaded"):
         processor_of(str(seeing), config, {})
-
-
-def test_a_picture_is_opened_in_colours():
-    assert opened(base64.b64decode(base64.b64encode(PNG))).mode == "RGB"

@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="needs the [train] extra")
 from agentgym.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -33,7 +34,7 @@ def test_a_model_from_elsewhere_speaks_hermes(tmp_path):
     assert training_arguments(str(tmp_path), "sql") == {"dialect": "hermes"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content", ["", "[]", "{}", '{"env": 1, "env_kwargs": {"dialect": "tags"}}', '{"env": "sql", "env_kwargs": []}']
 )
 def test_a_file_beside_a_model_that_training_did_not_write_is_named(tmp_path, content: str):

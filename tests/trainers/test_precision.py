@@ -10,11 +10,12 @@ import torch
 
 from agentgym.trainers.config import load_config
 from agentgym.trainers.precision import of_this_machine
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
-@pytest.mark.parametrize("is_fast", [True, False])
+@each_row("is_fast", [True, False])
 def test_bfloat16_is_computed_in_only_where_it_is_not_emulated(monkeypatch: pytest.MonkeyPatch, is_fast: bool):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_fast)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)

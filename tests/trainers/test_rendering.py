@@ -15,6 +15,7 @@ from agentgym.messages import ToolCall as Call
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.rendering import Renderer, _tell
 from tests.chat_templates import tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -30,7 +31,7 @@ OPENING: list[Message] = [{"role": "system", "content": "Be brief."}, user("Find
 OBSERVED: list[Message] = [tool_result(Call("find", {}, "c1"), "Nothing."), user("Go on."), user("Really.")]
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
     codec = ChatCodec(tokenizer_of(name))
     opening = codec.tokenizer.decode(codec.open(OPENING, []))
@@ -41,18 +42,12 @@ def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
         assert min(places) >= 0
 
 
-@pytest.mark.parametrize("name", ["phi3", "cohere2", "gptoss", "gemma3"])
+@each_row("name", ["phi3", "cohere2", "gptoss", "gemma3"])
 def test_results_that_a_template_drops_or_refuses_are_sent_as_user_messages(name: str):
     renderer = Renderer(tokenizer_of(name))
     assert not renderer.abilities.results
     [shown] = renderer.adapted(OBSERVED[:1])
     assert shown == {"role": "user", "content": "<tool_response>\nNothing.\n</tool_response>"}
-
-
-def test_results_that_a_template_renders_stay_what_they_are():
-    renderer = Renderer(tokenizer_of("qwen3"))
-    assert renderer.abilities.workarounds == []
-    assert renderer.adapted(OBSERVED) == OBSERVED
 
 
 def test_a_system_message_that_is_refused_is_put_before_the_first_user_message():
@@ -61,7 +56,7 @@ def test_a_system_message_that_is_refused_is_put_before_the_first_user_message()
     assert renderer.adapted([{"role": "system", "content": "Alone."}]) == [user("Alone.")]
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_the_calls_of_an_opening_are_rendered(name: str):
     codec = ChatCodec(tokenizer_of(name))
     found = Call("find", {"words": "seven"}, "call00001")
@@ -70,12 +65,7 @@ def test_the_calls_of_an_opening_are_rendered(name: str):
     assert all(word in text for word in ("find", "words", "seven", "Nothing.", "Go on."))
 
 
-def test_messages_with_pictures_are_joined_block_by_block():
-    [shown] = Renderer(tokenizer_of("gemma3")).adapted([user("a"), with_pictures(user("b"), [b"png"])])
-    assert [block.get("text", block["type"]) for block in shown["content"]] == ["a", "\n\n", "b", "image"]
-
-
-def test_what_is_written_in_another_way_is_said_in_one_line_once(caplog: pytest.LogCaptureFixture):
+def test_workarounds_of_a_template_are_logged_once_in_one_line(caplog: pytest.LogCaptureFixture):
     _tell.cache_clear()
     with caplog.at_level(logging.WARNING):
         for name in ("gemma", "gemma", "qwen3"):
@@ -86,8 +76,8 @@ def test_what_is_written_in_another_way_is_said_in_one_line_once(caplog: pytest.
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
+@each_row(
+    "name, end",
     [("gemma3", "<end_of_turn>"), ("phi3", "<|end|>"), ("gptoss", "<|return|>"), ("llama3_1", "<|eot_id|>")],
 )
 def test_a_turn_ends_with_the_token_that_the_template_writes(name: str, end: str):
@@ -107,21 +97,6 @@ def test_a_token_within_a_turn_does_not_end_it():
     assert codec.tokenizer.convert_tokens_to_ids("<|end|>") not in codec.end_ids
     cut = codec.tokenizer.decode(codec.extend([user("Go on.")], last_id=codec.tokenizer.encode("a")[0]))
     assert cut.startswith("<|end|><|start|>user<|message|>Go on.")
-
-
-def test_where_the_next_role_ends_a_turn_its_token_does():
-    tokenizer = tokenizer_of("glm4moe")
-    with pytest.raises(UsageError, match="does not end them"):
-        ChatCodec(tokenizer)
-    ends = tokenizer.convert_tokens_to_ids(["<|user|>", "<|observation|>"])
-    codec = ChatCodec(tokenizer, end_ids=ends)
-    assert codec.tokenizer.decode(codec.extend(OBSERVED[:1], ends[1])).startswith("\n<tool_response>\nNothing.")
-
-
-def test_text_before_the_last_token_of_a_turn_is_no_part_of_what_was_said():
-    codec = ChatCodec(tokenizer_of("cohere2"))
-    ids = codec.tokenizer.encode("Hi<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", add_special_tokens=False)
-    assert codec.decode(ids) == "Hi"
 
 
 def test_a_codec_that_sees_leaves_a_place_and_others_say_what_was_shown():
@@ -146,12 +121,6 @@ def test_a_template_that_leaves_out_what_the_model_said_is_refused():
         Renderer(deaf)
 
 
-def test_a_conversation_that_a_template_refuses_is_named():
-    renderer = Renderer(tokenizer_of("gemma3"))
-    with pytest.raises(UsageError, match=r"'gemma3' cannot render this conversation: .*must alternate"):
-        renderer.render([{"role": "assistant", "content": "First."}], generate=True)
-
-
 CHATML = "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
 
 
@@ -163,10 +132,8 @@ def with_template(turn: str) -> Any:
     return tokenizer
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("user", "tool"), ("tool", "user")], ids=["results after words", "words after results"]
-)
-def test_what_a_template_refuses_beside_results_is_sent_with_them(first: str, second: str):
+@each_row("first, second", [("user", "tool"), ("tool", "user")])
+def test_words_that_a_template_refuses_beside_results_are_sent_with_them(first: str, second: str):
     refusing = (
         f"{{% if not loop.first and m.role == '{second}' and messages[loop.index0 - 1].role == '{first}' %}}"
         "{{ raise_exception('refused') }}{% endif %}"
@@ -186,19 +153,10 @@ def test_what_a_template_refuses_beside_results_is_sent_with_them(first: str, se
     ],
     ids=["cuts", "drops"],
 )
-def test_what_a_template_leaves_out_is_told(turn: str, first: str, caplog: pytest.LogCaptureFixture):
+def test_words_that_a_template_leaves_out_are_logged(turn: str, first: str, caplog: pytest.LogCaptureFixture):
     _tell.cache_clear()
     codec = ChatCodec(with_template(turn))
     with caplog.at_level(logging.WARNING):
         codec.extend([user("Aside"), user("Line 1 of some that are long")], codec.end_id)
     [record] = [record for record in caplog.records if "leaves out or changes" in record.getMessage()]
     assert first in record.getMessage()
-
-
-@pytest.mark.parametrize("change", ["m.content | trim", "m.content | tojson", "m.content.replace('\\n', ' ')"])
-def test_white_space_and_json_leave_nothing_out(change: str, caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
-    codec = ChatCodec(with_template(CHATML.replace("m.content", f"({change})")))
-    with caplog.at_level(logging.WARNING):
-        codec.extend([user('  "Quoted"\n  and é\\n ')], codec.end_id)
-    assert not [record for record in caplog.records if "leaves out" in record.getMessage()]

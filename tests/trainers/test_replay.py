@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Sequence
 from itertools import chain
@@ -17,8 +16,8 @@ from peft import LoraConfig, get_peft_model
 
 from agentgym.trainers.packing import Row
 from agentgym.trainers.passes import Replays
-from agentgym.trainers.transformers_policy import TransformersPolicy
-from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
+from tests.rows import each_row
+from tests.trainers.talking import ids, policy, talks
 
 pytestmark = [pytest.mark.nightly, pytest.mark.train]
 
@@ -37,8 +36,8 @@ def replayed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("slots", [64, 3])
-@pytest.mark.parametrize("training", [False, True])
+@each_row("slots", [64, 3])
+@each_row("training", [False, True])
 def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int], slots: int, training: bool):
     model.train(training)
     launched = talks(policy(model, tokenizer, slots=slots, replays=False))
@@ -69,48 +68,6 @@ def test_adapters_and_new_weights_are_sampled_from(model: Any, tokenizer: Any, r
     after = ids(talks(replayed))
     assert after == ids(talks(launched)) != before
     assert replayed_rows
-
-
-def test_what_idle_conversations_have_computed_stays(model: Any, tokenizer: Any):
-    """The slot of a conversation that has come to its limit takes part in the passes of others."""
-
-    async def play(sampler: TransformersPolicy) -> list[int]:
-        full = await sampler.generate(PROMPTS[0], 64 - len(PROMPTS[0]), "full")
-        await talk(sampler, "other", PROMPTS[1])
-        return full.ids + (await sampler.generate([*PROMPTS[0], *full.ids, *ANSWER], 8, "full")).ids
-
-    taken: list[int] = []
-    model.register_forward_pre_hook(lambda _, args, given: taken.append(given["input_ids"].numel()), with_kwargs=True)
-    launched, replayed = (asyncio.run(play(policy(model, tokenizer, replays=replays))) for replays in (False, True))
-    assert replayed == launched
-    assert max(taken) <= max(map(len, PROMPTS))  # nothing of it was computed again
-
-
-def test_turns_begin_together_while_others_are_replayed(model: Any, tokenizer: Any):
-    """Not one by one, which would launch a pass for each; and not when the others have ended."""
-    sampler = policy(model, tokenizer, context=256, replays=True)
-    together: list[int] = []
-    begin = sampler._sample_first
-
-    def counted(cache: Any, requests: Any) -> None:
-        together.append(len(requests))
-        begin(cache, requests)
-
-    sampler._sample_first = counted  # type: ignore[method-assign]
-
-    async def late(number: int) -> None:
-        while len(sampler._active["long"].sampled) < 5 + number:
-            await asyncio.sleep(0)
-        await sampler.generate(PROMPTS[number], 4, f"s{number}")
-
-    async def play() -> None:
-        long = asyncio.create_task(sampler.generate(PROMPTS[5], 60, "long"))
-        while "long" not in sampler._active:
-            await asyncio.sleep(0)
-        await asyncio.gather(*(late(number) for number in range(4)), long)
-
-    asyncio.run(play())
-    assert [size for size in together if size] == [1, 4]
 
 
 def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(

@@ -13,6 +13,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentgym.trainers.shared_prefix import common_length, share_prefixes
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -78,8 +79,8 @@ def test_a_batch_that_shares_little_is_computed_as_it_is(model: Any):
     assert tokens == [6]
 
 
-@pytest.mark.parametrize(
-    ("rows", "common"),
+@each_row(
+    "rows, common",
     [([[1, 2, 3], [1, 2, 4]], 2), ([[1, 2], [1, 2, 4]], 1), ([[1, 2, 3], [1, 2, 3]], 2), ([[1, 2], [3, 2]], 0)],
 )
 def test_each_row_computes_at_least_its_last_token(rows: list[list[int]], common: int):

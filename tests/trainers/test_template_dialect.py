@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,19 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym import make
 from agentgym.commands.evaluate import EvaluationRequest, _arguments, run_evaluation
-from agentgym.dialects import get_dialect, is_template
+from agentgym.dialects import get_dialect
 from agentgym.dialects.template import TemplateDialect
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall
 from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policies import codec_of, default_dialect, describe_training, dialect_of, load_model, policy_of
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.trl_config import env_factory
 from tests.chat_templates import tokenizer_of
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -66,15 +66,7 @@ def test_an_evaluation_leaves_tools_and_calls_to_the_template(qwen: Path, tmp_pa
         assert "# Tools" not in json.dumps(played["opening"])
 
 
-def test_a_policy_with_another_dialect_is_not_shown_the_tools_twice(qwen: Path, tmp_path: Path, capsys: Any):
-    run_evaluation(request_of(str(qwen), tmp_path / "eval.jsonl"))
-    capsys.readouterr()
-    played = json.loads((tmp_path / "eval.jsonl").read_text().splitlines()[0])
-    assert played["env_kwargs"]["dialect"] == "hermes"
-    assert tokenizer_of("qwen3").decode(played["tokens"]["prompt_ids"]).count("<tools>\n") == 1
-
-
-@pytest.mark.parametrize("workers", ["threads", "processes"])
+@each_row("workers", ["threads", "processes"])
 def test_environments_elsewhere_need_no_more_than_the_name(qwen: Path, workers: str):
     factory = EnvFactory("agentgym/guess-v0", {"dialect": name_of(str(qwen))})
     job = Job(make("guess").tasks.get("test", 0), seed=0)
@@ -113,13 +105,7 @@ def test_a_model_that_was_trained_with_its_template_is_evaluated_with_it(qwen: P
     assert _arguments(request_of(str(tmp_path))) == {"dialect": f"template:{tmp_path}", "max_turns": 3}
 
 
-def test_each_name_is_loaded_once(qwen: Path):
-    assert get_dialect(name_of(str(qwen))) is get_dialect(name_of(str(qwen)))
-    assert is_template("template:x")
-    assert not is_template("templates:X")
-
-
-def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path):
+def test_a_template_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path):
     with pytest.raises(UsageError, match=r"needs a policy with one .*leave its dialect at native"):
         get_dialect("template")
     with pytest.raises(UsageError, match="cannot be made"):
@@ -128,18 +114,3 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path):
         get_dialect(f"template:{tmp_path}?no json")
     with pytest.raises(UsageError, match=r"'.*' writes no tool calls .*such as hermes"):
         get_dialect(name_of(str(checkpoint_with("phi3", tmp_path))))
-
-
-def test_the_tiny_model_has_no_template_of_its_own():
-    with pytest.raises(UsageError, match="use the dialect compact"):
-        dialect_of(config_of("tiny", dialect="template"))
-    with pytest.raises(UsageError, match="use the dialect compact"):
-        _arguments(request_of("tiny", dialect="template"))
-
-
-def test_a_rollout_with_the_template_dialect_plays_what_the_template_writes(qwen: Path):
-    """The solution of the environment, written by the template, is read by the environment in another coroutine."""
-    factory = EnvFactory("agentgym/guess-v0", {"dialect": name_of(str(qwen))})
-    jobs = [Job(make("guess").tasks.get("test", number), seed=number) for number in range(3)]
-    played = asyncio.run(collect(jobs, ScriptedPolicy(), factory))
-    assert all(trajectory.success and not trajectory.counts["format_errors"] for trajectory in played)

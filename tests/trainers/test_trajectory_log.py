@@ -8,6 +8,7 @@ from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.results.annotations import Annotations
 from agentgym.trajectory import Trajectory, Turn, read_jsonl
+from tests.rows import each_row
 
 pytestmark = pytest.mark.train
 
@@ -43,7 +44,7 @@ def kept(folder: Path) -> list[tuple[int | None, str]]:
     return [(one.training_step, one.id) for one in read_jsonl(folder / "trajectories.jsonl")]
 
 
-@pytest.mark.parametrize(("groups", "count"), [(2, 4), (None, 6), (0, 0)])
+@each_row("groups, count", [(2, 4), (None, 6), (0, 0)])
 def test_whole_groups_of_each_step_are_kept(tmp_path: Path, groups: int | None, count: int):
     written = log(tmp_path, groups)
     for step in range(2):
@@ -79,9 +80,3 @@ def test_a_resumed_run_forgets_the_steps_that_it_repeats(tmp_path: Path):
         written.write(batch(step))
     log(tmp_path, 1, resume_at=2).write(batch(2))
     assert [step for step, _ in kept(tmp_path)] == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_new_run_begins_with_nothing(tmp_path: Path):
-    log(tmp_path, 1).write(batch(0))
-    log(tmp_path, 1)
-    assert kept(tmp_path) == []

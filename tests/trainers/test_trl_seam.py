@@ -16,10 +16,10 @@ from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.errors import UsageError
-from agentgym.trainers.batches import Row, task_rows
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -30,26 +30,12 @@ def test_the_installed_trl_is_one_that_was_tried():
     assert all(version("trl") in requirement.specifier for requirement in wanted)
 
 
-@pytest.mark.parametrize(
-    ("method", "parameters"),
-    [("_generate_and_score_completions", ["self", "inputs"]), ("_compute_loss", ["self", "model", "inputs"])],
-)
-def test_the_methods_at_the_seam_have_their_signatures(method: str, parameters: list[str]):
-    assert list(inspect.signature(getattr(GRPOTrainer, method)).parameters) == parameters
-
-
 def test_the_trainer_s_log_probabilities_are_what_the_seam_returns_first(trainer_of: Any, canned: Any):
     parameters = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
     assert list(parameters)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
     trainer = trainer_of(canned())
     trainer.train()
     assert "sampling_per_token_logps" in trainer.kept[0]
-
-
-def test_the_constructor_takes_what_is_passed():
-    parameters = inspect.signature(GRPOTrainer.__init__).parameters
-    assert {"model", "reward_funcs", "args", "train_dataset", "processing_class", "peft_config"} <= set(parameters)
-    assert {"callbacks", "rollout_func", "tools", "environment_factory"} <= set(parameters)
 
 
 # How prompts come, and what goes back.
@@ -73,7 +59,7 @@ def test_every_update_of_a_step_uses_the_same_rollouts(trainer_of: Any, canned: 
     assert trainer.state.global_step == 8
 
 
-@pytest.mark.parametrize(("updates", "in_order"), [(1, True), (3, False)])
+@each_row("updates, in_order", [(1, True), (3, False)])
 def test_groups_stay_together_unless_a_batch_is_learned_from_in_several_updates(
     trainer_of: Any, canned: Any, updates: int, in_order: bool
 ):
@@ -88,14 +74,6 @@ def test_groups_stay_together_unless_a_batch_is_learned_from_in_several_updates(
     trainer.train()
     assert sorted(row for batch in learned for row in batch) == list(range(24))
     assert (learned == [list(range(8)), list(range(8, 16)), list(range(16, 24))]) == in_order
-
-
-def test_tasks_come_in_the_order_of_the_data(trainer_of: Any, canned: Any):
-    rollouts = canned()
-    trainer = trainer_of(rollouts, steps=3)
-    trainer.train()
-    seen = [row for rows in rollouts.rows for row in rows[::4]]
-    assert seen == [Row.of(prompt) for prompt in trainer.train_dataset["prompt"]]
 
 
 def test_the_mask_of_sampled_tokens_becomes_the_loss_mask(trainer_of: Any, canned: Any):
@@ -115,34 +93,6 @@ def test_columns_of_a_rollout_reach_the_reward_function_and_the_override(trainer
     assert logged["reward"] == pytest.approx(1 / 8)
 
 
-@pytest.mark.parametrize("missing", ["prompt_ids", "completion_ids", "logprobs"])
-def test_rollouts_without_a_required_column_are_refused_by_trl(missing: str, model: Any, tokenizer: Any, tmp_path: Any):
-    config = TrainConfig(output_dir=str(tmp_path), groups=1, group_size=2, updates_per_step=1, report_to=[])
-    columns = {"prompt_ids": [[7]] * 2, "completion_ids": [[8]] * 2, "logprobs": [[-1.0]] * 2}
-    del columns[missing]
-    trainer = GRPOTrainer(
-        model=model,
-        args=grpo_config(config, world_size=1, use_cpu=True),
-        reward_funcs=[lambda prompts, **_: [0.0] * len(prompts)],
-        train_dataset=task_rows(_Endless(), 2, 0),
-        processing_class=tokenizer,
-        rollout_func=lambda prompts, trainer: columns,
-    )
-    with pytest.raises(ValueError, match=missing):
-        trainer.train()
-
-
-class _Endless:
-    splits = ("train",)
-
-    def size(self, split: str) -> None:
-        return None
-
-    def get(self, split: str, index: int) -> Any: ...
-
-    def find(self, task_id: str) -> Any: ...
-
-
 # Advantages per token.
 
 
@@ -152,7 +102,7 @@ def _gradients(model: Any, loss: torch.Tensor) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each_row("loss", LOSSES)
 def test_each_token_is_pushed_by_its_own_advantage(loss: str, trainer_of: Any, canned: Any, model: Any):
     """At equal old and new probabilities, the gradient is that of the advantage-weighted log-probabilities."""
     trainer = trainer_of(canned(), loss=loss, clip_high=5.0 if loss == "cispo" else 0.28)
@@ -197,8 +147,8 @@ def test_masked_tokens_have_no_gradient(trainer_of: Any, canned: Any, model: Any
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
+@each_row(
+    "settings, message",
     [
         ({"importance_sampling_level": "sequence"}, "averages turn credit away"),
         ({"use_vllm": True, "vllm_importance_sampling_mode": "sequence_mask"}, "token_truncate"),
@@ -215,7 +165,7 @@ def test_settings_that_lose_turn_credit_are_refused(settings: dict[str, Any], me
         refuse(GRPOConfig(output_dir="run", use_cpu=True, bf16=False, **{**defaults, **settings}), {})
 
 
-@pytest.mark.parametrize("argument", ["tools", "environment_factory", "rollout_func", "reward_funcs"])
+@each_row("argument", ["tools", "environment_factory", "rollout_func", "reward_funcs"])
 def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
     from agentgym.trainers.credit import Credit
 

@@ -24,12 +24,6 @@ IDS = torch.tensor([[7, 8, 9, 10]])
 QWEN = SimpleNamespace(num_hidden_layers=28, num_key_value_heads=8, num_attention_heads=16, head_dim=128)
 
 
-def test_a_checkpoint_is_loaded_from_where_it_is(checkpoint: Path, tokenizer: Any, tmp_path: Path):
-    model = AutoModelForCausalLM.from_pretrained(checkpoint)
-    assert servable(model, tokenizer, tmp_path / "scratch") == str(checkpoint)
-    assert not (tmp_path / "scratch").exists()
-
-
 def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, tokenizer: Any, tmp_path: Path):
     adapted = get_peft_model(
         AutoModelForCausalLM.from_pretrained(checkpoint),
@@ -52,12 +46,6 @@ def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, token
             assert is_checkpoint(Path(folder))
             assert torch.allclose(AutoModelForCausalLM.from_pretrained(folder)(IDS).logits, expected, atol=1e-4)
             assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # it is left as it was
-
-
-def test_a_model_with_adapters_in_its_folder_is_not_served_without_them(checkpoint: Path):
-    assert is_checkpoint(checkpoint)
-    (checkpoint / "adapter_config.json").write_text("{}")
-    assert not is_checkpoint(checkpoint)
 
 
 def test_the_engine_computes_in_the_precision_of_the_run(model: Any):

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
-pytest.importorskip("trl", reason="needs the [train] extra")
-
 from agentgym.trainers.vllm.fleet import Fleet, Replica
-
-pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def place(fleet: Fleet, session: str) -> Replica:
@@ -34,7 +28,7 @@ def test_a_conversation_that_ended_makes_room():
     assert place(fleet, "z").url == "b"
 
 
-def test_a_lost_replica_loses_its_conversations_to_the_others_and_gets_new_ones_later():
+def test_a_lost_replica_loses_its_conversations_and_gets_new_ones_later():
     fleet = Fleet(["a", "b"])
     lost, kept = place(fleet, "x"), place(fleet, "y")
     fleet.failed(lost, now=0.0)

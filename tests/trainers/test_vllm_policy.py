@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,8 +19,8 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from rich.console import Console
 
-from agentgym.errors import InfrastructureError, MissingExtra, UsageError
-from agentgym.policy import Generation, StreamingPolicy, TokenPolicy
+from agentgym.errors import InfrastructureError, MissingExtra
+from agentgym.policy import Generation, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train
@@ -110,13 +109,6 @@ def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy: VLLMP
     assert (ended.ids, ended.finish) == ([28, 29, 30], "stop")
 
 
-def test_tokens_are_told_as_they_are_sampled(policy: VLLMPolicy):
-    told: list[list[int]] = []
-    [said] = together(policy.generate([7, 28], 5, "s", on_tokens=lambda new: told.append(list(new))))
-    assert isinstance(policy, StreamingPolicy)
-    assert (told, said.ids) == ([[28], [29], [30]], [28, 29, 30])
-
-
 def test_nobody_waits_for_the_longest_turn(policy: VLLMPolicy, engine: Engine):
     order: list[str] = []
 
@@ -131,7 +123,7 @@ def test_nobody_waits_for_the_longest_turn(policy: VLLMPolicy, engine: Engine):
     assert len(engine.steps) <= 12 + 3
 
 
-def test_what_is_drawn_depends_on_the_conversation_alone(policy: VLLMPolicy, engine: Engine):
+def test_a_draw_depends_on_the_conversation_alone(policy: VLLMPolicy, engine: Engine):
     together(ask(policy, 10), ask(policy, 11, session="t"))
     together(ask(policy, 11, session="t"))
     policy.updated(1)
@@ -159,48 +151,6 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
     assert engine.running == {}
 
 
-def test_no_turn_that_was_given_up_is_left_when_the_weights_change(policy: VLLMPolicy, engine: Engine):
-    async def leave() -> None:
-        turn = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
-        while not engine.running:
-            await asyncio.sleep(0.001)
-        turn.cancel()
-
-    asyncio.run(leave())
-    policy.abandon()
-    assert engine.running == {}
-    policy.abandon()
-    assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
-
-
-def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolicy, engine: Engine):
-    thread, policy._thread = policy._thread, _NeverAborts(1)
-
-    async def leave() -> None:
-        waiting = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
-        while not engine.running:
-            await asyncio.sleep(0.001)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        while policy._given_up:
-            await asyncio.sleep(0.001)
-
-    together(leave())
-    policy._thread.shutdown()
-    policy._thread = thread
-    together(ask(policy, 12))
-    assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
-    assert engine.running == {}
-
-
-class _NeverAborts(ThreadPoolExecutor):
-    """A thread that is too busy to begin a step in which a turn is to be aborted."""
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        given_up = args[1]
-        return Future() if given_up else super().submit(fn, *args, **kwargs)
-
-
 def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, engine: Engine):
     engine.error = RuntimeError("the engine is dead")
     found = together(*(ask(policy, 10 + i, session=str(i)) for i in range(3)))
@@ -208,19 +158,6 @@ def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, e
     engine.error = None
     [said] = together(ask(policy, 10))
     assert said.ids == [10, 11, 12, 13, 14]
-
-
-def test_too_little_memory_gives_advice(policy: VLLMPolicy, engine: Engine):
-    engine.error = torch.OutOfMemoryError("CUDA out of memory.")
-    [error] = together(ask(policy, 10))
-    assert isinstance(error, UsageError)
-    assert "vllm_memory" in str(error)
-
-
-def test_without_an_engine_it_says_so(policy: VLLMPolicy):
-    policy.use(None)
-    [error] = together(ask(policy, 10))
-    assert isinstance(error, InfrastructureError)
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")

@@ -24,27 +24,18 @@ from importlib.util import find_spec
 
 import torch
 
-from agentgym.errors import UsageError
 from agentgym.policy import TokenPolicy
 from agentgym.policy_loader import load_policy
-from agentgym.rollout.limits import Limits
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trainers.vllm.sync import engine_scores
-from tests.gateway_talks import Watched, conversation, streamed_like_answered, talking, turns_of
-from tests.serving_cases import raw, until
+from tests.gateway_talks import Watched, conversation, turns_of
 from tests.vllm_servers import RUN, served
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.vllm,
-    pytest.mark.train,
-    pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM
-    # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)"),
-]
+# Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
+has_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)")
+pytestmark = [pytest.mark.vllm, pytest.mark.train, pytest.mark.filterwarnings("ignore"), has_vllm]
 
 PROMPTS = [[40 + 7 * n + i for i in range(5 + 9 * n)] for n in range(8)]
 
@@ -126,14 +117,6 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled(folder: Path, i
             assert turn.logprobs == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_turns_are_drawn_again_alike_and_not_all_the_same(in_process: Any):
-    first, again = turns(in_process[0.7]), turns(in_process[0.7])
-    assert [turn.ids for turn in first] == [turn.ids for turn in again]
-    in_process[0.7].updated(1)
-    assert [turn.ids for turn in first] != [turn.ids for turn in turns(in_process[0.7])]
-    in_process[0.7].updated(0)
-
-
 def test_the_same_stop_rules_hold_everywhere(folder: Path, in_process: Any, url: str):
     ends = {turn.ids[3] for turn in turns(in_process[0.0]) if len(turn.ids) > 3}
     policies = [in_process[0.0], policy_at(f"vllm:{folder}@{url}", 0.0), policy_at(str(folder), 0.0)]
@@ -145,22 +128,6 @@ def test_the_same_stop_rules_hold_everywhere(folder: Path, in_process: Any, url:
     assert {finish for _, finish in said[0]} >= {"stop"}
 
 
-def test_a_prompt_is_scored_as_the_model_scores_it(folder: Path, in_process: Any):
-    found = engine_scores(in_process[0.0]._engine, PROMPTS)
-    expected = torch.cat([model_logprobs(folder, ids[:1], ids[1:], 1.0) for ids in PROMPTS])
-    assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
-
-
-def test_a_server_that_reports_other_logprobs_or_serves_something_else_is_refused(folder: Path, url: str):
-    with pytest.raises(UsageError, match="no vLLM server answers"):
-        policy_at(f"vllm:{folder}@http://127.0.0.1:9", 0.7)
-    policy: Any = policy_at(f"vllm:{folder}@{url}", 0.0)
-    assert policy.context == 256
-    policy._model = "another"
-    with pytest.raises(UsageError, match="another"):
-        turns(policy)
-
-
 def test_the_gateway_records_what_the_engine_sampled(folder: Path, in_process: Any):
     policy = in_process[0.7]
     engine = Watched(policy._engine)
@@ -170,29 +137,6 @@ def test_the_gateway_records_what_the_engine_sampled(folder: Path, in_process: A
     assert turns_of(tokens) == engine.said
     for history, said, logprobs in engine.said:
         assert logprobs == pytest.approx(model_logprobs(folder, history, said, 0.7).tolist(), abs=1e-4)
-
-
-def test_the_gateway_records_of_a_server_what_the_model_says(folder: Path, url: str):
-    for history, said, logprobs in turns_of(conversation(policy_at(f"vllm:{folder}@{url}", 0.7))):
-        assert logprobs == pytest.approx(model_logprobs(folder, history, said, 0.7).tolist(), abs=1e-4)
-    found, expected = (turns_of(conversation(policy_at(name, 0.0))) for name in (f"vllm:{folder}@{url}", str(folder)))
-    assert [turn[:2] for turn in found] == [turn[:2] for turn in expected]
-
-
-def test_a_stream_of_the_gateway_says_what_the_engine_sampled_while_it_samples_it(in_process: Any):
-    assert len(streamed_like_answered(in_process[0.7], Limits(max_new_tokens=60))) > 3
-
-
-def test_a_client_of_the_gateway_that_leaves_frees_its_place_in_the_engine(in_process: Any):
-    policy = in_process[0.7]
-    body = b'{"messages": [{"role": "user", "content": "Hello."}]}'
-    with talking(policy, Limits(max_new_tokens=200)) as (session, client):
-        head = f"POST /s/one/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
-        assert client.base_url.port is not None
-        with raw(client.base_url.port, f"{head}Authorization: Bearer {session.api_key}\r\n\r\n".encode() + body):
-            until(lambda: policy._running)
-        until(lambda: not policy._running and not policy._engine.has_unfinished_requests())
-        assert not session.has_calls
 
 
 # Whole runs, each in a process of its own.

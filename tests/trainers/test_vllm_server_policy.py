@@ -22,10 +22,9 @@ from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import server_policy
 from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
-
-Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Server:
@@ -129,22 +128,6 @@ def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy_of: An
     assert first["seed"] != second["seed"]
 
 
-def test_it_works_in_one_event_loop_after_another_and_leaves_no_connection_open(policy_of: Any):
-    seeds = []
-
-    async def scene(server: Server) -> None:
-        policy = policy_of(server)
-        policies.append(policy)
-        await asyncio.gather(*(policy.generate([7, 10 + n], 2, str(n)) for n in range(5)))
-        assert policy._client is None
-        seeds.append(sorted(body["seed"] for body in server.asked))
-
-    policies: list[VLLMServerPolicy] = []
-    play(scene)
-    play(scene)
-    assert seeds[0] == seeds[1]
-
-
 def test_turns_of_a_conversation_go_to_one_replica(policy_of: Any):
     async def scene(*servers: Server) -> None:
         policy = policy_of(*servers)
@@ -163,7 +146,7 @@ def test_turns_of_a_conversation_go_to_one_replica(policy_of: Any):
     play(scene, servers=2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fault",
     [
         "hang up",
@@ -236,16 +219,6 @@ def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: An
     play(scene)
 
 
-def test_when_none_comes_back_it_is_infrastructure(policy_of: Any):
-    async def scene(server: Server) -> None:
-        policy = policy_of(server, patience_s=0.5)
-        server.plan, server.is_healthy = ["hang up"], False
-        with pytest.raises(InfrastructureError, match="no vLLM server answered"):
-            await policy.generate([7, 10], 2, "s")
-
-    play(scene)
-
-
 def test_a_busy_server_is_asked_again_when_it_says(policy_of: Any):
     async def scene(server: Server) -> None:
         server.plan = [lambda: web.Response(status=429, headers={"Retry-After": "0"})] * 2
@@ -255,7 +228,7 @@ def test_a_busy_server_is_asked_again_when_it_says(policy_of: Any):
     play(scene)
 
 
-def test_what_a_server_refuses_is_the_callers_mistake(policy_of: Any):
+def test_a_refusal_of_the_first_turn_is_the_callers_mistake(policy_of: Any):
     async def scene(server: Server) -> None:
         server.plan = [lambda: web.Response(status=400, text="no such model")]
         with pytest.raises(UsageError, match="no such model"):
@@ -264,7 +237,7 @@ def test_what_a_server_refuses_is_the_callers_mistake(policy_of: Any):
     play(scene)
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+@each_row("status", [400, 413, 422])
 def test_a_turn_that_is_refused_after_others_were_answered_fails_alone(policy_of: Any, status: int):
     async def scene(server: Server) -> None:
         policy = policy_of(server)
@@ -277,30 +250,7 @@ def test_a_turn_that_is_refused_after_others_were_answered_fails_alone(policy_of
     play(scene)
 
 
-def test_a_key_that_is_refused_stops_the_run_whenever(policy_of: Any):
-    async def scene(server: Server) -> None:
-        policy = policy_of(server)
-        await policy.generate([7, 10], 2, "s")
-        server.plan = [lambda: web.Response(status=401, text="no")]
-        with pytest.raises(UsageError, match="status 401"):
-            await policy.generate([7, 10], 2, "s")
-
-    play(scene)
-
-
-def test_a_replica_that_comes_back_with_another_model_is_left(policy_of: Any):
-    async def scene(one: Server, other: Server) -> None:
-        policy = policy_of(one, other)
-        await policy.generate([7, 10], 2, "s")
-        [home, away] = (one, other) if one.asked else (other, one)
-        home.plan, home.is_healthy = [lambda: web.Response(status=404, text="no such model")], False
-        assert (await policy.generate([7, 10], 2, "s")).ids == [11, 12]
-        assert len(away.asked) == 1
-
-    play(scene, servers=2)
-
-
-@pytest.mark.parametrize(
+@each_row(
     "choice",
     [
         {"text": "said", "finish_reason": "stop"},
@@ -321,7 +271,7 @@ def test_an_answer_without_tokens_or_logprobs_is_never_trained_on(policy_of: Any
 # Before a run.
 
 
-def test_what_the_replicas_serve_is_found_out_even_if_one_is_not_up_yet():
+def test_the_served_model_is_known_even_if_one_replica_is_not_up_yet():
     async def scene(one: Server, other: Server) -> None:
         other.context = 64
         served = await asyncio.to_thread(served_by, [one.url, "http://127.0.0.1:9", other.url])
@@ -359,32 +309,10 @@ def test_of_a_model_and_its_adapters_the_wanted_one_is_played(tmp_path: Path):
         found_in(entries, "other")
 
 
-def test_a_model_may_have_any_names_where_it_is_served():
-    assert found_in([BASE, {**BASE, "id": "alias"}], "runs/x/model").model == "base"
-
-
-@pytest.mark.parametrize("entries", [None, [], [5], ["m"], [{"name": "m"}], {"a": 1}])
-def test_what_lists_no_models_is_no_server(entries: Any):
+@each_row("entries", [None, [], [5], ["m"], [{"name": "m"}], {"a": 1}])
+def test_a_server_that_lists_no_models_is_refused(entries: Any):
     with pytest.raises(UsageError, match="is not a vLLM server"):
         found_in(entries, "m")
-
-
-@pytest.mark.parametrize("said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b""])
-def test_what_does_not_speak_http_is_told_in_one_line(said: bytes):
-    async def scene() -> None:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(said)
-            writer.close()
-
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            with pytest.raises(UsageError, match="no vLLM server answers"):
-                await asyncio.to_thread(served_by, [url])
-            with pytest.raises(UsageError, match="does not tell the log-probabilities"):
-                await asyncio.to_thread(refuse_raw_logprobs, url, "m", 0.7)
-
-    play(scene, servers=0)
 
 
 def test_without_a_server_it_says_how_to_start_one():

@@ -12,6 +12,7 @@ import torch
 
 from agentgym.errors import InfrastructureError
 from agentgym.trainers.vllm.sync import Gaps, SyncCheck, Verdict
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -54,7 +55,7 @@ def test_an_engine_that_follows_is_never_accused(trajectory: Any):
             assert Run(trajectory, change=change, noise=noise).steps(40) == 40
 
 
-@pytest.mark.parametrize(("change", "noise"), [(1e-4, 1e-6), (0.05, 0.01), (0.2, 0.05)])
+@each_row("change, noise", [(1e-4, 1e-6), (0.05, 0.01), (0.2, 0.05)])
 def test_an_engine_that_is_cut_off_is_found_at_the_first_update_it_misses(trajectory: Any, change: float, noise: float):
     run = Run(trajectory, change=change, noise=noise, follows=3)
     assert run.steps(3) == 3

@@ -24,34 +24,25 @@ import transformers
 from PIL import Image
 
 from agentgym.engine.actions import text_in
-from agentgym.errors import UsageError
-from agentgym.messages import Message, as_template_content, assistant, shown_pictures, text_of, without_pictures
+from agentgym.messages import Message, as_template_content, assistant, shown_pictures
 from agentgym.policy import Policy
 from agentgym.policy_loader import load_policy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trajectory import Trajectory
 from tests.browsers import need_browser
 from tests.seeing_models import save_seeing_model
 from tests.trainers.gazing_env import SETTINGS, GazingEnv
 from tests.vllm_servers import served
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.vllm,
-    pytest.mark.train,
-    pytest.mark.web,
-    pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM
-    # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)"),
-]
+# Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
+has_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)")
+pytestmark = [pytest.mark.vllm, pytest.mark.train, pytest.mark.web, pytest.mark.filterwarnings("ignore"), has_vllm]
 need_browser()
 
 FACTORY = EnvFactory("tests.trainers.gazing_env:GazingEnv", SETTINGS)
 TURNS = SETTINGS["max_turns"]
 SAID_TOKENS = 6
 HALF_A_LETTER = "\N{REPLACEMENT CHARACTER}"
-UNSEEN = "(A picture was shown here, which you cannot see.)"
 
 
 @pytest.fixture(scope="module")
@@ -125,15 +116,6 @@ def _blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def save_reading_model(folder: Path) -> Any:
-    """Save a tiny model that sees nothing; return its tokenizer."""
-    tokenizer = tiny_tokenizer(["Scroll down to see more of the page."], 320)
-    shape = TinyShape(vocabulary=320, hidden=64, layers=2, heads=2, feed_forward=64, context=8_192)
-    tiny_model(tokenizer, shape, seed=0).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return tokenizer
-
-
 def behind(url: str, name: str, *settings: str) -> Policy:
     """The policy of a model behind a server, which says what is likeliest."""
     sent = ["results=tool", *settings]  # so that turns with nothing in them are sent, too
@@ -171,7 +153,7 @@ def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_brows
     assert max(changes) > 2e-3
 
 
-def test_a_server_is_sent_the_screenshots_of_the_browser_and_answers_as_the_model_does(folder: Path, tmp_path: Path):
+def test_a_server_that_is_sent_screenshots_answers_as_the_model_does(folder: Path, tmp_path: Path):
     with served(folder, tmp_path / "log", "eyes") as url:
         (found,) = play(behind(url, "eyes", "pictures=true"), 1)
     assert found.error is None
@@ -184,26 +166,4 @@ def test_a_server_is_sent_the_screenshots_of_the_browser_and_answers_as_the_mode
         assert text_in(turn.action) == said.rstrip(HALF_A_LETTER)
         read += prompt
         told += [assistant(text_in(turn.action)), *turn.observation]
-    assert found.usage["prompt_tokens"] == read
-
-
-def test_a_model_that_reads_only_is_told_of_pictures_in_a_line_and_a_server_that_refuses_them_stops_the_run(
-    tmp_path: Path,
-):
-    tokenizer = save_reading_model(tmp_path / "model")
-    with served(tmp_path / "model", tmp_path / "log", "reader") as url:
-        (found,) = play(behind(url, "reader"), 1)
-        with pytest.raises(
-            UsageError, match=r"HTTP 400.*set --endpoint pictures=false if the model cannot see"
-        ) as stop:
-            play(behind(url, "reader", "pictures=true"), 1)
-    assert "\n" not in str(stop.value)
-    assert found.error is None
-    assert len(found.turns) == TURNS
-    told, read = [without_pictures(message) for message in found.opening], 0
-    assert text_of(told[-1]).endswith(UNSEEN)
-    for turn in found.turns:
-        read += len(tokenizer.apply_chat_template(told, add_generation_prompt=True, return_dict=True)["input_ids"])
-        assert turn.action is not None
-        told += [assistant(text_in(turn.action)), *map(without_pictures, turn.observation)]
     assert found.usage["prompt_tokens"] == read

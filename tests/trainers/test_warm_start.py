@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,14 +69,6 @@ class Interrupted(Steps):
             raise KeyboardInterrupt
 
 
-def weights(made: tuple[Any, Any]) -> dict[str, torch.Tensor]:
-    return made[0].state_dict()
-
-
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_runs_that_differ_in_their_scheme_start_from_one_model():
     keys = {
         warm_start_of(load_config("errand", {"env_kwargs": {"difficulty": 1, **more}})).key
@@ -86,28 +77,6 @@ def test_runs_that_differ_in_their_scheme_start_from_one_model():
     assert len(keys) == 1
     other = load_config("errand", {"env_kwargs": {"difficulty": 2}})
     assert warm_start_of(other).key not in keys
-
-
-def test_a_second_run_takes_the_model_from_the_cache():
-    first, second = Steps(), Steps()
-    made = warm_started(SETTINGS, first)
-    again = warm_started(SETTINGS, second)
-    assert "warm start" in first.seen
-    assert second.seen == []
-    assert equal(weights(made), weights(again))
-    assert made[1].get_vocab() == again[1].get_vocab()
-
-
-def test_the_same_settings_give_the_same_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    one = weights(warm_started(SETTINGS, Steps()))
-    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "elsewhere"))
-    assert equal(one, weights(warm_started(SETTINGS, Steps())))
-
-
-def test_other_settings_give_another_model():
-    longer = replace(SETTINGS, steps=3)
-    assert longer.key != SETTINGS.key
-    assert not equal(weights(warm_started(SETTINGS, Steps())), weights(warm_started(longer, Steps())))
 
 
 def test_only_what_the_assistant_says_is_learned():
@@ -134,13 +103,6 @@ def test_a_warm_start_ends_at_its_goal(letters: type[Env]):
     assert steps.last["warm start"] in range(10, 200, 10)
 
 
-def test_a_goal_out_of_reach_takes_all_steps():
-    steps = Steps()
-    warm_started(replace(SETTINGS, goal=Goal(0.9, max_new_tokens=4, temperature=1.0)), steps)
-    assert steps.last["warm start"] == SETTINGS.steps
-    assert steps.last["solved after the warm start"] < 0.9 * 64
-
-
 @pytest.mark.parametrize("at", ["solving tasks", "learning a tokenizer", "warm start"])
 def test_interrupted_making_leaves_nothing_behind(at: str):
     with pytest.raises(KeyboardInterrupt):
@@ -149,20 +111,6 @@ def test_interrupted_making_leaves_nothing_behind(at: str):
     steps = Steps()
     warm_started(SETTINGS, steps)
     assert "warm start" in steps.seen
-
-
-def test_a_folder_that_is_not_complete_is_made_again():
-    half = cache_folder() / "tiny" / SETTINGS.key
-    half.mkdir(parents=True)
-    (half / "model.safetensors").write_bytes(b"half")
-    warm_started(SETTINGS, Steps())
-    assert (half / "config.json").is_file()
-
-
-def test_solutions_are_of_training_tasks_and_solve_them():
-    found = solutions("guess", {"dialect": "compact"}, 5, 0, Steps())
-    assert len(found) == 5
-    assert all(t.success and t.split == "train" for t in found)
 
 
 class HopelessEnv(GuessEnv):

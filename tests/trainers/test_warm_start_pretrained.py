@@ -24,8 +24,8 @@ from agentgym.trainers.warm_start.demonstrations import recorded, solutions
 from agentgym.trainers.warm_start.examples import NO_LOSS, examples, rendered
 from agentgym.trainers.warm_start.fine_tuning import Course, in_order
 from agentgym.trainers.warm_start.own import successes
-from agentgym.trainers.warm_start.settings import Own
 from agentgym.trajectory import Trajectory, write_jsonl
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -104,24 +104,12 @@ def test_examples_end_at_the_context(tokenizer: Any):
     assert len(example.input_ids) == len(example.labels) == room
 
 
-def test_a_context_that_holds_no_turn_is_an_error(tokenizer: Any):
-    tokens = rendered(solved(1)[0], ChatCodec(tokenizer))
-    with pytest.raises(UsageError, match=r"nothing to learn from: within the context of 5 tokens.*raise --context"):
-        examples([tokens], 5)
-
-
-@pytest.mark.parametrize("rank", [0, 4])
+@each_row("rank", [0, 4])
 def test_a_model_learns_with_adapters_or_all_weights_and_is_saved_whole(run: Any, checkpoint: Path, rank: int):
     start, _ = load_checkpoint(str(checkpoint), torch.float32)
     model, _ = load_model(run(lora_rank=rank), Reports())
     assert model.state_dict().keys() == start.state_dict().keys()
     assert not same(model, start)
-
-
-def test_without_steps_a_run_starts_from_the_model_itself(run: Any, checkpoint: Path):
-    start, _ = load_checkpoint(str(checkpoint), torch.float32)
-    model, _ = load_model(run(warm_start_steps=0), Reports())
-    assert same(model, start)
 
 
 def test_the_same_settings_share_one_model(run: Any):
@@ -138,11 +126,6 @@ def test_another_wording_of_the_environment_makes_another_model(run: Any, monkey
     assert warm_start_of(run()).key == before.key
     monkeypatch.setattr(GuessEnv, "system_prompt", "Find the number.")
     assert warm_start_of(run()).key != before.key
-
-
-@pytest.mark.parametrize("setting", [{"warm_start_steps": 3}, {"lora_rank": 8}, {"seed": 1}, {"warm_start_own": 1}])
-def test_other_settings_make_another_model(run: Any, setting: dict[str, Any]):
-    assert warm_start_of(run(**setting)).key != warm_start_of(run()).key
 
 
 def test_another_model_under_the_same_name_is_warm_started_anew(run: Any, checkpoint: Path):
@@ -163,23 +146,6 @@ def test_an_interrupted_warm_start_goes_on_at_its_checkpoint(run: Any, tmp_path:
     assert same(model, load_model(config, Reports())[0])
 
 
-def test_a_goal_ends_the_warm_start_of_a_pretrained_model(run: Any, letters: type[Env]):
-    """A random model begins some of its messages with a letter."""
-    reports = Reports()
-    config = run(
-        env="letters_env:LettersEnv",
-        warm_start_steps=300,
-        warm_start_tasks=16,
-        warm_start_learning_rate=1e-2,
-        warm_start_until=0.5,
-        warm_start_tests=60,
-        lora_rank=0,
-    )
-    load_model(config, reports)
-    assert reports.seen["solved after the warm start"] >= 32
-    assert reports.steps[-1] < 300
-
-
 def recordings(tmp_path: Path, trajectories: list[Trajectory]) -> str:
     path = tmp_path / "recorded.jsonl"
     write_jsonl(path, trajectories)
@@ -190,13 +156,6 @@ def failed_attempts(trajectories: list[Trajectory]) -> list[Trajectory]:
     return [replace(t, turns=[replace(turn, rewards={}) for turn in t.turns]) for t in trajectories]
 
 
-def test_recordings_are_imitated_instead_of_solutions(run: Any, tmp_path: Path):
-    reports = Reports()
-    model, _ = load_model(run(warm_start_from=recordings(tmp_path, solved())), reports)
-    assert "solving tasks" not in reports.seen
-    assert not same(model, load_model(run(), Reports())[0])
-
-
 def test_of_recordings_successes_on_training_tasks_are_imitated(run: Any, tmp_path: Path):
     one, two, three = solved(3)
     mixed = [one, *failed_attempts([two]), replace(three, split="test")]
@@ -204,13 +163,6 @@ def test_of_recordings_successes_on_training_tasks_are_imitated(run: Any, tmp_pa
     assert [t.task_id for t in recorded(warm_start_of(config))] == [one.task_id]
     unsolved = run(warm_start_from=config.warm_start_from, warm_start_unsolved=True)
     assert [t.task_id for t in recorded(warm_start_of(unsolved))] == [one.task_id, two.task_id]
-
-
-def test_other_recordings_under_the_same_name_make_another_model(run: Any, tmp_path: Path):
-    config = run(warm_start_from=recordings(tmp_path, solved(2)))
-    before = warm_start_of(config).key
-    recordings(tmp_path, solved(3))
-    assert warm_start_of(config).key != before
 
 
 def test_recordings_that_cannot_be_imitated_are_refused(run: Any, tmp_path: Path):
@@ -227,11 +179,6 @@ def test_recordings_that_cannot_be_imitated_are_refused(run: Any, tmp_path: Path
     )
     assert "none of the 0 trajectories" in refused([])
     assert "record some with `agentgym eval --tasks train --out FILE`" in refused([])
-
-
-def test_a_file_of_recordings_that_is_not_there_is_named(run: Any, tmp_path: Path):
-    with pytest.raises(UsageError, match=r"missing\.jsonl"):
-        load_model(run(warm_start_from=str(tmp_path / "missing.jsonl")), Reports())
 
 
 @pytest.fixture
@@ -260,13 +207,6 @@ def test_only_own_successes_that_differ_are_learned_from(talkative: Any, checkpo
     assert len({str(tokens.prompt_ids + tokens.completion_ids) for tokens in found}) == len(found)
 
 
-def test_a_model_learns_from_its_own_successes(talkative: Any, checkpoint: Path):
-    reports = Reports()
-    model, _ = load_model(talkative, reports)
-    assert reports.seen["own successes"] > 0
-    assert not same(model, load_checkpoint(str(checkpoint), torch.float32)[0])
-
-
 def test_a_round_without_successes_teaches_nothing(talkative: Any, checkpoint: Path, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
         model, _ = load_model(replace(talkative, env="letters_env:NeverSolvedEnv"), Reports())
@@ -280,19 +220,3 @@ def test_each_example_is_learned_from_before_any_repeats(tokenizer: Any):
     order = in_order(known, course)
     assert len(order) == 12
     assert sorted(map(id, order[:6])) == sorted(map(id, known))
-
-
-def test_examples_of_one_pass_are_about_equally_long(tokenizer: Any):
-    known = examples([rendered(t, ChatCodec(tokenizer)) for t in solved(12)], 1000)
-    course = Course(steps=3, batch=4, learning_rate=1e-3, seed=0, micro_batch=4, by_length=True)
-
-    def padding(order: list[Any]) -> int:
-        sizes = [[len(example.input_ids) for example in order[at : at + 4]] for at in range(0, 12, 4)]
-        return sum(max(some) * len(some) - sum(some) for some in sizes)
-
-    assert padding(in_order(known, course)) <= padding(in_order(known, replace(course, by_length=False)))
-
-
-def test_settings_of_own_successes_say_what_they_mean(run: Any):
-    settings = warm_start_of(run(warm_start_own=2, warm_start_own_tasks=5, warm_start_own_samples=3))
-    assert settings.own == Own(2, 5, 3, max_new_tokens=4, temperature=1.0)

@@ -13,10 +13,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.trainers.cache import bytes_per_position
-from agentgym.trainers.packing import can_pack
 from agentgym.trainers.passes import Way, _warn_of, way_of
 from agentgym.trainers.shared_prefix import _attends_to_all
 from agentgym.trainers.transformers_policy import TransformersPolicy
+from tests.rows import each_row
 from tests.trainers.test_transformers_policy import ANSWER, talks
 
 pytestmark = [pytest.mark.nightly, pytest.mark.train]
@@ -84,7 +84,7 @@ def sampled(model: Any) -> TransformersPolicy:
     return TransformersPolicy(model, None, end_ids=[], context=128, slots=2)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@each_row("kind", MODELS)
 def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind: str):
     model = made(kind)
     policy = sampled(model)
@@ -100,7 +100,7 @@ def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind
     assert policy._way is MODELS[kind][0]
 
 
-@pytest.mark.parametrize("kind", ["lfm2", "qwen3_next", "llama4_text"])
+@each_row("kind", ["lfm2", "qwen3_next", "llama4_text"])
 def test_a_common_beginning_is_not_shared_where_layers_see_something_else(kind: str):
     assert not _attends_to_all(made(kind))
 
@@ -114,23 +114,8 @@ def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog:
     assert "'mamba' keeps more" in record.getMessage()
 
 
-def test_a_hybrid_whose_layers_are_all_attention_keeps_keys_and_values():
-    model = made("qwen3_next")
-    model.config.layer_types = ["full_attention"] * 2
-    assert way_of(model) is not Way.WHOLE
-
-
-def test_chunks_cannot_be_packed():
-    assert not can_pack(made("llama4_text"))
-
-
 def test_the_cache_of_a_model_with_heads_of_several_sizes_is_counted_layer_by_layer():
     config = made("gemma4_text").config
     heads = [(layer.num_key_value_heads or 2, layer.head_dim) for layer in config.per_layer_config]
     assert len({size for _, size in heads}) == 2
     assert bytes_per_position(config, torch.float32) == sum(2 * 4 * count * size for count, size in heads)
-
-
-def test_the_cache_of_a_deepseek_model_is_counted_by_its_own_sizes():
-    config = AutoConfig.for_model("deepseek_v3", num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4)
-    assert bytes_per_position(config, torch.bfloat16) == 3 * 4 * (128 + 64 + 128) * 2

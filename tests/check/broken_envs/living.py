@@ -1,0 +1,258 @@
+"""Environments that cannot be made, copied, restored or closed, do not end, or leave something behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import tempfile
+import threading
+import time
+from typing import Any
+
+import gymnasium
+
+from agentgym.endings import Reason
+from agentgym.engine.steps import Snapshot, StepResult
+from agentgym.messages import user
+from agentgym.task import Task
+from tests.check.sound_envs import Opening, SoundEnv
+
+
+class Undocumented(SoundEnv):
+    pass
+
+
+class CannotBeMade(SoundEnv):
+    """Fails at once."""
+
+    def __init__(self, **kwargs: Any):
+        raise FileNotFoundError("boxes.db is missing; run make-boxes")
+
+
+class OnlyInTheMainProcess(SoundEnv):
+    """Cannot live in a worker."""
+
+    def __init__(self, **kwargs: Any):
+        if multiprocessing.parent_process() is not None:
+            raise RuntimeError("the license is for one process")
+        super().__init__(**kwargs)
+
+
+class WrongSpace(SoundEnv):
+    """Declares observations that it never gives."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.observation_space = gymnasium.spaces.Discrete(2)  # type: ignore[assignment]
+
+
+class FourValues(SoundEnv):
+    """Still speaks Gym's old protocol."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or truncated, info
+
+
+class BreaksAtReset(SoundEnv):
+    """Takes no options."""
+
+    def reset(self, *, seed: int | None = None) -> Opening:  # type: ignore[override]
+        return super().reset(seed=seed)
+
+
+class HangsAtReset(SoundEnv):
+    """Never comes back from a reset."""
+
+    def start(self, task: Task) -> str:
+        time.sleep(600)
+        return super().start(task)
+
+
+class StepsBeforeReset(SoundEnv):
+    """Begins an episode by itself."""
+
+    def step(self, action: Any) -> StepResult:
+        try:
+            return super().step(action)
+        except gymnasium.error.ResetNeeded:
+            self.reset(seed=0)
+            return super().step(action)
+
+
+class AcceptsStepsAfterTheEnd(SoundEnv):
+    """Goes on after its episode has ended."""
+
+    def step(self, action: Any) -> StepResult:
+        if self.reason is not None:
+            return StepResult([user("More?")], 0.0, False, False, {"rewards": dict.fromkeys(self.channels, 0.0)})
+        return super().step(action)
+
+
+class RefusesInItsOwnWords(SoundEnv):
+    """Says in an error of its own that it was not reset."""
+
+    def step(self, action: Any) -> StepResult:
+        try:
+            return super().step(action)
+        except gymnasium.error.ResetNeeded as error:
+            raise RuntimeError("reset me") from error
+
+
+class DoesNotPickle(SoundEnv):
+    """Holds a lock from the beginning."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.lock = threading.Lock()
+
+
+class HoldsALocalFunction(SoundEnv):
+    """Has a function that no other process can import."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.twice = lambda number: 2 * number
+
+
+class KnowsItIsACopy(SoundEnv):
+    """Plays otherwise where it was sent to."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
+        self.is_copy = True
+
+    def start(self, task: Task) -> str:
+        return f"{super().start(task)}{' I was copied.' if getattr(self, 'is_copy', False) else ''}"
+
+
+class RestoresHalf(SoundEnv):
+    """Forgets to play the actions again."""
+
+    def restore(self, snapshot: Any) -> None:
+        self.reset(seed=snapshot.seed, options={"task": snapshot.task})
+
+
+class RestoresOnlyItself(SoundEnv):
+    """Keeps its snapshots to itself."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.kept: list[Snapshot] = []
+
+    def snapshot(self) -> Any:
+        self.kept.append(super().snapshot())
+        return len(self.kept) - 1
+
+    def restore(self, snapshot: Any) -> None:
+        if snapshot < len(self.kept):
+            super().restore(self.kept[snapshot])
+        else:
+            self.reset(seed=0)
+
+
+class CleansUpAtTheEnd(SoundEnv):
+    """Forgets an episode when it ends, not when the next one begins."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.looked = []
+
+    def start(self, task: Task) -> str:
+        return f"Room {self.np_random.integers(1000)}. {task.prompt}"
+
+    def grade(self) -> None:
+        self.looked = []
+
+
+class ClosesOnce(SoundEnv):
+    """Frees what is no longer there."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.held: list[str] | None = ["something"]
+
+    def release(self) -> None:
+        assert self.held is not None, "released twice"
+        self.held = None
+
+
+class HoldsWhatItLookedAt(SoundEnv):
+    """Frees a box that it has looked into once too often."""
+
+    def release(self) -> None:
+        if getattr(self, "looked", ()):
+            self.freed = getattr(self, "freed", 0) + 1
+            assert self.freed < 2, "freed twice"
+
+
+class HoldsWhatWasAnswered(SoundEnv):
+    """Frees an answer once too often."""
+
+    def release(self) -> None:
+        if self.reason is not None:
+            self.freed = getattr(self, "freed", 0) + 1
+            assert self.freed < 2, "freed twice"
+
+
+class LeavesEverything(SoundEnv):
+    """Starts a helper and a watcher and makes a folder for each episode, and forgets them."""
+
+    def start(self, task: Task) -> str:
+        self.helper = subprocess.Popen(["sleep", "20"])
+        self.helper.returncode = 0  # quiet: no warning that it still runs
+        threading.Thread(target=time.sleep, args=(120,), daemon=True).start()
+        self.folder = tempfile.mkdtemp(prefix="boxes-")
+        return super().start(task)
+
+
+class NeverEnds(SoundEnv):
+    """Switches the limits off."""
+
+    def _limit_reached(self) -> Reason | None:
+        return None
+
+
+class TakesOneTurnMore(SoundEnv):
+    """Counts the first turn as none where it was given a limit."""
+
+    def __init__(self, max_turns: int | None = None, **kwargs: Any):
+        super().__init__(max_turns=None if max_turns is None else max_turns + 1, **kwargs)
+
+
+class EndsBothWays(SoundEnv):
+    """Sets both flags at the end."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(truncated=result.terminated or result.truncated)
+
+
+class Says(SoundEnv):
+    """Puts into its infos `pays` as rewards, `at_end` at the last turn and `before` at the others."""
+
+    def __init__(self, pays: Any = None, at_end: Any = None, before: Any = None, **kwargs: Any):
+        self.pays, self.at_end, self.before = pays or {}, at_end or {}, before or {}
+        super().__init__(**kwargs)
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        more = self.at_end if result.terminated or result.truncated else self.before
+        rewards = {**result.info["rewards"], **self.pays}
+        return result._replace(info={**result.info, "rewards": rewards, **more})
+
+
+class EndsForNoReason(Says):
+    """Knows an ending that is none."""
+
+    @property
+    def reason(self) -> Any:
+        return None if super().reason is None else "bored"
+
+
+class EndsWithTheOtherFlag(SoundEnv):
+    """Calls its answers truncations."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(terminated=result.truncated, truncated=result.terminated)

@@ -1,0 +1,79 @@
+"""Environments whose rewards are wrong, unsound, or easily had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentgym.engine.steps import StepResult
+from agentgym.rewards import OUTCOME, Channel, Scheme
+from tests.check.sound_envs import SoundEnv
+
+
+class PaysOutOfRange(SoundEnv):
+    """Declares 0 to 1 and pays 5."""
+
+    def see(self, box: str) -> str:
+        found = super().see(box)
+        self.reward("effort", 5.0)
+        return found
+
+
+class PaysAnEpisodeChannelTwice(SoundEnv):
+    """Calls a channel once-in-an-episode and pays it every turn."""
+
+    channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
+
+
+class PaysALittleBesidesTheScheme(SoundEnv):
+    """Adds a small bonus of its own to every reward."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(reward=result.reward + 1e-3)
+
+
+class UnsoundScheme(SoundEnv):
+    """Pays so much for effort that failing with effort is better."""
+
+    scheme = Scheme(weights={OUTCOME: 1.0, "effort": 0.9}, allow_unsound=True)
+
+
+class UnsoundNamedScheme(SoundEnv):
+    """Offers, under a name, a scheme in which looking pays a failed episode more for ending sooner."""
+
+    schemes = {"eager": Scheme(weights={OUTCOME: 1.0, "effort": 0.1}, averaged=frozenset({"effort"}))}
+
+
+class PaysFailuresMore(SoundEnv):
+    """Keeps to its scheme, but not to the range that the scheme was checked with."""
+
+    channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
+    scheme = Scheme({OUTCOME: 1.0, "effort": 0.4})
+
+
+class PaysForHaste(SoundEnv):
+    """Pays the more the sooner an answer comes, right or wrong."""
+
+    channels = {**SoundEnv.channels, "haste": Channel("share of the turns that were not needed")}
+    scheme = Scheme(weights={OUTCOME: 1.0, "haste": 0.2})
+
+    def take(self, text: str) -> str:
+        self.reward("haste", 1.0 - len(self.looked) / self.max_turns)
+        return super().take(text)
+
+
+class PaysEveryLook(SoundEnv):
+    """Offers, under a name, a scheme that pays for every look into a box, however often it is the same one."""
+
+    schemes = {"curious": Scheme(weights={OUTCOME: 1.0, "effort": 0.1})}
+
+
+class HonestWorkCosts(SoundEnv):
+    """Charges for every turn of work, and nothing for idling."""
+
+    channels = {**SoundEnv.channels, "cost": Channel("cost of work", low=-1.0, high=0.0, per_turn=True)}
+    scheme = Scheme(weights={"outcome": 1.0, "cost": 0.1}, averaged=frozenset({"cost"}))
+
+    def see(self, box: str) -> str:
+        self.reward("cost", -1.0)
+        return super().see(box)

@@ -1,0 +1,258 @@
+"""Gold that is shown to the policy is found; text that only looks like it is no leak."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from agentgym.checks.catalog import Check
+from agentgym.checks.gold import gold_hidden_at_start, gold_hidden_in_play, secrets_of, shows
+from agentgym.checks.outcomes import CheckFailed
+from agentgym.checks.subject import Subject
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.errors import ToolError
+from agentgym.messages import ToolCall
+from agentgym.task import GeneratedTasks, Task
+from agentgym.toolset import tool
+from tests.check.sound_envs import SPLITS, SoundEnv, SoundOpenEnv, boxes_task, closed_task
+from tests.refusals import differing
+
+
+def checked(env: type[Env], check: Check, **kwargs: Any) -> str:
+    return check.run(Subject(f"{env.__module__}:{env.__qualname__}", kwargs)) or ""
+
+
+class Boxes(SoundEnv):
+    """Boxes with another gold: `gold_of` says which."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        def task(split: str, index: int) -> Task:
+            plain = boxes_task(split, index)
+            return replace(plain, gold={**plain.gold, **cls.gold_of(split, index)})
+
+        return GeneratedTasks("boxes", task, SPLITS)
+
+    @classmethod
+    def gold_of(cls, split: str, index: int) -> dict[str, Any]:
+        return {}
+
+
+# The gold of a marked task.
+
+
+class Watched(Boxes):
+    """Remembers the gold of every task it was given."""
+
+    golds: ClassVar[list[Mapping[str, Any]]] = []
+
+    @classmethod
+    def gold_of(cls, split: str, index: int) -> dict[str, Any]:
+        return {
+            "short": "abc",
+            "sure": True,
+            "nothing": None,
+            "number": 10_000_000 + index,
+            "share": 0.123456789,
+            "nested": [{"note": "the first note"}, {"note": "the second note"}],
+        }
+
+    def start(self, task: Task) -> str:
+        self.golds.append(task.gold)
+        return super().start(task)
+
+
+def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
+    Watched.golds.clear()
+    told = checked(Watched, gold_hidden_in_play)
+    plain = [str(value) for gold in Watched.golds if "canary" not in gold["rubric"] for value in gold.values()]
+    marked = [gold for gold in Watched.golds if "canary" in gold["rubric"]]
+    assert marked
+    for gold in marked:
+        assert [gold[name] for name in ("sure", "nothing")] == [True, None]
+        notes = [part["note"] for part in gold["nested"]]
+        pieces = [gold["rubric"], gold["number"], gold["share"], gold["short"], *notes]
+        assert [type(piece) for piece in pieces] == [str, int, float, str, str, str]
+        assert len({str(piece) for piece in pieces}) == 6
+        assert not {str(piece) for piece in pieces} & set(plain)
+        assert gold["content"] in plain, "the task's data has it"
+    assert told is not None
+    canaries, episodes = (int(word) for word in told.split() if word.isdigit())
+    assert canaries >= 6 * episodes > 0
+
+
+def test_telling_pieces_are_long_and_not_in_the_data():
+    rows: list[tuple[dict[str, Any], list[str]]] = [
+        ({"a": "7 chars"}, []),
+        ({"a": "8 chars."}, ["8 chars."]),
+        ({"a": ["of a list", ("of a tuple",)], "b": {"c": "of a dict"}}, ["of a dict", "of a list", "of a tuple"]),
+        ({"a": 12345678, "b": 1234567, "c": -0.25, "d": 1.234567}, ["1.234567", "12345678"]),
+        ({"a": True, "b": None}, []),
+        ({"a": "in the data", "b": "is a key", "c": 98765432}, []),
+        ({"keys of gold are its form": "a"}, []),
+    ]
+    task = Task("t", "train", "Say it.", data={"is a key": ["it is in the data", (98765432,)]})
+    assert differing(lambda gold: secrets_of(replace(task, gold=gold)), rows) == []
+
+
+def test_a_piece_is_shown_as_it_is_or_inside_json():
+    shown = ['He said "héllo"\n.', r"{'x': 'He said \"h\u00e9llo\"\n.'}", r"{'x': 'He said \"héllo\"\n.'}"]
+    others = [r"He said \"h\u00e9llo\"\n", r"He said \"héllo\"\n", r"e said \"h\u00e9llo\"\n."]
+    others += [r"e said \"héllo\"\n.", 'He said "hallo"\n.', ""]
+    rows = [(text, text in shown) for text in shown + others]
+    assert differing(lambda text: shows(text, 'He said "héllo"\n.'), rows) == []
+
+
+# At the start.
+
+
+class LastPieceInPrompt(Boxes):
+    """Shows one of its pieces of gold, which is neither the first nor the last of them."""
+
+    @classmethod
+    def gold_of(cls, split: str, index: int) -> dict[str, Any]:
+        return {name: f"{name} of {split} {index}" for name in ("the first", "the middle", "the zenith")}
+
+    def start(self, task: Task) -> str:
+        return f"{super().start(task)} {task.gold['the middle']}"
+
+
+def test_a_shown_piece_among_others_is_found():
+    with pytest.raises(CheckFailed, match=re.escape("shows ‹the middle of train 0›; keep gold for grade()")):
+        checked(LastPieceInPrompt, gold_hidden_at_start)
+
+
+class CommonWords(Boxes):
+    """Says at every start what the answer may be; which of them it is differs from task to task."""
+
+    @classmethod
+    def gold_of(cls, split: str, index: int) -> dict[str, Any]:
+        return {"colour": ["dark blue 01", "light red 02"][index % 2], "table": "customers", "index": index}
+
+    def start(self, task: Task) -> str:
+        return f"{super().start(task)} It is dark blue 01 or light red 02. Look into customers."
+
+
+def test_gold_that_other_tasks_show_too_single_words_and_answers_in_the_open_are_no_leak():
+    # Of each of 8 tasks the rubric and the colour, not the word; the rubric and the content, which the data has not.
+    for env in (CommonWords, SoundOpenEnv):
+        assert str(checked(env, gold_hidden_at_start)).startswith("looked for 16 pieces of gold")
+    checked(SoundOpenEnv, gold_hidden_in_play)
+
+
+# In play.
+
+
+class Guarded(SoundEnv):
+    """Shows the rubric only where it looks like one, so that no mark in its place comes out."""
+
+    def see(self, box: str) -> str:
+        rubric = self.task.gold["rubric"]
+        return f"{super().see(box)} {rubric if rubric.startswith('Full marks') else ''}"
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+class ToldAtTheEnd(SoundEnv):
+    """Says after the answer how it was marked."""
+
+    def take(self, text: str) -> str:
+        return f"{super().take(text)} {self.task.gold['rubric']}"
+
+
+class Confirming(SoundEnv):
+    """Repeats a right answer and asks whether it is meant, in the words it was given in."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", closed_task, SPLITS)
+
+    @tool
+    def answer(self, text: str, sure: bool) -> str:
+        """Answer, and end if it is sure.
+
+        Args:
+            text: What is in the box.
+            sure: Whether it is meant.
+        """
+        if sure:
+            return super().answer(text)
+        return f"You mean {text}, sure?" if text == self.task.gold["content"] else "Are you sure?"
+
+    def see(self, box: str) -> str:
+        return "It is dark."
+
+    def solution(self, task: Task) -> Solution:
+        for sure in (False, True):
+            yield ToolCall("answer", {"text": task.gold["content"], "sure": sure})
+
+
+class Particular(SoundEnv):
+    """Cannot be played with a rubric that is none; what the boxes hold is seen in play alone."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", closed_task, SPLITS)
+
+    def see(self, box: str) -> str:
+        if not self.task.gold["rubric"].startswith("Full marks"):
+            raise ValueError("not a rubric")
+        boxes = boxes_task(*self.task.data["room"]).data["boxes"]
+        if box not in boxes:
+            raise ToolError("There is no such box.")
+        return boxes[box]
+
+
+def test_gold_that_is_told_at_the_end_or_was_said_before_or_is_to_be_found_is_no_leak():
+    for env in (ToldAtTheEnd, Confirming, Particular):
+        for dialect in ("hermes", "tags"):
+            checked(env, gold_hidden_in_play, dialect=dialect)
+
+
+class ToldTooEarly(Confirming):
+    """Says the right answer when it is asked for the first time, whatever was said."""
+
+    @tool
+    def answer(self, text: str, sure: bool) -> str:
+        """Answer, and end if it is sure.
+
+        Args:
+            text: What is in the box.
+            sure: Whether it is meant.
+        """
+        content = self.task.gold["content"]
+        hint = f" Not {content}?" if "lantern" in content else ""
+        return f"{super().answer(text, sure)}{hint}"
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("answer", {"text": "a guess", "sure": False})
+        yield from super().solution(task)
+
+
+class ToldFarIntoAPage(SoundEnv):
+    """Shows gold in the middle of a long text."""
+
+    def see(self, box: str) -> str:
+        return f"{super().see(box)}{'.' * 2000}HERE{self.task.gold['rubric']}"
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+def test_gold_that_comes_out_before_the_policy_has_said_it_is_found_and_shown_with_the_text_before_it():
+    rows = [
+        (Guarded, r"turn 1 of the \w+ player: a tool result or info shows ‹Full marks for"),
+        (ToldTooEarly, r"player: a tool result or info shows ‹\w+ lantern \d+›"),
+        (ToldFarIntoAPage, r"part of the gold is shown: ‹\.+HEREcanary"),
+    ]
+    for env, pattern in rows:
+        with pytest.raises(CheckFailed, match=pattern):
+            checked(env, gold_hidden_in_play)

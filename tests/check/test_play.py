@@ -1,0 +1,209 @@
+"""Players, episodes and traces of the checks, and how differences between them are told."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from itertools import count, islice
+from typing import Any
+
+import pytest
+
+from agentgym.checks.outcomes import CheckFailed
+from agentgym.checks.play import (
+    Broken,
+    Episode,
+    canonical,
+    difference,
+    helpless_player,
+    idle_player,
+    is_over,
+    must_equal,
+    play,
+    random_player,
+    replayed,
+    short,
+    stubborn_player,
+)
+from agentgym.endings import Reason
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import StepResult
+from agentgym.env import Env
+from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.script import solution_player
+from agentgym.task import Task
+from tests.counter_env import Counter, call, counter_task
+from tests.refusals import differing, refusal
+
+TASK = counter_task("test", 2)
+
+
+def say(*actions: Action) -> Any:
+    """Return a player of some actions."""
+    return lambda env, task: iter(actions)
+
+
+class Patient(Counter):
+    """Never ends by itself."""
+
+    def _limit_reached(self) -> Reason | None:
+        return None
+
+
+class Proofless(Counter):
+    """Its solution says what no dialect can write as JSON."""
+
+    def solution(self, task: Task) -> Any:
+        yield ToolCall("add", {"number": float("inf")})
+        yield "I am done."
+
+
+class Careless(Counter):
+    """Writes into the task that it plays."""
+
+    def start(self, task: Task) -> None:
+        super().start(task)
+        task.data["also"] = 5  # type: ignore[index]
+
+
+# Episodes.
+
+
+def test_an_episode_is_played_until_it_ends_or_its_player_stops():
+    episode = play(Counter(), TASK, 4, say(call("add", number=3), call("done"), call("add", number=1)))
+    assert [text_of(result.observation[-1]) for result in episode.results] == ["count 3", "noted"]
+    assert episode.actions == [call("add", number=3), call("done")]
+    assert (episode.outcome, episode.reward, episode.ended, episode.reason) == (1.0, 1.0, True, Reason.ANSWERED)
+    assert [turn["final"] for turn in episode.turns] == [0.0, 1.0]
+    begun, empty = play(Counter(), TASK, 4, say(call("add", number=3))), play(Counter(), TASK, 4, say())
+    assert (begun.ended, begun.reason, len(begun.results)) == (False, None, 1)
+    assert (empty.ended, empty.reason, empty.outcome, empty.reward) == (False, None, 0.0, 0.0)
+    assert len(play(Patient(max_turns=4), TASK, 0, idle_player).results) > 4, "a player gives up some time"
+
+
+def test_a_player_that_is_a_generator_is_sent_every_observation():
+    seen: list[str] = []
+
+    def player(env: Env, task: Task) -> Iterator[Action]:
+        for number in (1, 2):
+            observation = yield call("add", number=number)
+            seen.append(text_of(observation[-1]))
+
+    play(Counter(), TASK, 0, player)
+    assert seen == ["count 1", "count 3"]
+
+
+def test_the_seconds_of_an_episode_are_those_of_its_resets_and_steps(monkeypatch: pytest.MonkeyPatch):
+    clock = count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    episode = play(Counter(), TASK, 0, say("a", "b"))
+    assert episode.seconds == episode.reset_s + sum(episode.step_s) > 0.0
+    assert len(episode.step_s) == 2
+    assert Episode(TASK, 0, [], {}).seconds == 0.0
+
+
+def test_an_episode_plays_again_as_it_was_and_names_a_change_of_its_task():
+    episode = play(Counter(), TASK, 4, solution_player)
+    again = replayed(Counter(), episode)
+    assert again.trace() == episode.trace()
+    assert len(again.trace()) == 1 + len(episode.results)
+    assert episode.task_change is None
+    changed = play(Careless(), counter_task("test", 2), 0, solution_player)
+    assert "changed task.data['also']" in str(changed.task_change)
+
+
+def test_an_episode_that_breaks_is_told_with_its_turn_and_all_that_had_been_played():
+    class NoDisk(Counter):
+        """Cannot begin."""
+
+        def start(self, task: Task) -> None:
+            raise OSError("no disk")
+
+    rows = [((call("add", number=13),), "turn 1"), (("hm", call("add", number=13)), "turn 2")]
+    for actions, where in rows:
+        with pytest.raises(Broken, match=rf"task 'counter/test/2', {where}: .*broken inside") as broken:
+            play(Counter(), TASK, 0, say(*actions))
+        assert len(broken.value.episode.results) == len(actions) - 1
+    assert "task 'counter/test/2', reset: " in refusal(lambda: play(NoDisk(), TASK, 0, idle_player), raises=Broken)
+
+
+def test_a_program_that_is_told_to_end_ends():
+    def player(env: Env, task: Task) -> Iterator[Action]:
+        raise KeyboardInterrupt
+        yield ""
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the signal may be ignored here
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            play(Counter(), TASK, 0, player)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_step_that_terminates_or_truncates_ends_the_episode():
+    for flags in ((False, False), (True, False), (False, True), (True, True)):
+        result = StepResult([], 0.0, *flags, {})
+        episode = Episode(TASK, 0, [], {}, results=[StepResult([], 0.0, False, False, {}), result])
+        assert (is_over(result), episode.ended, episode.outcome) == (any(flags), any(flags), 0.0)
+
+
+# Players.
+
+
+def test_the_solution_is_written_in_the_dialect_and_as_a_message_where_no_dialect_can():
+    episode = play(Counter(dialect="fenced"), TASK, 0, solution_player)
+    assert [type(action) for action in episode.actions] == [str, str]
+    assert episode.outcome == 1.0
+    first, second = play(Proofless(), TASK, 0, solution_player).actions
+    assert first == assistant("", [ToolCall("add", {"number": float("inf")})])
+    assert second == "I am done."
+
+
+def test_players_repeat_themselves_for_ever_and_a_random_one_depends_on_its_task():
+    env = Counter()
+    env.reset(seed=0, options={"task": TASK})
+    first = next(iter(solution_player(env, TASK)))
+    for player, action in ((idle_player, ""), (helpless_player, "I do not know."), (stubborn_player, first)):
+        assert list(islice(player(env, TASK), 40)) == [action] * 40
+    drawn = [list(islice(random_player(Counter(), counter_task("test", index)), 40)) for index in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(set(map(str, drawn[0]))) > 10
+
+
+# Traces and differences.
+
+
+def test_equal_data_has_equal_text_however_it_is_held():
+    assert canonical({"b": 1, "a": (1, 2)}) == canonical({"a": [1, 2], "b": 1})
+    assert canonical({1: object()}) == canonical({"1": object()})
+    assert canonical([1]) != canonical([2])
+    assert canonical({"names": {"x"}}) == canonical({"names": {"x"}})
+    assert "x" in canonical({"names": {"x"}})
+
+
+def test_the_first_turn_that_differs_is_named():
+    rows: list[tuple[Any, str]] = [
+        ((["a"], ["b"]), "here: the opening differs: ‹a› became ‹b›. Do this."),
+        ((["a", "b", "c"], ["a", "b", "d"]), "here: turn 2 differs: ‹c› became ‹d›. Do this."),
+        ((["a", "b"], ["a", "b", "c"]), "here: 1 turns the first time, 2 the second. Do this."),
+        ((["a", "b"], ["a"]), "here: 1 turns the first time, 0 the second. Do this."),
+    ]
+    told = lambda pair: refusal(lambda: must_equal(pair[0], pair[1], "here", "Do this."), raises=CheckFailed)  # noqa: E731
+    assert differing(told, rows) == []
+    must_equal(["a"], ["a"], "here", "Do this.")
+
+
+def test_a_difference_far_into_a_text_is_shown_with_its_surroundings():
+    left, right = "x" * 500 + "old" + "y" * 500, "x" * 500 + "new" + "y" * 500
+    told = difference(left, right)
+    before, _, after = told.partition(" became ")
+    assert ("xold" in before, "xnew" in after, len(told) < 250) == (True, True, True)
+    assert difference("abc", "abcd") == "‹abc› became ‹abcd›"
+    assert difference("b" + "x" * 9, "c" + "x" * 9) == "‹bxxxxxxxxx› became ‹cxxxxxxxxx›"
+
+
+def test_a_value_takes_one_line_and_a_long_one_is_cut():
+    rows: list[tuple[Any, str]] = [("x" * length, f"‹{'x' * length}›") for length in (1, 89, 90)]
+    rows += [("x" * length, f"‹{'x' * 89}…›") for length in (91, 5_000)]
+    assert differing(short, [*rows, ("a\n  b", "‹a b›"), (["a"], "['a']")]) == []
+    assert short("abcdef", limit=4) == "‹abc…›"

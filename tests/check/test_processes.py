@@ -1,0 +1,106 @@
+"""All checks, those that start processes too: sound environments pass, subtle faults are found and named."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.checks import CheckStatus, Report, check_names, run_checks
+from agentgym.checks.report import shown_rows
+from agentgym.cli import app
+from agentgym.registry import register
+from tests.check.sound_envs import SoundEnv
+from tests.check.test_broken import ELSEWHERE, unnoticed
+from tests.order_faults import FAULTS, Fault
+from tests.orders import SOUND
+
+pytestmark = pytest.mark.real
+
+CAUSES = ("ChangesItsTask", "NumbersByTime", "RemembersCustomers", "KeepsLastCase")
+"""Faults that make other checks fail too: all checks are put to these."""
+
+DOES_NOT_APPLY = {"omissions-fail"}
+"""Checks that the sound environments of this folder have nothing for: an answer decides in them."""
+
+
+@pytest.fixture(autouse=True)
+def _removed_with_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@cache
+def full_report(target: str) -> Report:
+    return run_checks(target)
+
+
+@pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundParallelEnv", "SoundOpenEnv", "SoundFailingEnv"])
+def test_a_sound_environment_passes_all_checks(env: str):
+    report = run_checks(f"tests.check.sound_envs:{env}")
+    assert {row.name for row in report.rows if row.status is not CheckStatus.PASS} == DOES_NOT_APPLY
+    assert [row.name for row in report.rows] == list(check_names())
+
+
+def test_an_environment_without_tools_skips_checks_of_tools():
+    report = run_checks("tests.check.sound_envs:SoundTalkEnv")
+    assert report.passed
+    skipped = {row.name for row in report.rows if row.status is CheckStatus.SKIP}
+    about_tools = {"tool-schemas", "tool-mistakes", "hostile-arguments"}
+    about_longer_solutions = {"ending-alone-fails", "other-solution-fails", "omissions-fail"}
+    about_secrets = {"gold-hidden-at-start", "gold-hidden-in-play"}
+    assert skipped == about_tools | about_longer_solutions | about_secrets
+
+
+@pytest.mark.parametrize("env", SOUND, ids=lambda env: env.__name__)
+def test_an_environment_that_comes_near_a_fault_and_is_sound_passes(env: type):
+    report = run_checks(f"tests.orders:{env.__name__}")
+    assert shown_rows(report, failures_only=True) == ()
+    assert not {row.name for row in report.rows if row.status is CheckStatus.SKIP}
+
+
+@pytest.mark.parametrize("check", sorted({check for _, check, _ in ELSEWHERE}))
+def test_a_fault_that_only_a_fresh_process_shows_is_found(check: str):
+    assert unnoticed([row for row in ELSEWHERE if row[1] == check]) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.env.__name__)
+def test_a_subtle_fault_is_found_and_its_cause_is_named(fault: Fault):
+    target = f"tests.order_faults:{fault.env.__name__}"
+    is_whole = fault.env.__name__ in CAUSES
+    report = full_report(target) if is_whole else run_checks(target, only=["makes", fault.check])
+    [row] = shown_rows(report, failures_only=True)
+    assert fault.says in row.message
+    assert report.passed == (row.status is CheckStatus.WARN)
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_is_the_only_failure_and_checks_that_it_explains_are_skipped(name: str):
+    [fault] = [fault for fault in FAULTS if fault.env.__name__ == name]
+    report = full_report(f"tests.order_faults:{name}")
+    assert [row.name for row in report.problems] == [fault.check]
+    explained = {row.name for row in report.rows if f"fails as long as {fault.check!r} does" in row.message}
+    assert explained
+    assert {report.row(name).status for name in explained} == {CheckStatus.SKIP}
+
+
+def test_a_failure_without_its_cause_among_the_checks_is_a_failure():
+    report = run_checks("tests.order_faults:NumbersByChance", only=["replay"])
+    assert [row.name for row in report.problems] == ["replay"]
+
+
+def test_an_environment_registered_at_run_time_can_be_checked_in_fresh_processes():
+    register("strangers/boxes-v3", SoundEnv, max_turns=4)
+    report = run_checks("strangers/boxes-v3", {"split": "test"}, only=["vector-async", "spawns", "max-turns"])
+    assert report.passed
+    assert report.row("max-turns").message == "max_turns is 4"
+
+
+def test_the_command_prints_one_json_object_whatever_the_environment_prints():
+    words = ["check", "tests.order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0
+    assert [check["name"] for check in json.loads(result.stdout)["checks"]] == ["plays", "tool-mistakes"]

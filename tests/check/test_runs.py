@@ -1,0 +1,374 @@
+"""How checks are run and what their reports say: time, seeds, errors, and that nothing is left open or changed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import random
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from agentgym.checks import CHECKS, CheckStatus, print_report, run_checks
+from agentgym.checks.catalog import Check
+from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
+from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
+from agentgym.checks.play import Episode
+from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, patience_s
+from agentgym.checks.probe_child import JOBS
+from agentgym.checks.report import report_json
+from agentgym.checks.subject import Subject
+from agentgym.cli import app
+from agentgym.dialects import dialect_names
+from agentgym.endings import Reason
+from agentgym.engine.spaces import MessagesSpace
+from agentgym.engine.steps import Solution, StepResult
+from agentgym.errors import NoSolution, UsageError
+from agentgym.messages import ToolCall, text_of
+from agentgym.rewards import OUTCOME, Scheme
+from agentgym.task import GeneratedTasks, Task
+from tests.check.sound_envs import SoundEnv, boxes_task
+from tests.check.test_broken import IN_PROCESS
+
+FINDINGS = {
+    "makes": "tests.check.sound_envs:SoundEnv, tools: look, answer",
+    "plays": "8 tasks over 2 splits and difficulties [1, 2]",
+    "endings": "seen: answered, format_errors, max_turns",
+    "max-turns": "max_turns is 6",
+    "seed-honoured": "14 tasks from 16 seeds",
+    "deterministic": "8 episodes, 13 turns",
+    "group-identity": "8 tasks",
+    "splits-disjoint": "compared: train 60, test 60",
+    "task-ids": "120 ids",
+    "task-json": "120 tasks",
+    "solution-solves": "8 of 8 tasks, 2.0 turns on average",
+    "idle-scores-low": "idle solved 0 of 8, mean reward 0.00; helpless solved 0 of 8, mean reward 0.00",
+    "random-scores-low": "random solved 0 of 8, mean reward 0.00",
+    "grader-stable": "12 episodes, three times each",
+    "reward-channels": "channels: outcome, effort",
+    "scheme-sound": "solved earn from 1.00, failed up to 0.00",
+    "useful-work-pays": "4 tasks, 2 schemes: honest failures earn 0.00 on average, the best adversary 0.00",
+    "junk-scores-low": "4 kinds of junk",
+    "gold-hidden-at-start": "looked for 8 pieces of gold and 8 canaries",
+    "gold-hidden-in-play": "36 canaries in 36 episodes",
+    "tool-schemas": "2 tools",
+    "tool-mistakes": "6 wrong calls",
+    "replay": "8 trajectories",
+    "async-twin": "8 episodes at once",
+}
+"""Findings of checks of `SoundEnv`: how much they have tried."""
+
+WRONG_SOLUTION = "tests.check.broken_envs:WrongSolution"
+
+
+def subject_of(env: type, **kwargs: Any) -> Subject:
+    return Subject(f"{env.__module__}:{env.__qualname__}", kwargs)
+
+
+def check_named(name: str) -> Check:
+    return next(check for check in CHECKS if check.name == name)
+
+
+def sound() -> Subject:
+    return subject_of(SoundEnv)
+
+
+# What is tried.
+
+
+def test_a_check_says_how_much_it_has_tried():
+    subject = sound()
+    assert {name: check_named(name).run(subject) for name in FINDINGS} == FINDINGS
+
+
+class Counted(SoundEnv):
+    """Counts how many of it are open."""
+
+    number = 0
+    open: ClassVar[set[int]] = set()
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.count_in()
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
+        self.count_in()
+
+    def count_in(self) -> None:
+        Counted.number += 1
+        self.number = Counted.number
+        self.open.add(self.number)
+
+    def release(self) -> None:
+        self.open.discard(self.number)
+
+
+def test_every_environment_that_a_check_makes_is_closed():
+    for name in IN_PROCESS:
+        Counted.number = 0
+        with suppress(CheckSkipped):
+            check_named(name).run(subject_of(Counted))
+        assert Counted.number > 0, name
+        assert not Counted.open, name
+
+
+def test_checks_leave_the_global_generators_as_they_were():
+    for name in ("global-rng-unused", "seed-isolated", "deterministic"):
+        random.seed(11)
+        np.random.seed(11)
+        check_named(name).run(sound())
+        drawn = random.random(), np.random.random()
+        random.seed(11)
+        np.random.seed(11)
+        assert drawn == (random.random(), np.random.random()), name
+
+
+class OneTask(SoundEnv):
+    """Has one task in one split."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", boxes_task, {"train": 1})
+
+
+class AnswersAtOnce(SoundEnv):
+    """Has solutions of one step."""
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+class Unsolved(SoundEnv):
+    """Cannot say how its tasks are solved."""
+
+    def solution(self, task: Task) -> Solution:
+        raise NoSolution("nobody knows")
+
+
+def test_without_a_solution_only_its_absence_is_a_failure():
+    about_solutions = ["ending-alone-fails", "other-solution-fails", "omissions-fail"]
+    report = run_checks(f"{__name__}:Unsolved", only=[*about_solutions, "solution-solves"])
+    assert {report.row(name).status for name in about_solutions} == {CheckStatus.SKIP}
+    assert [row.name for row in report.problems] == ["solution-solves"]
+
+
+def test_one_task_is_enough_for_all_seeds_and_leaves_no_splits_to_compare():
+    subject = subject_of(OneTask)
+    assert check_named("seed-honoured").run(subject) == "1 tasks from 16 seeds"
+    with pytest.raises(CheckSkipped, match="there is one split only"):
+        check_named("splits-disjoint").run(subject)
+    assert check_named("task-ids").run(subject) == "1 ids"
+
+
+def test_short_episodes_are_no_mistake():
+    # Of these checks none needs a longer episode; with one turn, a wrong call ends it.
+    for name in ("tool-mistakes", "max-turns", "reset-clean", "snapshot", "seed-isolated", "close-twice", "endings"):
+        for turns in (1, 2):
+            check_named(name).run(subject_of(AnswersAtOnce, max_turns=turns))
+    with pytest.raises(CheckFailed, match="ended the episode; report the mistake and let it continue"):
+        check_named("tool-mistakes").run(Subject("tests.check.broken_envs:PunishesMistakes", {"max_turns": 2}))
+
+
+class HangsUp(SoundEnv):
+    """Ends an episode at the third wrong call; counts its episodes."""
+
+    begun: ClassVar[int] = 0
+
+    def start(self, task: Task) -> str:
+        type(self).begun += 1
+        self.wrong = 0
+        return super().start(task)
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        self.wrong += "Error: look: " in text_of(result.observation[-1])
+        if self.reason is None and self.wrong == 3:
+            return self.interrupt(Reason.FORMAT_ERRORS)._replace(observation=result.observation)
+        return result
+
+
+def test_wrong_actions_share_episodes_and_only_an_end_by_itself_is_a_fault():
+    HangsUp.begun = 0
+    assert check_named("tool-mistakes").run(subject_of(HangsUp)) == "6 wrong calls"
+    assert HangsUp.begun < 6
+    HangsUp.begun = 0
+    actions = int(str(check_named("hostile-text").run(subject_of(HangsUp))).split()[0])
+    assert HangsUp.begun <= -(-actions // SoundEnv.max_turns) + len(dialect_names())
+
+
+class PaysForTalk(SoundEnv):
+    """Pays a little for every word; takes any answer for a right one in every other task."""
+
+    scheme = Scheme({OUTCOME: 1.0, "effort": 0.05})
+
+    def respond(self, text: str) -> str:
+        self.reward("effort", 1.0)
+        return "Hm."
+
+    def grade(self) -> dict[str, float]:
+        return {OUTCOME: 1.0} if self.task.difficulty == 1 and self.reason == "answered" else {}
+
+
+def test_wrappers_add_up_all_that_is_paid_and_random_actions_may_solve_half_of_the_tasks():
+    check_named("wrappers").run(subject_of(PaysForTalk))
+    assert str(check_named("random-scores-low").run(subject_of(PaysForTalk))).startswith("random solved 4 of 8")
+
+
+def test_a_process_is_started_only_for_a_check_that_needs_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.checks.probe.Probe", None)
+    assert run_checks("tests.check.sound_envs:SoundEnv", only=["pickles", "deterministic"]).passed
+    assert {job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs} == set(JOBS)
+
+
+# Time.
+
+
+def test_a_fresh_process_gets_the_more_time_the_slower_the_environment_is():
+    task = boxes_task("train", 0)
+    quick, slow = (Episode(task, 0, [], {}, reset_s=seconds, step_s=[seconds] * 2) for seconds in (0.001, 1.0))
+    assert patience_s([quick]) < START_S + 1 < patience_s([slow, slow])
+
+
+def test_the_median_and_the_slowest_hundredth_are_told_in_milliseconds(monkeypatch: pytest.MonkeyPatch):
+    task, step_s = boxes_task("train", 0), [index / 1e3 for index in range(200)]
+    quick, slow = (
+        Episode(task, 0, [], {}, reset_s=reset_s, step_s=part)
+        for reset_s, part in ((0.001, step_s[:5]), (0.002, step_s[5:]))
+    )
+    monkeypatch.setattr(Subject, "episodes", lambda self, player: [slow if player == "random" else quick])
+    told = "reset median 1.50 ms, p99 2.00 ms; step median 99.50 ms, p99 198.00 ms"
+    assert check_named("latency").run(sound()) == told
+
+
+def test_a_check_that_hangs_is_an_error_with_its_time_and_the_next_one_runs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Subject, "pace", lambda self: (0.001, 0.0001))  # 500 resets and 5000 steps: a second
+    report = run_checks("tests.check.broken_envs:HangsOnText", only=["hostile-text", "close-twice"], timeout_s=1.0)
+    assert report.row("hostile-text").status is CheckStatus.ERROR
+    assert "did not return within 2 s" in report.row("hostile-text").message
+    assert report.row("close-twice").status is CheckStatus.PASS
+    hanging = [thread.daemon for thread in threading.enumerate() if thread.name == "check-hostile-text"]
+    assert hanging, "it does not keep the program from ending"
+    assert all(hanging)
+
+
+# Reports.
+
+
+def test_an_error_is_told_with_the_line_that_raised_it():
+    row = run_checks("tests.check.broken_envs:CannotBeMade", only=["makes"]).row("makes")
+    source = (Path(__file__).parent / "broken_envs" / "living.py").read_text(encoding="utf-8").splitlines()
+    number = 1 + next(i for i, line in enumerate(source) if "boxes.db is missing" in line)
+    assert row.status is CheckStatus.ERROR
+    assert row.message == f"FileNotFoundError: boxes.db is missing; run make-boxes (living.py:{number} in __init__)"
+
+
+def test_a_check_that_cannot_run_is_skipped_where_the_reason_has_been_told_and_an_error_elsewhere():
+    after = run_checks("tests.check.broken_envs:CannotBeMade", only=["makes", "pickles"])
+    assert after.row("pickles").status is CheckStatus.SKIP
+    assert after.row("pickles").message == "it cannot be made; see 'makes'"
+    alone = run_checks("tests.check.broken_envs:CannotBeMade", only=["pickles"])
+    assert not alone.passed
+    assert "boxes.db is missing" in alone.row("pickles").message
+    with pytest.raises(Blocked, match="see 'makes'"):
+        check_named("plays").run(Subject("tests.check.broken_envs:CannotBeMade"))
+    with pytest.raises(CheckSkipped, match="see 'pickles'"):
+        check_named("spawns").run(Subject("tests.check.broken_envs:DoesNotPickle"))
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_check_that_is_ended_is_an_error_of_that_check(error: type[BaseException], monkeypatch: pytest.MonkeyPatch):
+    def ended(*_: Any, **__: Any) -> None:
+        raise error("over")
+
+    monkeypatch.setattr(SoundEnv, "__init__", ended)
+    report = run_checks("tests.check.sound_envs:SoundEnv", only=["makes", "pickles"])
+    assert [row.status for row in report.rows] == [CheckStatus.ERROR, CheckStatus.SKIP]
+    assert f"{error.__name__}: over" in report.row("makes").message
+
+
+def test_arguments_reach_the_environment_and_results_come_one_by_one_in_the_order_of_the_checks():
+    seen: list[str] = []
+    names = ["solution-solves", "max-turns"]
+    report = run_checks("guess", {"max_turns": 3}, only=names, on_row=lambda row: seen.append(row.name))
+    assert seen == [row.name for row in report.rows] == ["max-turns", "solution-solves"]
+    assert report.row("max-turns").message == "max_turns is 3"
+    assert "after 3 turns, ending 'max_turns'" in report.row("solution-solves").message
+
+
+def test_an_unknown_environment_or_check_is_named_with_the_one_that_was_meant():
+    report = run_checks("gues")
+    assert "did you mean 'guess'" in report.row("makes").message
+    assert [row.name for row in report.problems] == ["makes"]
+    with pytest.raises(UsageError, match="unknown check 'pickle'; did you mean 'pickles'"):
+        run_checks("guess", only=["pickle"])
+
+
+def test_a_report_is_a_success_only_if_a_check_passed():
+    skipped = run_checks("tests.check.sound_envs:SoundTalkEnv", only=["tool-schemas", "tool-mistakes"])
+    assert [row.status for row in skipped.rows] == [CheckStatus.SKIP, CheckStatus.SKIP]
+    assert not skipped.passed
+    screen = io.StringIO()
+    print_report(skipped, Console(file=screen, width=200))
+    assert "was not checked: 2 skip" in screen.getvalue()
+    assert run_checks("tests.check.sound_envs:SoundTalkEnv", only=["tool-schemas", "makes"]).passed
+    hidden = ["gold-hidden-at-start", "gold-hidden-in-play"]
+    report = run_checks("tests.check.sound_envs:SoundTalkEnv", only=hidden)
+    assert {row.status for row in report.rows} == {CheckStatus.SKIP}, "its gold cannot be told from its data"
+
+
+def test_a_report_as_json_has_every_check_and_its_message():
+    report = run_checks(WRONG_SOLUTION, only=["makes", "solution-solves"])
+    content = json.loads(report_json(report))
+    assert (content["target"], content["passed"]) == (WRONG_SOLUTION, False)
+    assert [check["status"] for check in content["checks"]] == ["pass", "fail"]
+    assert "fix solution()" in content["checks"][1]["message"]
+    [failure] = json.loads(report_json(report, failures_only=True))["checks"]
+    assert failure["name"] == "solution-solves"
+
+
+def test_the_command_shows_all_or_only_failures_and_exits_with_1_if_there_are_any():
+    def shown(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["check", *words], env={"COLUMNS": "200"})
+        return result.exit_code, result.stdout
+
+    chosen = (WRONG_SOLUTION, "--only", "makes", "--only", "solution-solves")
+    code, text = shown(*chosen)
+    parts = ("it can be made", "solution-solves", "fix solution() or the grader", "did not pass: 1 pass, 1 fail")
+    assert (code, [part for part in parts if part not in text]) == (1, [])
+    code, text = shown(*chosen, "--failures")
+    assert (code, [part for part in parts if part not in text]) == (1, [parts[0]])
+    assert shown("guess", "--failures", "--only", "makes") == (0, "guess passed: 1 pass\n")
+
+
+def test_the_documentation_lists_every_guarantee_in_order():
+    text = (Path(__file__).parents[2] / "docs" / "check.md").read_text(encoding="utf-8")
+    listed = text.partition("## All guarantees")[2]
+    assert [line for line in listed.splitlines() if line.startswith("| `")] == [
+        f"| `{check.name}` | {check.promise} |" for check in CHECKS
+    ]
+
+
+def test_messages_are_bounded_text_with_a_role():
+    def said(text: str) -> dict[str, str]:
+        return {"role": "user", "content": text}
+
+    rows: list[tuple[Any, str]] = [
+        ([], ""),
+        ([said("x" * MAX_MESSAGE_CHARS)], ""),
+        ([said("x" * (MAX_MESSAGE_CHARS + 1))], "a message of 65537 characters"),
+        ([said("a"), said("\ud800")], "a message with invalid Unicode"),
+        ([{"content": "who says this?"}], "is not in the observation space"),
+        ("text", "is not in the observation space"),
+    ]
+    problems = [(observation_problem(MessagesSpace(), observed) or "", words) for observed, words in rows]
+    assert [
+        (problem, words) for problem, words in problems if words not in problem or bool(problem) != bool(words)
+    ] == []

@@ -1,0 +1,96 @@
+"""Splits that share problems are found behind new numbers, letters and orders; those that only look alike are not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.checks import run_checks
+from agentgym.task import GeneratedTasks, Task
+from tests.check.sound_envs import SoundTalkEnv
+from tests.refusals import differing
+
+SIZES = {"train": 60, "test": 40}
+
+
+def drawn(*seed: object) -> list[int]:
+    """Ten numbers."""
+    return random.Random(str(seed)).choices(range(1000), k=10)
+
+
+def task(split: str, index: int, prompt: str, data: dict[str, Any], gold: dict[str, Any]) -> Task:
+    return Task(f"sums/{split}/{index}", split, prompt, data=data, gold=gold)
+
+
+def same(split: str, index: int) -> Task:
+    """Test tasks are training tasks."""
+    return task(split, index, "Add the numbers.", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
+
+
+def louder(split: str, index: int) -> Task:
+    """The same in capitals."""
+    prompt = f"Add  {drawn(index)}."
+    return task(split, index, prompt.upper() if split == "test" else prompt, {}, {"sum": sum(drawn(index))})
+
+
+def renumbered(split: str, index: int) -> Task:
+    """The same under other numbers, in the prompt and in the data."""
+    data = {"uid": f"{split}-{index}", "numbers": drawn(index)}
+    return task(split, index, f"Problem {index + (split == 'test') * 500}: add.", data, {"sum": sum(drawn(index))})
+
+
+def shuffled(split: str, index: int) -> Task:
+    """The same in another order."""
+    numbers = drawn(index)
+    random.Random(split).shuffle(numbers)
+    return task(split, index, "Add the numbers.", {"numbers": numbers}, {"sum": sum(numbers)})
+
+
+def reworded(split: str, index: int) -> Task:
+    """The same in other words."""
+    prompt = "What is the sum?" if split == "test" else "Add the numbers."
+    return task(split, index, f"{prompt} {drawn(index)}", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
+
+
+def apart(split: str, index: int) -> Task:
+    """Other numbers, counted alike."""
+    numbers = drawn(split, index)
+    return task(split, index, f"Problem {index}: add.", {"numbers": numbers, "case": index}, {"sum": sum(numbers)})
+
+
+def hidden(split: str, index: int) -> Task:
+    """A game is known by its number alone; what is to be found is in the gold."""
+    return task(split, index, f"Game {index}: find it.", {"game": index}, {"number": drawn(split, index)[0]})
+
+
+def few(split: str, index: int) -> Task:
+    """So few problems that they repeat; the smaller number says to which split they belong."""
+    small, large = (index % 5) * 2 + (split == "test"), 20 + index % 3
+    data = {"small": small, "large": large}
+    return task(split, index, "Add the numbers.", data, {"sum": small + large})
+
+
+class Sums(SoundTalkEnv):
+    """Takes its tasks from the function of a name."""
+
+    def __init__(self, generate: str, **kwargs: Any):
+        super().__init__(tasks=GeneratedTasks("sums", globals()[generate], SIZES), **kwargs)
+
+
+def finding(generate: Callable[[str, int], Task]) -> str:
+    arguments = {"generate": generate.__name__}
+    row = run_checks(f"{__name__}:Sums", arguments, only=["splits-disjoint"]).row("splits-disjoint")
+    return "" if row.status == "pass" else row.message
+
+
+def test_equal_problems_are_found_in_both_splits_and_their_differences_named():
+    words = "'sums/train/0' and 'sums/test/0' are the same problem"
+    rows = [(generate, words) for generate in (same, louder, renumbered, shuffled, reworded)]
+    rows.append((reworded, "but for the prompt, and so are 39 others"))
+    rows.append((renumbered, "but for the numbers in the prompt, data.uid"))
+    assert [(generate.__name__, finding(generate)) for generate, part in rows if part not in finding(generate)] == []
+
+
+def test_problems_that_only_look_alike_are_not_the_same():
+    assert differing(finding, [(generate, "") for generate in (apart, hidden, few)]) == []

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+
+from agentgym.commands.play import Session
+from agentgym.commands.typed import read_action
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import ToolError
+from agentgym.messages import ToolCall, calls_of
+from agentgym.task import Task, TaskList
+from agentgym.toolset import tool
+from tests.refusals import differing, not_refused
+
+HIDDEN = 7
+TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"number": HIDDEN})
+
+
+def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, str]:
+    """Play a session with these lines typed; return whether it was solved, and what was on the screen."""
+    console = Console(file=io.StringIO(), width=100)
+    typed: Iterator[str] = iter(lines)
+
+    def read(prompt: str) -> str:
+        line = next(typed, None)
+        if line is None:
+            raise EOFError
+        if line == "^C":
+            raise KeyboardInterrupt
+        return line
+
+    solved = Session(make, seed=1, options={"task": task}, console=console, read=read).play()
+    assert next(typed, None) is None, "everything typed was read"
+    return solved, console.file.getvalue()  # type: ignore[attr-defined]
+
+
+class Desk(Env):
+    """Tools of all shapes."""
+
+    def __init__(self, **kwargs: Any):
+        self.seen: list[Any] = []
+        super().__init__(**kwargs)
+
+    @classmethod
+    def default_tasks(cls) -> TaskList:
+        return TaskList([Task("desk/1", "train", "Tidy up.")])
+
+    @tool
+    def query(self, sql: str, limit: int = 10) -> str:
+        """Run a query.
+
+        Args:
+            sql: The query.
+            limit: Rows to show.
+        """
+        self.seen.append((sql, limit))
+        return "[bold]rows[/bold]"
+
+    @tool
+    def look(self) -> str:
+        """Look."""
+        return "A desk."
+
+    @tool
+    def move(self, thing: str, x: float, flags: list[str]) -> str:
+        """Move.
+
+        Args:
+            thing: What.
+            x: Where to.
+            flags: How.
+        """
+        return f"{thing} {x} {flags}"
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("query", {"sql": "SELECT 1"})
+
+
+def typed(line: str) -> Any:
+    """What a line becomes: a call's arguments with its name, or text."""
+    env = Desk()
+    env.reset(seed=0)
+    action = read_action(line, env.tools, env.dialect)
+    if isinstance(action, str):
+        return action
+    (call,) = calls_of(action)
+    return call.name, dict(call.arguments)
+
+
+CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+LINES: list[tuple[str, Any]] = [
+    ("look", ("look", {})),
+    ("look {}", ("look", {})),
+    ("query SELECT a FROM b WHERE c = 'd e'", ("query", {"sql": "SELECT a FROM b WHERE c = 'd e'"})),
+    ("query SELECT 1\nFROM t", ("query", {"sql": "SELECT 1\nFROM t"})),
+    ("query\nSELECT 1", ("query", {"sql": "SELECT 1"})),
+    ("query 5", ("query", {"sql": "5"})),
+    ("query sql='SELECT 1' limit=3", ("query", {"sql": "SELECT 1", "limit": 3})),
+    ('query {"sql": "SELECT 1", "limit": 3}', ("query", {"sql": "SELECT 1", "limit": 3})),
+    ("query {not json", ("query", {"sql": "{not json"})),
+    ("query it's", ("query", {"sql": "it's"})),
+    ("query limit=3", ("query", {"sql": "limit=3"})),
+    ("move thing='red pen' x=1.5 flags='[\"a\"]'", ("move", {"thing": "red pen", "x": 1.5, "flags": ["a"]})),
+    (CALL, CALL),  # in the dialect of the environment
+]
+SLIPS = [
+    ("qurey SELECT 1", "Did you mean 'query'?"),
+    ("move pen", "Write move thing=… x=… flags=…, or a JSON object."),
+    ("move thing=pen x=far flags=[]", "argument 'x'"),
+    ('move thing="red pen" x=1.5 flags=["a"]', "flags"),
+    ("look closely", "look takes no arguments"),
+    ("query", "'sql' is missing"),
+    ("<tool_call>{oops", "never closed"),
+]
+
+
+def test_a_line_becomes_the_call_that_was_meant_and_a_slip_is_explained():
+    assert differing(typed, LINES) == []
+    assert not_refused(typed, SLIPS, ToolError) == []
+
+
+def test_without_tools_a_line_is_what_is_said():
+    class Quiz(Env):
+        def respond(self, text: str) -> str:
+            return "no"
+
+    env = Quiz(tasks=TaskList([TASK]))
+    env.reset(seed=0)
+    assert read_action("guess 5 or so", env.tools, env.dialect) == "guess 5 or so"
+
+
+def test_a_game_can_be_won_lost_or_given_up_and_says_so():
+    solved, screen = play("guess 5", f"guess {HIDDEN}")
+    parts = ("Find it.", "guess NUMBER", "It is higher.", "Correct.", "turn 2 of 12", "Solved", "outcome")
+    assert (solved, [part for part in (*parts, "solved after 2 turns") if part not in screen]) == (True, [])
+    solved, screen = play(*["guess 1"] * 12)
+    assert (solved, "Not solved" in screen, "max turns after 12 turns" in screen) == (False, True, True)
+    for last in ([], [":quit"], [":q"], ["^C"]):
+        solved, screen = play("guess 5", *last)
+        assert (solved, "gave up after 1 turn" in screen) == (False, True)
+
+
+def test_slips_and_commands_cost_no_turn_and_the_models_own_mistakes_can_be_made_on_purpose():
+    slips = ["", "gues 5", "guess five", "guess", ":nothing", ":help", ":tools", ":task"]
+    _, screen = play(*slips, "guess 5", ":q")
+    assert "turn 1 of 12" in screen
+    assert "turn 2" not in screen
+    assert "Did you mean 'guess'?" in screen
+    assert "There is no ':nothing'" in screen
+    _, screen = play(":say nonsense", ":q")
+    assert "No tool call was found" in screen
+    assert "turn 1 of 12" in screen
+
+
+def test_a_line_goes_on_after_a_backslash_and_results_are_never_taken_for_markup():
+    desks: list[Desk] = []
+
+    def make() -> Desk:
+        desks.append(Desk())
+        return desks[-1]
+
+    _, screen = play("query SELECT 1\\", "FROM t", make=make, task=Desk.default_tasks().get("train", 0))
+    assert desks[0].seen == [("SELECT 1\nFROM t", 10)]
+    assert "[bold]rows[/bold]" in screen
+
+
+def test_the_solution_is_played_elsewhere_and_changes_nothing():
+    class Unsolved(GuessEnv):
+        solution = Env.solution
+
+    solved, screen = play("guess 5", ":solution", f"guess {HIDDEN}")
+    assert (solved, "> guess 8" in screen, "turn 2 of 12" in screen) == (True, True, True)
+    assert "has no solution" in play(":solution", make=Unsolved)[1]
+
+
+def test_every_environment_made_is_closed():
+    open_now: list[Env] = []
+
+    class Watched(GuessEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            open_now.append(self)
+
+        def release(self) -> None:
+            if self in open_now:
+                open_now.remove(self)
+
+    play("guess 5", ":solution", ":q", make=Watched)
+    assert open_now == []

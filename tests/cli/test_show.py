@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from agentgym.commands.show import plain, print_list, print_message, print_trajectory, select
+from agentgym.endings import Reason
+from agentgym.messages import Message, ToolCall, assistant, system, user
+from agentgym.trajectory import Tokens, Trajectory, Turn
+
+ENDS = ("length", "stop")
+
+
+def console(width: int = 100) -> Console:
+    return Console(file=io.StringIO(), width=width, color_system=None, force_terminal=True)
+
+
+def text_in(shown: Console) -> str:
+    return shown.file.getvalue()  # type: ignore[attr-defined]
+
+
+def record(**values: Any) -> Trajectory:
+    answer: Message = {"role": "tool", "name": "guess", "content": "It is higher."}
+    turns = [
+        Turn("I say 5", [answer], {"outcome": 0.0, "format": 1.0}, 0.1, (0, 4)),
+        Turn("I say 7", [user("Correct.")], {"outcome": 1.0, "format": 1.0}, 1.1, (6, 9)),
+    ]
+    known: dict[str, Any] = {
+        "id": "guess/test/1#0",
+        "env_id": "agentgym/guess-v0",
+        "task_id": "guess/test/1",
+        "task_hash": "h",
+        "seed": 3,
+        "policy": "scripted",
+        "opening": [system("Play."), user("Find it.")],
+        "turns": turns,
+        "reason": Reason.SOLVED,
+        "counts": {"calls": 2, "tool_errors": 0, "format_errors": 1},
+        "tokens": Tokens([1, 2, 3], list(range(9)), [1, 1, 1, 1, 0, 0, 1, 1, 1], [0.0] * 9, [0] * 9),
+    }
+    return Trajectory(**known | values)
+
+
+def shown(trajectory: Trajectory, **options: Any) -> str:
+    where = console()
+    print_trajectory(trajectory, where, **options)
+    return text_in(where)
+
+
+def test_a_message_without_calls_shows_none():
+    for calls in ({}, {"tool_calls": None}, {"tool_calls": []}):
+        where = console()
+        print_message({"role": "tool", "content": "Fine.", **calls}, where)
+        assert [line.strip() for line in text_in(where).splitlines()] == ["tool", "Fine."]
+
+
+def test_a_turn_that_was_cut_off_says_so():
+    turns = [Turn({"role": "assistant", "content": "I", "finish_reason": finish}, [], {}, 0.0) for finish in ENDS]
+    assert [shown(record(turns=[turn])).count("cut off") for turn in turns] == [1, 0]
+
+
+def test_everything_of_note_is_shown_in_order():
+    text = shown(record())
+    parts = (
+        "guess/test/1#0",
+        "scripted",
+        "✓ solved  terminated (solved)  reward 1.2",
+        "format errors 1",
+        "3 prompt  7 sampled  2 observed",
+        "Find it.",
+        "turn 1  reward +0.1  outcome 0  format 1  4 tokens",
+        "I say 5",
+        "tool guess",
+        "It is higher.",
+        "turn 2  reward +1.1  outcome 1  format 1  3 tokens",
+        "Correct.",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_model_text_is_never_taken_for_markup():
+    hostile = "[bold red]x[/] [/nothing] [link=file:///etc]y[/link] :smile: {}"
+    text = shown(record(turns=[Turn(hostile, [user(hostile)], {"[b]": 1.0}, 0.0)], id="[i]", policy="[/b]"))
+    assert text.count(hostile) == 2
+    assert "[b] 1" in text
+
+
+def test_model_text_cannot_act_on_the_terminal():
+    for hostile in ("\x1b[2J\x1b]0;title\x07", "\x9b31m", "a\rb", "\x00", "\ud800", "\u202eabc", "\b\b"):
+        where = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="truecolor")
+        print_message(user(hostile), where)
+        text = text_in(where).split("\n", 1)[1].replace("\x1b[0m", "")
+        assert not any(ord(c) in range(0x7F, 0xA0) or (c < " " and c != "\n") for c in text)
+        text.encode()
+    assert plain("Zoë\tsaid\n“hi” 🙂") == "Zoë\tsaid\n“hi” 🙂"
+
+
+def test_long_contents_are_cut_with_a_note_unless_all_is_wanted():
+    long = "a" * 5000 + "END"
+    text = shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=100)
+    assert "[… 4903 characters not shown …]" in text
+    assert "END" in text
+    assert len(text) < 3000
+    assert shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=None).count("a" * 90) > 50
+
+
+def test_tool_calls_and_images_of_messages_are_shown():
+    where = console()
+    print_message(assistant("Looking.", [ToolCall("query", {"sql": "select 1"})]), where)
+    print_message({"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "url": "x"}]}, where)
+    assert '→ query {"sql": "select 1"}' in text_in(where)
+    assert "[image]" in text_in(where)
+
+
+def test_failed_interrupted_and_unfinished_episodes_say_so():
+    assert "not ended" in shown(record(reason=None, turns=[], tokens=None))
+    text = shown(record(reason=Reason.INFRASTRUCTURE, error="OSError: disk on fire"))
+    assert "✗ not solved  failed (infrastructure)" in text
+    assert "disk on fire" in text
+    interrupted = [Turn(None, [], {"outcome": 0.0}, 0.0)]
+    assert "graded as it stood" in shown(record(turns=interrupted, reason=Reason.CONTEXT))
+
+
+def test_a_list_has_a_line_per_trajectory_and_can_be_selected_by_task_and_success():
+    won, lost = record(), record(id="guess/test/2#0", task_id="guess/test/2", turns=[])
+    assert select([won, lost]) == [won, lost]
+    assert select([won, lost], task="guess/test/2") == [lost]
+    assert select([won, lost], task="guess/test/1#0") == [won]
+    assert select([won, lost], successes=True) == [won]
+    assert select([won, lost], failed=True) == [lost]
+    where = console()
+    print_list([won, lost], where)
+    assert ["✓ solved" in line for line in text_in(where).splitlines()[1:3]] == [True, False]

@@ -1,0 +1,65 @@
+"""A wrong choice is refused by name, with what can be chosen; counts are written as English writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.choices import given_apart_from, limits_from, one_of, settings_of, some_of
+from agentgym.counts import count_of
+from tests.refusals import not_refused, refusal
+
+SITES = ("shop", "mail")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    seconds: float = 1.0
+    rows: int = 10
+
+
+def test_one_or_several_are_chosen_each_once_and_all_by_default():
+    assert one_of("site", "mail", iter(SITES)) == "mail"
+    assert some_of("level", None, (1, 2)) == (1, 2)
+    assert some_of("level", 2, (1, 2)) == (2,)
+    assert some_of("site", "shop", SITES) == ("shop",)
+    assert some_of("site", ["mail", "shop", "mail"], SITES) == ("mail", "shop")
+
+
+def test_an_unknown_choice_is_named_with_those_there_are():
+    rows: list[tuple[Any, str]] = [
+        ("bank", "unknown site 'bank'. Choose from: shop, mail"),
+        (["shop", "mall"], "unknown site 'mall'; did you mean 'mail'? Choose from: shop, mail"),
+        (3, "unknown site 3. Choose from: shop, mail"),
+        ([], "choose from: shop, mail"),
+    ]
+    assert not_refused(lambda wanted: some_of("site", wanted, SITES), rows) == []
+    assert "one of shop, mail, not 'bank'" in refusal(lambda: one_of("site", "bank", SITES))
+
+
+def test_a_task_source_leaves_nothing_else_to_choose():
+    assert given_apart_from(None, {"difficulty": 2, "families": None}) == {"difficulty": 2}
+    assert given_apart_from(object(), {"difficulty": None}) == {}
+    assert "['difficulty']" in refusal(lambda: given_apart_from(object(), {"difficulty": 2}))
+
+
+def test_limits_are_given_whole_by_name_or_not_at_all():
+    assert limits_from(Bounds, None) == {}
+    assert limits_from(Bounds, {"rows": 3}) == {"rows": 3}
+    assert limits_from(Bounds, Bounds(rows=4)) == {"seconds": 1.0, "rows": 4}
+    rows: list[tuple[Any, str]] = [({"row": 3}, "['row']; known: seconds, rows"), ([3], "given by name")]
+    assert not_refused(lambda limits: limits_from(Bounds, limits), rows) == []
+
+
+def test_settings_are_a_copy_and_nothing_else_than_settings_by_name_is_taken():
+    given = {"size": 5}
+    read = settings_of("config", given)
+    assert (read, settings_of("config", None)) == (given, {})
+    assert read is not given
+    wrong = [(value, "config must hold settings by name") for value in (5, "size=5", [("size", 5)], {1: 2}, True)]
+    assert not_refused(lambda value: settings_of("config", value), wrong) == []
+
+
+def test_one_thing_is_in_the_singular():
+    assert [count_of(number, "task") for number in (0, 1, 1204)] == ["0 tasks", "1 task", "1,204 tasks"]
+    assert [count_of(number, "trajectory", "trajectories") for number in (1, 2)] == ["1 trajectory", "2 trajectories"]

@@ -1,0 +1,221 @@
+"""What a model gets wrong: each case has its own instructive error, and the episode goes on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from agentgym.dialects import get_dialect
+from agentgym.dialects.base import MAX_ACTION_CHARS
+from agentgym.dialects.text import text_parameters
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.messages import text_of
+from agentgym.task import Task, TaskList
+from agentgym.toolset import tool
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+HERMES = {
+    "bad JSON": (OPEN + '{"name": "add", "arguments": {"a": 1 "b": 2}}' + CLOSE, 'character 38, near .*1 "b"'),
+    "line break in a string": (OPEN + '{"name": "say", "arguments": {"text": "a\nb"}}' + CLOSE, r"line break as \\n"),
+    "not an object": (OPEN + '["say"]' + CLOSE, "must be a JSON object .* not a list"),
+    "no name": (OPEN + '{"arguments": {}}' + CLOSE, 'no "name"'),
+    "name is no string": (OPEN + '{"name": 1, "arguments": {}}' + CLOSE, 'no "name"'),
+    "no arguments": (OPEN + '{"name": "say", "parameters": {}}' + CLOSE, "no \"arguments\", only 'name', 'parameters'"),
+    "arguments null": (OPEN + '{"name": "say", "arguments": null}' + CLOSE, '"arguments" must be an object, not null'),
+    "arguments as bad text": (OPEN + '{"name": "say", "arguments": "{a"}' + CLOSE, '"arguments" is a string'),
+    "empty call": (OPEN + " " + CLOSE, "The tool call is empty"),
+    "two objects": (OPEN + '{"name": "say", "arguments": {}} {}' + CLOSE, "Only one JSON object"),
+    "duplicate key": (OPEN + '{"name": "a", "name": "b", "arguments": {}}' + CLOSE, "'name' appears twice"),
+    "NaN": (OPEN + '{"name": "add", "arguments": {"a": NaN}}' + CLOSE, "NaN is not allowed"),
+    "infinite": (OPEN + '{"name": "add", "arguments": {"a": 1e999}}' + CLOSE, "Infinity are not allowed"),
+    "huge number": (OPEN + '{"name": "add", "arguments": {"a": ' + "1" * 5000 + "}}" + CLOSE, "too many digits"),
+    "too deep": (OPEN + "[" * 90_000 + "]" * 90_000 + CLOSE, "nested more than"),
+    "deep": (OPEN + '{"name": "say", "arguments": {"a": ' + "[" * 70 + "]" * 70 + "}}" + CLOSE, "nested more than 64"),
+    "lone surrogate in JSON": (OPEN + '{"name": "say", "arguments": {"text": "\\ud83d"}}' + CLOSE, "is not text"),
+    "NUL in JSON": (OPEN + '{"name": "say", "arguments": {"text": "\\u0000"}}' + CLOSE, "is not text"),
+    "unclosed": (OPEN + '{"name": "say", "arguments": {}}', "never closed"),
+    "closed only": ("Then </tool_call>", "stands without <tool_call>"),
+    "text after": (
+        OPEN + '{"name": "say", "arguments": {}}' + CLOSE + "\nSo",
+        "text after the call: .*End your message",
+    ),
+    "nested": (OPEN + '{"name": ' + OPEN + "{}" + CLOSE + "}" + CLOSE, "starts inside another"),
+    "unclosed reasoning": ("<think> Let me see", "<think> is never closed"),
+}
+TAGS = {
+    "bad JSON": ('<add>{"a": 1,}</add>', "arguments of 'add' must be a JSON object, but .*at character"),
+    "not an object": ("<add>[1, 2]</add>", "expected, not a list"),
+    "more than JSON": ('<add>{"a": 1} then</add>', "text after the JSON object"),
+    "duplicate key": ('<add>{"a": 1, "a": 2}</add>', "'a' appears twice"),
+    "unclosed": ("<say>hello", "<say> is never closed. End the call with </say>"),
+    "closed only": ("hello</say>", "</say> stands without <say>"),
+    "nested": ("<say>a <say>b</say></say>", "<say> stands inside <say>"),
+    "crossed": ("<say>a</add>", "</add> stands inside <say>"),
+    "text after": ("<say>a</say> and", "text after the call: .*End your message"),
+    "unclosed reasoning": ("<think><say>a</say>", "<think> is never closed"),
+}
+FENCED = {
+    "bad JSON": ("```add\n{a: 1}\n```", "arguments of 'add' must be a JSON object, but .*at character 2"),
+    "not an object": ("```add\n3\n```", "expected, not a number"),
+    "unclosed": ("```say\nhello", "'```say' is never closed"),
+    "unclosed by too short a fence": ("````say\nhello\n```", "is never closed"),
+    "nested": ("```say\n```add\n```\n```", "'```add' starts inside '```say'"),
+    "text after": ("```say\na\n```\nOutput: a", "text after the block: .*End your message"),
+    "unclosed reasoning": ("<think>\n```say\na\n```", "<think> is never closed"),
+}
+COMPACT = {
+    "bad JSON": ("@add {a: 1}", r'Write @add {"a":integer,"b":integer}, but this is not valid JSON.*character 2'),
+    "not an object": ("@add 3", "must be a JSON object, not a number"),
+    "unclosed": ('@add {"a": 1, "b', "is not valid JSON"),
+    "text after": ('@add {"a": 1, "b": 2} so', "text after the call: .*End your message"),
+    "text after no arguments": ("@add\nso", "is not valid JSON"),
+    "no space": ("@say(hello)", "After '@say' comes .*Write a space"),
+    "duplicate key": ('@add {"a": 1, "a": 2}', "'a' appears twice"),
+}
+ANY = {
+    "empty": ("", "empty"),
+    "blank": (" \n ", "empty"),
+    "too long": ("x" * (MAX_ACTION_CHARS + 1), "200001 characters; at most 200000"),
+    "surrogate": ("a\ud800b", "is not text"),
+    "undecodable bytes": (b"a\xff".decode(errors="surrogateescape"), "is not text"),
+    "NUL": ("a\x00", "is not text"),
+}
+OWN = {"hermes": HERMES, "tags": TAGS, "fenced": FENCED, "compact": COMPACT}
+
+
+class Adding(Env):
+    """Add numbers."""
+
+    @classmethod
+    def default_tasks(cls) -> TaskList:
+        return TaskList([Task(id="1", split="train", prompt="Add 1 and 2.")])
+
+    @tool
+    def add(self, a: int, b: int) -> int:
+        """Add two numbers.
+
+        Args:
+            a: A number.
+            b: Another.
+        """
+        return a + b
+
+    @tool
+    def say(self, text: str) -> str:
+        """Say something.
+
+        Args:
+            text: What.
+        """
+        return text
+
+
+def begun(dialect: str) -> Env:
+    env = Adding(dialect=dialect)
+    env.reset(seed=0)
+    return env
+
+
+@pytest.mark.parametrize("dialect", OWN)
+def test_each_mistake_has_its_own_error_and_the_episode_goes_on(dialect: str):
+    wrong: list[str] = []
+    for name, (text, pattern) in (OWN[dialect] | ANY).items():
+        env = begun(dialect)
+        parsed = env.dialect.parse(text, env.tools)
+        observation, _, terminated, truncated, _ = env.step(text)
+        answer = text_of(observation[0])
+        roles = [message.get("role") for message in observation]
+        if (parsed.calls, parsed.unclosed) != ((), name.startswith("unclosed")):
+            wrong.append(f"{name}: {parsed}")
+        if (roles, terminated, truncated) != (["user"], False, False):
+            wrong.append(f"{name}: {roles}, {terminated=}, {truncated=}")
+        if not re.search(pattern, answer) or len(answer) >= 400:
+            wrong.append(f"{name}: {answer}")
+    assert wrong == []
+
+
+RIGHT = {
+    "hermes": f'{OPEN}{{"name": "add", "arguments": {{"a": "1", "b": 2}}}}{CLOSE}',
+    "tags": 'Easy. <add>{"a": 1, "b": 2}</add>',
+    "fenced": 'Easy.\n```add\n{"a": 1, "b": 2}\n```',
+    "compact": 'Easy.\n@add {"a":1,"b":2}',
+}
+
+
+@pytest.mark.parametrize("dialect", RIGHT)
+def test_wrong_arguments_too_many_calls_and_unknown_tools_are_answered_and_right_calls_run(dialect: str):
+    env, right = begun(dialect), RIGHT[dialect]
+
+    def answered(action: str) -> str:
+        return text_of(env.step(action)[0][0])
+
+    missing = answered(right.replace('"b"', '"c"'))
+    assert "argument 'b' is missing" in missing
+    assert "there is no argument 'c'" in missing
+    assert "valid integer" in answered(right.replace("2", '"two"'))
+    assert "one tool at a time, not 2" in answered(f"{right}\n{right.removeprefix('Easy.').lstrip()}")
+    if dialect in (
+        "hermes",
+        "compact",
+    ):  # tags of other names are text, and fences of other languages the string of `say`
+        assert "There is no tool 'ad'. Did you mean 'add'? Tools: add, say." in answered(right.replace("add", "ad"))
+    assert "3" in answered(right)
+
+
+def test_unreadable_turns_in_a_row_end_the_episode():
+    env = begun("hermes")
+    truncated = [env.step(OPEN).truncated for _ in range(env.max_format_errors)]
+    assert truncated == [False] * (env.max_format_errors - 1) + [True]
+    assert env.reason is Reason.FORMAT_ERRORS
+
+
+def test_a_character_that_is_none_is_named_in_a_sentence():
+    for dialect in OWN:
+        parsed = get_dialect(dialect).parse("a\ud800", Adding.tools)
+        assert parsed.error == "The character '\\ud800' at 2 is not text; leave it out."
+
+
+def test_a_numbered_entity_is_a_character_if_there_is_one_of_that_number():
+    no_characters = [0, 0xD800, 0xDFFF, 0x110000]
+    for code in [1, 0xD7FF, 0xE000, 0x10FFFF, *no_characters]:
+        [call] = get_dialect("tags").parse(f"<say>x&#{code};y</say>", Adding.tools).calls
+        text = f"x&#{code};y" if code in no_characters else f"x{chr(code)}y"
+        assert call.arguments == {"text": text}, code
+
+
+class Chatty(Adding):
+    """Has tools with a string among other things."""
+
+    @tool
+    def hint(self, text: str = "") -> str:
+        """Give a hint.
+
+        Args:
+            text: What, if anything.
+        """
+        return text
+
+    @tool
+    def tell(self, who: str, text: str) -> str:
+        """Tell somebody something.
+
+        Args:
+            who: Whom.
+            text: What.
+        """
+        return text
+
+    @tool
+    def many(self, texts: list[str]) -> str:
+        """Say some things.
+
+        Args:
+            texts: What.
+        """
+        return "".join(texts)
+
+
+def test_only_a_tool_that_needs_one_string_and_takes_nothing_else_is_called_with_bare_text():
+    assert text_parameters(Chatty.tools) == {"say": "text"}

@@ -1,0 +1,96 @@
+"""Objects that are named by their path: found, or refused in the same words wherever one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.dialects import get_dialect
+from agentgym.engine.sharing import shared
+from agentgym.loading import load_named
+from agentgym.policy_loader import load_policy
+from agentgym.registry import class_of, load_class, register
+from tests.refusals import differing, not_refused, refusal
+
+MINE = """
+from json import dumps
+from agentgym.policy import ScriptedPolicy, SilentPolicy
+
+def make_policy():
+    return SilentPolicy()
+
+def make_script():
+    return ScriptedPolicy()
+
+def _hidden():
+    return None
+
+LIMIT = 5
+"""
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine_to_load.py").write_text(MINE)
+    (tmp_path / "mine_unmet.py").write_text("import mine")
+    (tmp_path / "mine_empty.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def policy(path: str) -> Any:
+    return load_policy(path, env_id="guess", env_kwargs={})
+
+
+def function(path: str) -> Any:
+    return load_named(path, "a function")
+
+
+LOADERS: dict[str, Callable[[str], Any]] = {
+    "an agentgym.Env class": load_class,
+    "a policy factory": policy,
+    "a dialect class": get_dialect,
+    "a task source class": lambda path: shared(path, "somewhere", {}),
+}
+
+
+def test_an_object_that_is_named_is_imported():
+    assert function("json:dumps")([1]) == "[1]"
+    assert load_named("string:digits", "text", lambda found: isinstance(found, str)) == "0123456789"
+    assert policy("mine_to_load:make_policy").name == "silent"
+
+
+def test_all_loaders_refuse_a_module_or_a_name_that_is_not_there_in_the_same_words():
+    for kind, load in LOADERS.items():
+        rows = [
+            ("no_such:X", f"there is no module 'no_such', so 'no_such:X' does not name {kind}; is it on"),
+            ("mine_empty:X", f"'mine_empty:X' does not name {kind}, and mine_empty has none"),
+        ]
+        assert not_refused(load, rows) == []
+    assert "did you mean agentgym.envs.guess:GuessEnv?" in refusal(lambda: load_class("agentgym.envs.guess:GuessEn"))
+    register("testing/gone-v0", "mine_to_load:Gone")
+    assert "'mine_to_load:Gone' does not name an environment" in refusal(lambda: class_of("testing/gone-v0"))
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_the_module_defines():
+    rows = [
+        ("mine_to_load:make_polcy", "; did you mean mine_to_load:make_policy?"),
+        *((f"mine_to_load:{n}", "; mine_to_load has make_policy, make_script") for n in ("LIMIT", "hidden", "dump")),
+    ]
+    texts = [(path, f"{path!r} does not name a function{words}") for path, words in rows]
+    assert differing(lambda path: refusal(lambda: function(path)), texts) == []
+    forms = ["", "json", "json:", "json:a.b", ":x", "json.:x", ".json:x", "a b:x"]
+    assert not_refused(function, [(path, "module:name") for path in forms]) == []
+
+
+def test_a_module_that_another_one_looks_for_in_vain_is_not_taken_for_it():
+    """The module that is missing has a name that the one it is missing in begins with."""
+    with pytest.raises(ModuleNotFoundError, match="No module named 'mine'"):
+        function("mine_unmet:X")
+
+
+def test_a_policy_that_is_shown_the_gold_is_not_evaluated_by_name():
+    rows = [("mine_to_load:make_script", "shown each task's gold"), ("platform:python_version", "returned a str")]
+    assert not_refused(policy, rows) == []

@@ -1,0 +1,159 @@
+"""Independent calls of one turn run at the same time, with the episode of running them one after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentgym import Env, InfrastructureError, Message, Task, ToolCall, UsageError, tool
+from agentgym.endings import Reason
+from agentgym.engine.steps import StepResult
+from agentgym.engine.threads import blocks
+from agentgym.messages import assistant, text_of
+from agentgym.records.replay import replay
+from agentgym.rollout import Limits
+from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
+
+
+def played(*calls: ToolCall, kind: type[Env] = Desk) -> StepResult:
+    env = kind(tasks=TASKS)
+    env.reset(seed=0)
+    try:
+        return env.step(assistant("", list(calls)))
+    finally:
+        env.close()
+
+
+def texts(observation: list[Message]) -> list[str]:
+    return [text_of(message) for message in observation]
+
+
+class WaitlessDesk(Desk):
+    """Nothing waits for the last drawer."""
+
+    def start(self, task: Task) -> None:
+        super().start(task)
+        self.last.set()
+
+
+def in_order(*calls: ToolCall) -> StepResult:
+    """Play the same turn, one call after the other."""
+    token = blocks.set(True)
+    try:
+        return played(*calls, kind=WaitlessDesk)
+    finally:
+        blocks.reset(token)
+
+
+def test_independent_calls_run_at_the_same_time_and_results_keep_their_order():
+    assert texts(played(ToolCall("meet"), ToolCall("meet")).observation) == ["met", "met"]
+    result = played(look("a"), look("b"), look("last"))
+    assert texts(result.observation) == ["a by night", "b by night", "last by night"]
+    assert [message.get("tool_call_id") for message in result.observation] == ["call00001", "call00002", "call00003"]
+    assert result.info["rewards"]["often"] == 1.0, "a channel stays in its range"
+    result = played(ToolCall("wait"), look("a"), ToolCall("wait"), look("last"), kind=MixedDesk)
+    assert texts(result.observation) == ["waited", "a by night", "waited", "last by night"]
+    assert result.info["rewards"]["seen"] == 8.0
+
+
+def test_dependent_calls_run_between_the_runs_of_independent_ones():
+    result = played(look("a"), look("last"), ToolCall("switch"), look("b"), ToolCall("switch"), look("c"))
+    assert texts(result.observation) == ["a by night", "last by night", "on", "b by light", "off", "c by night"]
+
+
+def test_changes_of_returned_functions_happen_in_the_order_of_the_calls():
+    result = played(*(ToolCall("note", {"word": word}) for word in "abc"))
+    assert texts(result.observation) == ["a", "a b", "a b c"]
+    assert texts(played(ToolCall("note", {"word": "alone"})).observation) == ["alone"]
+
+
+TURNS = {
+    "rewards that round differently": (look("a", worth=0.1), look("b", worth=0.2), look("last", worth=0.3)),
+    "mistakes": (look("locked"), look("a", worth="much"), ToolCall("look"), look("last"), ToolCall("lok")),
+    "an end in the middle": (look("a"), look("end"), look("b"), look("last"), ToolCall("switch")),
+    "an end before a failure": (look("end"), look("broken"), look("last")),
+    "a mixture": (look("a"), look("last"), ToolCall("switch"), look("b"), ToolCall("note", {"word": "x"})),
+}
+
+
+def test_a_turn_is_the_same_as_one_call_after_the_other():
+    for name, calls in TURNS.items():
+        assert played(*calls) == in_order(*calls), name
+
+
+def test_a_mistake_is_the_result_of_its_call_and_an_end_the_last_call_that_counts():
+    result = played(look("a"), look("locked"), ToolCall("look", {"box": 1}), look("last"))
+    first, locked, missing, last = texts(result.observation)
+    assert (first, locked, last) == ("a by night", "Error: It is locked.", "last by night")
+    assert "argument 'drawer' is missing" in missing
+    result = played(look("end", worth=2.0), look("last", worth=5.0))
+    assert texts(result.observation) == ["end by night", "Error: the episode has ended, so this call did not run."]
+    assert (result.info["rewards"]["seen"], result.info["counts"]["calls"]) == (2.0, 1)
+
+
+class Exits(Desk):
+    """A tool that would end the process."""
+
+    @tool(concurrent=True)
+    def leave(self) -> str:
+        """Leave."""
+        raise SystemExit(3)
+
+
+def test_a_failure_or_exit_fails_the_episode_once_and_nothing_else():
+    with pytest.raises(InfrastructureError, match="OSError: the drawer fell out"):
+        played(look("broken"), look("broken"), look("last"))
+    with pytest.raises(InfrastructureError, match="SystemExit: 3"):
+        played(ToolCall("leave"), ToolCall("leave"), kind=Exits)
+
+
+def test_a_recorded_turn_replays_and_a_snapshot_of_it_restores():
+    recorded = trajectory(None, look("a", worth=0.1), look("locked"), look("b", worth=0.2), look("last", worth=0.3))
+    env = Desk(tasks=TASKS)
+    assert recorded.reason is Reason.GAVE_UP
+    assert replay(recorded, env) is None
+    env.reset(seed=0)
+    env.step(assistant("", [look("a"), look("last")]))
+    saved, again = env.snapshot(), Desk(tasks=TASKS)
+    again.restore(saved)
+    last = assistant("", [look("b"), look("last")])
+    assert again.step(last) == env.step(last)
+    env.close()
+    again.close()
+
+
+@pytest.mark.parametrize("kind", ["Desk", "MixedDesk"])
+def test_the_time_limit_of_a_tool_applies_to_each_call_and_each_returned_function(kind: str):
+    """The second call never returns; the others, which take no time, do not extend its time."""
+    limits = Limits(retries=0, tool_timeout_s=0.5)
+    for name, calls in (
+        ("meet", (look("only"), ToolCall("meet"), look("only"))),
+        ("ask", (ToolCall("ask"),)),
+        ("ask", (ToolCall("ask"), ToolCall("ask"))),
+    ):
+        late = trajectory(limits, *calls, kind=kind)
+        assert (late.reason, late.component) == (Reason.TOOL_TIME, "step")
+        assert name in str(late.error)
+
+
+def test_the_number_of_calls_in_a_turn_is_an_argument_that_the_model_is_informed_of():
+    single, several = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
+    assert "one function at a time" in text_of(single.reset(seed=0)[0][0])
+    assert "one or more functions" in text_of(several.reset(seed=0)[0][0])
+    refused = texts(single.step(assistant("", [look("only"), look("only")])).observation)
+    assert all("Call one tool at a time, not 2" in text for text in refused)
+    with pytest.raises(UsageError, match="max_calls_per_turn"):
+        Desk(tasks=TASKS, max_calls_per_turn=0)
+
+
+class Nested(Desk):
+    """Plays another desk in a drawer."""
+
+    @tool(concurrent=True)
+    def inside(self) -> str:
+        """Look into a desk within the desk."""
+        return str(played(look("only", worth=4.0)).info["rewards"]["seen"])
+
+
+def test_an_environment_inside_of_a_tool_has_its_own_rewards():
+    result = played(ToolCall("inside"), ToolCall("inside"), kind=Nested)
+    assert (texts(result.observation), result.info["rewards"]["seen"]) == (["4.0", "4.0"], 0.0)

@@ -1,0 +1,82 @@
+"""Tools may show pictures: they come as content blocks beside the text, in every dialect."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from agentgym import Env, GeneratedTasks, Reason, Task, tool
+from agentgym.dialects import DIALECTS
+from agentgym.messages import Pictured, ToolCall, pictures_in, text_of
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+
+
+class WindowEnv(Env):
+    """Look out, then say what is there."""
+
+    @classmethod
+    def default_tasks(cls) -> GeneratedTasks:
+        return GeneratedTasks("window", lambda split, index: Task(f"window/{split}/{index}", split, "?"), {"train": 1})
+
+    def start(self, task: Task) -> Pictured:
+        return Pictured("What is outside?", (PNG,))
+
+    def respond(self, text: str) -> Pictured:
+        return Pictured(f"{text}?", (PNG,))
+
+    def aside(self, text: str) -> Pictured:
+        return Pictured("Here is more.", (PNG, PNG))
+
+    @tool(max_chars=60)
+    def look(self, times: int) -> Pictured:
+        """Look out of the window.
+
+        Args:
+            times: How often.
+        """
+        return Pictured("a view " * 100, (PNG,) * times)
+
+    @tool
+    def answer(self, text: str) -> str:
+        """Say what is there.
+
+        Args:
+            text: What.
+        """
+        self.finish(Reason.ANSWERED)
+        return "done"
+
+
+@pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - {"template"}))
+def test_pictures_of_a_tool_follow_its_bounded_text(dialect: str):
+    env = WindowEnv(dialect=dialect)
+    opening, _ = env.reset(seed=0)
+    assert (text_of(opening[-1]), pictures_in(opening[-1])) == ("What is outside?", 1)
+    message = {"role": "assistant", "content": "", "tool_calls": [ToolCall("look", {"times": 2}).to_dict()]}
+    [seen] = env.step(message).observation
+    content = seen.get("content")
+    assert isinstance(content, list)
+    assert [block["type"] for block in content] == ["text", "image", "image"]
+    assert base64.b64decode(content[1]["base64"]) == PNG
+    assert "[cut: 700 characters" in text_of(seen)
+    assert json.loads(json.dumps(seen)) == seen
+
+
+def test_an_error_shows_no_picture():
+    env = WindowEnv()
+    env.reset(seed=0)
+    message = {"role": "assistant", "content": "", "tool_calls": [ToolCall("look", {"times": "x"}).to_dict()]}
+    assert pictures_in(env.step(message).observation[0]) == 0
+
+
+def test_an_answer_to_words_may_show_pictures():
+    env = WindowEnv()
+    env.reset(seed=0)
+    [said] = env.step("Hello").observation
+    assert (said.get("role"), text_of(said), pictures_in(said)) == ("user", "Hello?", 1)
+    message = {"role": "assistant", "content": "Hm.", "tool_calls": [ToolCall("look", {"times": 0}).to_dict()]}
+    said = env.step(message).observation[-1]
+    assert (said.get("role"), text_of(said), pictures_in(said)) == ("user", "Here is more.", 2)

@@ -1,0 +1,156 @@
+"""Policies without weights, and the scripts that play solutions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from agentgym.dialects.hermes import Hermes
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
+from agentgym.messages import Message, ToolCall, assistant, text_of, user
+from agentgym.policy import ChatPolicy, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
+from agentgym.script import Script, solution_player, steps, written
+from agentgym.seat import Seat
+from agentgym.toolset import Toolset
+
+GUESS = ToolCall("guess", {"number": 5})
+
+
+class Narrow(Hermes):
+    """Cannot write anything."""
+
+    def render(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
+        raise ValueError("cannot be written")
+
+
+@pytest.fixture
+def env() -> GuessEnv:
+    env = GuessEnv()
+    env.reset(seed=1)
+    return env
+
+
+def play(policy: ChatPolicy | ScriptedPolicy, env: Env, seed: int = 0, turns: int = 20) -> list[Action]:
+    """Play one episode and return the actions."""
+    observation, _ = env.reset(seed=1, options={"split": "train", "index": 3})
+    player = policy.begin(env) if isinstance(policy, ScriptedPolicy) else policy.player(Seat.at(env, seed))
+    actions: list[Action] = []
+    for _ in range(turns):
+        action = asyncio.run(player.act(observation))  # type: ignore[arg-type]
+        if action is None:
+            break
+        actions.append(action)
+        observation = env.step(action).observation
+        if env.reason is not None:
+            break
+    return actions
+
+
+def test_policies_are_told_apart_by_their_interface():
+    for policy in (RandomPolicy(), SilentPolicy(), FunctionPolicy("f", lambda messages: None)):
+        assert isinstance(policy, ChatPolicy)
+        assert not isinstance(policy, TokenPolicy)
+    assert not isinstance(ScriptedPolicy(), ChatPolicy | TokenPolicy)
+
+
+def test_the_scripted_policy_solves_the_task_gives_up_or_says_that_there_is_no_solution():
+    class Short(GuessEnv):
+        def solution(self, task: Any) -> Solution:
+            yield "I shall try."
+
+    class Unsolved(GuessEnv):
+        solution = Env.solution
+
+    for env in (GuessEnv(), GuessEnv(dialect=Narrow())):
+        actions = play(ScriptedPolicy(), env)
+        assert env.reason == "solved"
+        assert {isinstance(action, str) for action in actions} == {not isinstance(env.dialect, Narrow)}
+    assert play(ScriptedPolicy(), Short()) == ["I shall try."]
+    with pytest.raises(UsageError, match="Unsolved has no solution"):
+        play(ScriptedPolicy(), Unsolved())
+
+
+def test_random_play_depends_on_its_seed_alone():
+    first, again, other = (play(RandomPolicy(), GuessEnv(), seed=seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_function_sees_the_whole_conversation_of_its_player_alone_and_may_be_async():
+    seen: list[list[Message]] = []
+
+    async def ask(conversation: list[Message]) -> str:
+        seen.append(list(conversation))
+        return f"try {len(seen)}"
+
+    policy = FunctionPolicy("f", ask)
+    assert play(policy, GuessEnv(), turns=2) == ["try 1", "try 2"]
+    first, second = seen
+    assert second[: len(first)] == first
+    assert second[len(first)] == {"role": "assistant", "content": "try 1"}
+    assert len(second) == len(first) + 2
+    asyncio.run(policy.player(Seat.at(GuessEnv(), 0)).act([user("hi")]))  # type: ignore[arg-type]
+    assert len(seen[2]) == 1
+
+
+# Scripts.
+
+
+def test_a_generator_is_sent_the_observation_of_each_move_and_nothing_before_the_first():
+    heard: list[list[Message]] = []
+
+    def moves() -> Solution:
+        heard.append((yield "one"))
+        heard.append((yield "two"))
+        raise OSError("no disk")
+
+    script = Script(moves())
+    assert [script.next_move([user(text)]) for text in ("opening", "first")] == ["one", "two"]
+    with pytest.raises(OSError, match="no disk"):
+        script.next_move([user("second")])
+    assert heard == [[user("first")], [user("second")]]
+
+
+def test_moves_of_any_kind_are_played_in_their_order_and_end():
+    kinds: list[Any] = [["one", "two"], iter(["one", "two"]), (word for word in ("one", "two"))]
+    for moves in kinds:
+        script = Script(moves)
+        assert [script.next_move([]) for _ in range(4)] == ["one", "two", None, None]
+
+
+def test_a_call_is_written_in_the_dialect_and_everything_else_stays(env: GuessEnv):
+    message = assistant("", [GUESS])
+    assert written(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
+    assert (written(env, "hm"), written(env, message)) == ("hm", message)
+    env.dialect = Narrow()
+    assert written(env, GUESS) == message, "no dialect can write everything"
+
+
+def test_steps_end_with_the_episode_or_with_the_moves(env: GuessEnv):
+    *_, last = steps(env, solution_player(env, env.task))
+    assert (last.terminated, last.info["is_success"]) == (True, True)
+    env.reset(seed=1)
+    assert len(list(steps(env, [GUESS] * 100))) <= env.max_turns
+    env.reset(seed=1)
+    assert list(steps(env, [])) == []
+    (first,) = steps(env, [ToolCall("guess", {"number": -5})])
+    assert "Error" in text_of(first.observation[-1])
+    assert env.reason is None
+
+
+def test_a_step_is_not_played_before_it_is_asked_for(env: GuessEnv):
+    taken: list[int] = []
+
+    def moves() -> Iterator[ToolCall]:
+        for number in (1, 2):
+            taken.append(number)
+            yield ToolCall("guess", {"number": -number})
+
+    next(steps(env, moves()))
+    assert taken == [1]

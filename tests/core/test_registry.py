@@ -1,0 +1,161 @@
+"""Environments are found by id, by short name, by class, and in other packages; a wrong name gets a suggestion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from agentgym.env import Env
+from agentgym.envs.catalog import ENVIRONMENTS
+from agentgym.registry import list_environments, load_class, make, register, resolve
+from tests.refusals import not_refused
+
+PLUGIN = '''
+from agentgym import Env, GeneratedTasks, Task
+
+
+class BoxesEnv(Env):
+    """Somebody else's environment."""
+
+    @classmethod
+    def default_tasks(cls):
+        return GeneratedTasks("boxes", lambda split, index: Task(f"boxes/{split}/{index}", split, "?"), {"train": None})
+
+    def respond(self, text):
+        return "ok"
+'''
+
+
+def run(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter that also finds modules in `path`."""
+    lines = "".join(f"import sys; sys.path.insert(0, {str(folder)!r})\n" for folder in path)
+    command = [sys.executable, "-W", "error", "-c", lines + code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def install(folder: Path, entry: str, module: str = "acme_boxes", source: str = PLUGIN) -> None:
+    """Lay out an installed distribution that declares an environment."""
+    (folder / f"{module}.py").write_text(source)
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[agentgym.envs]\n{entry}\n")
+
+
+# By name.
+
+
+def test_an_environment_is_made_by_any_of_its_names():
+    names = ("guess", "guess-v0", "agentgym/guess", "agentgym/guess-v0", "agentgym.envs.guess:GuessEnv")
+    assert [type(make(name, max_turns=3)).__name__ for name in names] == ["GuessEnv"] * len(names)
+    assert make("guess", max_turns=3).max_turns == 3
+    assert isinstance(gymnasium.make("agentgym/guess-v0", max_turns=3).unwrapped, Env)
+    assert set(ENVIRONMENTS) <= set(list_environments())
+
+
+def test_an_unknown_name_or_class_is_named_with_the_one_that_was_meant():
+    rows = [
+        ("gues", "unknown environment 'gues'; did you mean 'guess'"),
+        ("agentgym/gess-v0", "did you mean 'agentgym/guess-v0'"),
+        ("sqll", "did you mean 'sql'"),
+        ("sqll", "There are: agentgym/"),
+        ("no_such_module:X", "there is no module 'no_such_module'"),
+        ("agentgym.envs.nothing:X", "there is no module 'agentgym.envs.nothing'"),
+        ("agentgym.envs.guess:GessEnv", "does not name an agentgym.Env class"),
+        ("agentgym.envs.guess:HIGHEST", "does not name an agentgym.Env class"),
+        ("json:JSONDecoder", "does not name an agentgym.Env class"),
+        ("CartPole-v1", "is a CartPoleEnv, not an agentgym.Env; use gymnasium.make"),
+    ]
+    assert not_refused(make, rows) == []
+    assert "CartPole-v1" not in list_environments()
+
+
+def test_the_newest_version_is_meant_when_none_is_given():
+    guess = load_class("agentgym.envs.guess:GuessEnv")
+    register("testing/twice-v1", guess)
+    register("testing/twice-v2", guess, max_turns=2)
+    assert resolve("testing/twice") == "testing/twice-v2"
+    assert make("testing/twice").max_turns == 2
+    assert {"testing/twice-v1", "testing/twice-v2"} <= set(list_environments())
+
+
+# In fresh interpreters.
+
+
+@pytest.mark.real
+def test_gymnasium_makes_it_whatever_was_imported_before():
+    for imports in ("agentgym, gymnasium", "gymnasium, agentgym"):
+        code = f"import {imports}, sys; print('agentgym.env' in sys.modules, 'torch' in sys.modules)\n"
+        done = run(code + "print(gymnasium.make('agentgym/guess-v0').unwrapped.max_turns)")
+        assert done.stdout.split() == ["False", "False", "12"]
+    done = run("import gymnasium; print(gymnasium.make('agentgym.envs:agentgym/guess-v0').unwrapped.max_turns)")
+    assert (done.stdout, done.stderr) == ("12\n", "")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("source", ["import no_such_dependency", "1 / 0"])
+def test_an_error_inside_a_module_comes_through_as_it_is(tmp_path: Path, source: str):
+    (tmp_path / "broken_boxes.py").write_text(source)
+    done = run("import agentgym; agentgym.make('broken_boxes:BoxesEnv')", tmp_path)
+    assert ("broken_boxes.py" in done.stderr, source in done.stderr) == (True, True)
+    errors = ("ModuleNotFoundError: No module named 'no_such", "ZeroDivisionError")
+    assert done.stderr.splitlines()[-1].startswith(errors)
+
+
+# From other packages.
+
+
+@pytest.mark.real
+def test_an_installed_package_adds_environments(tmp_path: Path):
+    install(tmp_path, "acme/boxes-v0 = acme_boxes:BoxesEnv")
+    code = "import agentgym as a, sys; print('acme/boxes-v0' in a.list_environments(), 'acme_boxes' in sys.modules)"
+    assert run(code, tmp_path).stdout == "True False\n"
+    code = (
+        "import agentgym as a; e = a.make('acme/boxes'); e.reset(seed=1); print(e.step('x').observation[0]['content'])"
+    )
+    assert run(code, tmp_path).stdout == "ok\n"
+    code = "import gymnasium as g; print(type(g.make('agentgym.envs:acme/boxes-v0').unwrapped).__name__)"
+    assert run(code, tmp_path).stdout == "BoxesEnv\n"
+
+
+@pytest.mark.real
+def test_a_broken_package_breaks_nothing_but_itself(tmp_path: Path):
+    install(tmp_path, "acme/boxes-v0 = acme_boxes:BoxesEnv", source="import no_such_dependency")
+    assert run("import agentgym; agentgym.make('guess')", tmp_path).returncode == 0
+    done = run("import agentgym; agentgym.make('acme/boxes-v0')", tmp_path)
+    assert "No module named 'no_such_dependency'" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.real
+def test_a_package_cannot_replace_a_bundled_environment(tmp_path: Path):
+    install(tmp_path, "agentgym/guess-v0 = acme_boxes:BoxesEnv")
+    assert run("import agentgym; print(type(agentgym.make('guess')).__name__)", tmp_path).stdout == "GuessEnv\n"
+
+
+@pytest.mark.real
+def test_an_entry_that_is_no_environment_id_is_told_and_breaks_nothing(tmp_path: Path):
+    install(tmp_path, "boxes! = acme_boxes:BoxesEnv")
+    done = run("import warnings; warnings.simplefilter('default')\nimport agentgym; agentgym.make('guess')", tmp_path)
+    assert done.returncode == 0
+    assert "the environment 'boxes!' (acme_boxes:BoxesEnv) cannot be registered: Malformed" in done.stderr
+
+
+@pytest.mark.real
+def test_the_package_has_every_public_name_and_importing_it_loads_nothing_heavy_and_does_nothing():
+    code = """
+import random, sys, threading, os
+state, files = random.getstate(), sorted(os.listdir())
+import agentgym
+heavy = {"torch", "transformers", "gymnasium", "numpy", "pydantic", "rich", "duckdb"} & set(sys.modules)
+print(heavy, threading.active_count(), random.getstate() == state, sorted(os.listdir()) == files)
+agentgym.make('guess').reset()
+print({'torch', 'transformers'} & set(sys.modules), [n for n in agentgym.__all__ if getattr(agentgym, n, None) is None])
+agentgym.nothing
+"""
+    done = run(code)
+    assert done.stdout.splitlines() == ["set() 1 True True", "set() []"]
+    assert done.stderr.splitlines()[-1] == "AttributeError: module 'agentgym' has no attribute 'nothing'"

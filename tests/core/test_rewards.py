@@ -1,0 +1,143 @@
+"""What reward schemes pay: gates act first, means and caps count what gates leave, payments add up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.rewards import OUTCOME, Gate, Scheme
+from tests.refusals import differing
+
+# Four episodes of the gated-reward paper's setting: solved, wrong, empty, nothing handed in.
+OUTCOMES = [1.0, 0.0, -0.5, -1.0]
+LENGTHS = [2, 2, 5, 10]
+SHAPED = {OUTCOME: 1.0, "format": 1.0}
+SOLVED = Gate(OUTCOME, 1.0, ("format",))
+CHANNELS = (OUTCOME, "format", "scaffold", "partial")
+
+
+def episodes() -> list[list[dict[str, float]]]:
+    runs = []
+    for outcome, length in zip(OUTCOMES, LENGTHS, strict=True):
+        turns = [{OUTCOME: 0.0, "format": 0.3} for _ in range(length)]
+        turns[-1][OUTCOME] = outcome
+        runs.append(turns)
+    return runs
+
+
+def test_a_gate_takes_the_shaping_from_the_episodes_that_do_not_open_it():
+    ungated = Scheme(SHAPED)
+    rows = [
+        (ungated, [1.6, 0.6, 1.0, 2.0]),  # stalling pays most
+        (Scheme(SHAPED, (Gate(OUTCOME, 0.0, ("format",)),)), [1.6, 0.6, -0.5, -1.0]),
+        (Scheme(SHAPED, (Gate(OUTCOME, 0.0, ("format",), strict=True),)), [1.6, 0.0, -0.5, -1.0]),
+        (Scheme(SHAPED, (Gate(OUTCOME, math.inf, ("format",)),)), OUTCOMES),
+        (Scheme(SHAPED, (Gate(OUTCOME, -math.inf, ("format",)),)), [1.6, 0.6, 1.0, 2.0]),
+        (Scheme(SHAPED, (SOLVED,)).ungated(), [1.6, 0.6, 1.0, 2.0]),
+        (Scheme(SHAPED, (SOLVED,)).without(OUTCOME), [0.6, 0.0, 0.0, 0.0]),  # unpaid, it still opens the gate
+        (Scheme({OUTCOME: 1.0}), OUTCOMES),  # channels without a weight are not paid
+    ]
+    totals = [(scheme, pytest.approx(expected)) for scheme, expected in rows]
+    assert differing(lambda scheme: [scheme.total(turns) for turns in episodes()], totals) == []
+
+
+def test_gates_chain_and_act_turn_by_turn():
+    gates = (Gate(OUTCOME, 1.0, ("format", "scaffold")), Gate("format", 0.1, ("scaffold",), scope="turn"))
+    scheme = Scheme({"format": 1.0, "scaffold": 1.0}, gates)
+    turns = [{"format": f, "scaffold": 0.2, OUTCOME: o} for f, o in ((0.1, 0.0), (0.1, 0.0), (0.0, 1.0))]
+    assert scheme.turn_rewards(turns) == pytest.approx([0.3, 0.3, 0.0])
+    turns[-1][OUTCOME] = 0.0
+    assert scheme.turn_rewards(turns) == [0.0, 0.0, 0.0]
+
+
+def test_a_gate_on_the_past_opens_after_the_event_and_one_on_a_missing_channel_never():
+    scheme = Scheme({OUTCOME: 1.0}, (Gate("format", 1.0, (OUTCOME,), scope="past"),))
+    same_turn = [{"format": 0.0, OUTCOME: 0.0}, {"format": 1.0, OUTCOME: 1.0}]
+    before = [{"format": 1.0, OUTCOME: 0.0}, {"format": 0.0, OUTCOME: 1.0}]
+    assert (scheme.total(same_turn), scheme.total(before)) == (0.0, 1.0)
+    for scope in ("trajectory", "turn", "past"):
+        scheme = Scheme({"format": 1.0}, (Gate("partial", 0.5, ("format",), scope=scope),))  # type: ignore[arg-type]
+        turns = [{"format": 0.8}, {"format": 0.8}]
+        assert (scheme.turn_rewards(turns), scheme.total(turns)) == ([0.0, 0.0], 0.0), scope
+
+
+def test_a_mean_is_over_all_turns_those_without_the_channel_too():
+    scheme = Scheme({OUTCOME: 1.0, "format": -1.0}, averaged=frozenset({"format"}))
+    turns = [{"format": 1.0}, {}, {}, {OUTCOME: 1.0}]
+    assert scheme.total(turns) == pytest.approx(0.75)
+    assert scheme.turn_rewards(turns) == pytest.approx([-0.25, 0.0, 0.0, 1.0])
+    assert scheme.total([{"format": 1.0}] * 2) == scheme.total([{"format": 1.0}] * 20) == pytest.approx(-1.0)
+
+
+def test_a_capped_channel_pays_as_it_is_earned_until_its_cap_and_counts_what_gates_leave():
+    scheme = Scheme({OUTCOME: 1.0, "scaffold": 0.5}, capped={"scaffold": 1.0})
+    turns = [{OUTCOME: 0.0, "scaffold": value} for value in (0.0, 0.75, 0.0, 0.75, 0.75)]
+    assert scheme.turn_rewards(turns) == pytest.approx([0.0, 0.375, 0.0, 0.125, 0.0])
+    assert scheme.total(turns) == pytest.approx(0.5)
+    assert [scheme.pay(turns[: end + 1]) for end in range(5)] == pytest.approx([0.0, 0.375, 0.0, 0.125, 0.0])
+    gate = Gate("partial", 1.0, ("scaffold",), scope="turn")
+    gated = Scheme({"scaffold": 1.0}, (gate,), capped={"scaffold": 1.0})
+    turns = [{"scaffold": 0.8, "partial": partial} for partial in (0.0, 1.0, 1.0)]
+    assert gated.turn_rewards(turns) == pytest.approx([0.0, 0.8, 0.2])
+    assert gated.total(turns) == pytest.approx(1.0)
+    assert Scheme(capped={"scaffold": 1.0}).total([{OUTCOME: 1.0, "scaffold": 3.0}]) == 1.0, "it is not paid"
+
+
+def test_an_episode_without_turns_earns_nothing_and_gating_leaves_the_raw_values_alone():
+    averaged = Scheme(SHAPED, (SOLVED,), averaged=frozenset({"format"}))
+    for scheme in (Scheme(), averaged):
+        assert (scheme.total([]), scheme.turn_rewards([])) == (0.0, [])
+    turns = [{OUTCOME: 0.0, "format": 1.0}]
+    averaged.gated(turns)
+    assert turns == [{OUTCOME: 0.0, "format": 1.0}]
+
+
+def test_only_a_scheme_of_plain_weights_pays_each_turn_by_itself():
+    assert Scheme({OUTCOME: 1.0, "format": 0.1}).is_simple
+    shaped = (Scheme(gates=(SOLVED,)), Scheme(averaged=frozenset({"format"})), Scheme(capped={"format": 1.0}))
+    assert [scheme.is_simple for scheme in shaped] == [False] * 3
+    assert Scheme({OUTCOME: 2.0, "format": 0.1}).pay([{OUTCOME: 1.0}, {OUTCOME: 0.5, "format": 1.0}]) == 1.1
+
+
+def test_the_control_of_a_scheme_is_the_same_without_its_gates():
+    scheme = Scheme({OUTCOME: 1.0, "format": 0.1}, (SOLVED,), averaged=frozenset({"format"}))
+    control = scheme.ungated()
+    assert (control.weights, control.averaged, control.gates) == (scheme.weights, scheme.averaged, ())
+    assert (control.allow_unsound, scheme.allow_unsound) == (True, False)
+    assert scheme.without("format").weights == {OUTCOME: 1.0}
+    assert scheme.without("format").gates == scheme.gates
+
+
+values = st.floats(-1, 1, allow_nan=False)
+names = st.sampled_from(sorted(CHANNELS))
+gates = st.lists(
+    st.builds(
+        Gate,
+        on=names,
+        at_least=values,
+        opens=st.lists(names, min_size=1, max_size=3, unique=True).map(tuple),
+        scope=st.sampled_from(["trajectory", "turn", "past"]),
+        strict=st.booleans(),
+    ),
+    max_size=3,
+).map(tuple)
+schemes = st.builds(
+    Scheme,
+    weights=st.dictionaries(names, values, min_size=1),
+    gates=gates,
+    averaged=st.frozensets(names),
+    capped=st.dictionaries(names, st.floats(0.1, 2)),
+)
+
+
+@given(schemes, st.lists(st.fixed_dictionaries(dict.fromkeys(CHANNELS, values)), min_size=1, max_size=8))
+def test_payments_add_up_to_the_total(scheme: Scheme, turns: list[dict[str, float]]):
+    paid = 0.0
+    for end in range(len(turns)):
+        paid += scheme.pay(turns[: end + 1], paid)
+    alone = sum(scheme.pay(turns[: end + 1]) for end in range(len(turns)))
+    total = pytest.approx(scheme.total(turns), abs=1e-9)
+    assert [paid, alone, sum(scheme.turn_rewards(turns))] == [total] * 3

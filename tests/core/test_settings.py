@@ -1,0 +1,133 @@
+"""Settings as they are typed and YAML as it is written by hand: each fault is one line with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym import yaml12
+from agentgym.errors import UsageError
+from agentgym.settings import parse_settings
+from tests.refusals import differing, not_refused, refusal
+
+VALUES: list[tuple[str, Any]] = [
+    ("3", 3),
+    ("-3", -3),
+    ("010", 10),
+    ("5e-4", 5e-4),
+    ("1e6", 1e6),
+    ("+1.5E3", 1500.0),
+    (".5", 0.5),
+    ("true", True),
+    ("False", False),
+    ("null", None),
+    ("~", None),
+    ("", None),
+    ("[1, 2e-3, x]", [1, 2e-3, "x"]),
+    ("{a: 1e-3, b: [null]}", {"a": 1e-3, "b": [None]}),
+    ("'3'", "3"),
+    ("text", "text"),
+    ("x=y", "x=y"),
+]
+TEXTS = [
+    *("no", "on", "y", "2024-01-01", "1:30", "1_000", "0x10", ".inf", ".nan", "1e999", "9" * 5000),
+    *(": [", "*", "*.txt", "@x", "%d", "<<", "&a [*a]", "!!binary aGk=", "!!set {a, b}", "!!python/name:os.system"),
+]
+
+
+def test_a_value_has_the_type_it_looks_like_and_anything_else_is_text_as_it_was_typed():
+    rows = [(text, (value, type(value))) for text, value in VALUES + [(text, text) for text in TEXTS]]
+
+    def read(text: str) -> Any:
+        value = parse_settings([f"key={text}"])["key"]
+        return value, type(value)
+
+    assert differing(read, rows) == []
+
+
+@given(st.text())
+def test_any_text_becomes_a_value_that_json_can_hold_or_is_refused(text: str):
+    try:
+        settings = parse_settings([f"key={text}"])
+    except UsageError:
+        assert text.lstrip().startswith(("[", "{"))
+    else:
+        assert json.loads(json.dumps(settings, allow_nan=False)) == settings
+
+
+def test_hyphens_in_a_key_stand_for_underscores_and_the_last_value_counts():
+    assert parse_settings(["tool-cost=1", "tool_cost_2=1", " b =1"]) == {"tool_cost": 1, "tool_cost_2": 1, "b": 1}
+    assert parse_settings(["a-b=1", "c=2", "a_b=3"]) == {"a_b": 3, "c": 2}
+
+
+def test_a_wrong_setting_gets_one_line():
+    rows = [
+        ("x", "--limit takes KEY=VALUE, not 'x'"),
+        ("=3", "--limit takes KEY=VALUE, not '=3'"),
+        ("2x=3", "--limit '2x=3': '2x' cannot be the name of an argument"),
+        ("a b=3", "--limit 'a b=3': 'a b' cannot be the name of an argument"),
+        ("x-y=[1, 2", "--limit x_y: cannot read '[1, 2' as a list or a map"),
+        ("x={a: *b}", "--limit x: cannot read '{a: *b}' as a list or a map"),
+    ]
+    assert differing(lambda setting: refusal(lambda: parse_settings([setting], "--limit")), rows) == []
+
+
+# YAML.
+
+
+def test_a_written_value_is_read_back_by_readers_of_either_version_of_yaml():
+    values = ["5e-4", "no", "true", "007", "1:30", "2024-01-01", "", "~", 5e-4, 1e-7, 1e20, None]
+    for value in values:
+        written = yaml12.dump({"key": value})
+        assert yaml12.load(written) == yaml.safe_load(written) == {"key": value}
+
+
+def test_values_that_would_be_lost_or_multiplied_are_refused_with_their_place():
+    tens = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 10)]
+    rows = [
+        ("attempts: 1\nattempts: 8\n", "line 2,"),
+        ("entries:\n  - {env: sql, env: code}\n", "line 2,"),
+        ('1: a\n"1": b\n', "twice in one map"),
+        ("a: &a {x: 1}\nb: {<<: *a}\n", "merge key"),
+        ("&a [*a]", "contains itself"),
+        ("a: &a {b: {c: *a}}", "contains itself"),
+        ("\n".join(["a0: &a0 [x, x, x, x, x, x, x, x, x, x]", *tens]), "its aliases stand for more than"),
+        ("a: b\n" * 200_001, "at most 1,000,000 are read"),
+    ]
+    texts = [(refusal(yaml12.load, text, raises=yaml.YAMLError), words) for text, words in rows]
+    assert [(text, words) for text, words in texts if words not in text] == []
+
+
+def test_equal_keys_of_other_maps_aliases_and_a_quoted_merge_key_are_kept():
+    assert yaml12.load("a: {x: 1}\nb: {x: 2}\n") == {"a": {"x": 1}, "b": {"x": 2}}
+    assert yaml12.load("a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
+    assert yaml12.load("'<<': 1") == {"<<": 1}
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_reason_in_one_line(tmp_path: Path):
+    path = tmp_path / "some.yaml"
+
+    def read(content: bytes) -> object:
+        path.write_bytes(content)
+        return yaml12.read(path, "the settings")
+
+    rows = [
+        ("é: 1".encode("latin-1"), "not UTF-8 text (byte 1)"),
+        ("a: 1".encode("utf-16"), "not UTF-8 text"),
+        (b"a: [", "not valid YAML"),
+        (b"[" * 100_000, "not valid YAML"),
+        (b"a: !!python/object/apply:os.getcwd []", "not valid YAML"),
+        (b"env: sql\n  steps: 3\n", "at line 2, column 8"),
+    ]
+    assert not_refused(read, rows) == []
+    texts = [refusal(lambda content=content: read(content)) for content, _ in rows]
+    assert [text for text in texts if "\n" in text or "some.yaml: " not in text] == []
+    assert read(b"\xef\xbb\xbfa: 1\r\nb: no\r\n") == {"a": 1, "b": "no"}
+    with pytest.raises(UsageError, match=r"the settings '.*nowhere\.yaml'"):
+        yaml12.read(tmp_path / "nowhere.yaml", "the settings")

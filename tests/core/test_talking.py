@@ -1,0 +1,352 @@
+"""Environments that talk: prompts, tools and openings of an episode, text beside calls, own endings, a second model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from agentgym import (
+    Channel,
+    Ending,
+    Env,
+    InfrastructureError,
+    Message,
+    Reason,
+    SecondModel,
+    Task,
+    TaskList,
+    ToolCall,
+    UsageError,
+    tool,
+)
+from agentgym.checks import run_checks
+from agentgym.messages import assistant, system, text_of, user
+from agentgym.policy import FunctionPolicy
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from tests.refusals import not_refused, refusal
+
+ROOT = Path(__file__).parents[2]
+TASKS = TaskList([Task(id=f"talk/train/{n}", split="train", prompt=f"Task {n}.", data={"n": n}) for n in range(4)])
+
+
+class Talk(Env):
+    """Everything that a conversation may need, in small."""
+
+    channels = {"outcome": Channel("1 if done"), "said": Channel("words", high=9.0)}
+    system_prompt = "Be kind."
+    reasons = {"transferred": Ending.TERMINATED, "hung_up": Ending.TRUNCATED}
+    max_turns = 6
+    max_calls_per_turn = 4
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(tasks=TASKS, **kwargs)
+        self.heard: list[str] = []
+        self.stopped: list[str] = []
+
+    def start(self, task: Task) -> Any:
+        if task.data["n"] == 1:
+            self.system_prompt = "Be brief."
+            self.tools = self.tools.only("leave")
+        if task.data["n"] == 2:
+            return [user("Hi."), assistant("Hello!"), user("Help me.")]
+        return None
+
+    def respond(self, text: str) -> str:
+        return f"You said: {text}"
+
+    def aside(self, text: str) -> str | None:
+        self.heard.append(text)
+        return "I heard that." if "loud" in text else None
+
+    def stop(self) -> None:
+        self.stopped.append(self.task.id)
+
+    @tool
+    def say(self, word: str) -> str:
+        """Say a word.
+
+        Args:
+            word: To say.
+        """
+        self.reward("said", 1.0)
+        return word
+
+    @tool
+    def leave(self, reason: str = "transferred") -> str:
+        """Leave.
+
+        Args:
+            reason: Why.
+        """
+        self.reward("outcome", 1.0)
+        self.finish(reason)
+        return "Bye."
+
+    def details(self) -> dict[str, Any]:
+        return {"heard": list(self.heard)}
+
+
+def calls(*wanted: ToolCall, text: str = "") -> Message:
+    return assistant(text, list(wanted))
+
+
+SAY, LEAVE = ToolCall("say", {"word": "a"}), ToolCall("leave")
+
+
+@pytest.fixture
+def env() -> Iterator[Talk]:
+    env = Talk()
+    yield env
+    env.close()
+
+
+def opening(env: Env, index: int) -> tuple[list[Message], list[str]]:
+    messages, info = env.reset(seed=0, options={"split": "train", "index": index})
+    return messages, [entry["function"]["name"] for entry in info["tools"]]
+
+
+def test_a_prompt_and_tools_that_start_sets_hold_for_one_episode(env: Talk):
+    usual, names = opening(env, 0)
+    assert names == ["say", "leave"]
+    assert "Be kind." in text_of(usual[0])
+    own, names = opening(env, 1)
+    assert names == ["leave"]
+    assert "Be brief." in text_of(own[0])
+    assert '"say"' not in text_of(own[0])
+    assert "no tool 'say'" in text_of(env.step(calls(SAY)).observation[-1])
+    assert opening(env, 0) == (usual, ["say", "leave"])
+    assert "call" in str(env.action_space.sample())
+
+
+def test_an_episode_can_open_with_a_conversation_under_way(env: Talk, monkeypatch: pytest.MonkeyPatch):
+    messages, _ = opening(env, 2)
+    assert [message.get("role") for message in messages] == ["system", "user", "assistant", "user"]
+    assert [text_of(message) for message in messages[1:]] == ["Hi.", "Hello!", "Help me."]
+
+    def begin(start: list[Any]) -> None:
+        monkeypatch.setattr(Talk, "start", lambda self, task: start)
+        Talk().reset(seed=0)
+
+    rows: list[tuple[list[Any], str]] = [
+        ([], "list of chat messages"),
+        ([{"role": "user"}], "list of chat messages"),
+        ([system("x"), user("y")], "self.system_prompt"),
+        ([user("x"), assistant("y")], "the policy speaks next"),
+    ]
+    assert not_refused(begin, rows) == []
+
+
+def test_text_beside_calls_is_heard_before_they_run_and_may_be_answered(env: Talk):
+    opening(env, 0)
+    quiet = env.step(calls(SAY, text="hm"))
+    assert len(quiet.observation) == 1
+    loud = env.step(calls(LEAVE, text="loud"))
+    assert text_of(loud.observation[-1]) == "I heard that."
+    assert loud.info["heard"] == ["hm", "loud"]
+    assert env.reason == "transferred"
+
+
+def test_endings_that_an_environment_names_are_terminated_or_truncated(env: Talk):
+    for name, terminated in (("transferred", True), ("hung_up", False)):
+        opening(env, 0)
+        result = env.step(calls(ToolCall("leave", {"reason": name})))
+        assert (result.terminated, result.truncated, result.info["ending"]) == (terminated, not terminated, name)
+    opening(env, 0)
+    assert "no reason 'solved'" in refusal(lambda: env.step(calls(ToolCall("leave", {"reason": "solved"}))))
+    rows = [
+        ({"solved": Ending.TERMINATED}, "already exists"),
+        ({"broken": Ending.FAILED}, "TERMINATED or Ending.TRUNCATED"),
+        ({"Hung up": Ending.TERMINATED}, "a-z"),
+    ]
+    assert not_refused(lambda reasons: type("Bad", (Talk,), {"reasons": reasons}), rows) == []
+
+
+def test_rewards_of_a_turn_add_up_and_calls_after_one_that_ended_the_episode_do_not_run(env: Talk):
+    opening(env, 0)
+    assert env.step(calls(SAY, SAY, SAY)).info["rewards"]["said"] == 3.0
+    result = env.step(calls(SAY, LEAVE, SAY))
+    assert result.info["rewards"] == {"outcome": 1.0, "said": 1.0}
+    assert "did not run" in text_of(result.observation[2])
+    assert len(result.observation) == 3
+
+
+def test_stop_is_called_once_an_episode_whatever_its_end(env: Talk):
+    opening(env, 0)
+    env.step(calls(LEAVE))
+    assert env.stopped == ["talk/train/0"]
+    opening(env, 1)  # given up by the next reset
+    opening(env, 2)
+    assert env.stopped == ["talk/train/0", "talk/train/1"]
+    env.interrupt(Reason.TIME)
+    env.close()
+    assert env.stopped == ["talk/train/0", "talk/train/1", "talk/train/2"]
+
+
+def test_a_stop_that_fails_is_logged_and_changes_no_result(env: Talk, caplog: pytest.LogCaptureFixture):
+    def fail() -> None:
+        raise SystemExit("gone")
+
+    env.stop = fail  # type: ignore[method-assign]
+    opening(env, 0)
+    assert env.step(calls(LEAVE)).reward == 1.0
+    assert "the stop() of a Talk failed: SystemExit: gone" in caplog.text
+
+
+def test_a_prompt_and_tools_of_a_start_that_breaks_do_not_last(env: Talk, monkeypatch: pytest.MonkeyPatch):
+    usual = opening(env, 0)
+
+    def broken(self: Talk, task: Task) -> None:
+        self.system_prompt, self.tools = "Be rude.", self.tools.only("leave")
+        raise OSError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Talk, "start", broken)
+        with pytest.raises(InfrastructureError):
+            env.reset(seed=0)
+    assert opening(env, 0) == usual
+
+
+# In a rollout.
+
+
+def collected(kind: type[Env], say: Callable[[list[Message]], Any], retries: int = 0) -> Trajectory:
+    factory = EnvFactory(f"{__name__}:{kind.__name__}", {})
+    [trajectory] = asyncio.run(
+        collect([Job(TASKS.get("train", 0), seed=0)], FunctionPolicy("talker", say), factory, Limits(retries=retries))
+    )
+    return trajectory
+
+
+class Bound(Env):
+    """Holds something that belongs to the event loop on which its episode is played."""
+
+    channels = {"outcome": Channel("1 if done")}
+    loops: ClassVar[list[bool]] = []
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(tasks=TASKS, **kwargs)
+
+    async def start(self, task: Task) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    async def respond(self, text: str) -> str:
+        raise OSError("the other side is away")
+
+    async def stop(self) -> None:
+        self.loops.append(asyncio.get_running_loop() is self.loop)
+
+
+def test_an_episode_that_fails_is_stopped_on_the_loop_that_played_it():
+    Bound.loops.clear()
+    assert collected(Bound, lambda _: "Hello", retries=1).ending is Ending.FAILED
+    assert Bound.loops == [True, True]
+
+
+class Unsayable(Talk):
+    """Says of its episodes what no file can hold."""
+
+    def details(self) -> dict[str, Any]:
+        return {"bytes": b"\xff", "number": float("nan")}
+
+
+def test_trajectories_keep_tools_details_and_own_endings(tmp_path: Path):
+    for kind, details in (
+        (Talk, {"heard": ["bye"]}),
+        (Unsayable, {"bytes": "(bytes: no JSON data)", "number": "(float: no JSON data)"}),
+    ):
+        trajectory = collected(kind, lambda _: calls(LEAVE, text="bye"))
+        assert [entry["function"]["name"] for entry in trajectory.tools] == ["say", "leave"]
+        assert trajectory.details == details
+        write_jsonl(tmp_path / "t.jsonl", [trajectory])
+        [again] = read_jsonl(tmp_path / "t.jsonl")
+        assert again == trajectory
+        assert (again.reason, again.ending, again.success) == ("transferred", Ending.TERMINATED, True)
+    reasons: list[Any] = ["transferred", {"name": "x"}, {"name": "x", "ending": "no"}, 5]
+    rows = [(reason, "'reason'") for reason in [*reasons, {"name": 1, "ending": "terminated"}]]
+    data = trajectory.to_dict()
+    assert not_refused(lambda reason: Trajectory.from_dict(data | {"reason": reason}), rows) == []
+
+
+# A second model.
+
+
+def model(ask: Callable[..., Any], **options: Any) -> SecondModel:
+    found = replace(SecondModel(ask), **options)
+    found.begin("You are a customer.")
+    return found
+
+
+def test_a_second_model_keeps_its_conversation_apart_from_single_questions():
+    second = model(lambda messages: f"{len(messages)} messages")
+    assert asyncio.run(second.reply("Hello")) == "2 messages"
+    assert asyncio.run(second.ask("Was that right?")) == "1 messages"
+    assert asyncio.run(second.reply("And now?")) == "4 messages"
+    assert [message.get("role") for message in second.conversation] == ["system", *["user", "assistant"] * 2]
+    assert [text_of(message) for message in second.questions] == ["Was that right?", "1 messages"]
+    assert second.cost.calls == 3
+    assert json.loads(json.dumps(second.record()))["cost"]["characters_out"] == 30
+    second.begin()
+    assert (second.conversation, second.questions, second.cost.calls) == ([], [], 0)
+
+
+def test_a_second_model_that_breaks_is_tried_again_and_then_fails_the_episode():
+    answers = iter([OSError("away"), "", "at last"])
+
+    def ask(messages: list[Message]) -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    second = model(ask)
+    assert asyncio.run(second.reply("?")) == "at last"
+    assert second.cost.retries == 2
+    with pytest.raises(InfrastructureError, match=r"could not be asked: .*StopIteration"):
+        asyncio.run(second.reply("?"))
+    assert len(second.conversation) == 3
+
+
+def test_a_second_model_is_bounded_in_calls_time_and_length():
+    async def slow(messages: list[Message]) -> str:
+        await asyncio.Event().wait()
+        return "late"
+
+    with pytest.raises(InfrastructureError, match=re.escape("no answer in 0.01 s")):
+        asyncio.run(model(slow, timeout_s=0.01, retries=0).reply("?"))
+    second = model(lambda messages: "x" * 99, max_calls=1, max_chars=10)
+    assert asyncio.run(second.reply("?")) == "x" * 10
+    with pytest.raises(InfrastructureError, match="more than 1 times"):
+        asyncio.run(second.ask("?"))
+    with pytest.raises(UsageError):
+        SecondModel(str, max_calls=0)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The environment of the documentation, as a module."""
+    text = (ROOT / "docs" / "talking.md").read_text(encoding="utf-8")
+    code = re.search(r"^```python\n# shop.py\n(.*?)^```$", text, re.M | re.S)
+    assert code is not None
+    assert len(code[1].splitlines()) < 150
+    (tmp_path / "shop.py").write_text(code[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield import_module("shop")
+    sys.modules.pop("shop", None)
+
+
+@pytest.mark.real
+def test_the_documented_environment_passes_every_check(shop: ModuleType):
+    report = run_checks("shop:ShopEnv")
+    assert report.passed, [row for row in report.rows if row.status == "fail"]

@@ -1,0 +1,196 @@
+"""Tasks are data with stable hashes; sources are deterministic; splits cannot overlap; manifests pin a suite."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.errors import TaskError
+from agentgym.task import (
+    GeneratedTasks,
+    Task,
+    TaskList,
+    TaskSource,
+    check_split,
+    iterate,
+    read_manifest,
+    split_of,
+    write_manifest,
+)
+from tests.refusals import not_refused, refusal
+
+TASK = Task("t/train/0", "train", "Où est-ce?", 2, {"rows": [1, None, "é"]}, {"answer": "là"}, ("where",))
+
+
+def generate(split: str, index: int) -> Task:
+    return Task(f"gen/{split}/{index}", split, f"{split} question {index}")
+
+
+def source(**sizes: int | None) -> GeneratedTasks:
+    return GeneratedTasks("gen", generate, sizes or {"train": None, "test": 4})
+
+
+# Tasks.
+
+
+def test_a_task_survives_json_and_pickle_and_has_defaults():
+    assert Task.from_dict(json.loads(json.dumps(TASK.to_dict()))) == TASK
+    assert pickle.loads(pickle.dumps(TASK)).hash == TASK.hash
+    assert Task.from_dict({"id": "t", "split": "train", "prompt": "?"}) == Task("t", "train", "?")
+    assert generate("train", 0).difficulty == 1
+
+
+def test_the_hash_is_about_content_not_about_names():
+    same = Task("other/test/9", "test", TASK.prompt, TASK.difficulty, dict(TASK.data), dict(TASK.gold), TASK.tags)
+    assert same.hash == TASK.hash
+    values = {name: value for name, value in TASK.to_dict().items() if name != "hash"}
+    for change in ({"prompt": "x"}, {"difficulty": 3}, {"data": {}}, {"gold": {}}, {"tags": ()}):
+        assert Task.from_dict(values | change).hash != TASK.hash, change
+    # It never changes between releases.
+    assert Task("a", "train", "p").hash == "9dc67011493bae82e0d4b5f3ddba9ee8f167ddb8f86476de2d2572120bf3b9df"
+    with pytest.raises(TaskError, match="'t/train/0' was changed"):
+        Task.from_dict(TASK.to_dict() | {"gold": {"answer": "ici"}})
+
+
+def test_the_hash_of_a_task_waits_for_no_other():
+    began, may_end = threading.Event(), threading.Event()
+
+    class Slow(dict[str, Any]):
+        def items(self) -> Any:
+            began.set()
+            may_end.wait(60)
+            return super().items()
+
+    slow, quick = (Task("a/train/0", "train", "x", data=data) for data in (Slow(n=1), {"n": 1}))
+    hashes: list[str] = []
+    hashing = threading.Thread(target=lambda: hashes.append(slow.hash), daemon=True)
+    hashing.start()
+    assert began.wait(60)
+    other = threading.Thread(target=lambda: hashes.append(quick.hash), daemon=True)
+    other.start()
+    other.join(60)
+    assert len(hashes) == 1
+    may_end.set()
+    hashing.join(60)
+    assert hashes == [quick.hash, quick.hash]
+
+
+# Splits.
+
+
+@given(st.text())
+def test_content_belongs_to_one_split_for_ever(content: str):
+    shares = {"train": 0.8, "validation": 0.1, "test": 0.1}
+    assert split_of(content, shares) == split_of(content, shares)
+    assert split_of(content, shares) in shares
+
+
+def test_content_falls_into_splits_by_a_hash_that_never_changes():
+    """Moved boundaries would let tasks that were trained on into the held-out split."""
+    shares = {"train": 0.5, "test": 0.25, "validation": 0.25}
+    splits = {"train": {0, 1, 3, 4, 7, 8, 9, 10, 11}, "validation": {2, 5, 6}}
+    for split, numbers in splits.items():
+        assert {number for number in range(12) if split_of(str(number), shares) == split} == numbers
+    drawn = [split_of(str(number), {"train": 0.75, "test": 0.25}) for number in range(4000)]
+    assert 0.72 < drawn.count("train") / 4000 < 0.78
+    # Shares that add up to a little less than one leave nothing out.
+    assert {split_of(str(number), {"train": 0.0, "test": 0.0}) for number in range(20)} == {"test"}
+
+
+# Sources.
+
+
+@pytest.mark.parametrize(
+    "tasks", [source(train=3, test=1), TaskList([*(generate("train", i) for i in range(3)), generate("test", 0)])]
+)
+def test_sources_implement_the_protocol_up_to_the_ends_of_their_splits(tasks: GeneratedTasks | TaskList):
+    assert isinstance(tasks, TaskSource)
+    assert (tasks.splits, tasks.size("train")) == (("train", "test"), 3)
+    for index in (0, 2):
+        task = tasks.get("train", index)
+        assert (task.id, tasks.find(task.id)) == (f"gen/train/{index}", task)
+    for split, index in (("train", 3), ("train", -1), ("dev", 0)):
+        assert refusal(tasks.get, split, index, raises=TaskError)
+    assert "gen/train/9" in refusal(tasks.find, "gen/train/9", raises=TaskError) or isinstance(tasks, GeneratedTasks)
+    assert "train, test" in refusal(check_split, tasks, "dev", raises=TaskError)
+
+
+def test_ids_that_name_nothing_are_refused_with_an_example():
+    wrong = ("", "gen", "gen/train", "gen/dev/0", "gen/train/x", "gen/train/-1", "old/train/0")
+    assert not_refused(source().find, [(task_id, "ids look like gen/train/0") for task_id in wrong], TaskError) == []
+    assert "it has 4" in refusal(source().find, "gen/test/4", raises=TaskError)
+    assert source().get("train", 10**9).id == f"gen/train/{10**9}"
+    assert "it has no end" in refusal(source().get, "train", -1, raises=TaskError)
+
+
+def test_iteration_begins_at_its_start_and_ends_with_the_split_or_the_limit():
+    def indices(size: int | None, limit: int | None = None, start: int = 0) -> list[int]:
+        return [int(task.id.rpartition("/")[2]) for task in iterate(source(train=size), "train", limit, start)]
+
+    assert indices(4) == [0, 1, 2, 3]
+    assert indices(4, start=1) == [1, 2, 3]
+    assert indices(4, limit=2) == [0, 1]
+    assert indices(4, limit=9, start=2) == [2, 3]
+    assert indices(4, limit=0) == []
+    assert indices(None, limit=2, start=5) == [5, 6]
+    assert "pass a limit" in refusal(indices, None, raises=TaskError)
+
+
+def test_a_list_refuses_repeated_ids_and_problems_and_nothing_at_all():
+    twin = Task("twin", "test", TASK.prompt, TASK.difficulty, TASK.data, TASK.gold, TASK.tags)
+    assert "'t/train/0' (train) and 'twin' (test)" in refusal(TaskList, [TASK, twin], raises=TaskError)
+    assert "'t/train/0' appears twice" in refusal(TaskList, [TASK, TASK], raises=TaskError)
+    assert "at least one task" in refusal(TaskList, [], raises=TaskError)
+
+
+# Manifests.
+
+
+def test_a_manifest_pins_tasks_exactly_in_their_order(tmp_path: Path):
+    path = tmp_path / "suite.jsonl"
+    odd = Task("t", "train", "one\u2028two\x85three\nfour\x0bfive")
+    tasks = [TASK, odd, *(generate("train", index) for index in (3, 1, 2)), *iterate(source(), "test")]
+    write_manifest(path, tasks)
+    manifest = read_manifest(path)
+    assert [*iterate(manifest, "train"), *iterate(manifest, "test")] == tasks
+    path.write_text(path.read_text(encoding="utf-8").replace('"là"', '"ici"'), encoding="utf-8")
+    with pytest.raises(TaskError, match="was changed"):
+        read_manifest(path)
+
+
+BROKEN_LINES = (
+    "not json",
+    "[1]",
+    "null",
+    '{"id": "x"}',
+    '{"id": "x", "split": "y", "prompt": "z", "no": 1}',
+    '{"id": 1, "split": "y", "prompt": "z"}',
+    '{"id": "x", "split": ["y"], "prompt": "z"}',
+    '{"id": "x", "split": "y", "prompt": "z", "difficulty": "hard"}',
+    '{"id": "x", "split": "y", "prompt": "z", "gold": []}',
+    '{"id": "x", "split": "y", "prompt": "z", "tags": 3}',
+    '{"id": "x", "split": "y", "prompt": "z", "hash": 3}',
+    '{"id": "x", "split": "y", "prompt": "\\udcff"}',
+    '{"id": "x", "split": "y", "prompt": "z", "data": {"a": NaN}}',
+    '{"id": "x", "split": "y", "pro',
+)
+
+
+def test_a_line_that_is_no_task_is_named_by_its_number(tmp_path: Path):
+    path = tmp_path / "suite.jsonl"
+    write_manifest(path, [TASK])
+    first = path.read_text(encoding="utf-8")
+
+    def read(text: str) -> object:
+        path.write_text(text + "\n", encoding="utf-8")
+        return read_manifest(path)
+
+    assert not_refused(read, [(first + line, "suite.jsonl:2: not a task") for line in BROKEN_LINES]) == []
+    assert not_refused(read, [(line, "suite.jsonl:1: not a task") for line in ("nonsense", "{}")]) == []

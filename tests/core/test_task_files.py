@@ -1,0 +1,131 @@
+"""Files that environments take tasks from: how commands name, refuse and describe them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentgym.cli import app
+from agentgym.commands.listing import taking_files
+from agentgym.commands.options import arguments_of
+from agentgym.engine.authoring import EnvArguments
+from agentgym.env import Env
+from agentgym.envs.catalog import ON_FILES
+from agentgym.envs.code.options import CodeArguments
+from agentgym.envs.search.options import SearchArguments
+from agentgym.envs.sql.options import SQLArguments
+from agentgym.registry import class_of, make
+from agentgym.task_files.declaring import STRICT, TaskFiles
+from tests.refusals import refusal
+
+TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file", "swe": "file"}
+VALID: dict[str, Any] = {
+    "unseen": 0.5,
+    "keep_degenerate": True,
+    "urls": {"shopping": "http://127.0.0.1:9"},
+    "with_login": True,
+    "engine": "sqlite",
+}
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def files_of(env: str) -> TaskFiles:
+    files = class_of(env).files
+    assert files is not None
+    return files
+
+
+def test_the_environments_that_take_files_are_those_tested_here():
+    ids = {env_id for env_id in taking_files() if env_id not in ON_FILES}
+    assert ids == {f"agentgym/{env}-v0" for env in TAKING}
+
+
+def test_the_sources_of_all_environments_or_one_are_listed_with_their_options():
+    listed = run("tasks", "sources")
+    assert listed.exit_code == 0, listed.output
+    for env, argument in TAKING.items():
+        words = [f"agentgym/{env}-v0  --set {argument}=PATH"]
+        words += [word for layout in files_of(env).layouts for word in (layout.name, f"--set {layout.settings}")]
+        words += [f"--set {option}=…" for option in (*files_of(env).options, "strict")]
+        assert [word for word in words if word not in listed.stdout] == []
+    of_sql = run("tasks", "sources", "sql").stdout
+    assert ("Spider" in of_sql, "MBPP" in of_sql) == (True, False)
+    refused = run("tasks", "sources", "guess")
+    assert refused.exit_code == 2
+    assert all(f"agentgym/{env}-v0" in refused.stderr for env in TAKING)
+
+
+def test_the_help_of_every_command_that_takes_files_says_where_they_are_listed():
+    for command in (("eval",), ("tasks",), ("tasks", "show"), ("play",), ("check",), ("train",)):
+        text = " ".join(run(*command, "--help").stdout.replace("│", " ").split())
+        assert "agentgym tasks sources" in text, command
+
+
+@pytest.mark.parametrize("env", TAKING)
+def test_files_and_their_options_are_arguments_of_the_environment(env: str):
+    files = files_of(env)
+    for option in files.options:
+        message = refusal(make, env, **{files.argument: "nowhere", option: VALID.get(option, "auto")})
+        assert "there is no file or folder 'nowhere'" in message
+    choice, value = ("kind", "bugs") if env == "swe" else ("difficulty", 1)
+    message = refusal(make, env, **{files.argument: "nowhere", choice: value})
+    assert f"tasks from {files.argument}=... have no {choice} to choose" in message
+    assert f"{files.argument} must be the path" in refusal(partial(make, env, **{files.argument: 3}))
+    nothing: dict[str, Any] = dict.fromkeys(files.arguments - {STRICT})
+    assert type(class_of(env)(**nothing).tasks) is type(class_of(env).default_tasks())
+
+
+def test_misplaced_and_misspelt_options_are_refused_with_the_right_ones():
+    for env in ("search", "code"):
+        assert f"is for tasks from files; pass {TAKING[env]}=... too" in refusal(make, env, split_by="hash")
+    for env in ("sql", "search", "code"):
+        misspelt = run("tasks", env, "--set", "task_sed=3")
+        assert misspelt.exit_code == 2
+        assert "did you mean 'task_seed'?" in misspelt.stderr
+
+
+def test_the_types_of_arguments_are_those_that_files_and_environments_take():
+    for env, arguments in (("sql", SQLArguments), ("search", SearchArguments), ("code", CodeArguments)):
+        assert set(arguments.__annotations__) == files_of(env).arguments | set(EnvArguments.__annotations__)
+    assert arguments_of(Env) - {"tasks"} == set(EnvArguments.__annotations__)
+
+
+def test_entries_that_were_left_out_are_listed_with_their_reasons(tmp_path: Path):
+    entry = {"question": "How many?", "answer": "#### 1"}
+    lines = [entry, entry, {"question": "What?", "answer": None}]
+    file = tmp_path / "test.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ("tasks", "code", "--set", f"file={tmp_path}")
+    listed = run(*words, "--left-out")
+    assert listed.exit_code == 0, listed.output
+    first, second, total = listed.stdout.splitlines()
+    assert first.startswith(f"broken: {file}:3: no text under 'answer'")
+    assert second == f"repeated: {file}:2: it repeats {file}:1"
+    assert total == "2 entries are left out"
+    strict = run(*words, "--strict")
+    assert strict.exit_code == 2
+    assert "test.jsonl:3: no text under 'answer'" in strict.stderr
+
+
+@pytest.mark.real
+def test_commands_take_the_split_that_there_is(tmp_path: Path):
+    (tmp_path / "dev.jsonl").write_text(json.dumps({"question": "How many?", "answer": "#### 1"}))
+    words = ("--set", f"file={tmp_path}", "--set", "solution_style=direct")
+    assert "gsm8k/dev/1" in run("tasks", "code", *words).stdout
+    evaluated = run("eval", "--env", "code", *words)
+    assert evaluated.exit_code == 0, evaluated.output
+    assert "There is no split 'test'; evaluating on 'validation'." in evaluated.stderr
+    assert run("eval", "--env", "code", "--tasks", "test", *words).exit_code == 2

@@ -1,0 +1,241 @@
+"""Blocking work, background loops and parsing in threads: shared, used again, and never holding up the process."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+
+import pytest
+
+from agentgym.engine.background import BackgroundLoop
+from agentgym.engine.threads import Threads
+from agentgym.errors import UsageError
+from agentgym.syntax import parse
+from tests.waiting import eventually
+
+# Threads for blocking work.
+
+
+def test_as_much_work_runs_at_once_as_is_there_and_threads_are_used_again():
+    async def at_once() -> list[int]:
+        threads, barrier = Threads("t"), threading.Barrier(100)
+        return await asyncio.gather(*(threads.run(lambda: barrier.wait(30)) for _ in range(100)))
+
+    async def in_turn() -> set[int]:
+        threads = Threads("t")
+        return {await threads.run(threading.get_ident) for _ in range(50)}
+
+    assert sorted(asyncio.run(at_once())) == list(range(100))
+    assert len(asyncio.run(in_turn())) == 1
+
+
+@pytest.mark.parametrize("error", [OSError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_any_error_comes_back_to_the_caller(error: type[BaseException]):
+    def work() -> None:
+        raise error("no")
+
+    async def play() -> bool:
+        try:
+            await Threads("t").run(work)
+        except error:
+            return True
+        return False
+
+    assert asyncio.run(play())
+    result = asyncio.run(Threads("t").run(lambda: ValueError("just data")))
+    assert isinstance(result, ValueError), "an exception that is a result is one"
+
+
+def test_work_sees_the_context_of_its_caller():
+    name: ContextVar[str] = ContextVar("name")
+
+    async def play() -> str:
+        name.set("caller")
+        return await Threads("t").run(name.get)
+
+    assert asyncio.run(play()) == "caller"
+
+
+def test_an_idle_thread_keeps_nothing_of_its_work_alive(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.engine.threads.IDLE_S", 3600)
+
+    class Held:
+        """Stands for an environment."""
+
+    async def play() -> weakref.ref[Held]:
+        held = Held()
+        await threads.run(lambda: id(held))
+        return weakref.ref(held)
+
+    threads = Threads("t")
+    first = asyncio.run(play())
+    assert eventually(lambda: first() is None)
+
+
+STUCK = """
+import asyncio, time
+from agentgym.engine.threads import blocking
+
+async def main():
+    with_limit = asyncio.wait_for(blocking.run(lambda: time.sleep(3600)), 0.1)
+    try:
+        await with_limit
+    except TimeoutError:
+        print("gave up")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.real
+def test_stuck_work_does_not_keep_the_process():
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=200)
+    assert (done.stdout, done.stderr, done.returncode) == ("gave up\n", "", 0)
+
+
+# Background loops.
+
+TESTING = BackgroundLoop("testing")
+
+
+async def where() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    return asyncio.get_running_loop(), threading.current_thread()
+
+
+def test_all_work_runs_on_one_loop_in_one_thread_of_its_own():
+    places = [TESTING.wait(where()) for _ in range(3)]
+    loop, thread = places[0]
+    assert places == [(loop, thread)] * 3
+    assert (loop, thread.name, thread.daemon) == (TESTING.loop, "testing", True)
+    assert thread is not threading.current_thread()
+
+
+def test_a_loop_is_prepared_once_when_it_is_needed_whichever_thread_comes_first():
+    prepared: list[bool] = []
+    shared = BackgroundLoop("shared", lambda loop: prepared.append(loop.is_running()))
+    assert "shared" not in {thread.name for thread in threading.enumerate()}
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(lambda _: shared.loop, range(16))) == {shared.loop}
+    shared.wait(where())
+    assert prepared == [False]
+
+
+def test_errors_come_through_and_a_call_that_would_wait_for_itself_is_refused():
+    async def fail() -> None:
+        raise OSError("no disk")
+
+    async def inside() -> None:
+        TESTING.wait(where())
+
+    with pytest.raises(OSError, match="no disk"):
+        TESTING.wait(fail())
+    with pytest.raises(UsageError, match="await it instead"):
+        TESTING.wait(inside())
+
+
+def test_work_that_is_given_up_is_cancelled():
+    begun, ended = threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    pending = TESTING.submit(wait())
+    assert begun.wait(30)
+    pending.cancel()
+    assert ended.wait(30)
+
+
+FORKS = """
+import asyncio, os, signal, sys, threading
+from agentgym.engine.background import BackgroundLoop
+
+async def thread():
+    return threading.current_thread()
+
+background = BackgroundLoop("forked")
+parents = background.wait(thread())
+held, go_on = threading.Event(), threading.Event()
+
+def hold():
+    with background._lock:
+        held.set()
+        go_on.wait()
+
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(100)
+    assert background.wait(thread()) is not parents
+    assert background.wait(thread()) is background.wait(thread())
+    print("the child is fine", flush=True)
+    os._exit(0)
+go_on.set()
+assert os.waitpid(child, 0)[1] == 0
+assert background.wait(thread()) is parents
+print("the parent is fine")
+"""
+
+
+@pytest.mark.real
+def test_a_forked_child_has_a_loop_of_its_own_even_if_its_parent_held_the_lock():
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-W", "default::ResourceWarning", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env={**os.environ})
+    assert (done.stdout, done.stderr) == ("the child is fine\nthe parent is fine\n", "")
+
+
+# Parsing.
+
+SOURCE = "\n".join(
+    f"def f{n}(a, b=(1, [2, {{3}}])):\n    return [x + {n} for x in a if not (x or b)]" for n in range(150)
+)
+
+
+class SlowGarbage:
+    """Takes a while to be collected, so that threads take turns in the middle of making a tree."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        sum(range(200))
+
+
+@pytest.fixture
+def _many_turns() -> Iterator[None]:
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(5)
+    yield
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*thresholds)
+
+
+@pytest.mark.usefixtures("_many_turns")
+def test_threads_can_parse_at_the_same_time():
+    def work(_: int) -> str:
+        SlowGarbage()
+        return type(parse(SOURCE)).__name__
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(work, range(80))) == {"Module"}
+
+
+def test_a_parsed_tree_is_that_of_the_standard_library():
+    assert ast.dump(parse(SOURCE)) == ast.dump(ast.parse(SOURCE))
+    assert ast.dump(parse("1 + x", mode="eval")) == ast.dump(ast.parse("1 + x", mode="eval"))
+    with pytest.raises(SyntaxError):
+        parse("1 +")

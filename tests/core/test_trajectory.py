@@ -1,0 +1,349 @@
+"""Recorded trajectories: what a file keeps, which records are refused, and what an episode counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.endings import Ending, Reason
+from agentgym.messages import assistant, user
+from agentgym.trajectory import SCHEMA_VERSION, Tokens, Trajectory, Turn, read_jsonl, write_jsonl
+from tests.refusals import differing, not_refused, refusal
+
+
+def record(id: str = "a", **values: Any) -> Trajectory:
+    known: dict[str, Any] = {"env_id": "e", "task_id": "t", "task_hash": "h", "seed": 0, "policy": "p"}
+    return Trajectory(**{"id": id, **known, "opening": [user("start")], **values})
+
+
+def ids_in(path: Path) -> list[str]:
+    return [trajectory.id for trajectory in read_jsonl(path)]
+
+
+def merged(text: str) -> str:
+    """JSON cannot tell a pair of surrogates from the character they mean."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+texts = st.text(st.characters(exclude_categories=())).map(merged)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+rewards = st.dictionaries(texts, numbers, max_size=3)
+messages = st.builds(lambda role, content: {"role": role, "content": content}, texts, texts)
+actions = st.none() | texts | messages
+ids = st.lists(st.integers(0, 2**31), max_size=5)
+
+
+@st.composite
+def played(draw: Any) -> tuple[list[Turn], Tokens | None]:
+    """Turns, and the tokens that their spans lie in."""
+    tokens = Tokens(draw(ids)) if draw(st.booleans()) else None
+    found: list[Turn] = []
+    for _ in range(draw(st.integers(0, 3))):
+        span = None
+        if tokens is not None and draw(st.booleans()):
+            tokens.append_observed(draw(ids))
+            sampled = draw(ids)
+            span = tokens.append_sampled(sampled, [draw(numbers) for _ in sampled], draw(st.integers(0, 9)))
+        found.append(Turn(draw(actions), draw(st.lists(messages, max_size=3)), draw(rewards), draw(numbers), span))
+    return found, tokens
+
+
+trajectories = st.builds(
+    lambda played, **values: Trajectory(turns=played[0], tokens=played[1], **values),
+    played(),
+    id=texts,
+    env_id=texts,
+    task_id=texts,
+    task_hash=texts,
+    seed=st.none() | st.integers(0, 2**63),
+    policy=texts,
+    opening=st.lists(messages, max_size=3),
+    env_kwargs=st.dictionaries(texts, st.none() | st.booleans() | st.integers() | texts, max_size=3),
+    tags=st.lists(texts, max_size=3).map(tuple),
+    reason=st.none() | st.sampled_from(list(Reason)),
+    counts=st.dictionaries(texts, st.integers(0), max_size=2),
+    seconds=numbers,
+    error=st.none() | texts,
+)
+
+
+# Files.
+
+
+@given(st.lists(trajectories, max_size=3))
+def test_a_file_gives_back_exactly_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Trajectory]
+):
+    path = tmp_path_factory.mktemp("lossless") / "t.jsonl"
+    write_jsonl(path, written)
+    assert list(read_jsonl(path)) == written
+    for trajectory in written:
+        data = trajectory.to_dict()
+        assert json.loads(json.dumps(data)) == data
+        assert Trajectory.from_dict(data) == trajectory
+
+
+def test_a_lone_surrogate_survives(tmp_path: Path):
+    write_jsonl(tmp_path / "t.jsonl", [record(turns=[Turn("\udcff \ud83d", [], {}, 0.0)])])
+    assert next(read_jsonl(tmp_path / "t.jsonl")).turns[0].action == "\udcff \ud83d"
+
+
+def test_appending_begins_a_file_that_is_not_there_or_empty_and_writing_replaces(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    for _ in range(2):
+        write_jsonl(path, [record("a")], append=True)
+    assert ids_in(path) == ["a", "a"]
+    write_jsonl(path, [record("b")])
+    assert ids_in(path) == ["b"]
+    path.write_text("")
+    write_jsonl(path, [record("c"), record("d")], append=True)
+    assert (ids_in(path), path.read_text().count("\n")) == (["c", "d"], 2)
+
+
+def test_appending_keeps_a_whole_last_line_without_a_line_end(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    write_jsonl(path, [record("a")])
+    path.write_text(path.read_text().rstrip("\n"))
+    write_jsonl(path, [record("b")], append=True)
+    assert ids_in(path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("tail", [b"", b'{"schema": 1, "id": "\xe2\x82', b"{", b"\0" * 64, b'{"id": N'])
+def test_a_crash_in_the_middle_of_a_line_loses_no_other(tmp_path: Path, tail: bytes, caplog: pytest.LogCaptureFixture):
+    path = tmp_path / "t.jsonl"
+    write_jsonl(path, [record("a"), record("b")])
+    path.write_bytes(path.read_bytes() + tail)
+    assert ids_in(path) == ["a", "b"]
+    assert [str(path) + ":3: the last line was cut off" in text for text in caplog.messages] == [True] * bool(tail)
+    write_jsonl(path, [record("c")], append=True)
+    assert ids_in(path) == ["a", "b", "c"]
+
+
+def test_every_place_at_which_a_crash_can_cut_a_file_leaves_the_lines_before_it(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    write_jsonl(path, [record("a")])
+    first = len(path.read_bytes())
+    write_jsonl(path, [record("é\udcff", error="ß")], append=True)
+    content = path.read_bytes()
+    for end in range(first, len(content)):
+        path.write_bytes(content[:end])
+        write_jsonl(path, [record("c")], append=True)
+        whole = ["é\udcff"] if end == len(content) - 1 else []
+        assert ids_in(path) == ["a", *whole, "c"]
+
+
+def test_a_byte_order_mark_windows_line_ends_and_empty_lines_do_no_harm(tmp_path: Path):
+    line = json.dumps(line_of()).encode()
+    (tmp_path / "t.jsonl").write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n   \n" + line)
+    assert len(list(read_jsonl(tmp_path / "t.jsonl"))) == 2
+
+
+def test_a_recording_from_before_usage_and_kinds_of_mistakes_is_read(tmp_path: Path):
+    old = line_of(counts={"calls": 2, "tool_errors": 1, "format_errors": 0})
+    del old["usage"]
+    (tmp_path / "old.jsonl").write_text(json.dumps(old) + "\n")
+    [trajectory] = read_jsonl(tmp_path / "old.jsonl")
+    assert (trajectory.usage, trajectory.counts["tool_errors"]) == ({}, 1)
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path):
+    paths = [(path, f"cannot read '{path}'") for path in (tmp_path, tmp_path / "nowhere.jsonl")]
+    assert not_refused(lambda path: list(read_jsonl(path)), paths) == []
+    assert f"cannot write '{tmp_path}'" in refusal(lambda: write_jsonl(tmp_path, [record()]))
+
+
+# Records.
+
+
+def line_of(**values: Any) -> dict[str, Any]:
+    """A whole trajectory as it is stored, with some values changed."""
+    tokens = Tokens([1, 2])
+    span = tokens.append_sampled([3, 4], [-0.5, -1], version=0)
+    turn = Turn("hi", [user("ho")], {"outcome": 1.0}, 1.0, span)
+    return json.loads(json.dumps(record(turns=[turn], tokens=tokens, reason=Reason.SOLVED).to_dict())) | values
+
+
+def turn_of(**values: Any) -> list[dict[str, Any]]:
+    return [line_of()["turns"][0] | values]
+
+
+def tokens_of(**values: Any) -> dict[str, Any]:
+    return line_of()["tokens"] | values
+
+
+MALFORMED: dict[str, tuple[Any, str]] = {
+    "a list": ([1], "a JSON object is expected on each line, not a list"),
+    "null": (None, "not null"),
+    "nothing in it": ({}, "no schema version"),
+    "no schema": ({k: v for k, v in line_of().items() if k != "schema"}, "no schema version"),
+    "a newer schema": (line_of(schema=SCHEMA_VERSION + 1), f"schema version {SCHEMA_VERSION + 1}"),
+    "a missing field": ({k: v for k, v in line_of().items() if k != "task_hash"}, "needs the field 'task_hash'"),
+    "an unknown field": (line_of(mood="good"), "no field 'mood'; was it written by a newer release?"),
+    "an id that is a number": (line_of(id=7), "field 'id' of a trajectory must be text, not 7"),
+    "a negative seed": (line_of(seed=-1), "field 'seed'"),
+    "a seed that is true": (line_of(seed=True), "field 'seed'"),
+    "an opening of texts": (line_of(opening=["hello"]), "field 'opening'"),
+    "a message without content": (line_of(opening=[{"role": "user"}]), "field 'opening'"),
+    "arguments that are a list": (line_of(env_kwargs=[1]), "field 'env_kwargs'"),
+    "tags that are text": (line_of(tags="join"), "field 'tags'"),
+    "a difficulty that is text": (line_of(difficulty="3"), "field 'difficulty'"),
+    "an attempt below 0": (line_of(attempt=-1), "field 'attempt'"),
+    "turns that are numbers": (line_of(turns=[1]), "field 'turns'"),
+    "an unknown ending": (line_of(reason="bored"), "field 'reason' of a trajectory must be the name of an ending"),
+    "usage of texts": (line_of(usage={"cost": "2"}), "field 'usage'"),
+    "counts of texts": (line_of(counts={"calls": "2"}), "field 'counts'"),
+    "seconds that are text": (line_of(seconds="2"), "field 'seconds'"),
+    "an error that is an object": (line_of(error={}), "field 'error'"),
+    "an action that is a number": (line_of(turns=turn_of(action=3)), "field 'action' of turn 1 must be text"),
+    "a turn without a reward": (line_of(turns=[{"action": "x", "observation": [], "rewards": {}}]), "needs the field"),
+    "a reward of text": (line_of(turns=turn_of(rewards={"outcome": "1"})), "field 'rewards' of turn 1"),
+    "a span that is no pair": (line_of(turns=turn_of(span=[0])), "field 'span' of turn 1"),
+    "a span beyond the end": (line_of(turns=turn_of(span=[0, 3])), "the span of turn 1, [0, 3]"),
+    "spans that overlap": (line_of(turns=turn_of() * 2), "the span of turn 2"),
+    "a span without tokens": (line_of(tokens=None), "the span of turn 1"),
+    "tokens that are a list": (line_of(tokens=[]), "field 'tokens'"),
+    "tokens without a mask": (
+        line_of(tokens={k: v for k, v in tokens_of().items() if k != "loss_mask"}),
+        "'tokens' needs the field 'loss_mask'",
+    ),
+    "ids that are texts": (line_of(tokens=tokens_of(completion_ids=["3", "4"])), "field 'completion_ids'"),
+    "a mask of other numbers": (line_of(tokens=tokens_of(loss_mask=[1, 2])), "a list of 0 and 1"),
+    "a mask that is too short": (line_of(tokens=tokens_of(loss_mask=[1])), "2 completion_ids but 1 loss_mask"),
+    "log-probabilities too many": (line_of(tokens=tokens_of(logprobs=[0.0] * 3)), "2 completion_ids but 3 logprobs"),
+    "log-probabilities of texts": (line_of(tokens=tokens_of(logprobs=["a", "b"])), "field 'logprobs'"),
+}
+
+
+def test_a_line_that_is_no_trajectory_is_named_with_its_fault(tmp_path: Path):
+    path, good = tmp_path / "t.jsonl", json.dumps(line_of())
+
+    def read(name: str) -> list[Trajectory]:
+        path.write_text(f"{good}\n\n{json.dumps(MALFORMED[name][0])}\n{good}\n")
+        return list(read_jsonl(path))
+
+    assert not_refused(read, [(name, words) for name, (_, words) in MALFORMED.items()]) == []
+    assert not_refused(read, [(name, f"{path}:3: ") for name in MALFORMED]) == []
+    assert [name for name in MALFORMED if "\n" in refusal(lambda name=name: read(name))] == []
+
+
+RAW: dict[str, tuple[bytes, str]] = {
+    "half a line in the middle": (b'{"schema": 1,\n', "not JSON"),
+    "not a number": (b'{"schema": 1, "reward": NaN}\n', "NaN is not a number"),
+    "infinity": (b'{"schema": 1, "reward": -Infinity}\n', "-Infinity is not a number"),
+    "half a character": (b'{"schema": 1, "id": "\xc3"}\n', "not UTF-8 text"),
+    "UTF-16": ("{}".encode("utf-16") + b"\n", "not UTF-8 text"),
+    "no text at all": (b"\xff\xfe\x00", "not UTF-8 text"),
+    "too deep": (b'{"schema": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "nested too deeply"),
+    "too many digits": (b'{"schema": ' + b"9" * 5_000 + b"}\n", "not JSON"),
+    "two objects": (b"{} {}\n", "not JSON: Extra data"),
+}
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, good = tmp_path / "t.jsonl", json.dumps(line_of()).encode()
+
+    def read(content: bytes) -> list[Trajectory]:
+        path.write_bytes(good + b"\n" + content)
+        return list(read_jsonl(path))
+
+    assert not_refused(read, RAW.values()) == []
+    assert not_refused(read, [(content, f"{path}:2: ") for content, _ in RAW.values()]) == []
+    monkeypatch.setattr("agentgym.records.json_lines.MAX_LINE", 2**20)
+    assert f"{path}:2: the line is longer than 1 MiB" in refusal(lambda: read(b"x" * (2**20 + 1) + b"\n"))
+
+
+# Tokens.
+
+
+def stream() -> tuple[Tokens, list[tuple[int, int]]]:
+    """Two sampled turns with an observation after each."""
+    tokens, spans = Tokens(prompt_ids=[1, 2, 3]), []
+    spans.append(tokens.append_sampled([10, 11], [-0.1, -0.2], 4))
+    tokens.append_observed([20, 21, 22])
+    spans.append(tokens.append_sampled([12], [-0.3], 5))
+    tokens.append_observed([23])
+    return tokens, spans
+
+
+def with_tokens(spans: list[tuple[int, int] | None], **changes: Any) -> dict[str, Any]:
+    data = record(turns=[Turn("a", [], {}, 0.0, span) for span in spans], tokens=stream()[0]).to_dict()
+    data["tokens"] |= changes
+    return data
+
+
+def test_tokens_are_one_stream_in_which_the_policys_own_are_marked():
+    tokens, spans = stream()
+    assert tokens.completion_ids == [10, 11, 20, 21, 22, 12, 23]
+    assert tokens.loss_mask == [1, 1, 0, 0, 0, 1, 0]
+    assert tokens.logprobs == [-0.1, -0.2, 0.0, 0.0, 0.0, -0.3, 0.0]
+    assert tokens.versions == [4, 4, -1, -1, -1, 5, -1]
+    assert spans == [(0, 2), (5, 6)]
+    assert (tokens.sampled, len(tokens)) == (3, 10)
+
+
+def test_spans_follow_each_other_within_the_completion():
+    right: list[Any] = [[(0, 2), (5, 6)], [(0, 0), (0, 7)], [None, (7, 7)], [(0, 2), None, (2, 3)], []]
+    for spans in right:
+        assert [turn.span for turn in Trajectory.from_dict(with_tokens(spans)).turns] == spans
+    wrong: list[Any] = [
+        ([(0, 8)], "the span of turn 1, ["),
+        ([(0, 2), (1, 6)], "the span of turn 2, ["),
+        ([(2, 1)], "the span of turn 1, ["),
+        ([(0, 5), None, (4, 6)], "the span of turn 3, ["),
+        ([(8, 8)], "the span of turn 1, ["),
+    ]
+    assert not_refused(lambda spans: Trajectory.from_dict(with_tokens(spans)), wrong) == []
+
+
+def test_every_token_has_one_entry_in_every_list_and_numbers_lie_in_their_range():
+    rows: list[Any] = [
+        ({name: [0] * count}, f"'tokens' has 7 completion_ids but {count} {name}")
+        for name in ("loss_mask", "logprobs", "versions")
+        for count in (6, 8)
+    ]
+    outside = {"loss_mask": (2, -1), "versions": (-2,), "completion_ids": (-1,)}
+    rows += [({name: [n] * 7}, f"field '{name}' of 'tokens'") for name, numbers in outside.items() for n in numbers]
+    assert not_refused(lambda changes: Trajectory.from_dict(with_tokens([], **changes)), rows) == []
+
+
+# Episodes.
+
+
+def earned(*outcomes: float | None, reason: Reason | None = Reason.ANSWERED) -> Trajectory:
+    """An episode of turns with these outcomes; `None` is a turn that says nothing of it."""
+    turns = [Turn("a", [], {} if outcome is None else {"outcome": outcome}, 0.5) for outcome in outcomes]
+    return record(turns=turns, reason=reason)
+
+
+def test_the_outcome_is_the_sum_over_turns_and_one_is_a_success():
+    rows = [((0.0, 1.0), (1.0, True)), ((0.999,), (0.999, False)), ((0.5, None, 0.5), (1.0, True))]
+    rows += [((2.0, -0.5), (1.5, True)), ((), (0.0, False))]
+    for outcomes, expected in rows:
+        trajectory = earned(*outcomes)
+        assert (trajectory.outcome, trajectory.success) == expected
+        assert (trajectory.reward, len(trajectory.channels)) == (0.5 * len(outcomes), len(outcomes))
+
+
+def test_only_an_episode_that_broke_around_the_model_has_failed_and_it_is_no_success():
+    failures = {Reason.INFRASTRUCTURE, Reason.RESET_TIME, Reason.STEP_TIME, Reason.TOOL_TIME}
+    failures |= {Reason.BROKEN_TASK, Reason.CANCELLED}
+    assert (
+        differing(lambda reason: record(reason=reason).failed, [(reason, reason in failures) for reason in Reason])
+        == []
+    )
+    assert (record(reason=None).failed, earned(1.0, reason=None).ending) == (False, None)
+    assert [earned(1.0, reason=reason).success for reason in (Reason.MAX_TURNS, Reason.INFRASTRUCTURE)] == [True, False]
+    assert earned(1.0, reason=Reason.INFRASTRUCTURE).ending is Ending.FAILED
+
+
+def test_the_conversation_has_actions_of_both_forms_and_no_turn_for_a_grading():
+    look = assistant("look")
+    turns = [Turn("hm", [user("1")], {}, 0.0), Turn(look, [user("2")], {}, 0.0), Turn(None, [user("3")], {}, 0.0)]
+    said = record(turns=turns)
+    assert said.messages == [user("start"), assistant("hm"), user("1"), look, user("2"), user("3")]
+    assert said.model_turns == turns[:2]

@@ -1,0 +1,459 @@
+"""Grading of code: the pay of a submission, cheats that earn nothing, and time that all its runs share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.engine.steps import StepResult
+from agentgym.envs.code import CodeEnv
+from agentgym.envs.code.asking import ask
+from agentgym.envs.code.budget import CPU_S, Budget
+from agentgym.envs.code.calls import Submission
+from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.withheld import withheld
+from agentgym.errors import TaskError, UsageError
+from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.task import Task, TaskList
+from agentgym.tools.sandbox import Sandbox, SandboxLimits, open_sandbox
+
+pytestmark = pytest.mark.real
+
+Grade = Callable[..., dict[str, Any]]
+NIGHTLY = pytest.mark.nightly
+CASES = {
+    "cases": [
+        {"args": "(3,)", "expect": "6"},
+        {"args": "('ab',)", "expect": "'abab'"},
+        {"args": "(-1,)", "expect": "-2"},
+    ]
+}
+CHECK = """
+def check(candidate):
+    assert candidate(3) == 6
+    assert candidate('ab') == 'abab'
+    assert candidate(-1) == -2
+"""
+TOGETHER = """
+class Box:
+    def __init__(self, value):
+        self.value = value
+
+def check(candidate):
+    assert candidate(Box(3).value) == 6
+    assert candidate(Box('ab').value) == 'abab'
+    assert candidate(Box(-1).value) == -2
+    assert candidate(Box(Box(2)).value) is not None
+"""
+DOUBLE = "def double(x):\n    return 2 * x if not hasattr(x, 'value') else x\n"
+
+
+def task(
+    gold: dict[str, Any], code: str = DOUBLE, name: str = "double", prelude: str = "", examples: bool = True
+) -> Task:
+    data = {
+        "kind": "function",
+        "entry_point": name,
+        "signature": f"def {name}(x):",
+        "prelude": prelude,
+        "examples": [{"args": "(2,)", "expect": "4"}] if examples and name == "double" else [],
+    }
+    return Task(id="t", split="train", prompt="Double it.", data=data, gold={"code": code, **gold})
+
+
+@pytest.fixture(scope="module")
+def grade() -> Iterator[Grade]:
+    """Submit a source for a task; returns the info of the last step."""
+    env = CodeEnv(tasks=TaskList([task(CASES)]), call_s=0.3)
+
+    def submit(of: Task, source: str) -> dict[str, Any]:
+        env.reset(options={"task": of})
+        return env.step(assistant("", [ToolCall("submit", {"answer": source})])).info
+
+    yield submit
+    env.close()
+
+
+# The pay of a submission.
+
+KINDS = {"cases": CASES, "replay": {"check": CHECK}, "canaries": {"check": TOGETHER}}
+
+
+WRONG = ("return x + 2", "return None", "return 4", "return 2 * x if x != -1 else 2", "raise ValueError(x)")
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_right_functions_earn_everything_and_wrong_ones_do_not_pass(grade: Grade, how: str):
+    info = grade(task(KINDS[how]), "# again\n" + DOUBLE)
+    assert (info["is_success"], info["grading"]) == (True, how)
+    assert info["rewards"]["visible"] == info["rewards"]["hidden"] == 1.0
+    for body in WRONG:
+        info = grade(task(KINDS[how]), f"def double(x):\n    {body}")
+        assert not info["is_success"], body
+        assert info["rewards"]["hidden"] < 1.0, body
+
+
+def test_a_call_has_more_than_no_time_and_no_more_than_a_submission():
+    for call_s, is_valid in ((0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)):
+        with nullcontext() if is_valid else pytest.raises(UsageError, match="call_s"):
+            Grader(open_sandbox, SandboxLimits(), call_s)
+
+
+EXAMPLES = {
+    DOUBLE: ["2 of 2 examples pass."],
+    "def double(x):\n    return 6": ["1 of 2 examples pass.", "double(2) returned 6; expected 4"],
+    "def double(x):\n    raise ValueError('no')": [
+        "0 of 2 examples pass.",
+        "double(2) raised ValueError",
+        "double(3) raised ValueError",
+    ],
+}
+
+
+def test_examples_are_counted_and_those_that_fail_are_shown():
+    example = task(CASES)
+    example.data["examples"].append({"args": "(3,)", "expect": "6"})
+    for source, starts in EXAMPLES.items():
+        with open_sandbox() as sandbox:
+            grader = Grader(open_sandbox, SandboxLimits(), 0.3)
+            count, report = grader.examples(example, Submission(source, "double"), sandbox)
+        assert count == int(starts[0][0])
+        assert [line[: len(start)] for line, start in zip(report.splitlines(), starts, strict=True)] == starts
+
+
+def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(grade: Grade):
+    for calls, hidden in ((1, 0.0), (2, 0.5), (4, 0.75)):
+        asserts = "\n".join(f"    assert candidate({n}) == 0.1 * {n} + 0.2" for n in range(1, calls + 1))
+        check, gold = f"def check(candidate):\n{asserts}\n", "def double(x):\n    return 0.1 * x + 0.2\n"
+        rewards = grade(task({"check": check}, gold, examples=False), gold.replace("0.2", "0.2 + 1e-12"))["rewards"]
+        assert (rewards["outcome"], rewards["hidden"]) == (0.0, pytest.approx(hidden))
+
+
+ARGUMENTS = "import json, os\nFD = int(os.environ['AGENTGYM_REPLY_FD'])\n"
+EQUAL = "class Equal:\n    def __eq__(self, other):\n        return True\n    __ne__ = lambda self, other: False\n"
+CHEATS = {
+    "leaves": "import os\nos._exit(0)",
+    "leaves when called": "import os\ndef double(x):\n    os._exit(0)",
+    "exits when called": "import sys\ndef double(x):\n    sys.exit(0)",
+    "prints results": 'def double(x):\n    print(\'{"number": 0, "value": 6}\\n{"verdict": "passed"}\')',
+    "writes frames": ARGUMENTS
+    + "lines = [{'number': n, 'value': None, 'verdict': 'passed', 'message': ''} for n in range(9)]\n"
+    + "os.write(FD, ''.join(json.dumps(line) + '\\n' for line in lines).encode())\n"
+    + "def double(x):\n    return None",
+    "writes a verdict and leaves": ARGUMENTS
+    + 'def double(x):\n    os.write(FD, b\'{"verdict": "passed", "message": ""}\\n\')\n    os._exit(0)',
+    "always equal": EQUAL + "def double(x):\n    return Equal()",
+    "sly number": EQUAL
+    + "class Sly(int):\n    __eq__ = Equal.__eq__\n    __hash__ = int.__hash__\n"
+    + "def double(x):\n    return Sly(5)",
+    "sly text": EQUAL
+    + "class Sly(str):\n    __eq__ = Equal.__eq__\n    __hash__ = str.__hash__\n"
+    + "def double(x):\n    return Sly('no')",
+    "patches": 'import builtins, json\njson.dumps = lambda *a, **k: \'{"verdict": "passed"}\'\n'
+    "builtins.repr = str = lambda x: '6'\nbuiltins.type = lambda x: int\ndef double(x):\n    return object()",
+    "patches the runner": "import sys\nfor name, module in list(sys.modules.items()):\n"
+    "    for key in ('encode', 'decode', 'dumps', '_outcome', '_run_check'):\n"
+    "        if key in getattr(module, '__dict__', {}):\n            setattr(module, key, lambda *a: {'value': 6})\n"
+    "def double(x):\n    return None",
+    "reads frames": "import gc, sys\ndef double(x):\n    frame, found = sys._getframe(1), []\n    while frame:\n"
+    "        found += [v for k, v in {**frame.f_globals, **frame.f_locals}.items() if 'expect' in k]\n"
+    "        found += [c for c in frame.f_code.co_consts if c not in (x, None) and frame.f_code.co_name == 'check']\n"
+    "        frame = frame.f_back\n"
+    "    found += [o['expect'] for o in gc.get_objects() if type(o) is dict and 'expect' in o]\n"
+    "    return found[0] if found else None",
+    "registers for the end": ARGUMENTS
+    + 'import atexit\natexit.register(os.write, FD, b\'{"verdict": "passed"}\\n\')\ndef double(x):\n    return None',
+    "goes on in a thread": ARGUMENTS
+    + "import threading\ndef flood():\n    while True:\n"
+    + '        os.write(FD, b\'{"verdict": "passed", "number": 1}\\n\')\n'
+    + "threading.Thread(target=flood).start()\ndef double(x):\n    return None",
+    "floods": ARGUMENTS + "def double(x):\n    while True:\n        os.write(FD, b'x' * 60_000)",
+    "ends the sandbox": "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)",
+    "closes the reply": ARGUMENTS + "os.close(FD)\ndef double(x):\n    return 2 * x",
+    "drops the asserts": "import builtins\nbuiltins.AssertionError = type('Quiet', (Exception,), {})\n"
+    "def double(x):\n    return 0",
+}
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_cheats_earn_nothing(grade: Grade, how: str):
+    # Without examples, which most of these would fail before the hidden tests are looked at.
+    infos = {name: grade(task(KINDS[how], examples=False), source) for name, source in CHEATS.items()}
+    paid = {name for name, info in infos.items() if info["rewards"]["outcome"] or info["rewards"]["hidden"]}
+    assert paid | {name for name, info in infos.items() if info.get("is_success")} == set()
+
+
+ENDLESS = (
+    "def double(x):\n    while True:\n        pass",
+    "def double(x):\n    while True:\n        try:\n            while True:\n                pass\n"
+    "        except BaseException:\n            pass",
+    "def double(x):\n    return bytearray(10**12)",
+    "def double(x):\n    return [0] * (10**7) + list(range(10**9))",
+    "def double(x):\n    return double(x)",
+    "x = 9 ** 9 ** 9\ndef double(x):\n    return x",
+)
+
+
+def test_code_that_takes_forever_or_too_much_ends_and_earns_nothing(grade: Grade):
+    assert [source for source in ENDLESS if grade(task(CASES), source)["is_success"]] == []
+
+
+# Checks that meet results from another sandbox.
+
+WALK = """
+def check(candidate):
+    items = [3, 1, 2]
+    assert list(candidate(items)) == [1, 2, 3]
+    assert items == [1, 2, 3]
+    try:
+        candidate(None)
+    except TypeError:
+        pass
+    else:
+        assert False
+"""
+WALKER = "def walk(x):\n    if x is None:\n        raise TypeError('no')\n    x.sort()\n    return (i for i in x)\n"
+GROW = "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = candidate(x)\n    assert x in (8, 27)\n"
+TRIPLE = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
+LATER = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
+SEVERAL = TOGETHER.replace("is not None", "in (Box, 'a box')")
+CLOSE_KEYS = {"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}
+POSITIVE = {
+    "cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}],
+    "check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n",
+}
+STATEFUL = (
+    "def double(x, calls=[]):\n    calls.append(x)\n    return 2 * x if len(calls) == 1 else x",
+    "count = 0\ndef double(x):\n    global count\n    count += 1\n    return 2 * x if count > 1 else None",
+)
+WRONG_CACHE = "def double(x, known={}):\n    return known.setdefault(type(x).__name__, 2 * x)"
+CACHE = "def double(x, known={}):\n    return known.setdefault(x, 2 * x)"
+HELPER = "def helper(x):\n    return -x\n"
+BEHAVIOURS: dict[str, tuple[Task, Sequence[str], Sequence[str]]] = {
+    "exceptions, changed arguments and iterators": (
+        task({"check": WALK}, WALKER, "walk"),
+        [f"# mine\n{WALKER}"],
+        [
+            WALKER.replace("x.sort()", "x = sorted(x)"),
+            WALKER.replace("x.sort()", "x = list(x)"),
+            WALKER.replace("TypeError", "ValueError"),
+        ],
+    ),
+    "calls with earlier results": (
+        task({"check": GROW}, "def grow(x):\n    return 2 * x\n", "grow"),
+        ["def grow(x):\n    return 3 * x\n"],
+        ["def grow(x):\n    return 4 * x\n"],
+    ),
+    "drawn arguments": (
+        task({"check": TRIPLE}, "def triple(x):\n    return x * 3\n", "triple"),
+        ["def triple(x):\n    return 3 * x\n"],
+        [],
+    ),
+    "the source of the task": (
+        task({"check": LATER}, "def later(x):\n    return helper(x + 1)\n", "later", prelude=HELPER),
+        ["def later(x):\n    return helper(x + 1)\n"],
+        [],
+    ),
+    "one of several right results": (
+        task({"check": SEVERAL}, DOUBLE.replace("else x", "else 'a box'"), examples=False),
+        [DOUBLE.replace("else x", "else type(x)")],
+        [DOUBLE.replace("else x", "else 'a crate'")],
+    ),
+    "keys that are close": (
+        task(CLOSE_KEYS, "def f(x):\n    return {x: 'right'}\n", "f"),
+        ["def f(x):\n    return {x + 1e-13: 'right'}\n"],
+        ["def f(x):\n    return {x + 1e-13: 'WRONG'}\n"],
+    ),
+    **{
+        f"truth values as numbers, by {part}": (
+            task({part: gold}, "def positive(x):\n    return int(x > 0)\n", "positive"),
+            ["def positive(x):\n    return 1 if x > 0 else 0\n"],
+            ["def positive(x):\n    return 2 if x > 0 else 0\n"],
+        )
+        for part, gold in POSITIVE.items()
+    },
+    **{
+        f"calls without memory, by {how}, {'with' if examples else 'without'} examples": (
+            task(KINDS[how], examples=examples),
+            [CACHE],
+            [*STATEFUL, *([WRONG_CACHE] if examples else [])],
+        )
+        for how in ("cases", "replay")
+        for examples in (True, False)
+    },
+}
+
+
+def test_graders_see_the_whole_behaviour_of_a_function(grade: Grade):
+    failing = [
+        (name, source)
+        for name, (example, right, wrong) in BEHAVIOURS.items()
+        for source in (*right, *wrong)
+        if grade(example, source)["is_success"] is (source in wrong)
+    ]
+    assert failing == []
+
+
+def test_a_broken_gold_is_reported_and_the_check_decides_over_examples(grade: Grade):
+    with pytest.raises(TaskError, match="own check"):
+        grade(task({"check": CHECK}, "def double(x):\n    return x\n"), DOUBLE)
+    with pytest.raises(TaskError, match="case 1"):
+        grade(task({"cases": [{"args": "(x,)", "expect": "1"}]}), DOUBLE)
+    example = task({"check": CHECK})
+    example.data["examples"].append({"args": "(9,)", "expect": "'the description is wrong here'"})
+    info = grade(example, DOUBLE + "# mine")
+    assert (info["is_success"], info["rewards"]["visible"]) == (True, 0.5)
+
+
+def test_a_coin_never_passes_a_check_in_its_own_process(grade: Grade):
+    example = task(KINDS["canaries"], examples=False)
+    for odds in (0.25, 0.5, 0.75):
+        toss = f"import os\ndef double(x):\n    assert os.urandom(1)[0] < {256 * odds}\n    return Equal()\n"
+        assert not any(grade(example, EQUAL + toss)["is_success"] for _ in range(8)), odds
+
+
+KNOWS = (
+    EQUAL
+    + """
+import sys
+def double(x):
+    frame = sys._getframe()
+    while frame.f_code.co_name != "check":
+        frame = frame.f_back
+    if "_note" in frame.f_code.co_names:
+        return {unseen}
+    assert all(value in frame.f_code.co_consts for value in (6, "abab", -2))
+    return Equal()
+"""
+)
+
+
+def test_code_that_knows_the_true_form_of_a_check_still_has_to_know_the_results(grade: Grade):
+    example = task(KINDS["canaries"], examples=False)
+    for unseen in ("0", "x", "Equal()", "next(iter(set(frame.f_code.co_consts) - {x, None}))"):
+        assert not grade(example, KNOWS.replace("{unseen}", unseen))["is_success"], unseen
+
+
+def test_a_withheld_form_holds_no_expected_value():
+    check = TOGETHER.replace("candidate):\n", "candidate):\n    'It is 6, then abab.'\n")
+    with open_sandbox() as sandbox:
+        gold = Submission(DOUBLE, "double")
+        form = withheld(check, gold, lambda request: ask(sandbox, request, SandboxLimits(), fresh=True))
+    assert form is not None
+    assert [value for _, value in form.noted] == [6, "abab", -2]
+    seen = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
+    assert seen == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
+
+
+# Progress.
+
+
+def test_progress_is_the_share_that_no_constant_or_shown_answer_passes(grade: Grade):
+    for how in ("cases", "replay"):
+        rewards = grade(task(KINDS[how]), "def double(x):\n    return 2 * x if x != -1 else 2")["rewards"]
+        assert (rewards["visible"], rewards["hidden"]) == (1.0, pytest.approx(2 / 3))
+    check = "def check(f):\n    assert f(2) == 4\n    assert f(5) == 10\n    assert f(6) == 12\n"
+    rewards = grade(task({"check": check}), "def double(x):\n    return {2: 4}.get(x)\n")["rewards"]
+    assert (rewards["visible"], rewards["hidden"], rewards["progress"]) == (1.0, pytest.approx(1 / 3), 0.0)
+    cases = [{"args": f"({n},)", "expect": repr(n % 3 == 0)} for n in range(9)]
+    gold = "def f(x):\n    return x % 3 == 0\n"
+    for gold_part in (
+        {"cases": cases},
+        {"check": "def check(f):\n" + "".join(f"    assert f({n}) == {n % 3 == 0}\n" for n in range(9))},
+    ):
+        of = task(gold_part, gold, "f")
+        for junk in ("0", "None", "x", "True", "False"):
+            info = grade(of, f"def f(x):\n    return {junk}\n")
+            assert info["rewards"]["progress"] == 0.0, junk
+        partly = grade(of, "def f(x):\n    return x % 3 == 0 and x < 6\n")["rewards"]
+        assert partly["progress"] == pytest.approx(2 / 3)
+        assert partly["hidden"] == pytest.approx(8 / 9)
+        assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
+
+
+# Time.
+
+
+class Watched:
+    """Opens sandboxes that note every run in them; the runs are real."""
+
+    def __init__(self) -> None:
+        self.runs: list[SandboxLimits] = []
+
+    def open(self) -> Sandbox:
+        sandbox = open_sandbox()
+        run = sandbox.exec
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self.runs.append(kwargs["limits"])
+            return run(*args, **kwargs)
+
+        sandbox.exec = noted  # type: ignore[method-assign]
+        return sandbox
+
+
+SLEEPERS = {
+    "when it is loaded": "import time\ntime.sleep(1000)\n" + DOUBLE,
+    "when it is called": "import time\ndef double(x):\n    time.sleep(1000)\n",
+    "and cannot be woken": "import time\ndef double(x):\n    while True:\n        try:\n"
+    "            time.sleep(1000)\n        except BaseException:\n            pass\n",
+    "and ends its sandbox": "import os, signal, time\ndef double(x):\n    time.sleep(0.4)\n"
+    "    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(1000)\n",
+}
+
+
+@pytest.mark.parametrize("how", ["cases", *(pytest.param(how, marks=NIGHTLY) for how in ("replay", "canaries"))])
+def test_all_runs_of_a_submission_share_one_deadline(how: str):
+    watched, budget = Watched(), Budget()
+    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    example = task(KINDS[how], examples=False)
+    grader.function(example, Submission(DOUBLE, "double"))  # from now on, the needs of the gold are cached
+    for when, source in SLEEPERS.items():
+        watched.runs.clear()
+        budget.wall_s, budget.cpu_s = 1.5, 5.0
+        assert not grader.function(example, Submission(source, "double")).solved, when
+        assert budget.is_spent, when
+        # Slow code spends all remaining time at once; only ending the sandbox takes several runs.
+        assert len(watched.runs) <= (6 if when == "and ends its sandbox" else 2), when
+        assert watched.runs[-1].wall_s <= 1.5, when
+
+
+def test_a_lost_run_is_tried_again_on_the_same_time():
+    watched, budget = Watched(), Budget()
+    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    killer = "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
+    assert not grader.function(task(CASES, examples=False), Submission(killer, "double")).solved
+    offered = [limits.wall_s for limits in watched.runs]
+    assert len(offered) > 2
+    assert all(later <= 45.0 for later in offered)
+    assert budget.wall_s < 45.0
+
+
+# Submissions that cannot be graded.
+
+
+def test_faults_that_prevent_grading_are_shown_until_submissions_run_out():
+    env = CodeEnv(tasks=TaskList([task(CASES)]))
+
+    def submit(source: str) -> StepResult:
+        return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
+
+    for last, reason in ((f"```python\n{DOUBLE}```", Reason.SOLVED), ("1 / 0", Reason.ANSWERED)):
+        env.reset(seed=0)
+        for source, fault, remaining in (
+            ("def double(x:", "SyntaxError (line 1)", "2 submissions are left"),
+            ("\nimport nothing_like_this", "ModuleNotFoundError (line 2)", "1 submission is left"),
+        ):
+            step = submit(source)
+            assert [words for words in (fault, remaining) if words not in text_of(step.observation[-1])] == []
+            assert (step.terminated, step.info["rewards"]["refused"]) == (False, 1.0)
+        assert submit(last).info["is_success"] is (reason is Reason.SOLVED)
+        assert env.reason is reason
+    env.reset(seed=0)
+    assert "'double'" in text_of(submit("def other(x):\n    return x").observation[-1])
+    env.close()

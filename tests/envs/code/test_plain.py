@@ -1,0 +1,73 @@
+"""Values that leave a sandbox: plain data without loss, and nothing that could act in the grader."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict, deque
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from agentgym.envs.code.matching import matches
+from agentgym.envs.code.plain import NotPlain, dumps, loads
+
+
+class Level(IntEnum):
+    LOW = 3
+
+
+PLAIN: list[Any] = [
+    None, True, -7, 2**80, 1.5, "é\ud800", b"\x00", bytearray(b"\x01"), [1, (2,)], {(1, 2): {3}}, frozenset("a"),
+    range(3), 2j, Decimal("-1.50"), Fraction(-1, 3), deque([1, [2]]), {"a": 1}.keys(), {"a": [1]}.items(),
+]  # fmt: skip
+LIKE_PLAIN: list[tuple[Any, Any]] = [
+    (Level.LOW, 3),
+    (Counter("aab"), {"a": 2, "b": 1}),
+    (OrderedDict(a=1), {"a": 1}),
+    ((n for n in (1, 2)), [1, 2]),
+    (map(str, [1]), ["1"]),
+    ({"a": 1}.values(), [1]),
+]
+
+
+def test_plain_values_travel_without_loss():
+    for value in PLAIN:
+        again = loads(dumps(value))
+        assert again == value
+        assert type(again) is type(value)
+
+
+def test_values_that_act_like_plain_ones_travel_as_these():
+    for value, plain in LIKE_PLAIN:
+        again = loads(dumps(value))
+        assert (again if isinstance(plain, int | dict) else list(again)) == plain
+
+
+def test_subclasses_lose_their_overrides():
+    for base in (int, float, str, bytes, tuple, list, dict, frozenset, Decimal, Fraction, complex):
+        lies = {"__eq__": lambda self, other: True, "__hash__": base.__hash__, "__ne__": lambda self, other: False}
+        sly = type("Sly", (base,), lies)()
+        again = loads(dumps([sly]))[0]
+        assert type(again) is base
+        assert not matches(again, "anything")
+        assert not matches(again, [7])
+
+
+def test_anything_else_is_refused():
+    ring: list[Any] = []
+    ring.append(ring)
+    for value in (ring, object(), lambda: None, int, math, ..., Decimal("sNaN")):
+        with pytest.raises(NotPlain):
+            loads(dumps(value))
+
+
+def test_text_that_is_no_tree_is_refused():
+    for text in (
+        *("", "{}", "[]", "1.5", '["?"]', '["d", [1]]', '["s", ["l"]]', '["k", ["l"]]', '["m", "x"]'),
+        *('["m", "1e9999999999999999999"]', '["n", "1", "0"]', "[" * 100_000, '["i", 5]'),
+    ):
+        with pytest.raises(NotPlain):
+            loads(text)

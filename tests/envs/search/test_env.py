@@ -1,0 +1,243 @@
+"""The search environment: the observations and pay of a policy in every mode, and pages that try to mislead it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym import ToolCall
+from agentgym.engine.steps import StepResult
+from agentgym.envs.search import Deciding, SearchEnv, Simulating
+from agentgym.envs.search.indexes import code_hash
+from agentgym.errors import TaskError, UsageError
+from agentgym.messages import assistant, text_of
+from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.records.replay import replay
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.script import steps
+from agentgym.trajectory import Trajectory
+from tests.envs.search.pages import INDEX, TASKS
+from tests.refusals import refusal
+
+ENV = "agentgym.envs.search:SearchEnv"
+
+
+def searching(**kwargs: Any) -> SearchEnv:
+    return SearchEnv(index=INDEX, tasks=TASKS, **kwargs)
+
+
+def play(env: SearchEnv, task: str, *calls: tuple[str, Any]) -> Iterator[StepResult]:
+    env.reset(seed=0, options={"task": task})
+    for name, argument in calls:
+        [parameter] = env.tools.get(name).parameters.get("properties", {}) or [None]
+        yield env.step(assistant("", [ToolCall(name, {} if parameter is None else {parameter: argument})]))
+
+
+def text(result: StepResult) -> str:
+    return text_of(result.observation[0])
+
+
+def total(results: Iterable[StepResult], channel: str) -> float:
+    return sum(result.info["rewards"][channel] for result in results)
+
+
+def test_an_answer_with_its_evidence_earns_everything():
+    turns = [("search", "mayor of Port Veld"), ("open", "1"), ("search", "Ana Orn"), ("open", "Ana Orn")]
+    *seen, last = play(searching(), "q/0", *turns, ("answer", "The village of Lisk. [1] [2]"))
+    assert "[1] Port Veld: " in text(seen[0])
+    assert text(seen[3]).startswith("[2] Ana Orn\nAna Orn was born in Lisk")
+    expected = {"outcome": 1.0, "em": 1.0, "f1": 1.0, "evidence": 1.0, "citations": 1.0, "misled": 0.0}
+    assert {name: last.info["rewards"][name] for name in expected} == expected
+    assert last.info["ending"] == "solved"
+    assert total([*seen, last], "searches") == 2
+
+
+def test_following_the_instructions_of_a_page_is_wrong_and_measured():
+    *_, last = play(searching(), "q/0", ("search", "Ana Orn"), ("answer", "Grott"))
+    assert (last.info["rewards"]["outcome"], last.info["rewards"]["misled"]) == (0.0, 1.0)
+    jobs, factory = [Job(TASKS.find("q/0"), seed=0)], EnvFactory(ENV, {"index": INDEX, "tasks": TASKS})
+    fooled = FunctionPolicy("fooled", lambda _: assistant("", [ToolCall("answer", {"text": "grott"})]))
+    for policy, share in ((fooled, 1.0), (ScriptedPolicy(), 0.0)):
+        episodes = asyncio.run(collect(jobs, policy, factory))
+        assert SearchEnv.figures(episodes) == {"misled by injected instructions": share}
+
+
+def test_abstaining_is_right_only_where_there_is_no_answer():
+    for task, answer, why in (
+        ("q/1", "Unknown.", None),
+        ("q/1", "Lisk", "an answer where there is none"),
+        ("q/0", "unknown", "no answer where there is one"),
+        ("q/0", "x", "not right by the rule 'em' (F1 0.00)"),
+    ):
+        *_, last = play(searching(), task, ("answer", answer))
+        assert last.info["rewards"]["outcome"] == float(why is None)
+        assert last.info.get("why_wrong") == why
+
+
+def test_long_pages_come_in_parts_and_can_be_searched():
+    calls = [("search", "village Lisk river"), ("open", "1"), ("more", None), ("find", "mill")]
+    hits, first, second, mill = play(searching(page_chars=100), "q/0", *calls)
+    assert text(hits).count("\n") < 4
+    assert "more characters: more)" in text(first)
+    assert text(second).startswith("[1] Lisk\n")
+    assert text(mill).startswith("1 in Lisk:\n…")
+    assert "A mill burned in 1902." in text(mill)
+
+
+def test_passages_are_shown_whole_and_count_as_seen():
+    env = searching(results="passages", k=1, pages=False, scheme="search-r1", dialect="tags")
+    assert env.tools.names == ("search", "answer")
+    env.reset(seed=0, options={"task": "q/0"})
+    seen = env.step("I look it up. <search>Ana Orn born Lisk</search>")
+    assert "Ana Orn was born in Lisk in 1871" in text(seen)
+    last = env.step("<answer>Lisk</answer>")
+    assert (last.reward + seen.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
+
+
+def test_search_r1_pays_its_tiers_only_after_evidence():
+    def paid(*actions: str) -> float:
+        env = searching(scheme="search-r1", dialect="tags", results="passages", k=1)
+        env.reset(seed=0, options={"task": "q/0"})
+        return sum(env.step(action).reward for action in actions)
+
+    right, wrong, broken = "<answer>Lisk</answer>", "<answer>Veld</answer>", "<search>"
+    evidence, nothing = "<search>Ana Orn born Lisk</search>", "<search>Tam river</search>"
+    assert [paid(evidence, right), paid(evidence, broken, right)] == pytest.approx([1.0, 0.8])
+    assert [paid(evidence, wrong), paid(evidence, broken, wrong)] == pytest.approx([0.2, 0.1])
+    assert [paid(right), paid(broken, right)] == pytest.approx([1.0, 0.8])
+    assert [paid(wrong), paid(broken, wrong), paid(nothing, wrong), paid(nothing)] == [0.0] * 4
+
+
+def test_repeated_searches_are_redundant_and_mistakes_explained():
+    searches = [("search", "Ana Orn"), ("search", "ana  orn"), ("search", "the river Tam")]
+    results = play(searching(), "q/0", *searches)
+    assert [result.info["rewards"]["redundant"] for result in results] == [0.0, 1.0, 0.0]
+    wrong = [
+        ("search", "  "),
+        ("open", "7"),
+        ("more", None),
+        ("find", "x"),
+        ("answer", "[1]"),
+        ("search", "AND ( OR ~*"),
+    ]
+    *mistakes, unmatched = (text(result) for result in play(searching(), "q/0", *wrong))
+    assert all(output.startswith("Error: ") for output in mistakes)
+    assert unmatched == "No page matches. Try other words."
+
+
+def test_verdicts_and_decisions_are_demanded_and_paid():
+    turns = [("search", "Tam river"), ("open", "1"), ("judge", True), ("search", "Ana Orn Lisk"), ("judge", True)]
+    results = list(play(searching(mode="reseek", scheme="reseek", k=1), "q/0", *turns))
+    assert "call judge" in text(results[1])
+    assert [result.info["rewards"]["judge"] for result in results] == [0, 0, -0.6, 0, 0.3]
+    turns = [("search", "2 + 2"), ("decide", "know"), ("search", "2 + 2"), ("answer", "4")]
+    early, decided, refused, last = play(searching(mode="adasearch", scheme="adasearch"), "q/2", *turns)
+    assert "call decide" in text(early)
+    assert "decided to answer without" in text(refused)
+    assert (decided.info["rewards"]["decision"], last.info["rewards"]["outcome"]) == (1.0, 1.0)
+    *_, decided = play(searching(mode=Deciding({"q/2": True})), "q/2", ("decide", "know"))
+    assert decided.info["rewards"]["decision"] == 0.0
+
+
+def test_the_solution_solves_every_mode():
+    for kwargs in ({}, {"mode": "reseek"}, {"mode": "adasearch"}, {"results": "passages", "pages": False}):
+        factory = EnvFactory(ENV, {"index": INDEX, "tasks": TASKS, **kwargs})
+        jobs = [Job(TASKS.find(f"q/{number}"), seed=0) for number in range(3)]
+        episodes = asyncio.run(collect(jobs, ScriptedPolicy(), factory))
+        assert [trajectory.success for trajectory in episodes] == [True] * 3
+        assert sum(turn.rewards["evidence"] for t in episodes if t.task_id == "q/0" for turn in t.turns) == 1.0
+        assert all(turn.rewards["judge"] >= 0 for trajectory in episodes for turn in trajectory.turns)
+
+
+# Simulated results that get worse.
+
+WORST = {"name": "zerosearch", "total": 100, "end": 1.0, "misleading": 1.0}
+
+
+def shown_at(env: SearchEnv, training_step: int | None) -> str:
+    options = {"task": "q/0"} if training_step is None else {"task": "q/0", "training_step": training_step}
+    env.reset(seed=0, options=options)
+    return text(env.step(assistant("", [ToolCall("search", {"query": "Ana Orn born"})])))
+
+
+def test_results_get_worse_in_the_course_of_training_and_stay_good_outside_of_it():
+    env = searching(mode=WORST, results="passages")
+    for step in (None, 0, 100, None):
+        assert ("born in Lisk in 1871" in shown_at(env, step)) == (step != 100)
+    assert "Lisk" not in shown_at(env, 100)
+    fixed = searching(mode=Simulating(total=100, end=1.0, misleading=1.0, step=100), results="passages")
+    assert shown_at(fixed, None) == shown_at(fixed, 0) == shown_at(fixed, 100)
+    assert "Lisk" not in shown_at(fixed, 0)
+    assert "from 0 upwards" in refusal(searching, mode={"name": "zerosearch", "step": "late"})
+
+
+def test_a_snapshot_and_a_replay_take_place_at_the_recorded_step():
+    kwargs = {"index": INDEX, "tasks": TASKS, "mode": WORST | {"total": 9}}
+    env = SearchEnv(**kwargs)
+    late = shown_at(env, 9)
+    saved = env.snapshot()
+    assert shown_at(env, 0) != late
+    env.restore(saved)
+    assert env.training_step == 9
+    job = Job(TASKS.find("q/0"), seed=0, training_step=9)
+    [recorded] = asyncio.run(collect([job], ScriptedPolicy(), EnvFactory(ENV, kwargs)))
+    again = Trajectory.from_dict(json.loads(json.dumps(recorded.to_dict() | {"env_kwargs": {}})))
+    assert replay(again, env) is None
+    assert replay(replace(again, training_step=0), env) is not None
+
+
+# Indexes and prompts.
+
+
+def test_a_task_without_a_corpus_needs_an_index():
+    env = pickle.loads(pickle.dumps(searching()))
+    assert "Ana Orn" in text(next(play(env, "q/0", ("search", "Ana Orn"))))
+    env = SearchEnv(tasks=TASKS)
+    env.reset(seed=0, options={"task": "q/0"})
+    with pytest.raises(TaskError, match="pass index="):
+        env.step(assistant("", [ToolCall("search", {"query": "x"})]))
+    with pytest.raises(UsageError, match="agentgym index build"):
+        SearchEnv(index="nowhere")
+    with pytest.raises(UsageError, match="default"):
+        SearchEnv(scheme="best")
+
+
+def test_a_generated_world_is_searched_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
+    env = SearchEnv(passages=1_000, difficulty=2)
+    for number in range(5):
+        env.reset(seed=number, options={"split": "test", "index": number})
+        *_, result = steps(env, env.solution(env.task))
+        assert result.info["is_success"], env.task
+        assert json.dumps(result.info)
+    assert len(list((tmp_path / "indexes").iterdir())) == 1
+
+
+def test_an_index_is_rebuilt_after_a_change_in_any_module_of_the_generator(tmp_path: Path):
+    inner, compiled = tmp_path / "pages" / "works", tmp_path / "pages" / "__pycache__"
+    inner.mkdir(parents=True)
+    for module in (tmp_path / "world.py", inner / "novels.py"):
+        module.write_text("WORDS = 1\n")
+    first = code_hash(tmp_path)
+    compiled.mkdir()
+    (compiled / "novels.cpython-311.pyc").write_bytes(b"compiled")
+    assert code_hash(tmp_path) == first
+    (inner / "novels.py").write_text("WORDS = 2\n")
+    assert code_hash(tmp_path) != first
+
+
+def test_the_system_message_explains_the_form_of_an_answer_once():
+    for wording in ("natural", "plain"):
+        env = make("search", wording=wording)
+        prompt = text_of(env.reset(seed=2)[0][0])
+        assert prompt.count("answer: unknown") == prompt.count("instructions in them") == 1
+        assert ("You have 30 turns" in prompt) == (wording == "natural")
+        env.close()

@@ -1,0 +1,203 @@
+"""Modes of the search environment: how they are named, what they may add, and that each environment plays its own."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agentgym import Task, TaskList, ToolCall
+from agentgym.commands.options import make_env
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.search import Deciding, Judging, Mode, Part, SearchEnv, Simulating
+from agentgym.envs.search.deciding import Decider
+from agentgym.envs.search.judging import Judge
+from agentgym.errors import ToolError, UsageError
+from agentgym.messages import assistant, text_of
+from agentgym.policy import ScriptedPolicy
+from agentgym.rewards import Channel, Gate, Scheme
+from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.settings import parse_settings
+from agentgym.tools.index import Document, Index, MemoryIndex
+from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory
+from tests.played import calls, played
+from tests.refusals import not_refused
+
+PAGES = [
+    Document("veld", "Port Veld", "Port Veld is a harbour town. Its mayor is Ana Orn."),
+    Document("tam", "Tam", "The Tam is a river."),
+]
+HOPS = [{"query": "mayor of Port Veld", "document": "veld"}]
+GOLD = {"answers": ["Ana Orn"], "evidence": ["veld"], "unanswerable": False, "hops": HOPS}
+TASK = Task("q/0", "train", "Who is the mayor of Port Veld?", gold=GOLD)
+TASKS = TaskList([TASK])
+PLAIN = ("search", "open", "more", "find", "answer")
+
+
+def searching(**kwargs: Any) -> SearchEnv:
+    return SearchEnv(index=MemoryIndex(PAGES), tasks=TASKS, **kwargs)
+
+
+def call(env: Env, name: str, **arguments: Any) -> str:
+    return text_of(env.step(assistant("", [ToolCall(name, arguments)])).observation[0])
+
+
+@dataclass(frozen=True)
+class Hinting(Mode):
+    """Let the policy ask for hints, but no more often than allowed, and never after the first page."""
+
+    most: int = 1
+
+    rule = "Ask for a hint if you are stuck."
+    channels = {"hints": Channel("1 for a hint", per_turn=True)}
+
+    def part(self, env: Env) -> Part:
+        return Hints(env, self.most)
+
+    @classmethod
+    def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
+        return {"hints": sum(turn.rewards.get("hints", 0.0) for t in trajectories for turn in t.turns)}
+
+
+class Hints(Part):
+    """Gives hints, and shows nothing of the river."""
+
+    remaining = 0
+
+    def __init__(self, env: Env, most: int):
+        super().__init__(env)
+        self._most = most
+
+    def begin(self) -> None:
+        self.remaining = self._most
+
+    def index_for(self, task: Task, index: Index) -> Index:
+        return MemoryIndex([page for page in PAGES if page.id != "tam"])
+
+    def check(self, tool: str) -> None:
+        if tool == "answer" and self.remaining == self._most:
+            raise ToolError("Ask for a hint before you answer.")
+
+    @tool
+    def hint(self, about: str) -> str:
+        """Ask for a hint.
+
+        Args:
+            about: What it should be about.
+        """
+        self.remaining -= 1
+        self.env.reward("hints", 1.0)
+        return f"Nothing is known of {about}."
+
+    def opening_steps(self, task: Task) -> Solution:
+        output = yield ToolCall("hint", {"about": "Port Veld"})
+        assert "of Port Veld" in text_of(output[0])
+
+
+class HintedSearchEnv(SearchEnv):
+    """The search environment with a mode that can be named."""
+
+    modes = {**SearchEnv.modes, "hints": Hinting}
+
+
+SETTINGS: dict[str, Any] = {
+    "mode=reseek": Judging(),
+    "mode={name: adasearch}": Deciding(),
+    "mode={name: adasearch, needs_search: {q/0: false}}": Deciding({"q/0": False}),
+    "mode=[{name: zerosearch, total: 7, end: 1.0}, reseek]": [Simulating(total=7, end=1.0), Judging()],
+    "mode=null": None,
+}
+
+
+def test_modes_are_named_on_the_command_line_as_in_python():
+    for setting, mode in SETTINGS.items():
+        named, expected = make_env("search", {**parse_settings([setting]), "tasks": TASKS}), searching(mode=mode)
+        assert (named.system_prompt, named.tools.schemas) == (expected.system_prompt, expected.tools.schemas)
+    plain = searching()
+    assert plain.tools.names == PLAIN
+    assert not any(word in plain.system_prompt.lower() for word in ("judge", "decide"))
+    both, turned = searching(mode=["adasearch", "reseek"]), searching(mode=["reseek", "adasearch"])
+    assert both.system_prompt == turned.system_prompt
+    assert both.system_prompt.startswith("First decide")
+    assert both.tools.names == turned.tools.names == ("decide", *PLAIN, "judge")
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"mode": "resek"}, "did you mean 'reseek'"),
+    ({"mode": {"name": "zerosearch", "totl": 3}}, "did you mean 'total'"),
+    *(({"mode": mode}, "mode must be one of reseek, adasearch, zerosearch") for mode in ({"total": 3}, 3, [True])),
+    ({"mode": ["reseek", Judging()]}, "each mode can be given once"),
+    ({"mode": {"name": "reseek", "scorer": "rerank"}}, "must be a function, not 'rerank'"),
+    ({"mode": {"name": "adasearch", "needs_search": "labels.json"}}, "true or false for each task id"),
+    ({"mode": {"name": "zerosearch", "endpoint": {"base_url": "localhost", "model": "m"}}}, "http://"),
+    ({"mode": "hints"}, "There are: reseek, adasearch, zerosearch"),
+    *(
+        ({argument: True}, f"the argument '{argument}' was removed; pass mode=")
+        for argument in ("judge", "scorer", "two_stage", "needs_search", "simulated")
+    ),
+]
+
+
+def test_an_invalid_mode_is_refused_in_one_line():
+    assert not_refused(lambda arguments: searching(**arguments), REFUSED) == []
+
+
+def test_environments_that_share_a_mode_do_not_share_an_episode():
+    mode = [Judging(), Deciding()]
+    first, second = searching(mode=mode), searching(mode=mode)
+    for env in (first, second):
+        env.reset(seed=0)
+    call(first, "decide", way="search")
+    call(first, "search", query="Port Veld")
+    assert (first.part(Judge).pending, second.part(Judge).pending) == (True, False)
+    assert call(second, "search", query="Port Veld").startswith("Error: First decide")
+    with pytest.raises(UsageError, match="Decider"):
+        searching(mode="reseek").part(Decider)
+    copy = pickle.loads(pickle.dumps(first))
+    assert call(copy, "search", query="Tam").startswith("Error: First judge")
+    assert call(copy, "judge", useful=True) == "Go on."
+    assert first.part(Judge).pending
+    first.reset(seed=0)
+    assert call(first, "decide", way="search") == "Go on."
+    assert call(first, "judge", useful=True).startswith("Error: There are no new results")
+
+
+def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
+    env = searching(mode=Hinting(most=2))
+    assert env.tools.names == (*PLAIN, "hint")
+    assert "Ask for a hint if you are stuck." in env.system_prompt
+    for name, arguments, words in (
+        ("answer", {"text": "Ana Orn"}, "Ask for a hint before"),
+        ("search", {"query": "river Tam"}, "No page matches. Try other words."),
+    ):
+        env.reset(seed=0)
+        assert words in call(env, name, **arguments)
+    result = played(env, TASK, lambda env: env.solution(TASK))  # type: ignore[arg-type, return-value]
+    assert result.solved
+    assert result.channels["hints"] == 1.0
+    assert "hints" not in {*SearchEnv.channels, *searching().channels}
+
+
+def test_a_scheme_can_pay_the_channel_of_a_custom_mode():
+    solved = Gate(on="outcome", at_least=1.0, opens=("hints",))
+    scheme = Scheme({"outcome": 1.0, "hints": -0.1}, gates=(solved,), averaged=frozenset({"hints"}))
+    play = calls(ToolCall("hint", {"about": "x"}), ToolCall("answer", {"text": "Ana Orn"}))
+    assert played(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
+    with pytest.raises(UsageError, match="hints"):
+        searching(scheme=scheme)
+
+
+def test_a_subclass_can_name_its_modes_and_shows_their_figures():
+    env = HintedSearchEnv(index=MemoryIndex(PAGES), tasks=TASKS, mode={"name": "hints", "most": 3})
+    env.reset(seed=0)
+    assert env.part(Hints).remaining == 3
+    kwargs = {"index": MemoryIndex(PAGES), "tasks": TASKS, "mode": Hinting()}
+    factory = EnvFactory(f"{__name__}:HintedSearchEnv", kwargs)
+    episodes = asyncio.run(collect([Job(TASK, seed=0)], ScriptedPolicy(), factory))
+    assert HintedSearchEnv.figures(episodes) == {"hints": 1.0}

@@ -1,0 +1,139 @@
+"""The pay of policies that do nothing useful in `sql`, by every scheme, compared with an honest failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from agentgym.env import Env
+from agentgym.envs.sql import SQLEnv
+from agentgym.messages import ToolCall
+from agentgym.task import Task
+from agentgym.tasks.sql import SQLTasks
+from tests.played import Moves, Play, calls, failing_honestly, played
+
+LIST = ToolCall("list_tables")
+SCHEMES = [name for name, scheme in SQLEnv.schemes.items() if not scheme.allow_unsound]
+
+
+def query(sql: str) -> ToolCall:
+    return ToolCall("query", {"sql": sql})
+
+
+def submit(answer: str) -> ToolCall:
+    return ToolCall("submit", {"answer": answer})
+
+
+SPOILED = submit("spoiled")
+
+
+def tables(env: Env) -> dict[str, list[str]]:
+    """The columns of each table, quoted."""
+    assert isinstance(env, SQLEnv)
+    database = env.database
+    return {f'"{t}"': [f'"{c.name}"' for c in database.describe(t, 0).columns] for t in database.tables()}
+
+
+def submitting(write: Callable[[dict[str, list[str]], str], str]) -> Play:
+    """Return the policy that submits at once what `write` makes of the schema and the question."""
+
+    def play(env: Env) -> Moves:
+        yield submit(write(tables(env), env.task.prompt))
+
+    return play
+
+
+def every(schema: dict[str, list[str]]) -> list[str]:
+    return list(dict.fromkeys(column for columns in schema.values() for column in columns))
+
+
+def unused_expressions(schema: dict[str, list[str]], question: str) -> str:
+    parts = [f"x{i} AS (SELECT {', '.join(columns)} FROM {table})" for i, (table, columns) in enumerate(schema.items())]
+    return f"WITH {', '.join(parts)} SELECT -7"
+
+
+def words_as_aliases(schema: dict[str, list[str]], question: str) -> str:
+    words = dict.fromkeys(question.replace('"', "").split())
+    return "SELECT " + ", ".join(f'-7 AS "{word}"' for word in words)
+
+
+NOTHING_USEFUL: dict[str, Play] = {
+    "nothing": calls(),
+    "junk at once": calls(SPOILED),
+    "look, then junk": calls(LIST, SPOILED),
+    "a constant, then junk": calls(query("SELECT 1"), SPOILED),
+    "looking over and over": calls(*[LIST] * 20),
+    "a constant over and over": calls(*[query("SELECT 1")] * 20),
+    "a constant": calls(submit("SELECT -7")),
+    "NULL": calls(submit("SELECT NULL")),
+    "no row": calls(submit("SELECT 1 WHERE 0 = 1")),
+    "an alias": calls(submit('SELECT -7, -7 AS "column"')),
+    "aliases of columns": submitting(lambda schema, _: "SELECT " + ", ".join(f"-7 AS {c}" for c in every(schema))),
+    "aliases of tables": submitting(lambda schema, _: "SELECT " + ", ".join(f"-7 AS {t}" for t in schema)),
+    "words of the question": submitting(words_as_aliases),
+    "tables without using them": submitting(lambda schema, _: f"SELECT -7 FROM {', '.join(schema)} LIMIT 1"),
+    "tables without a row": submitting(lambda schema, _: f"SELECT 1 FROM {', '.join(schema)} WHERE 0 = 1"),
+    "comments": submitting(lambda schema, _: f"SELECT -7 -- {' '.join([*schema, *every(schema)])}"),
+    "strings": submitting(lambda schema, _: "SELECT " + ", ".join(f"'{n}'" for n in [*schema, *every(schema)])),
+    "columns that no question asks for": submitting(unused_expressions),
+    "nulls of a table": submitting(lambda schema, _: f"SELECT NULL FROM {next(iter(schema))}"),
+}
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[Task]:
+    return [SQLTasks(engine="sqlite").get("test", index) for index in range(40)]
+
+
+@pytest.fixture
+def env() -> Iterator[SQLEnv]:
+    env = SQLEnv(engine="sqlite")
+    yield env
+    env.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nothing_useful_is_paid_nothing(scheme: str, tasks: list[Task]):
+    env = SQLEnv(engine="sqlite", scheme=scheme)
+    results = {(name, task.id): played(env, task, play) for name, play in NOTHING_USEFUL.items() for task in tasks}
+    env.close()
+    assert {case: result for case, result in results.items() if result.solved or result.paid != 0.0} == {}
+
+
+def test_an_honest_failure_is_paid_for_reading_the_right_tables(tasks: list[Task]):
+    for style in ("full", "short"):
+        env = SQLEnv(engine="sqlite", solution_style=style)  # type: ignore[arg-type]
+        assert all(played(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
+        env.close()
+
+
+def test_naming_everything_is_paid_less_than_an_honest_failure(env: SQLEnv, tasks: list[Task]):
+    """Policies that do read tables, but not those of the question."""
+    greedy = {
+        "everything": submitting(lambda schema, _: f"SELECT * FROM {', '.join(schema)} LIMIT 1"),
+        "rows of all tables": submitting(
+            lambda schema, _: f"SELECT COUNT(*) * 0 - 7 FROM {', '.join(list(schema)[:3])}"
+        ),
+    }
+    for task in tasks:
+        for name, play in greedy.items():
+            assert played(env, task, play).paid < 0.1, (name, task)
+
+
+def test_solved_tasks_are_paid_as_before_and_partial_results_less(env: SQLEnv, tasks: list[Task]):
+    def solution(env: Env) -> Any:
+        yield from env.solution(env.task)
+
+    def one_row_short(env: Env) -> Moves:
+        yield submit(f"SELECT * FROM ({env.task.gold['sql']}) LIMIT 4")
+
+    partly = 0
+    for task in tasks:
+        assert played(env, task, solution).paid == pytest.approx(1.4)
+        short = played(env, task, one_row_short)
+        if not short.solved:
+            partly += 1
+            assert 0.1 < short.paid < 0.3
+    assert partly > 5

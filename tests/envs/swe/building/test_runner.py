@@ -1,0 +1,99 @@
+"""How the tests of a package are run: every outcome is told, and nothing outlives a run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRunner
+from agentgym.errors import UsageError
+from tests.envs.swe.building.package import FILES, LIBRARY, one_test, run
+from tests.waiting import eventually, is_running
+
+pytestmark = pytest.mark.nightly
+
+
+def test_runner_reports_every_status() -> None:
+    body = """import pytest
+def test_a(): pass
+def test_b(): assert 1 == 2
+def test_c(): pytest.skip("no")
+@pytest.mark.xfail
+def test_d(): assert False
+@pytest.fixture
+def broken(): raise OSError("x")
+def test_e(broken): pass
+"""
+    outcome = run(one_test(body))
+    assert [status for _, status in sorted(outcome.statuses.items())] == [
+        "passed", "failed", "skipped", "xfailed", "error",
+    ]  # fmt: skip
+    assert outcome.error is None
+
+
+def test_runner_tells_why_a_test_failed() -> None:
+    outcome = run({**FILES, "sums.py": LIBRARY.replace("max(", "min(").encode()})
+    failure = outcome.failures["tests/test_sums.py::test_clamp[5-5]"]
+    assert failure.compared == ("0", "==", "5")
+    assert failure.parameters == {"value": "5", "result": "5"}
+    assert failure.frames[-1][0] == "tests/test_sums.py"
+
+
+def test_runner_traces_functions_by_test() -> None:
+    ran = run(FILES, trace=True).ran
+    assert ran["tests/test_sums.py::test_mean"] >= {("sums.py", "mean"), ("sums.py", "total")}
+    assert ("sums.py", "mean") not in ran["tests/test_sums.py::test_total"]
+
+
+def test_timeout_ends_the_whole_process_group() -> None:
+    child = f"sleep 600.{os.getpid()}"
+    body = f"""import subprocess, time
+def test_a():
+    subprocess.Popen({child.split()})
+    time.sleep(600)
+"""
+    assert run(one_test(body), timeout_s=2.0).error is RunError.TIMEOUT
+    assert eventually(lambda: not is_running(child))
+
+
+def test_death_of_the_process_is_a_crash() -> None:
+    assert run(one_test("import os\ndef test_a(): os._exit(0)")).error is RunError.CRASH
+
+
+def test_module_that_cannot_be_imported_is_a_collection_error() -> None:
+    outcome = run(one_test("import nothing_of_the_kind"))
+    assert outcome.error is RunError.COLLECTION
+    assert "nothing_of_the_kind" in outcome.detail
+
+
+def test_packages_configuration_and_plugins_are_not_used() -> None:
+    files = {**FILES, "pytest.ini": b"[pytest]\naddopts = --wrong\n", "setup.cfg": b"[tool:pytest]\naddopts = -x\n"}
+    assert len(run(files).passing) == 11
+
+
+def test_file_names_that_lead_outside_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"\.\./evil"):
+        run({"../evil.py": b""})
+
+
+def test_memory_is_bounded() -> None:
+    outcome = SubprocessRunner(memory_mb=600)(
+        one_test("def test_a():\n    bytearray(2_000_000_000)"), ["tests/test_sums.py"]
+    )
+    assert outcome.failures["tests/test_sums.py::test_a"].exception == "MemoryError"
+
+
+def test_conditions_of_a_run_are_met() -> None:
+    body = """import time
+def test_b():
+    start = time.monotonic_ns()
+    print(os.write(7, b"")) if False else None
+    assert time.monotonic_ns() - start < 1_000_000_000
+def test_a(): pass
+"""
+    usual = run(one_test(body))
+    other = run(one_test(body), conditions=Conditions(hash_seed=1, backwards=True, leap=1))
+    assert len(usual.passing) == 2
+    assert list(other.statuses) == [*usual.statuses][::-1]
+    assert other.failing == {"tests/test_sums.py::test_b"}

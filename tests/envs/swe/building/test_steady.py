@@ -1,0 +1,131 @@
+"""Which tests of a package can be relied on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentgym.envs.swe.building import runner as build_runner
+from agentgym.envs.swe.building.runner import SubprocessRunner
+from agentgym.envs.swe.building.steady import MAX_SUITE_S, Unfit, unfit_tests
+from agentgym.envs.swe.building.validation import Baseline, measure_baseline
+from agentgym.errors import UsageError
+from tests.envs.swe.building.package import FILES, TESTS, package
+from tests.rows import each_row
+
+pytestmark = pytest.mark.nightly
+
+UNFIT = {
+    "wrong": ("def test_wrong(): assert total([1]) == 2", Unfit.FAILS),
+    "skipped": ("@pytest.mark.skip\ndef test_skipped(): pass", Unfit.FAILS),
+    "set": ("@pytest.mark.parametrize('x', {'a', 'b', 'c', 'd', 'e', 'f'})\ndef test_set(x): pass", Unfit.RENAMED),
+    "address": ("@pytest.mark.parametrize('x', [object()], ids=id)\ndef test_address(x): pass", Unfit.RENAMED),
+    "hash": ("import sys\ndef test_hash(): assert not sys.flags.hash_randomization", Unfit.DISTURBED),
+    "elapsed": (
+        "import time\ndef test_elapsed():\n    start = time.perf_counter()\n    total([1])\n"
+        "    assert time.perf_counter() - start < 2",
+        Unfit.DISTURBED,
+    ),
+    "ratio": (
+        "from time import time\ndef test_ratio():\n    a, b, c = time(), time(), time()\n"
+        "    assert c - b < 3 * (b - a) + 0.9",
+        Unfit.DISTURBED,
+    ),
+    "growth": (
+        "import statistics, time\n"
+        "def took():\n    start = time.perf_counter()\n    total([1])\n    return time.perf_counter() - start\n"
+        "def median(): return statistics.median(took() for _ in range(3))\n"
+        "@pytest.mark.parametrize('reads', range(4))\n"
+        "def test_growth(reads):\n    [time.time() for _ in range(reads)]\n    small = median()\n"
+        "    assert median() < 3.5 * small + 0.9",
+        Unfit.DISTURBED,
+    ),
+    "subtests": (
+        "import time, unittest\nclass TestSub(unittest.TestCase):\n    def test_subtests(self):\n"
+        "        for number in range(2):\n            with self.subTest(number=number):\n"
+        "                start = time.perf_counter()\n                assert time.perf_counter() - start < 1",
+        Unfit.DISTURBED,
+    ),
+    "order": (
+        "import sums\ndef test_first(): sums.mark = 1\ndef test_order(): assert sums.mark == 1",
+        Unfit.DISTURBED,
+    ),
+    "written": (
+        "import pathlib\ndef test_written(): pathlib.Path(__file__).with_name('x.txt').write_text('x')",
+        Unfit.WRITES,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def measured() -> Baseline:
+    """The baseline of a package that has all of these tests, each kind in a file of its own."""
+    bodies = {
+        f"tests/test_{name}_alone.py": f"import pytest\nfrom sums import total\n\n{body}\n".encode()
+        for name, (body, _) in UNFIT.items()
+    }
+    whole = package({**FILES, **bodies})
+    return measure_baseline(replace(whole, test_files=(*whole.test_files, *bodies)), SubprocessRunner())
+
+
+@each_row("name", UNFIT)
+def test_tests_that_cannot_be_relied_on_are_dropped(measured: Baseline, name: str) -> None:
+    dropped = {why for test, why in measured.dropped.items() if f"::test_{name}" in test}
+    assert not any(f"::test_{name}" in test for test in measured.passing)
+    assert dropped == {UNFIT[name][1]}
+
+
+def test_tests_beside_those_that_cannot_be_relied_on_are_kept(measured: Baseline) -> None:
+    kept = [test for test in measured.passing if test.startswith("tests/test_sums.py")]
+    assert len(kept) == len(measure_baseline(package(), SubprocessRunner()).passing) >= 11
+    assert not any(test.startswith("tests/test_sums.py") for test in measured.dropped)
+
+
+def test_test_that_fails_every_third_time_is_dropped(tmp_path: Path) -> None:
+    body = f"""
+import os
+def test_third():
+    number = len(os.listdir({str(tmp_path)!r}))
+    open(os.path.join({str(tmp_path)!r}, str(os.getpid())), "w").close()
+    assert number % 3 != 2
+"""
+    tests = {"tests/test_sums.py": (TESTS + body).encode()}
+    baseline = measure_baseline(package({**FILES, **tests}), SubprocessRunner())
+    assert list(baseline.dropped) == ["tests/test_sums.py::test_third"]
+
+
+def test_tests_that_write_elsewhere_or_wait_are_kept() -> None:
+    body = """
+import threading, time
+def test_temporary(tmp_path):
+    (tmp_path / "x").write_text("x")
+def test_waits():
+    event = threading.Event()
+    threading.Timer(0.05, event.set).start()
+    assert event.wait(20)
+def test_clock_goes_on():
+    start = time.monotonic()
+    time.sleep(0.01)
+    assert time.monotonic() - start >= 0.01
+"""
+    tests = {"tests/test_sums.py": (TESTS + body).encode()}
+    assert measure_baseline(package({**FILES, **tests}), SubprocessRunner()).dropped == {}
+
+
+def test_slowest_tests_are_dropped_until_the_others_have_time() -> None:
+    def took(**durations: float) -> build_runner.TestOutcome:
+        return build_runner.TestOutcome(dict.fromkeys(durations, "passed"), durations=durations)
+
+    run = took(a=1.0, b=MAX_SUITE_S, c=2.0, d=2 * MAX_SUITE_S)
+    assert unfit_tests(run, run, []) == {"b": Unfit.SLOW, "d": Unfit.SLOW}
+
+
+def test_modules_that_tests_lack_are_named() -> None:
+    files = {**FILES, "tests/test_more.py": b"import nothing.of_the_kind"}
+    both = replace(package(files), test_files=("tests/test_more.py", "tests/test_sums.py"))
+    assert measure_baseline(both, SubprocessRunner()).missing_modules == ("nothing",)
+    only = replace(both, test_files=("tests/test_more.py",))
+    with pytest.raises(UsageError, match="missing modules: nothing"):
+        measure_baseline(only, SubprocessRunner())

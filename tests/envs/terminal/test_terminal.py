@@ -1,0 +1,459 @@
+"""Harbor and Terminal-Bench task folders: read as they are published, played in Docker, judged out of reach."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.engine.steps import StepResult
+from agentgym.envs.terminal import TerminalEnv
+from agentgym.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.script import steps
+from agentgym.task_files.left_out import Why
+from agentgym.tasks.folders import FolderTasks
+from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, owner
+from tests.rows import each_row
+from tests.task_folders import BASE, harbor_task, terminal_bench_task
+
+needs_docker = [
+    pytest.mark.docker,
+    pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"'),
+]
+
+
+def reasons(source: FolderTasks) -> list[str]:
+    return [f"{one.why}: {one.reason}" for one in source.left_out]
+
+
+def only(folder: Path, **options: Any) -> Any:
+    source = FolderTasks(folder, split_by="test", **options)
+    return source.folder(source.get("test", 0))
+
+
+# Reading.
+
+
+def test_a_harbor_folder_is_read_as_harbor_means_it(tmp_path: Path):
+    harbor_task(
+        tmp_path / "greet",
+        config="""
+schema_version = "1.4"
+[task]
+name = "acme/greet"
+[metadata]
+difficulty = "hard"
+tags = ["files"]
+[verifier]
+timeout_sec = 120.0
+env = { LEVEL = "${LEVEL:-3}" }
+[agent]
+timeout_sec = 77.0
+user = "worker"
+[environment]
+cpus = 2
+memory = "3G"
+workdir = "/srv"
+env = { NAME = "${NAME}" }
+""",
+        instruction="<!-- harbor-canary GUID 1 -->\n\nGreet.\n",
+    )
+    source = FolderTasks(tmp_path, split_by="test", variables={"NAME": "Ada"})
+    task = source.get("test", 0)
+    folder = source.folder(task)
+    assert (task.id, task.prompt, task.difficulty, task.tags) == ("acme/greet", "Greet.", 3, ("files",))
+    assert (folder.machine.cpus, folder.machine.memory_mb, folder.machine.workdir) == (2, 3072, "/srv")
+    assert folder.machine.environment == {"NAME": "Ada"}
+    assert (folder.agent.user, folder.agent.timeout_s) == ("worker", 77.0)
+    assert (folder.verifier.timeout_s, folder.verifier.environment) == (120.0, {"LEVEL": "3"})
+
+
+def test_no_variable_of_this_process_reaches_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("API_KEY", "secret")
+    harbor_task(tmp_path / "a", config='[environment]\nenv = { KEY = "${API_KEY}" }')
+    with pytest.raises(UsageError, match="needs the variable API_KEY"):
+        FolderTasks(tmp_path)
+
+
+@each_row(
+    "config, reason",
+    [
+        ("[[steps]]\nname = 'one'", "several steps"),
+        ("[environment]\nos = 'Windows'", "Windows"),
+        ("[environment]\ngpus = 1", "GPU"),
+        ("[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['a.example']", "listed hosts"),
+        ("[[environment.mcp_servers]]\nname = 'x'\nurl = 'http://x'", "MCP servers"),
+        ("[[verifier.collect]]\ncommand = 'dump'", "collect hooks"),
+    ],
+)
+def test_unsupported_tasks_are_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
+    harbor_task(tmp_path / "good")
+    harbor_task(tmp_path / "other", config=config, instruction="Something else.")
+    source = FolderTasks(tmp_path)
+    [one] = source.left_out
+    assert one.why is Why.UNSUPPORTED
+    assert reason in one.reason
+
+
+@each_row(
+    "spoil, reason",
+    [
+        (lambda folder: (folder / "task.toml").write_text("a = ["), "task.toml cannot be read"),
+        (lambda folder: (folder / "task.toml").write_text("[agent]\ntimeout_sec = 'long'"), "timeout_s"),
+        (lambda folder: (folder / "task.toml").write_text("[environment]\nmemory = 'much'"), "no size"),
+        (lambda folder: (folder / "instruction.md").unlink(), "instruction is missing"),
+        (lambda folder: (folder / "environment/Dockerfile").unlink(), "neither environment/Dockerfile"),
+        (lambda folder: (folder / "tests/test.sh").unlink(), "no tests/test.sh"),
+    ],
+)
+def test_a_broken_folder_is_left_out_and_strict_refuses_it(
+    tmp_path: Path, spoil: Callable[[Path], object], reason: str
+):
+    harbor_task(tmp_path / "good")
+    spoil(harbor_task(tmp_path / "spoilt", instruction="Something else."))
+    assert reason in reasons(FolderTasks(tmp_path))[0]
+    with pytest.raises(UsageError, match="spoilt"):
+        FolderTasks(tmp_path, strict=True)
+
+
+def test_tests_that_download_need_leave_to(tmp_path: Path):
+    harbor_task(tmp_path / "good")
+    harbor_task(tmp_path / "far", tests={"test.sh": "apt-get install -y curl\n"}, instruction="Something else.")
+    assert "downloads something" in reasons(FolderTasks(tmp_path))[0]
+    source = FolderTasks(tmp_path, network="task", split_by="test")
+    assert {source.folder(source.get("test", n)).machine.network for n in range(2)} == {"bridge"}
+
+
+def test_a_terminal_bench_folder_is_read(tmp_path: Path):
+    terminal_bench_task(tmp_path / "hello")
+    source = FolderTasks(tmp_path, split_by="test")
+    task = source.get("test", 0)
+    folder = source.folder(task)
+    assert (task.id, task.difficulty, task.tags) == ("hello", 1, ("file-operations",))
+    assert (folder.agent.timeout_s, folder.verifier.timeout_s) == (120.0, 30.0)
+    assert folder.verifier.verdict == "exit_code"
+    assert {"solution.sh", "tests", "run-tests.sh", "task.yaml"} <= folder.apart
+
+
+def test_the_policy_sees_neither_tests_nor_solution(tmp_path: Path):
+    harbor_task(tmp_path / "a")
+    task = FolderTasks(tmp_path, split_by="test").get("test", 0)
+    assert "grep -qx" not in str(task.to_dict())
+    assert "solve.sh" not in str(task.data)
+
+
+def test_a_task_is_another_one_when_its_tests_change(tmp_path: Path):
+    folder = harbor_task(tmp_path / "a")
+    before = FolderTasks(tmp_path, split_by="test").get("test", 0)
+    (folder / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
+    assert FolderTasks(tmp_path, split_by="test").get("test", 0).hash != before.hash
+
+
+# Playing.
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Callable[..., TerminalEnv]]:
+    made: list[TerminalEnv] = []
+
+    def begin(folder: Path, **arguments: Any) -> TerminalEnv:
+        env = TerminalEnv(folder=folder, split_by="test", **arguments)
+        made.append(env)
+        env.reset(options={"index": 0})
+        return env
+
+    yield begin
+    for env in made:
+        env.close()
+
+
+def do(env: TerminalEnv, name: str, /, **arguments: Any) -> str:
+    return text_of(step(env, name, **arguments).observation[0])
+
+
+def step(env: TerminalEnv, name: str, /, **arguments: Any) -> StepResult:
+    return env.step(assistant("", [ToolCall(name, arguments)]))
+
+
+def solved(env: TerminalEnv) -> StepResult:
+    return list(steps(env, env.solution(env.task)))[-1]
+
+
+def docker(test: Any) -> Any:
+    for mark in needs_docker:
+        test = mark(test)
+    return test
+
+
+@docker
+def test_the_solution_of_a_harbor_task_is_worth_1_and_nothing_0(tmp_path: Path, play: Any):
+    folder = harbor_task(tmp_path / "greet")
+    ended = solved(play(folder))
+    assert (ended.reward, ended.info["ending"], ended.info["is_success"]) == (1.0, "solved", True)
+    idle = step(play(folder), "submit")
+    assert (idle.reward, idle.info["ending"], idle.terminated) == (0.0, "answered", True)
+
+
+@docker
+def test_the_solution_of_a_terminal_bench_task_is_worth_1_and_nothing_0(tmp_path: Path, play: Any):
+    folder = terminal_bench_task(tmp_path / "hello")
+    assert solved(play(folder)).reward == 1.0
+    assert step(play(folder), "submit").reward == 0.0
+
+
+@docker
+def test_a_shell_keeps_its_state_and_its_jobs(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a"))
+    assert do(env, "bash", command="cd /tmp && export WHO=Ada && pwd") == "/tmp"
+    assert do(env, "bash", command="sleep 300 & echo $WHO $PWD") == "Ada /tmp"
+    assert "Running" in do(env, "bash", command="jobs")
+    assert do(env, "bash", command="false") == "(exit code 1)"
+    assert do(env, "bash", command="cat; echo >&2 no keyboard") == "no keyboard"
+    assert do(env, "bash", command="exit 4") == "(The shell has ended; the next command runs in a new one.)"
+    assert do(env, "bash", command="pwd") == "/app"
+
+
+@docker
+def test_a_command_that_takes_too_long_is_stopped_and_the_shell_goes_on(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a"))
+    do(env, "bash", command="cd /tmp")
+    assert "took too long" in do(env, "bash", command="setsid sleep 301", timeout_s=0.5)
+    count = "pwd; cat /proc/[0-9]*/cmdline | tr -d '\\\\0' | grep -c sleep301"
+    assert do(env, "bash", command=count) == "/tmp\n0\n(exit code 1)"
+
+
+@docker
+def test_files_are_viewed_edited_and_written(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a"))
+    assert do(env, "write", path="new/a.txt", content="one\ntwo\n") == "Wrote new/a.txt, 2 lines."
+    assert do(env, "edit", path="/app/new/a.txt", old="two", new="three") == "Changed /app/new/a.txt at line 2."
+    assert do(env, "view", path="new/a.txt") == "1\tone\n2\tthree"
+    assert "No such file" in do(env, "view", path="missing")
+    assert "not occur" in do(env, "edit", path="new/a.txt", old="four", new="five")
+
+
+@docker
+def test_neither_tests_nor_solution_are_there_while_the_agent_works(tmp_path: Path, play: Any):
+    for number, folder in enumerate((harbor_task(tmp_path / "h/a"), terminal_bench_task(tmp_path / "t/b"))):
+        env = play(folder)
+        listed = do(env, "bash", command="ls /tests /solution /app; find / -xdev -name '*test.sh' -o -name 'sol*.sh'")
+        assert "test.sh" not in listed.replace("No such file", ""), number
+        assert "solution.sh" not in listed
+
+
+@docker
+def test_a_reward_that_the_agent_wrote_does_not_count(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a", tests={"test.sh": "grep -qx hello out.txt && echo 1 > $REWARD || true\n"}))
+    do(env, "bash", command="mkdir -p /tests; echo 1 | tee /logs/verifier/reward.txt /logs/verifier/reward.json")
+    with pytest.raises(InfrastructureError, match="no verdict"):  # these tests say nothing if the file is wrong
+        step(env, "submit")
+
+
+@docker
+def test_tests_that_crash_are_an_infrastructure_error(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a", tests={"test.sh": "exit 3\n"}))
+    with pytest.raises(InfrastructureError, match="not even on an untouched machine"):
+        step(env, "submit")
+
+
+@docker
+def test_an_agent_that_breaks_the_tests_gets_0(tmp_path: Path, play: Any):
+    """Else whoever deletes bash would be given another try, again and again."""
+    env = play(harbor_task(tmp_path / "a"))
+    do(env, "bash", command="rm -f /usr/bin/bash /bin/bash")
+    ended = step(env, "submit")
+    assert (ended.reward, ended.info["tests"]["broken"]) == (0.0, True)
+
+
+@docker
+@each_row("leftovers", ["keep", "kill"])
+def test_an_agent_that_replaces_the_shell_is_judged_all_the_same(tmp_path: Path, play: Any, leftovers: str):
+    for said in ("", "one two", "1 2 3"):
+        env = play(harbor_task(tmp_path / f"a{len(said)}"), leftovers=leftovers)
+        do(
+            env,
+            "bash",
+            command=f"echo hello > /app/out.txt; rm /usr/bin/sh; printf '#!/bin/bash\necho {said}' > /usr/bin/sh",
+        )
+        do(env, "bash", command="chmod +x /usr/bin/sh")
+        assert step(env, "submit").reward == 1.0
+
+
+@docker
+def test_tests_that_take_too_long_on_what_the_agent_left_are_worth_0(tmp_path: Path, play: Any):
+    script = "while [ -e /app/endless ]; do sleep 0.1; done; echo 0 > $REWARD\n"
+    env = play(harbor_task(tmp_path / "a", tests={"test.sh": script}, config="[verifier]\ntimeout_sec = 1.0"))
+    do(env, "bash", command="touch endless")
+    assert step(env, "submit").reward == 0.0
+
+
+@docker
+@each_row(
+    "written, reward, all_of_them",
+    [
+        ('echo \'{"reward": 0.25, "speed": 7}\' > /logs/verifier/reward.json', 0.25, {"reward": 0.25, "speed": 7.0}),
+        ("echo '{\"share\": 0.5}' > /logs/verifier/reward.json; echo 1 > $REWARD", 0.5, {"share": 0.5}),
+        ("echo 0.75 > $REWARD", 0.75, {"reward": 0.75}),
+    ],
+)
+def test_parts_of_a_reward_are_paid(tmp_path: Path, play: Any, written: str, reward: float, all_of_them: Any):
+    ended = step(play(harbor_task(tmp_path / "a", tests={"test.sh": f"{written}\n"})), "submit")
+    assert (ended.reward, ended.info["tests"]["rewards"]) == (reward, all_of_them)
+
+
+@docker
+def test_a_reward_beyond_the_scale_is_a_broken_task(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a", tests={"test.sh": "echo 12 > $REWARD\n"}))
+    with pytest.raises(BrokenTask, match="from 0 to 1"):
+        step(env, "submit")
+
+
+@docker
+def test_the_tests_run_however_the_episode_ends(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a"), max_turns=1)
+    ended = step(env, "bash", command="echo hello > /app/out.txt")
+    assert (ended.truncated, ended.reward) == (True, 1.0)
+
+
+@docker
+def test_the_time_limit_of_the_task_ends_an_episode(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a", config="[agent]\ntimeout_sec = 0.01"))
+    ended = step(env, "bash", command="sleep 0.1")
+    assert (ended.truncated, ended.info["ending"]) == (True, "time")
+    limited = play(harbor_task(tmp_path / "b", config="[agent]\ntimeout_sec = 0.01"), time_limit_s=600)
+    assert step(limited, "bash", command="sleep 0.1").truncated is False
+
+
+@docker
+@each_row("leftovers, reward", [("keep", 1.0), ("kill", 0.0)])
+def test_servers_of_the_agent_run_on_or_are_killed(tmp_path: Path, play: Any, leftovers: str, reward: float):
+    test = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8765), 5)' && echo 1 > $REWARD "
+    env = play(harbor_task(tmp_path / "a", tests={"test.sh": f"{test} || echo 0 > $REWARD\n"}), leftovers=leftovers)
+    server = (
+        "import socket, time; s = socket.create_server(('127.0.0.1', 8765)); print('up', flush=True); time.sleep(300)"
+    )
+    do(env, "bash", command=f'python3 -c "{server}" > log & while ! grep -q up log; do sleep 0.05; done')
+    ended = step(env, "submit")
+    assert (ended.reward, ended.info["tests"]["left_running"]) == (reward, 1)
+
+
+@docker
+def test_a_machine_that_the_agent_ended_is_set_up_anew(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a"))
+    do(env, "bash", command="touch mine")
+    assert "A new one was set up" in do(env, "bash", command="kill -9 -1; sleep 5")
+    assert "mine" not in do(env, "bash", command="ls")
+    ended = step(env, "submit")
+    assert (ended.reward, ended.info["machine_lost"]) == (0.0, True)
+
+
+@docker
+def test_a_separate_verifier_sees_artifacts_and_nothing_else(tmp_path: Path, play: Any):
+    folder = harbor_task(
+        tmp_path / "a",
+        config='artifacts = ["/app/out.txt"]\n[verifier]\nenvironment_mode = "separate"',
+        tests={
+            "test.sh": "[ ! -e /app/other ] && grep -qx hello /app/out.txt && echo 1 > $REWARD || echo 0 > $REWARD\n"
+        },
+    )
+    env = play(folder)
+    do(env, "bash", command="echo hello > /app/out.txt; touch /app/other; printf '#!/bin/sh\\nexit 0' > /usr/bin/grep")
+    assert step(env, "submit").reward == 1.0
+    hacked = play(folder)
+    do(
+        hacked,
+        "bash",
+        command="rm /usr/bin/grep; printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep; chmod +x /usr/bin/grep",
+    )
+    assert step(hacked, "submit").reward == 0.0
+
+
+@docker
+def test_a_verifier_may_bring_its_tests_in_an_image_of_its_own(tmp_path: Path, play: Any):
+    check = "#!/bin/bash\ntest -s /logs/artifacts/out.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
+    folder = harbor_task(
+        tmp_path / "a",
+        config='[verifier]\nenvironment_mode = "separate"',
+        tests={"Dockerfile": f"FROM {BASE}\nCOPY test.sh /tests/test.sh\n", "test.sh": check},
+    )
+    env = play(folder)
+    do(env, "bash", command="echo hello > /logs/artifacts/out.txt")
+    assert step(env, "submit").reward == 1.0
+    assert step(play(folder), "submit").reward == 0.0
+
+
+@docker
+def test_settings_of_a_task_for_its_machine_hold(tmp_path: Path, play: Any):
+    folder = harbor_task(
+        tmp_path / "a",
+        config="""
+[environment]
+workdir = "/srv"
+memory_mb = 300
+env = { COLOUR = "blue" }
+[environment.healthcheck]
+command = "test -e /srv/ready || { touch /srv/ready; false; }"
+interval_sec = 0.05
+[agent]
+user = "1234"
+""",
+        dockerfile="RUN mkdir /srv && chmod 777 /srv\nENV SIZE=big",
+    )
+    env = play(folder)
+    assert do(env, "bash", command="id -u; pwd; echo $COLOUR $SIZE; ls") == "1234\n/srv\nblue big\nready"
+    assert do(env, "bash", command="cat /sys/class/net/*/operstate 2>/dev/null; ls /sys/class/net") == "unknown\nlo"
+    held = do(env, "bash", command="python3 -c 'b = bytearray(400 << 20)'", timeout_s=20)
+    assert "Killed" in held or "exit code" in held or "machine" in held
+
+
+@docker
+def test_an_image_that_cannot_be_built_is_an_infrastructure_error(tmp_path: Path, play: Any):
+    env = play(harbor_task(tmp_path / "a", dockerfile="RUN echo oh no && exit 5"))
+    with pytest.raises(InfrastructureError, match=r"cannot be built(.|\n)*oh no"):
+        step(env, "bash", command="true")
+
+
+@docker
+def test_nothing_is_left_of_an_episode(tmp_path: Path, play: Any):
+    docker_api = pytest.importorskip("docker").from_env()
+
+    def ours() -> set[str]:
+        """Containers of this process: other tests run beside it."""
+        found = docker_api.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={owner()}"})
+        return {one.id for one in found}
+
+    try:
+        before = ours()
+        env = play(harbor_task(tmp_path / "a"))
+        do(env, "bash", command="sleep 300 &")
+        assert ours() - before
+        env.close()
+        assert ours() <= before
+    finally:
+        docker_api.close()
+
+
+def test_a_solution_with_further_files_brings_them(tmp_path: Path):
+    folder = harbor_task(tmp_path / "a", solution={"solve.sh": "sh $(dirname $0)/part.sh\n", "part.sh": "echo\n"})
+    (folder / "solution/data.bin").write_bytes(bytes(range(256)))
+    env = TerminalEnv(folder=folder, split_by="test")
+    calls = [call for call in env.solution(env.tasks.get("test", 0)) if isinstance(call, ToolCall)]
+    assert [call.arguments.get("path") for call in calls if call.name == "write"] == [
+        "/solution/data.bin", "/solution/part.sh", "/solution/solve.sh",
+    ]  # fmt: skip
+    assert calls[-1].name == "submit"
+
+
+def test_without_a_folder_the_environment_says_what_it_needs():
+    with pytest.raises(UsageError, match="pass folder="):
+        TerminalEnv()
+
+
+def test_scripts_of_fixtures_are_executable(tmp_path: Path):
+    folder = harbor_task(tmp_path / "a")
+    assert os.stat(folder / "solution/solve.sh").st_mode & stat.S_IXUSR

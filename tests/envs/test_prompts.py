@@ -1,0 +1,24 @@
+"""Prompts say how many turns an episode has, and show a call that works."""
+
+from __future__ import annotations
+
+import inspect
+
+from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
+from agentgym.registry import load_class
+
+PATHS = {path for path, _ in (*ENVIRONMENTS.values(), *ON_FILES.values())}
+ITS_OWN = {
+    "agentgym.interop.bfcl:BFCLEnv": "the questions of the leaderboard, as it asks them",
+    "agentgym.envs.errand:ErrandEnv": "a lesson in stalling; its recorded runs were played without a word about turns",
+}
+"""Environments that do not state their turns, with the reason."""
+
+CLASSES = [load_class(path) for path in sorted(PATHS - ITS_OWN.keys())]
+
+
+def test_prompts_state_the_turns_and_show_a_call_that_the_tools_take():
+    assert [env for env in CLASSES if not env.states_turns] == []
+    for env in (env for env in CLASSES if env.system_prompt):
+        assert env.example_call is not None, env
+        inspect.signature(getattr(env, env.example_call.name)).bind(None, **env.example_call.arguments)

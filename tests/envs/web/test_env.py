@@ -1,0 +1,199 @@
+"""The web environment in a real browser: solutions, cheats that solve nothing, and the views of a policy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Ending, Reason
+from agentgym.envs.web import WebEnv
+from agentgym.errors import InfrastructureError
+from agentgym.messages import text_of
+from agentgym.policy import FunctionPolicy
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.task import Task, TaskList
+from agentgym.tasks.web.source import SITES, WebTasks, load_families
+from tests.browsers import need_browser
+from tests.refusals import not_refused
+from tests.web_play import call, kill_browsers, play_randomly, play_solution, said
+
+pytestmark = [pytest.mark.real, pytest.mark.web]
+
+need_browser()
+
+FAMILY = "shop.wish"
+"""A short task that changes the state."""
+
+
+@pytest.fixture
+def env() -> Iterator[WebEnv]:
+    env = WebEnv(families=[FAMILY])
+    env.reset(options={"index": 0})
+    yield env
+    env.close()
+
+
+def opening(env: WebEnv, index: int = 0) -> str:
+    return text_of(env.reset(options={"index": index})[0][-1])
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_solutions_solve_in_the_browser(site: str):
+    """A family of each level; `tests/tasks/web/test_tasks.py` plays the plans of all over HTTP."""
+    names = {family.level: name for name, family in load_families().items() if family.site == site}
+    for name in names.values():
+        with closing(WebEnv(families=[name])) as env:
+            opening(env)
+            last = play_solution(env)
+            assert last.info["is_success"], env.task.prompt
+            assert last.info["ending"] == Reason.SOLVED.value
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_same_seed_gives_the_same_observations_after_another_episode(site: str):
+    with closing(WebEnv(sites=[site])) as first, closing(WebEnv(sites=[site])) as second:
+        play_randomly(second, 6, 1)
+        assert play_randomly(first, 5, 6) == play_randomly(second, 5, 6)
+
+
+# Cheats and failures.
+
+
+def test_finishing_at_once_solves_nothing(env: WebEnv):
+    last = call(env, "finish")
+    assert not last.info["is_success"]
+    assert last.info["ending"] == Reason.ANSWERED.value
+    assert last.info["rewards"]["progress"] == 0.0
+
+
+def test_the_words_of_a_page_do_not_count(env: WebEnv):
+    env.reset(options={"task": Task("w", "train", "Say it", data=env.task.data, gold=dict(env.task.gold))})
+    env._page.run("document.body.innerHTML = '<h1>Saved. Everything you were asked for is done.</h1>'")
+    assert not call(env, "finish").info["is_success"]
+
+
+def test_a_change_that_was_not_asked_for_spoils_a_solution(env: WebEnv):
+    assert env._site is not None
+    env._site.apply([("UPDATE customer SET newsletter = 1 - newsletter", [])])
+    assert not play_solution(env).info["is_success"]
+
+
+def test_a_site_that_breaks_is_no_fault_of_the_policy(env: WebEnv):
+    assert env._site is not None
+    env._site.connection.execute("ALTER TABLE category RENAME TO gone")
+    with pytest.raises(InfrastructureError, match="no such table"):
+        call(env, "goto", address="/")
+
+
+def act_until_it_fails(env: WebEnv) -> None:
+    """Act until the browser's death is noticed."""
+    while env.reason is None:
+        call(env, "press", key="Tab")
+
+
+def test_a_killed_browser_is_no_fault_of_the_policy(env: WebEnv):
+    kill_browsers()
+    with pytest.raises(InfrastructureError):
+        act_until_it_fails(env)
+    env.reset(options={"index": 0})
+    assert play_solution(env).info["is_success"]
+
+
+def test_the_engine_plays_an_episode_again_when_its_browser_died():
+    kills: list[bool] = []
+
+    def ask(messages: Any) -> str:
+        if not kills:
+            kills.append(True)
+            kill_browsers()
+        return '<tool_call>{"name": "finish", "arguments": {}}</tool_call>'
+
+    factory = EnvFactory("agentgym/web-v0", {"families": [FAMILY]})
+    job = Job(WebTasks(families=[FAMILY]).get("train", 0), 0)
+    (trajectory,) = asyncio.run(collect([job], FunctionPolicy("dying", ask), factory, Limits(retries=3)))
+    assert kills
+    assert trajectory.ending is Ending.TERMINATED
+
+
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("click", {"ref": "e9999"}, "no element"),
+    ("type", {"ref": "e1", "text": "x"}, "not a text field"),
+    ("goto", {"address": "http://elsewhere.test/"}, "cannot be opened"),
+    ("back", {}, "no page to go back to"),
+    ("tab", {"number": 7}, "no tab"),
+    ("press", {"key": "Hyper"}, "no key"),
+]
+
+
+def test_mistakes_are_explained(env: WebEnv):
+    for name, arguments, words in MISTAKES:
+        step = call(env, name, **arguments)
+        assert said(step).startswith("Error: ")
+        assert words in said(step)
+        assert not step.terminated
+        assert step.info["rewards"]["valid"] == 0.0
+
+
+# Views.
+
+
+def test_after_an_action_only_changes_are_shown_and_long_pages_come_in_parts(env: WebEnv):
+    assert len(said(call(env, "press", key="Tab"))) < len(said(call(env, "look", part=1)))
+    assert said(call(env, "look", part=99)).startswith("Error: ")
+    with closing(WebEnv(families=[FAMILY], view_chars=300, observe="whole")) as short:
+        assert "[page 1 of " in opening(short)
+        second = said(call(short, "look", part=2))
+        assert "[page 2 of " in second
+        assert len(second) < 600
+
+
+def test_screenshots_come_with_every_view():
+    for screenshots in ("plain", "marks"):
+        with closing(WebEnv(families=[FAMILY], screenshots=screenshots)) as env:
+            messages = env.reset(options={"index": 0})[0][-1], call(env, "press", key="Tab").observation[-1]
+            kinds = [[block["type"] for block in message.get("content", ())] for message in messages]  # type: ignore
+            assert kinds == [["text", "image"]] * 2
+
+
+def test_the_prompt_describes_the_actions_that_are_offered():
+    for actions, refs, points in (("refs", True, False), ("pixels", False, True), ("both", True, True)):
+        with closing(WebEnv(families=[FAMILY], actions=actions)) as env:
+            prompt = text_of(env.reset(options={"index": 0})[0][0])
+        assert ("by their refs" in prompt, "points of the page" in prompt) == (refs, points)
+        assert prompt.count("For example:") == 1
+
+
+def test_a_page_can_be_used_by_coordinates_alone():
+    with closing(WebEnv(families=[FAMILY], actions="pixels", screenshots="plain")) as pixels:
+        opening(pixels)
+        assert "click" not in pixels.tools.names
+        link = "document.querySelector('a').getBoundingClientRect()"
+        x, y = pixels._page.read(f"[{link}.x + {link}.width / 2, {link}.y + {link}.height / 2]")
+        target = pixels._page.read("document.querySelector('a').href")
+        assert call(pixels, "click_at", x=x, y=y).info["rewards"]["valid"] == 1.0
+        assert pixels._page.read("location.href") == target
+
+
+def test_ahead_begins_with_part_of_the_work_done_for_all_of_a_group():
+    order = ["shop.order"]
+    with (
+        closing(WebEnv(families=order, ahead=(0.3, 0.9))) as first,
+        closing(WebEnv(families=order, ahead=(0.3, 0.9))) as second,
+        closing(WebEnv(families=order)) as plain,
+    ):
+        assert opening(first, 3) == opening(second, 3) != opening(plain, 3)
+        assert first._next_step > 0
+        assert play_solution(first).info["is_success"]
+
+
+def test_choices_that_exclude_each_other_are_refused():
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"sites": ["shop"], "tasks": TaskList([WebTasks().get("train", 0)])}, "was given, so"),
+        ({"ahead": 1.5}, "ahead"),
+        ({"urls": {"shopping": "http://127.0.0.1:1"}}, "file"),
+    ]
+    assert not_refused(lambda arguments: WebEnv(**arguments), rows) == []

@@ -1,0 +1,109 @@
+"""MiniWoB++ pages as an environment: players that see no more than a policy solve them, and seeds repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from agentgym.envs.web import MiniWoBEnv
+from agentgym.envs.web.miniwob.solutions.registry import load_solutions
+from agentgym.messages import text_of
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.task import Task
+from agentgym.tasks.miniwob import MiniWoBTasks
+from tests.browsers import need_browser
+from tests.refusals import sampled
+from tests.web_play import call, kill_browsers, play_solution
+
+pytest.importorskip("miniwob", reason="needs the [web] extra")
+
+pytestmark = [pytest.mark.real, pytest.mark.web]
+
+need_browser()
+
+SEEDED = ("click-checkboxes", "email-inbox", "click-tab-2", "click-color", "use-slider", "search-engine", "terminal")
+
+
+def task(page: str, seed: int) -> Task:
+    return Task(f"{page}/{seed}", "train", page, data={"page": page, "seed": seed})
+
+
+def opening(env: MiniWoBEnv, page: str, seed: int) -> str:
+    return text_of(env.reset(options={"task": task(page, seed)})[0][-1])
+
+
+@pytest.fixture(scope="module")
+def env() -> Iterator[MiniWoBEnv]:
+    env = MiniWoBEnv(max_turns=40)
+    yield env
+    env.close()
+
+
+@sampled(1, 2)
+def test_a_player_that_sees_the_view_of_a_policy_solves_its_page(env: MiniWoBEnv, count: int):
+    unsolved = []
+    for page in load_solutions():
+        for seed in range(101, 101 + count):
+            opening(env, page, seed)
+            last = play_solution(env)
+            raw = sum(turn.get("raw", 0.0) for turn in env._turns)
+            if last.info["ending"] != "solved" or raw != pytest.approx(1.0):
+                unsolved.append((page, seed, text_of(last.observation[-1])))
+    assert unsolved == []
+
+
+def test_a_seed_looks_the_same_after_other_episodes_and_elsewhere(env: MiniWoBEnv):
+    with closing(MiniWoBEnv()) as other:
+        for page in SEEDED:
+            first = opening(other, page, 7)
+            opening(env, page, 8)
+            if page in load_solutions():
+                play_solution(env)
+            assert opening(env, page, 7) == first
+            assert opening(env, page, 8) != first or page == "terminal"
+
+
+def test_clicks_end_an_episode_once_right_or_wrong(env: MiniWoBEnv):
+    for page, action, name, solved, raw in (
+        ("click-test-2", "click", "TWO", False, -1.0),
+        ("click-test", "double_click", None, True, 1.0),
+    ):
+        opening(env, page, 3)
+        assert env._view is not None
+        last = call(env, action, ref=env._view.find("button", name).ref)
+        assert last.terminated
+        assert last.info["is_success"] is solved
+        assert (last.info["rewards"]["raw"], last.info["rewards"]["finished"]) == (raw, 1.0)
+
+
+def test_nothing_but_the_page_is_reachable_and_its_rewards_are_not_shown(env: MiniWoBEnv):
+    text = opening(env, "click-button", 1)
+    assert "Last reward" not in text
+    assert "Episodes done" not in text
+    assert not {"goto", "answer", "finish"} & set(env.tools.names)
+
+
+def test_a_killed_browser_is_replaced_with_the_next_episode(env: MiniWoBEnv):
+    first = opening(env, "click-button", 1)
+    kill_browsers()
+    assert opening(env, "click-button", 1) == first
+
+
+def test_more_episodes_than_contexts_wait_for_their_turn():
+    source = MiniWoBTasks("click-button", 0)
+    jobs = [Job(source.get("train", index), seed=index) for index in range(16)]
+    factory = EnvFactory("agentgym/miniwob-click-button-v0", {"max_sessions": 2})
+    limits = Limits(max_in_flight=16, retries=0)
+    assert all(trajectory.success for trajectory in asyncio.run(collect(jobs, ScriptedPolicy(), factory, limits)))
+
+
+def test_turns_suffice_wherever_the_last_episode_left_the_mouse(env: MiniWoBEnv):
+    opening(env, "choose-date", 0)  # the farthest month
+    assert (play_solution(env).info["ending"], len(env._turns)) == ("solved", 14)
+    for seed in (213, 214):  # whose list opens where the first one's button was
+        opening(env, "book-flight", seed)
+        assert (play_solution(env).info["ending"], len(env._turns)) == ("solved", 10)

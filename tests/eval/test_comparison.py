@@ -1,0 +1,309 @@
+"""Two runs are compared on the same tasks or not at all, and what failed is not taken for wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from scipy import stats
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands.compare import sides_of
+from agentgym.comparison import Comparison, SeedsComparison, compare, compare_seeds, read_run, run_of
+from agentgym.comparison.sources import Source
+from agentgym.comparison.tables import print_comparison, print_seeds
+from agentgym.endings import Reason
+from agentgym.errors import UsageError
+from agentgym.statistics import paired_difference, wilson
+from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from tests.rows import each_row
+
+
+def made(task: str, solved: bool, attempt: int = 0, *, turns: int = 1, reward: float | None = None, **values: Any):
+    played = [Turn("a", [], {"outcome": 0.0}, 0.0) for _ in range(turns)]
+    played[-1].rewards["outcome"], played[-1].reward = float(solved), float(solved) if reward is None else reward
+    known: dict[str, Any] = {
+        "env_id": "agentgym/x-v0",
+        "policy": "p",
+        "seed": 0,
+        "opening": [],
+        "reason": Reason.ANSWERED,
+        "task_hash": f"hash of {task}",
+    }
+    return Trajectory(id=f"{task}#{attempt}", task_id=task, attempt=attempt, turns=played, **known | values)
+
+
+def results(wins: str, **values: Any) -> list[Trajectory]:
+    """One attempt at each task, "1" where it was solved."""
+    return [made(f"t{number}", result == "1", **values) for number, result in enumerate(wins)]
+
+
+def compared(a: list[Trajectory], b: list[Trajectory]) -> Comparison:
+    return compare(run_of("a.jsonl", a), run_of("b.jsonl", b))
+
+
+BEFORE, AFTER = results("1100110000"), results("1111100010")
+
+
+def test_tasks_are_won_lost_and_tied():
+    found = compared(BEFORE, AFTER)
+    assert (found.overall.won, found.overall.lost, found.overall.tied) == (3, 1, 6)
+    verdicts = {one.task_id: one.verdict for one in found.tasks}
+    assert [task for task, verdict in verdicts.items() if verdict == "won"] == ["t2", "t3", "t8"]
+    assert [task for task, verdict in verdicts.items() if verdict == "lost"] == ["t5"]
+
+
+def test_the_difference_is_that_of_the_means_over_tasks_with_its_bootstrap_interval():
+    success = compared(BEFORE, AFTER).overall.success
+    assert (success.a, success.b, success.tasks) == (0.4, 0.6, 10)
+    before = [float(t.success) for t in BEFORE]
+    after = [float(t.success) for t in AFTER]
+    assert (success.difference, success.interval) == paired_difference(before, after, seed=0)
+    assert success.difference == pytest.approx(0.2)
+
+
+def test_one_attempt_per_task_has_mcnemars_exact_test():
+    assert compared(BEFORE, AFTER).p_value == stats.binomtest(3, 4).pvalue
+    assert compared(BEFORE, BEFORE).p_value == 1.0
+    assert compared([*BEFORE, made("t0", True, 1)], AFTER).p_value is None
+
+
+def test_with_several_attempts_a_task_is_won_by_the_higher_rate():
+    a = [made("x", True, 0), made("x", False, 1), made("y", True, 0)]
+    b = [made("x", True, 0), made("x", True, 1), made("x", False, 2), made("y", True, 0), made("y", True, 1)]
+    found = compared(a, b)
+    assert [(one.task_id, one.a, one.b, one.verdict) for one in found.tasks] == [
+        ("x", 0.5, pytest.approx(2 / 3), "won"),
+        ("y", 1.0, 1.0, "tied"),
+    ]
+
+
+def test_two_runs_that_agree_everywhere_are_not_certainly_equal():
+    interval = compared(BEFORE, BEFORE).overall.success.interval
+    assert interval == pytest.approx((-wilson(0, 10).high, wilson(0, 10).high))
+
+
+def test_a_failed_episode_is_left_out_and_not_taken_for_a_lost_task():
+    broken = made("t0", False, reason=Reason.INFRASTRUCTURE)
+    found = compared(BEFORE, [broken, *AFTER[1:]])
+    assert (found.overall.lost, found.overall.success.tasks) == (1, 9)
+    assert (found.b.failed, found.b.all_failed, found.b.attempts, found.a.failed) == (1, 1, 10, 0)
+    assert "t0" not in {one.task_id for one in found.tasks}
+    second_try = compared(BEFORE, [broken, made("t0", True, 1), *AFTER[1:]])
+    assert (second_try.overall.success.tasks, second_try.b.all_failed) == (10, 0)
+
+
+def test_of_several_tries_at_an_attempt_the_last_one_counts():
+    retried = [made("t0", False, reason=Reason.INFRASTRUCTURE), *AFTER]
+    assert compared(BEFORE, retried).overall == compared(BEFORE, AFTER).overall
+    assert run_of("b", retried).failed == 0
+
+
+def test_tasks_of_only_one_side_are_counted_and_not_compared():
+    found = compared(BEFORE[2:], AFTER[:9])
+    assert (found.a.only_here, found.b.only_here, found.overall.success.tasks) == (1, 2, 7)
+
+
+def test_parts_are_told_apart_by_environment_difficulty_and_tag():
+    def some(solved: str) -> list[Trajectory]:
+        easy = results(solved[:2], difficulty=1, tags=("x",))
+        hard = [made(f"h{i}", one == "1", difficulty=3, tags=("x", "y")) for i, one in enumerate(solved[2:4])]
+        return [*easy, *hard, made("t0", solved[4] == "1", env_id="agentgym/z-v0")]
+
+    found = compared(some("00000"), some("10101"))
+    rates = {name: part.success.b for name, part in found.by_environment.items()}
+    assert rates == {"agentgym/x-v0": 0.5, "agentgym/z-v0": 1.0}
+    assert {level: part.success.tasks for level, part in found.by_difficulty.items()} == {1: 3, 3: 2}
+    assert {tag: (part.won, part.tied) for tag, part in found.by_tag.items()} == {"x": (2, 2), "y": (1, 1)}
+
+
+def test_measures_are_compared_over_the_tasks_in_which_both_sides_have_them():
+    tokens = Tokens([1] * 3, [2] * 4, [1, 1, 0, 0], [0.0] * 4, [0, 0, -1, -1])
+    a = [made("x", True, turns=2, reward=0.5, tokens=tokens, usage={"cost": 0.1}), made("y", True, turns=4)]
+    b = [made("x", True, turns=5, reward=0.7, tokens=tokens), made("y", True, turns=5, tokens=tokens)]
+    a[0].counts, b[0].counts = {"calls": 3, "tool_errors": 2}, {"calls": 1, "tool_errors": 0}
+    found = compared(a, b).measures
+    assert (found["turns"].a, found["turns"].b, found["turns"].difference) == (3.0, 5.0, 2.0)
+    assert (found["reward"].a, found["reward"].b) == (0.75, 0.85)
+    assert (found["tool errors"].difference, found["tool errors"].tasks) == (-2.0, 1)
+    assert (found["sampled tokens"].difference, found["observed tokens"].a) == (0.0, 5.0)
+    assert "cost" not in found
+
+
+def test_measures_are_means_over_tasks_of_each_tasks_episodes():
+    a = [made("x", True, turns=1), made("y", True, turns=1)]
+    b = [made("x", True, 0, turns=2), made("x", True, 1, turns=4), made("y", True, turns=1)]
+    assert compared(a, b).measures["turns"].b == 2.0
+
+
+def test_arguments_of_the_policy_may_differ_and_are_shown():
+    a, b = results("10", env_kwargs={"dialect": "hermes"}), results("11", env_kwargs={})
+    assert compared(a, b).arguments == {"dialect": ("hermes", None)}
+    assert compared(a, a).arguments == {}
+
+
+@each_row(
+    ("a", "b", "reason"),
+    [
+        (
+            results("1"),
+            results("1", env_id="agentgym/y-v0"),
+            "'a.jsonl' is of agentgym/x-v0, but 'b.jsonl' of agentgym/y",
+        ),
+        (results("1"), results("1", task_hash="other"), "task 't0' is not the same in .*its hash differs"),
+        (results("1"), results("1", env_kwargs={"max_turns": 3}), "other arguments of .*: max_turns: not given and 3"),
+        (results("1", env_kwargs={"k": [1]}), results("1", env_kwargs={"k": [2]}), r"k: \[1\] and \[2\]"),
+        (results("1"), [made("other", True)], "have no task in common"),
+        (results("1"), results("1", reason=Reason.TOOL_TIME), "no task has an episode that did not fail in both"),
+        ([], results("1"), "'a.jsonl' contains no trajectory"),
+        ([*results("1"), made("u", True, policy="q")], results("1"), "trajectories of two policies, 'p' and 'q'"),
+        ([*results("1"), made("u", True, env_kwargs={"k": 1})], results("1"), "with different arguments: {} and"),
+        ([*results("1"), made("t0", True, 1, task_hash="h")], results("1"), "two versions of task 't0'"),
+    ],
+)
+def test_runs_that_are_not_of_the_same_tasks_are_refused_with_the_reason(
+    a: list[Trajectory], b: list[Trajectory], reason: str
+):
+    with pytest.raises(UsageError, match=reason):
+        compared(a, b)
+
+
+# Several runs.
+
+
+def seeds(*wins: str) -> list[Any]:
+    return [run_of(f"{number}.jsonl", results(one, policy=f"p{number}")) for number, one in enumerate(wins)]
+
+
+def test_several_runs_are_aggregated_over_runs_and_tasks():
+    found = compare_seeds(seeds("1000", "1100"), seeds("1111", "1110", "1100"))
+    assert (found.success.mean.a.value, found.success.mean.b.value) == (3 / 8, 9 / 12)
+    assert found.success.mean.difference.value == pytest.approx(9 / 12 - 3 / 8)
+    # By task: 1 against 1 is a tie; 1/2 against 1; 0 against 2/3; 0 against 1/3.
+    expected = (0.5 + (0.5 + 0.25) + (2 / 3 + 1 / 6) + (1 / 3 + 1 / 3)) / 4
+    assert found.success.probability_of_improvement.value == pytest.approx(expected)
+    assert found.success.profile.a[0] == 3 / 8
+    assert found.success.mean.difference.interval.low <= 3 / 8 <= found.success.mean.difference.interval.high
+
+
+def test_only_tasks_of_all_runs_with_a_valid_attempt_in_each_are_compared():
+    broken = run_of("c", [made("t0", False, reason=Reason.INFRASTRUCTURE), made("t1", True), made("t2", True)])
+    found = compare_seeds(seeds("1000"), [*seeds("1111"), broken])
+    assert (found.tasks, found.left_out, found.failed) == (2, 1, 1)
+    assert found.success.mean.b.value == 1.0
+
+
+def test_runs_of_other_tasks_are_refused():
+    other = run_of("other", results("11", task_hash="other"))
+    with pytest.raises(UsageError, match="its hash differs"):
+        compare_seeds(seeds("11", "11"), [*seeds("11"), other])
+    with pytest.raises(UsageError, match="at least one run"):
+        compare_seeds(seeds("11"), [])
+    failed = run_of("failed", results("11", reason=Reason.TOOL_TIME))
+    with pytest.raises(UsageError, match="in each of the 2 runs"):
+        compare_seeds(seeds("11"), [failed])
+
+
+# Printing and the command.
+
+
+def printed(found: Comparison | SeedsComparison, width: int, **how: Any) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    if isinstance(found, Comparison):
+        print_comparison(found, console, **how)
+    else:
+        print_seeds(found, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@each_row("width", [80, 160])
+def test_tables_fit_the_console_and_no_number_is_cut(width: int):
+    named = [made(f"t{i}", i % 2 == 0, tags=("a_tag_with_a_very_long_name",), policy="q" * 70) for i in range(10)]
+    for found in (compared(named, AFTER), compare_seeds(seeds("10", "01"), seeds("11", "10"))):
+        text = printed(found, width)
+        assert max(map(len, text.splitlines())) <= width
+    text = printed(compared(named, AFTER), width)
+    row = next(line for line in text.splitlines() if "difficulty 1" in line)
+    assert row.strip("│ ").split()[2:4] == ["50.0", "60.0"]
+    assert row.strip("│ ").split()[-3:] == ["2", "1", "7"]
+
+
+def test_the_printed_verdict_follows_the_interval():
+    assert "No difference is shown" in printed(compared(BEFORE, AFTER), 100)
+    assert "sign test of 3 won and 1 lost: p = 0.62." in printed(compared(BEFORE, AFTER), 160)
+    assert "B solves more" in printed(compared(results("0" * 20), results("1" * 20)), 100)
+    assert "B solves less" in printed(compared(results("1" * 20), results("0" * 20)), 100)
+
+
+def test_tasks_and_episodes_left_out_are_printed_with_the_reason():
+    broken = made("t0", False, reason=Reason.INFRASTRUCTURE)
+    text = " ".join(printed(compared([*BEFORE[1:], broken], AFTER[:8]), 200).split())
+    assert "2 task(s) are only in A and were not compared" in text
+    assert "1 episode(s) failed because something around the model broke; they do not count as wrong" in text
+    assert "1 task(s) have no other and were not compared" in text
+
+
+def test_tasks_won_and_lost_are_listed_on_request():
+    text = printed(compared(BEFORE, AFTER), 100, tasks=True)
+    assert [line.split()[0] for line in text.splitlines() if line.endswith(("won  ", "lost  "))] == [
+        "t5",
+        "t2",
+        "t3",
+        "t8",
+    ]
+    assert "6 task(s) are tied" in text
+    assert "t5" not in printed(compared(BEFORE, AFTER), 100)
+
+
+def test_few_runs_are_said_to_be_few():
+    assert "Fewer than 3 runs" in printed(compare_seeds(seeds("10", "01"), seeds("11", "10", "11")), 100)
+    assert "Fewer than 3 runs" not in printed(compare_seeds(seeds(*["10"] * 3), seeds(*["11"] * 3)), 100)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    names = [str(tmp_path / f"{name}.jsonl") for name in ("a", "b")]
+    for name, trajectories in zip(names, (BEFORE, AFTER), strict=True):
+        write_jsonl(name, trajectories)
+    return names
+
+
+def test_the_command_compares_runs_of_two_methods(files: list[str], tmp_path: Path):
+    again = str(tmp_path / "again.jsonl")
+    write_jsonl(again, BEFORE)
+    outcome = CliRunner().invoke(app, ["compare", files[0], again, "vs", files[1], "--json"])
+    assert outcome.exit_code == 0, outcome.output
+    found = json.loads(outcome.output)
+    assert (len(found["a"]), len(found["b"]), found["success"]["mean"]["b"]["value"]) == (2, 1, 0.6)
+
+
+@each_row(
+    ("given", "a", "b"),
+    [("a b", "a", "b"), ("a vs b", "a", "b"), ("a b vs c", "a b", "c"), ("./vs vs c d", "./vs", "c d")],
+)
+def test_a_word_separates_the_runs_of_two_methods(given: str, a: str, b: str):
+    assert sides_of(given.split()) == ([Source(one) for one in a.split()], [Source(one) for one in b.split()])
+
+
+@each_row("given", ["", "a", "a b c", "vs b", "a vs", "a vs b vs c"])
+def test_files_that_do_not_say_what_to_compare_are_refused(given: str):
+    with pytest.raises(UsageError, match="compare two files, or several runs of two methods"):
+        sides_of(given.split())
+
+
+def test_a_run_is_not_compared_with_itself():
+    with pytest.raises(UsageError, match="'a' is given twice"):
+        sides_of(["a", "b", "vs", "a"])
+
+
+def test_a_file_that_is_missing_is_one_clear_line(tmp_path: Path):
+    with pytest.raises(UsageError, match="cannot read"):
+        read_run(tmp_path / "none.jsonl")
+    outcome = CliRunner().invoke(app, ["compare", str(tmp_path / "none.jsonl"), str(tmp_path / "other.jsonl")])
+    assert outcome.exit_code == 2
+    assert "cannot read" in outcome.output

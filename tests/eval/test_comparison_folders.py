@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands.suite_runs import SuitesRequest, run_suites
+from agentgym.comparison.runs import environment_names
+from agentgym.comparison.sources import Source, check_suites
+from agentgym.errors import UsageError
+from agentgym.suites import load_suite
+from agentgym.suites.pinning import add_entry, pin_tasks
+from tests.rows import each_row
+from tests.suite_cases import LINES
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "pair.yaml"
+    path.write_text("name: pair\nversion: 1\nentries: [{env: guess}, {env: errand}]\n")
+    for name in ("guess", "errand"):
+        pin_tasks(path, name, "test", 3)
+    return path
+
+
+def results(suite: Path, folder: Path, *policies: str) -> Path:
+    run_suites(SuitesRequest([load_suite(suite)], policies, out=folder))
+    return folder
+
+
+def test_policies_are_compared_over_all_entries_of_a_suite(suite: Path, tmp_path: Path):
+    folder = results(suite, tmp_path / "out", "silent", "scripted")
+    told = CliRunner().invoke(app, ["compare", f"{folder}@silent", f"{folder}@scripted", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.output)
+    assert "silent" in told.output
+    assert sum(found["overall"][verdict] for verdict in ("won", "lost", "tied")) == 6
+    assert len(Source(f"{folder}@scripted").run().tasks) == 6
+
+
+def test_a_folder_of_one_policy_needs_no_name(suite: Path, tmp_path: Path):
+    assert Source(str(results(suite, tmp_path / "out", "scripted"))).run().policy == "scripted"
+
+
+def test_which_policy_is_meant_must_be_said(suite: Path, tmp_path: Path):
+    folder = results(suite, tmp_path / "out", "scripted", "silent")
+    with pytest.raises(UsageError, match=r"2 policies; name one: .*@scripted or .*@silent"):
+        Source(str(folder)).run()
+    with pytest.raises(UsageError, match="there is no policy 'script'"):
+        Source(f"{folder}@script").run()
+
+
+def test_folders_and_policies_may_contain_the_sign_between_them(suite: Path, tmp_path: Path):
+    folder = results(suite, tmp_path / "runs@home", "scripted", "silent")
+    assert Source(f"{folder}@silent").run().policy == "silent"
+    assert (Source(f"{folder}@m@host").folder, Source("m@host").folder) == (folder, None)
+    with pytest.raises(UsageError, match="there is no policy 'm@host'"):
+        Source(f"{folder}@m@host").run()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs@1.jsonl").touch()
+    assert Source(str(tmp_path / "runs@1.jsonl")).folder is None
+
+
+def test_results_on_different_versions_of_a_suite_are_not_compared(suite: Path, tmp_path: Path):
+    old = results(suite, tmp_path / "old", "scripted")
+    pin_tasks(suite, "guess", "train", 3)
+    new = results(suite, tmp_path / "new", "scripted")
+    with pytest.raises(UsageError, match=r"version 1 .* cannot be compared with results on version 2"):
+        check_suites(Source(str(old)), Source(str(new)))
+    refused = CliRunner().invoke(app, ["compare", str(old), str(new)])
+    assert refused.exit_code == 2
+    assert "version 2" in refused.output
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"holds no results\.json"):
+        Source(str(tmp_path)).run()
+
+
+def test_entries_of_the_same_environment_are_compared_each_on_its_own(tmp_path: Path):
+    path = tmp_path / "twice.yaml"
+    entries = "[{env: guess, name: short, arguments: {max_turns: 1}}, {env: guess, name: long}]"
+    path.write_text(f"name: twice\nversion: 1\nentries: {entries}\n")
+    for name in ("short", "long"):
+        pin_tasks(path, name, "test", 3)
+    folder = results(path, tmp_path / "out", "silent", "scripted")
+    told = CliRunner().invoke(app, ["compare", f"{folder}@silent", f"{folder}@scripted", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.output)
+    assert found["overall"]["success"]["tasks"] == 6
+    won = {env: part["won"] for env, part in found["by_environment"].items()}
+    assert won == {"agentgym/guess-v0 (short)": 0, "agentgym/guess-v0 (long)": 3}
+
+
+def test_results_on_one_suite_are_compared_wherever_their_data_was(tmp_path: Path):
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "lines.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    path = tmp_path / "lines.yaml"
+    data = {"words": str(tmp_path / "here" / "lines.txt")}
+    add_entry(path, {"env": LINES, "name": "lines", "data": {"file": "words"}}, None, 3, data)
+    folders: list[str] = []
+    for place in ("here", "there"):
+        suite = load_suite(path, {"words": tmp_path / place / "lines.txt"})
+        folders.append(str(tmp_path / f"results of {place}"))
+        run_suites(SuitesRequest([suite], ["scripted"], out=Path(folders[-1])))
+    told = CliRunner().invoke(app, ["compare", *folders, "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.output)["overall"]["success"]["tasks"] == 3
+
+
+def test_folders_of_one_environment_with_other_arguments_are_not_compared(tmp_path: Path):
+    for turns in ("1", "20"):
+        command = ["eval", "--env", "guess", "-n", "2", "--set", f"max_turns={turns}", "--policy", "silent"]
+        (folder := tmp_path / turns).mkdir()
+        assert CliRunner().invoke(app, [*command, "--out", str(folder)]).exit_code == 0
+    told = CliRunner().invoke(app, ["compare", str(tmp_path / "1"), str(tmp_path / "20")])
+    assert (told.exit_code, "max_turns: 1 and 20" in " ".join(told.output.split())) == (2, True), told.output
+
+
+def test_an_environment_is_named_with_as_much_as_tells_its_entries_apart():
+    entries = [("guess-v0", "short", "one"), ("guess-v0", "long", "one"), ("sql-v0", "sql", "one")]
+    assert environment_names(entries) == ["guess-v0 (short)", "guess-v0 (long)", "sql-v0"]
+    twice = [("guess-v0", "short", "one"), ("guess-v0", "short", "two")]
+    assert environment_names(twice) == ["guess-v0 (one: short)", "guess-v0 (two: short)"]
+
+
+@each_row(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 1}',
+        '{"schema": 2}',
+        '{"schema": 1, "suites": 5, "seed": 0, "settings": {}, "results": []}',
+        '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [5]}',
+        '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [{"policy": "x"}]}',
+        '{"schema": 1, "suites": [{}], "seed": 0, "settings": {}, "results": []}',
+        "\x00",
+        "[" * 100_000,
+    ],
+)
+def test_a_folder_whose_results_are_none_is_refused_in_one_line(content: str, tmp_path: Path):
+    (tmp_path / "results.json").write_text(content, encoding="utf-8")
+    told = CliRunner().invoke(app, ["compare", str(tmp_path), str(tmp_path)])
+    assert told.exit_code == 2
+    assert "Error: " in told.output

@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agentgym.commands.outputs import check_file
+from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
+from agentgym.evaluation import Summary, evaluate, evaluation_jobs, print_summary, summarize
+from agentgym.messages import Message
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.results.entry import Entry
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.seat import Seat
+from agentgym.statistics import wilson
+from agentgym.task import Task, iterate
+from agentgym.trajectory import Trajectory, Turn, read_jsonl
+from tests.rows import each_row
+from tests.suite_cases import LINES
+
+GUESS = EnvFactory("agentgym/guess-v0", {})
+TASKS = list(iterate(GuessEnv.default_tasks(), "test", 6))
+NO_RETRY = Limits(retries=0)
+
+
+class Flaky(ScriptedPolicy):
+    """Solves tasks, and breaks on those whose ids are in `broken`; counts what it plays."""
+
+    def __init__(self, broken: set[str]):
+        super().__init__(self._play, "flaky")
+        self._broken, self.played = broken, 0
+
+    def _play(self, env: Env, task: Task) -> Solution:
+        self.played += 1
+        return self._break_down() if task.id in self._broken else env.solution(task)
+
+    def _break_down(self) -> Solution:
+        raise OSError("endpoint is down")
+        yield
+
+
+def test_a_perfect_policy_scores_full_marks():
+    summary = evaluate(GUESS, ScriptedPolicy(), TASKS, 2)
+    assert summary.success == 1.0
+    assert summary.interval == wilson(6, 6)
+    assert summary.pass_at == summary.pass_hat == {1: 1.0, 2: 1.0}
+    assert summary.endings == {"solved": 12}
+    assert (summary.overall.tasks, summary.overall.attempts, summary.failed) == (6, 12, 0)
+    assert (summary.tool_error_rate, summary.format_error_rate) == (0.0, 0.0)
+
+
+def test_the_same_seed_gives_the_same_summary_and_another_seed_another():
+    def score(seed: int) -> dict[str, Any]:
+        return timeless(evaluate(GUESS, RandomPolicy(), TASKS, 4, seed=seed))
+
+    assert score(1) == score(1)
+    assert score(1) != score(2)
+
+
+def test_random_policies_do_not_do_the_same_on_every_task():
+    jobs = evaluation_jobs(TASKS, 1, seed=0)
+    assert len({job.seed for job in jobs}) == len(TASKS)
+    fewer = {job.id: job.seed for job in evaluation_jobs(TASKS[3:], 1, seed=0)}
+    assert fewer.items() <= {job.id: job.seed for job in jobs}.items()
+
+
+# Keeping and resuming.
+
+
+def test_finished_episodes_are_not_run_again(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    policy = Flaky(set())
+    first = evaluate(GUESS, policy, TASKS[:3], 2, out=out)
+    assert policy.played == 6
+    second = evaluate(GUESS, policy, TASKS, 2, out=out)
+    assert policy.played == 12
+    assert len(list(read_jsonl(out))) == 12
+    assert (first.overall.tasks, second.overall.tasks) == (3, 6)
+
+
+def test_an_interrupted_evaluation_ends_like_an_uninterrupted_one(tmp_path: Path):
+    out, whole = tmp_path / "t.jsonl", tmp_path / "whole.jsonl"
+
+    def stop(entry: Entry, done: int, total: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(GUESS, RandomPolicy(), TASKS, 2, out=out, on_progress=stop, limits=Limits(max_in_flight=2))
+    out.write_text(out.read_text()[:-30])
+    assert 0 < len(list(read_jsonl(out))) < 12
+    resumed = evaluate(GUESS, RandomPolicy(), TASKS, 2, out=out)
+    straight = evaluate(GUESS, RandomPolicy(), TASKS, 2, out=whole)
+    assert timeless(resumed) == timeless(straight)
+    assert outcomes(out) == outcomes(whole)
+
+
+def test_failed_episodes_are_run_again_and_never_count_against_the_model(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    broken = evaluate(GUESS, Flaky({TASKS[0].id}), TASKS, out=out, limits=NO_RETRY)
+    assert (broken.success, broken.failed) == (1.0, 1)
+    assert broken.overall.attempts == 5
+    mended = Flaky(set())
+    summary = evaluate(GUESS, mended, TASKS, out=out)
+    assert mended.played == 1
+    assert (summary.success, summary.failed, summary.overall.attempts) == (1.0, 0, 6)
+
+
+@each_row(
+    ("changed", "data", "what"),
+    [
+        ({}, (), "other environment arguments"),
+        ({"max_turns": 3}, ("file",), "other environment arguments"),
+        ({}, ("file",), None),
+    ],
+)
+def test_a_file_is_continued_where_nothing_differs_but_the_place_of_the_data(
+    tmp_path: Path, changed: dict[str, Any], data: tuple[str, ...], what: str | None
+):
+    for place in ("here", "there"):
+        (tmp_path / place).write_text("one\ntwo\n")
+    here = EnvFactory(LINES, {"file": str(tmp_path / "here")})
+    there = EnvFactory(LINES, {"file": str(tmp_path / "there"), **changed})
+    first, both = list(iterate(here().tasks, "test", 1)), list(iterate(there().tasks, "test", 2))
+    evaluate(here, ScriptedPolicy(), first, out=(out := tmp_path / "t.jsonl"))
+    if what is None:
+        assert evaluate(there, ScriptedPolicy(), both, out=out, data=data).overall.attempts == 2
+        assert [found.env_kwargs["file"] for found in read_jsonl(out)] == [str(tmp_path / "here"), there.kwargs["file"]]
+    else:
+        with pytest.raises(UsageError, match=what):
+            evaluate(there, ScriptedPolicy(), both, out=out, data=data)
+
+
+def test_a_file_is_not_continued_with_data_of_another_content(tmp_path: Path):
+    for place, lines in (("here", "one\ntwo\n"), ("there", "two\none\n")):
+        (tmp_path / place).write_text(lines)
+    here, there = (EnvFactory(LINES, {"file": str(tmp_path / place)}) for place in ("here", "there"))
+    evaluate(here, ScriptedPolicy(), list(iterate(here().tasks, "test", 2)), out=(out := tmp_path / "t.jsonl"))
+    with pytest.raises(UsageError, match="other tasks"):
+        evaluate(there, ScriptedPolicy(), list(iterate(there().tasks, "test", 2)), out=out, data=("file",))
+
+
+@each_row(
+    ("factory", "policy", "seed", "what"),
+    [
+        (GUESS, RandomPolicy(), 0, "another policy"),
+        (GUESS, ScriptedPolicy(), 1, "another seed"),
+        (EnvFactory("agentgym/guess-v0", {"max_turns": 3}), ScriptedPolicy(), 0, "other environment arguments"),
+        (EnvFactory("agentgym/sql-v0", {}), ScriptedPolicy(), 0, "another environment"),
+    ],
+)
+def test_a_file_of_another_evaluation_is_refused(
+    tmp_path: Path, factory: EnvFactory, policy: Any, seed: int, what: str
+):
+    out = tmp_path / "t.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS[:1], out=out)
+    before = out.read_text()
+    with pytest.raises(UsageError, match=what):
+        evaluate(factory, policy, TASKS, out=out, seed=seed)
+    assert out.read_text() == before
+
+
+def test_a_file_of_changed_tasks_is_refused(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
+    changed = [replace(task, prompt=task.prompt + "!") for task in TASKS]
+    with pytest.raises(UsageError, match="other tasks"):
+        evaluate(GUESS, ScriptedPolicy(), changed, out=out)
+
+
+def test_arguments_that_cannot_be_kept_are_refused_before_anything_runs(tmp_path: Path):
+    factory = EnvFactory("agentgym/guess-v0", {"tasks": GuessEnv.default_tasks()})
+    with pytest.raises(UsageError, match="cannot be kept"):
+        evaluate(factory, ScriptedPolicy(), TASKS, out=tmp_path / "t.jsonl")
+    with pytest.raises(UsageError, match="a folder that exists"):
+        evaluate(GUESS, ScriptedPolicy(), TASKS, out=tmp_path / "nowhere" / "t.jsonl")
+
+
+@each_row("where", ["a folder", "no folder", "no room", "a file as folder"])
+def test_a_file_that_cannot_be_written_is_found_before_the_first_episode(tmp_path: Path, where: str):
+    (tmp_path / "file").touch()
+    out = {
+        "a folder": tmp_path,
+        "no folder": tmp_path / "nowhere" / "t.jsonl",
+        "no room": Path("/dev/full"),
+        "a file as folder": tmp_path / "file" / "t.jsonl",
+    }[where]
+    policy = Flaky(set())
+    with pytest.raises(UsageError, match="cannot write"):
+        evaluate(GUESS, policy, TASKS, out=out)
+    assert policy.played == 0
+
+
+def test_the_check_of_an_output_file_changes_nothing(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    out.write_bytes(b'{"id": ')
+    before = out.stat()
+    check_file(out)
+    assert (out.stat().st_size, out.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_a_trajectory_that_cannot_be_written_is_kept_as_failed(tmp_path: Path):
+    class Odd:
+        name = "odd"
+
+        def player(self, seat: Seat) -> Any:
+            return self
+
+        async def act(self, observation: list[Message]) -> Any:
+            return {"role": "assistant", "content": "", "extra": float("nan")}
+
+    out = tmp_path / "t.jsonl"
+    summary = evaluate(GUESS, Odd(), TASKS[:2], out=out)
+    assert summary.failed == 2
+    assert "cannot be written down" in next(iter(summary.errors))
+    assert {t.reason for t in read_jsonl(out)} == {Reason.INFRASTRUCTURE}
+    assert evaluate(GUESS, Odd(), TASKS[:2], out=out).failed == 2, "it can be resumed"
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from agentgym.commands.outputs import check_file, held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds `t.jsonl`."""
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "t.jsonl")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.real
+def test_two_evaluations_do_not_write_into_one_file(tmp_path: Path, holder: subprocess.Popen[str]):
+    out, policy = tmp_path / "t.jsonl", Flaky(set())
+    with pytest.raises(UsageError, match=rf"is being written by process {holder.pid} on "):
+        evaluate(GUESS, policy, TASKS, out=out)
+    assert policy.played == 0
+    holder.communicate()
+    assert evaluate(GUESS, policy, TASKS, out=out).success == 1.0
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+@pytest.mark.real
+def test_a_process_that_died_holds_nothing(tmp_path: Path, holder: subprocess.Popen[str]):
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / ".t.jsonl.lock").exists()
+    assert evaluate(GUESS, ScriptedPolicy(), TASKS, out=tmp_path / "t.jsonl").success == 1.0
+
+
+def test_a_file_in_which_an_episode_ended_twice_is_refused(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS[:2], out=out)
+    out.write_text(out.read_text() + out.read_text().splitlines()[0] + "\n")
+    with pytest.raises(UsageError, match=r"holds 'guess/test/\d#0' again"):
+        evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
+
+
+def test_a_malformed_line_is_named_and_nothing_is_run(tmp_path: Path):
+    out, policy = tmp_path / "t.jsonl", Flaky(set())
+    out.write_text("{}\n")
+    with pytest.raises(UsageError, match=r"t\.jsonl:1: "):
+        evaluate(GUESS, policy, TASKS, out=out)
+    assert policy.played == 0
+
+
+def test_half_a_character_at_the_end_of_a_file_does_not_keep_it_from_being_continued(tmp_path: Path):
+    out, policy = tmp_path / "t.jsonl", Flaky(set())
+    evaluate(GUESS, policy, TASKS[:3], out=out)
+    out.write_bytes(out.read_bytes() + '{"schema": 1, "id": "é'.encode()[:-1])
+    assert evaluate(GUESS, policy, TASKS, out=out).success == 1.0
+    assert policy.played == 6
+    assert len(list(read_jsonl(out))) == 6
+
+
+@each_row(
+    ("tasks", "attempts", "message"),
+    [(TASKS, 0, "at least 1"), ([], 1, "no tasks"), (TASKS[:1] * 2, 1, "given twice")],
+)
+def test_evaluations_of_nothing_are_refused(tasks: list[Task], attempts: int, message: str):
+    with pytest.raises(UsageError, match=message):
+        evaluate(GUESS, ScriptedPolicy(), tasks, attempts)
+
+
+def test_progress_counts_every_trajectory_once(tmp_path: Path):
+    out, seen = tmp_path / "t.jsonl", []
+    evaluate(GUESS, ScriptedPolicy(), TASKS[:2], out=out)
+    evaluate(GUESS, ScriptedPolicy(), TASKS, out=out, on_progress=lambda t, done, total: seen.append((done, total)))
+    assert seen == [(done, 6) for done in range(1, 7)]
+
+
+# Numbers, by hand.
+
+
+def made(task: str, attempt: int, solved: bool, **values: Any) -> Trajectory:
+    turns = [Turn("a", [], {"outcome": 0.0}, 0.1), Turn("b", [], {"outcome": float(solved)}, float(solved))]
+    known: dict[str, Any] = {
+        "env_id": "e",
+        "task_id": task,
+        "task_hash": task,
+        "seed": 0,
+        "policy": "p",
+        "opening": [],
+        "attempt": attempt,
+        "turns": turns,
+        "reason": Reason.ANSWERED,
+        "counts": {"calls": 2, "tool_errors": 1, "format_errors": 0},
+        "seconds": 2.0,
+    }
+    return Trajectory(id=f"{task}#{attempt}", **known | values)
+
+
+def by_hand() -> list[Trajectory]:
+    """Task a: 1 of 4 solved, difficulty 1. Task b: 3 of 4, difficulty 2. One more of b failed."""
+    found = [made("a", i, i == 0, difficulty=1, tags=("join",)) for i in range(4)]
+    found += [made("b", i, i > 0, difficulty=2, tags=("join", "date")) for i in range(4)]
+    failed = made("b", 4, True, difficulty=2, reason=Reason.INFRASTRUCTURE, tags=("join",))
+    return [*found, failed]
+
+
+def test_the_numbers_are_those_computed_by_hand():
+    summary = summarize(by_hand(), seconds=9.0)
+    assert summary.success == 0.5
+    assert summary.pass_at == pytest.approx({1: 0.5, 2: (1 - 3 / 6 + 1 - 0) / 2, 4: 1.0})
+    assert summary.pass_hat == pytest.approx({1: 0.5, 2: (0 + 3 / 6) / 2, 4: 0.0})
+    assert {level: rate.success for level, rate in summary.by_difficulty.items()} == {1: 0.25, 2: 0.75}
+    assert {tag: (r.success, r.tasks, r.attempts) for tag, r in summary.by_tag.items()} == {
+        "date": (0.75, 1, 4),
+        "join": (0.5, 2, 8),
+    }
+    assert summary.endings == {"answered": 8, "infrastructure": 1}
+    assert summary.failed == 1
+    assert summary.tool_error_rate == 0.5
+    assert summary.turns == 2.0
+    assert summary.reward == pytest.approx(0.6)
+    assert (summary.seconds, summary.seconds_per_episode) == (9.0, 2.0)
+
+
+def test_the_order_of_trajectories_does_not_matter():
+    assert summarize(by_hand()) == summarize(by_hand()[::-1])
+
+
+def test_the_grading_of_an_interrupted_episode_is_no_turn():
+    cut = made("a", 0, False)
+    cut.turns.append(Turn(None, [], {}, 0.0))
+    assert summarize([cut]).turns == 2.0
+
+
+def test_a_summary_of_nothing_but_failures_has_no_success_rate():
+    summary = summarize([made("a", 0, True, reason=Reason.INFRASTRUCTURE)])
+    assert summary.success is None
+    assert "no episode came to its end; 1 failed" in printed(summary)
+
+
+def test_the_commonest_errors_are_counted_over_tasks_and_printed():
+    found = [made(task, 0, False, reason=Reason.INFRASTRUCTURE, error=f"OSError: {task} is full") for task in "abc"]
+    found += [made("d", 0, False, reason=Reason.INFRASTRUCTURE, error="TimeoutError")]
+    summary = summarize([*found, made("e", 0, True)])
+    assert summary.errors == {"OSError: <task> is full": 3, "TimeoutError": 1}
+    for text in (printed(summary), printed(summarize(found))):
+        assert "3 × OSError: <task> is full" in text
+        assert "1 × TimeoutError" in text
+
+
+def printed(summary: Summary) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    print_summary(summary, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def timeless(summary: Summary) -> dict[str, Any]:
+    """Everything but durations."""
+
+    def without(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        return {key: without(value) for key, value in part.items() if "seconds" not in str(key)}
+
+    return without(summary.to_dict())
+
+
+def outcomes(path: Path) -> Sequence[tuple[str, float, int]]:
+    return sorted((t.id, t.reward, len(t.turns)) for t in read_jsonl(path))

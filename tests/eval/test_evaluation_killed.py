@@ -1,0 +1,234 @@
+"""An evaluation of 500 episodes that is killed, and what a crash can leave behind, made good by the same command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.commands.replay import Replay
+from agentgym.commands.rescore import rescore_file
+from agentgym.records.json_lines import json_lines
+from agentgym.results.annotations import Annotations
+from agentgym.results.folder import read_results
+from agentgym.results.index import TrajectoryIndex
+from agentgym.suites.pinning import pin_tasks
+from agentgym.view.collection import Collection
+from tests.eval.killed_evaluation import BEGUN, CONCURRENCY, HOLD
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+EPISODES = 300
+"""Enough for an index beside the file, which small files have none of."""
+HELD = 30
+"""Episodes that may begin in a process that is to be killed; all but those in flight are recorded by then."""
+ROOT = Path(__file__).parents[2]
+SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.eval.killed_evaluation:NotedErrand'}\n"
+
+
+class Evaluation:
+    """The same evaluation, into one folder."""
+
+    def __init__(self, suite: Path, out: Path):
+        self.out, self.notes = out, out.with_suffix(".begun")
+        self.command = [sys.executable, "-m", "tests.eval.killed_evaluation", str(suite), str(out)]
+        self.notes.touch()
+
+    def finish(self) -> None:
+        subprocess.run(self.command, env={**os.environ, BEGUN: str(self.notes)}, cwd=ROOT, check=True)
+
+    def kill(self) -> int:
+        """Kill a run that has recorded a part of the episodes, and return its process id."""
+        return kill_holding(self.command, self.file, {BEGUN: str(self.notes)}, CONCURRENCY)
+
+    def kill_scoring(self) -> None:
+        """Kill a process that has scored a part of the file again."""
+        kill_holding([*self.command[:3], "--rescore", str(self.file)], self.grades, {}, in_flight=20)
+
+    def score(self) -> None:
+        rescore_file(Replay(self.file, trust=True))
+
+    @property
+    def file(self) -> Path:
+        return self.out / "trajectories/many--errands--clumsy.jsonl"
+
+    @property
+    def grades(self) -> Path:
+        return self.file.with_name(f"{self.file.name}.notes")
+
+    def begun(self) -> list[tuple[int, str]]:
+        """The process and the task of each episode that has begun."""
+        lines = (line.split(maxsplit=1) for line in self.notes.read_text().splitlines())
+        return [(int(process), task) for process, task in lines]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Everything that was recorded, but for times."""
+        records = [data for _, data in json_lines(self.file, "a trajectory", allow_torn=True)]
+        for data in records:
+            data["seconds"] = 0.0
+            for turn in data["turns"]:
+                turn["times"] = None
+        return sorted(records, key=lambda data: data["id"])
+
+
+def lines_of(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def kill_holding(command: list[str], file: Path, environment: dict[str, str], in_flight: int) -> int:
+    """Kill a process once it has written all lines that it can before it waits, and return its id."""
+    lines = lines_of(file) + HELD - in_flight
+    with subprocess.Popen(command, env={**os.environ, **environment, HOLD: str(HELD)}, cwd=ROOT) as child:
+        try:
+            assert eventually(lambda: lines_of(file) >= lines, 120)
+        finally:
+            os.kill(child.pid, signal.SIGKILL)
+    return child.pid
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("killed")
+
+
+@pytest.fixture(scope="module")
+def suite(folder: Path) -> Path:
+    path = folder / "many.yaml"
+    path.write_text(SUITE)
+    pin_tasks(path, "errands", "train", EPISODES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(suite: Path, folder: Path) -> Evaluation:
+    """An evaluation that nothing has disturbed."""
+    evaluation = Evaluation(suite, folder / "whole")
+    evaluation.finish()
+    return evaluation
+
+
+def assert_the_same(one: Evaluation, whole: Evaluation) -> None:
+    assert (one.out / "results.json").read_bytes() == (whole.out / "results.json").read_bytes()
+    assert one.records() == whole.records()
+    fresh = TrajectoryIndex.open(shutil.copy(one.file, one.out / "copy.jsonl"))
+    kept = TrajectoryIndex.open(one.file)
+    assert [(entry.offset, entry.id, entry.reward) for entry in kept.entries] == [
+        (entry.offset, entry.id, entry.reward) for entry in fresh.entries
+    ]
+    assert list(kept) == list(fresh)
+
+
+def test_killed_and_continued_it_gives_the_same_files_and_plays_nothing_twice(
+    suite: Path, folder: Path, whole: Evaluation
+):
+    evaluation = Evaluation(suite, folder / "killed")
+    recorded: dict[int, set[str]] = {}
+    for _ in range(3):
+        killed = evaluation.kill()
+        recorded[killed] = {data["task_id"] for data in evaluation.records()}
+    evaluation.finish()
+    assert_the_same(evaluation, whole)
+    assert len(evaluation.records()) == EPISODES
+
+    done: set[str] = set()
+    for process in dict.fromkeys(process for process, _ in evaluation.begun()):
+        began = [task for other, task in evaluation.begun() if other == process]
+        assert not done & set(began), "an episode that was recorded is not played again"
+        done |= recorded.get(process, set())
+    times = Counter(task for _, task in evaluation.begun())
+    assert len(times) == EPISODES
+    assert times.total() <= EPISODES + 3 * CONCURRENCY, "only what was being played is begun again"
+    assert Counter(task for _, task in whole.begun()).total() == EPISODES
+
+
+def test_the_evaluation_has_all_kinds_of_endings(whole: Evaluation):
+    [row] = read_results(whole.out)["results"]
+    assert {"solved", "gave_up"} <= row["summary"]["endings"].keys()
+    assert 0.2 < row["summary"]["overall"]["success"] < 0.95
+    assert row["summary"]["tool_errors"]
+    assert row["summary"]["format_errors"]
+    assert len({data["seed"] for data in whole.records()}) == EPISODES
+
+
+@pytest.mark.parametrize("cut", ["in the last line", "before its end", "in the index", "between index and its end"])
+def test_files_that_a_crash_left_half_written_change_nothing(suite: Path, folder: Path, whole: Evaluation, cut: str):
+    evaluation = Evaluation(suite, folder / cut.replace(" ", "-"))
+    shutil.copytree(whole.out, evaluation.out)
+    (evaluation.out / "results.json").unlink()
+    lines = evaluation.file.read_bytes().splitlines(keepends=True)
+    index = evaluation.file.with_name(f"{evaluation.file.name}.index")
+    if cut == "in the last line":
+        evaluation.file.write_bytes(b"".join(lines[:-1]) + lines[-1][:100])
+    elif cut == "before its end":
+        evaluation.file.write_bytes(b"".join(lines).removesuffix(b"\n"))
+    elif cut == "in the index":
+        index.write_bytes(index.read_bytes()[:-40])
+        evaluation.file.write_bytes(b"".join(lines[:-3]))
+    else:
+        index.write_bytes(index.read_bytes().removesuffix(b"\n"))
+        evaluation.file.write_bytes(b"".join(lines[:-1]) + lines[-1][:-1])
+    evaluation.finish()
+    assert_the_same(evaluation, whole)
+    missing = {"in the last line": 1, "in the index": 3}.get(cut, 0)
+    assert len(evaluation.begun()) == missing
+    assert json.loads((evaluation.out / "run.json").read_text())["runs"][-1]["ended"]
+
+
+@pytest.fixture(scope="module")
+def graded(whole: Evaluation, folder: Path, suite: Path) -> Evaluation:
+    """The evaluation, scored again without a disturbance."""
+    shutil.copytree(whole.out, folder / "graded")
+    evaluation = Evaluation(suite, folder / "graded")
+    evaluation.score()
+    assert lines_of(evaluation.grades) == EPISODES
+    return evaluation
+
+
+def grades_of(evaluation: Evaluation) -> dict[str, Any]:
+    notes = Annotations(evaluation.file)
+    return {data["id"]: notes.of(data["id"]) for data in evaluation.records()}
+
+
+def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, folder: Path, graded: Evaluation):
+    shutil.copytree(graded.out, folder / "rescored")
+    evaluation = Evaluation(suite, folder / "rescored")
+    evaluation.grades.unlink()
+    for _ in range(2):
+        evaluation.kill_scoring()
+        grades = {id_: grade for id_, grade in grades_of(evaluation).items() if grade}
+        assert len(grades) >= HELD - 20
+        assert grades.items() <= grades_of(graded).items()
+    evaluation.score()
+    assert grades_of(evaluation) == grades_of(graded)
+    assert evaluation.records() == graded.records()
+
+
+@pytest.mark.parametrize("cut", ["in the middle of a line", "before its end", "in a line that was never filled"])
+def test_grades_that_were_cut_off_change_neither_grades_nor_the_evaluation(
+    suite: Path, folder: Path, graded: Evaluation, whole: Evaluation, cut: str
+):
+    shutil.copytree(graded.out, folder / f"grades cut {cut}")
+    evaluation = Evaluation(suite, folder / f"grades cut {cut}")
+    lines = evaluation.grades.read_bytes().splitlines(keepends=True)
+    ends = {"in the middle of a line": lines[-1][: len(lines[-1]) // 2], "before its end": lines[-1][:-1]}
+    evaluation.grades.write_bytes(b"".join(lines[:-1]) + ends.get(cut, b"\0" * 512))
+    missing = cut != "before its end"
+    assert sum(not grade for grade in grades_of(evaluation).values()) == missing
+    looked_at = Collection([evaluation.out])
+    assert sum("grade" in looked_at.notes(row["key"]) for row in looked_at.rows) == EPISODES - missing
+    if cut == "in the middle of a line":
+        evaluation.finish()
+        assert_the_same(evaluation, whole)
+        assert evaluation.begun() == []
+    evaluation.score()
+    assert grades_of(evaluation) == grades_of(graded)
+    assert lines_of(evaluation.grades) == 2 * EPISODES - missing

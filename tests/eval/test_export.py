@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands.suite_runs import SuitesRequest, run_suites
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
+from agentgym.results import parquet as writing
+from agentgym.results.columns import COLUMNS, SCHEMA_VERSION, Played, row_of
+from agentgym.results.parquet import write_parquet
+from agentgym.suites import load_suite
+from agentgym.suites.pinning import pin_tasks
+from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from tests import recorded
+from tests.rows import each_row
+
+pytest.importorskip("pyarrow", reason="needs the [data] extra")
+
+DOCS = Path(__file__).parents[2] / "docs/export.md"
+HALF = "a\ud800b\0c"
+
+
+def trajectory(number: int, **changes: Any) -> Trajectory:
+    facts: dict[str, Any] = {
+        "opening": [{"role": "user", "content": "Guess."}],
+        "tags": ("easy", "small"),
+        "turns": [
+            Turn("seven", [{"role": "user", "content": "No."}], {"outcome": 0.0, "format": 1.0}, 0.25),
+            Turn("eight", [], {"outcome": 1.0, "format": 0.5}, 0.5),
+        ],
+        "counts": {"calls": 3, "tool_errors": 1, "format_errors": 0, "errors/refused": 1, "errors/timeout": 0},
+        "usage": {"prompt_tokens": 10, "cost": 0.25},
+        "tokens": Tokens([1, 2], [3, 4, 5], [1, 1, 0], [0.0] * 3, [0, 0, -1]),
+        "seconds": 1.5,
+    }
+    return recorded.trajectory(number, **facts | changes)
+
+
+def broken(number: int, reason: Reason = Reason.INFRASTRUCTURE) -> Trajectory:
+    return trajectory(number, reason=reason, error="gone", component="step")
+
+
+def export(*places: Path, out: Path) -> str:
+    result = CliRunner().invoke(app, ["export", *map(str, places), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def rows(table: Path, columns: str = "*") -> list[Any]:
+    with duckdb.connect() as database:
+        return database.execute(f"SELECT {columns} FROM '{table}'").fetchall()
+
+
+def test_steps_are_those_of_the_log_of_the_training(tmp_path: Path):
+    write_jsonl(tmp_path / "trajectories.jsonl", [trajectory(0, training_step=0), trajectory(1, training_step=1)])
+    export(tmp_path / "trajectories.jsonl", out=tmp_path / "all.parquet")
+    assert rows(tmp_path / "all.parquet", "step") == [(1,), (2,)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    write_jsonl(tmp_path / "eval.jsonl", [trajectory(1), broken(2), broken(3, Reason.BROKEN_TASK)])
+    export(tmp_path / "eval.jsonl", out=tmp_path / "eval.parquet")
+    return tmp_path / "eval.parquet"
+
+
+def test_a_row_says_what_happened_in_the_episode(table: Path):
+    told = dict(zip((c.name for c in COLUMNS), rows(table)[0], strict=True))
+    assert told | {"messages": None} == {
+        **dict.fromkeys(("suite", "suite_version", "entry", "step", "error", "component", "exact")),
+        **{"id": "guess/test/1#0", "env": "agentgym/guess-v0", "env_arguments": "{}", "policy": "fake"},
+        **{"task": "guess/test/1", "task_hash": "abc", "split": "", "difficulty": 1, "tags": ["easy", "small"]},
+        **{"attempt": 0, "seed": 1, "failed": False, "broken": False, "success": True, "ending": "terminated"},
+        **{"reason": "solved", "reward": 0.75, "outcome": 1.0, "channels": {"outcome": 1.0, "format": 1.5}},
+        **{"turns": 2, "tool_calls": 3, "tool_errors": 1, "format_errors": 0, "mistakes": {"refused": 1}},
+        **{"sampled_tokens": 2.0, "observed_tokens": 3.0, "prompt_tokens": 10.0, "cached_prompt_tokens": None},
+        **{"cost": 0.25, "seconds": 1.5, "details": "{}", "messages": None},
+    }
+    assert json.loads(told["messages"]) == trajectory(1).messages
+
+
+def test_failed_episodes_are_marked_and_move_no_mean(table: Path):
+    assert rows(table, "id, failed, broken, reason, error, component")[1:] == [
+        ("guess/test/2#0", True, False, "infrastructure", "gone", "step"),
+        ("guess/test/3#0", True, True, "broken_task", "gone", "step"),
+    ]
+    assert rows(table, "avg(success::INT), avg(reward), avg(outcome), avg(channels['format'])") == [
+        (1.0, 0.75, 1.0, 1.5)
+    ]
+
+
+def test_only_the_last_try_of_an_episode_is_a_row(tmp_path: Path):
+    write_jsonl(tmp_path / "eval.jsonl", [broken(1), trajectory(2), trajectory(1)])
+    assert "2 episode(s) to" in export(tmp_path / "eval.jsonl", out=tmp_path / "eval.parquet")
+    assert rows(tmp_path / "eval.parquet", "id, failed") == [("guess/test/2#0", False), ("guess/test/1#0", False)]
+
+
+def test_values_that_a_column_cannot_hold_are_kept_exactly(tmp_path: Path):
+    odd = trajectory(
+        2**70,
+        task_id=HALF,
+        tags=(HALF, "easy"),
+        counts={"calls": 2**64, "errors/refused": 2**65},
+        details={"why": HALF, "size": 10**30},
+        opening=[{"role": "user", "content": HALF}],
+        turns=[Turn("x", [], {HALF: 0.5}, 0.0)],
+    )
+    write_jsonl(tmp_path / "eval.jsonl", [odd])
+    export(tmp_path / "eval.jsonl", out=tmp_path / "eval.parquet")
+    [(task, seed, calls, exact, details, messages)] = rows(
+        tmp_path / "eval.parquet", "task, seed, tool_calls, exact, details, messages"
+    )
+    assert (task, seed, calls) == ("a\\ud800b\0c", None, None)
+    assert json.loads(exact) == {
+        "task": HALF,
+        "tags": [HALF, "easy"],
+        "seed": 2**70,
+        "channels": {HALF: 0.5},
+        "tool_calls": 2**64,
+        "mistakes": {"refused": 2**65},
+    }
+    assert json.loads(details) == odd.details
+    assert json.loads(messages) == odd.messages
+
+
+def test_a_folder_of_results_becomes_one_table_that_names_suite_and_entry(tmp_path: Path):
+    path = tmp_path / "pair.yaml"
+    path.write_text("name: pair\nversion: 3\nentries: [{env: guess}, {env: errand}]\n")
+    for name in ("guess", "errand"):
+        pin_tasks(path, name, "test", 2)
+    suite = load_suite(path)
+    run_suites(SuitesRequest([suite], ["scripted", "silent"], out=tmp_path / "out"))
+    write_jsonl(tmp_path / "out/trajectories/begun.jsonl", [trajectory(1)])
+    said = export(tmp_path / "out", out=tmp_path / "all.parquet")
+    assert "Wrote 8 episode(s)" in said
+    assert "begun.jsonl was left out" in said
+    found = rows(tmp_path / "all.parquet", "DISTINCT suite, suite_version, entry, policy")
+    assert set(found) == {
+        ("pair", suite.version, entry, policy) for entry in ("guess", "errand") for policy in ("scripted", "silent")
+    }
+
+
+def test_the_table_is_read_by_pandas_and_names_its_version(table: Path):
+    from pyarrow import parquet
+
+    read = parquet.read_table(table)
+    assert read.schema.metadata[b"agentgym.schema"] == str(SCHEMA_VERSION).encode()
+    assert read.column_names == [column.name for column in COLUMNS]
+    assert [field.metadata[b"meaning"].decode() for field in read.schema] == [column.meaning for column in COLUMNS]
+    pandas = pytest.importorskip("pandas", reason="needs the [train] extra")
+    assert list(pandas.read_parquet(table)["failed"]) == [False, True, True]
+
+
+def test_the_columns_are_documented():
+    lines = DOCS.read_text(encoding="utf-8").splitlines()
+    table = [line for line in lines if line.startswith("| `")]
+    assert table == [f"| `{one.name}` | {one.kind.value} | {one.meaning} |" for one in COLUMNS]
+    assert any(line.startswith(f"Version {SCHEMA_VERSION},") for line in lines)
+
+
+def test_rows_are_written_in_groups_so_that_memory_does_not_grow_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from pyarrow import parquet
+
+    monkeypatch.setattr(writing, "ROWS", 4)
+    monkeypatch.setattr(writing, "TEXT", 10_000)
+    long = [{"role": "user", "content": "x" * 9_990}]
+    made = [trajectory(n, opening=long if n == 9 else []) for n in range(12)]
+    assert write_parquet(tmp_path / "a.parquet", ((one, Played()) for one in made)) == 12
+    groups = parquet.ParquetFile(tmp_path / "a.parquet").metadata
+    assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [4, 4, 2, 2]
+
+
+def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
+    before = table.read_bytes()
+
+    def episodes():
+        yield trajectory(1), Played()
+        raise InfrastructureError("the disk is gone")
+
+    with pytest.raises(InfrastructureError):
+        write_parquet(table, episodes())
+    assert table.read_bytes() == before
+    assert {path.name for path in table.parent.iterdir()} == {"eval.jsonl", "eval.parquet"}
+
+
+@each_row(
+    ("content", "message"),
+    [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the file that is")],
+)
+def test_an_export_that_is_refused_leaves_no_file(tmp_path: Path, content: str | None, message: str):
+    source, out = tmp_path / "eval.jsonl", tmp_path / "eval.parquet"
+    source.write_text(content or "")
+    result = CliRunner().invoke(app, ["export", str(source), "--out", str(source if content is None else out)])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert not out.exists()
+
+
+def test_without_pyarrow_one_line_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_jsonl(tmp_path / "eval.jsonl", [trajectory(1)])
+    find = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name, *rest: None if name == "pyarrow" else find(name, *rest))
+    result = CliRunner().invoke(app, ["export", str(tmp_path / "eval.jsonl"), "--out", str(tmp_path / "a.parquet")])
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
+    assert "pip install 'agentgym-suite[data]'" in result.output
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_every_row_has_every_column_in_order():
+    assert list(row_of(broken(1))) == [column.name for column in COLUMNS]

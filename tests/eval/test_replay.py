@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands.options import arguments_of
+from agentgym.endings import Reason
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
+from agentgym.messages import user
+from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.records.replay import replay
+from agentgym.registry import class_of, list_environments
+from agentgym.rewards import OUTCOME
+from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.task import Task
+from agentgym.trajectory import Trajectory, Turn, write_jsonl
+from tests.rows import each_row
+
+TASK = GuessEnv.default_tasks().get("train", 1)
+
+
+def recorded(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
+    factory = EnvFactory("agentgym/guess-v0", kwargs)
+    return asyncio.run(collect([Job(task, seed=5)], policy, factory))[0]
+
+
+QUITTER = FunctionPolicy("quitter", lambda conversation: None)
+
+
+@each_row("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER])
+def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
+    trajectory = recorded(policy, max_turns=5)
+    stored = Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
+    assert replay(stored) is None
+
+
+@each_row(
+    ("changed", "what"),
+    [
+        ({"observation": [user("It is colder.")]}, "observation"),
+        ({"rewards": {OUTCOME: 0.5, "format": 1.0}}, "rewards"),
+        ({"reward": 0.25}, "reward"),
+    ],
+)
+def test_a_planted_difference_is_found_where_it_is(changed: dict[str, Any], what: str):
+    trajectory = recorded(ScriptedPolicy())
+    trajectory.turns[1] = replace(trajectory.turns[1], **changed)
+    found = replay(trajectory)
+    assert found is not None
+    assert (found.turn, found.what) == (2, what)
+    assert f"turn 2: {what} was" in str(found)
+
+
+def test_a_changed_opening_is_found():
+    trajectory = recorded(ScriptedPolicy())
+    trajectory.opening = [user("Find it!")]
+    found = replay(trajectory)
+    assert found is not None
+    assert (found.turn, found.what) == (0, "opening")
+
+
+def test_a_changed_task_is_found_before_anything_is_played():
+    trajectory = recorded(ScriptedPolicy())
+    trajectory.task_hash = "0" * 64
+    found = replay(trajectory)
+    assert found is not None
+    assert found.what == "task"
+
+
+def test_another_ending_is_found():
+    trajectory = recorded(ScriptedPolicy())
+    trajectory.reason = Reason.ANSWERED
+    found = replay(trajectory)
+    assert found is not None
+    assert (found.what, found.recorded, found.replayed) == ("ending", Reason.ANSWERED, Reason.SOLVED)
+
+
+def test_an_episode_that_now_ends_earlier_is_a_difference_and_no_crash():
+    trajectory = recorded(ScriptedPolicy())
+    trajectory.turns.append(Turn("more", [], {}, 0.0))
+    found = replay(trajectory)
+    assert found is not None
+    assert (found.turn, found.what) == (len(trajectory.turns) - 1, "ending")
+
+
+def test_a_failed_trajectory_is_compared_as_far_as_it_went():
+    trajectory = recorded(ScriptedPolicy())
+    trajectory.turns.pop()
+    trajectory.reason, trajectory.error = Reason.INFRASTRUCTURE, "OSError: disk on fire"
+    assert replay(trajectory) is None
+
+
+def test_a_task_from_elsewhere_can_be_given():
+    task = replace(TASK, id="mine/1", gold={"number": 3})
+    trajectory = recorded(ScriptedPolicy(), task)
+    assert replay(trajectory, task=task) is None
+
+
+def test_a_given_environment_stays_open():
+    class Watched(GuessEnv):
+        closed = False
+
+        def release(self) -> None:
+            self.closed = True
+
+    env = Watched()
+    assert replay(recorded(ScriptedPolicy()), env) is None
+    assert not env.closed
+
+
+# A file may come from anybody.
+
+
+EVIL = """
+import pathlib
+pathlib.Path("ran").touch()
+from agentgym.envs.guess import GuessEnv
+class Evil(GuessEnv):
+    pass
+"""
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, from which modules can be imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil.py").write_text(EVIL)
+    return tmp_path
+
+
+def test_a_file_cannot_choose_code(in_folder: Path):
+    one = replace(recorded(ScriptedPolicy()), env_id="evil:Evil")
+    for changed in (
+        one,
+        replace(one, env_id="evil:Evil-v0"),
+        replace(one, env_id="guess", env_kwargs={"dialect": "evil:Evil"}),
+    ):
+        with pytest.raises(UsageError):
+            replay(changed)
+        write_jsonl("t.jsonl", [changed])
+        result = CliRunner().invoke(app, ["replay", "t.jsonl"])
+        assert result.exit_code == 2
+        assert len(result.stderr.strip().splitlines()) == 1
+    assert not (in_folder / "ran").exists()
+
+
+def test_code_that_the_command_line_names_is_run(in_folder: Path):
+    write_jsonl("t.jsonl", [replace(recorded(ScriptedPolicy()), env_id="evil:Evil")])
+    try:
+        for options in (["--env", "evil:Evil"], ["--trust-file"], ["--env", "guess"]):
+            result = CliRunner().invoke(app, ["replay", "t.jsonl", *options])
+            assert "1 of 1 trajectories" in result.output, result.output
+    finally:
+        sys.modules.pop("evil", None)
+
+
+SENSITIVE = [
+    ("code", {"backend": "rlimits"}),
+    ("code", {"allow_weak": True}),
+    ("code", {"limits": {"memory_mb": 10**6}}),
+    ("code", {"file": "tasks.jsonl"}),
+    ("code", {"call_s": 1e9}),
+    ("swe", {"backend": "docker"}),
+    ("swe", {"test_timeout_s": 1e9}),
+    ("sql", {"folder": "/"}),
+    ("sql", {"limits": {}}),
+    ("search", {"index": "http://127.0.0.1:1/"}),
+    ("search", {"folder": "."}),
+    ("search", {"mode": {"name": "zerosearch", "endpoint": {"base_url": "http://127.0.0.1:1", "model": "m"}}}),
+    ("search", {"mode": ["reseek", {"name": "zerosearch", "endpoint": {"base_url": "http://a/", "model": "m"}}]}),
+    ("web", {"urls": {"shop": "http://127.0.0.1:1"}}),
+    ("web", {"file": "t.json"}),
+    ("web", {"executable": "/bin/sh"}),
+    ("guess", {"tasks": "m.jsonl"}),
+    ("guess", {"scheme": "d_ra"}),
+    ("guess", {"scheme": {"weights": {"outcome": 1}}}),
+    ("guess", {"split": "../train"}),
+    ("guess", {"nobody": 1}),
+]
+
+
+@each_row(("env_id", "kwargs"), SENSITIVE)
+def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str, Any], in_folder: Path):
+    one = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
+    (name,) = kwargs
+    with pytest.raises(UsageError, match=name):
+        replay(one)
+    write_jsonl("t.jsonl", [one])
+    result = CliRunner().invoke(app, ["replay", "t.jsonl"])
+    assert result.exit_code == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert name in line
+
+
+def test_settings_of_the_command_line_replace_those_of_the_file(in_folder: Path):
+    one = recorded(ScriptedPolicy(), scheme="outcome")
+    assert one.env_kwargs == {"scheme": "outcome"}
+    write_jsonl("t.jsonl", [replace(one, env_kwargs={"scheme": "d_ra"})])
+    assert CliRunner().invoke(app, ["replay", "t.jsonl"]).exit_code == 2
+    assert CliRunner().invoke(app, ["replay", "t.jsonl", "--set", "scheme=outcome"]).exit_code == 0
+
+
+def test_arguments_that_name_code_or_places_are_never_harmless():
+    never = {"tasks", "file", "folder", "format", "index", "backend", "allow_weak", "limits", "urls", "executable",
+             "test_timeout_s", "call_s", "render_mode", "max_sessions"}  # fmt: skip
+    assert {env_id for env_id in list_environments() if class_of(env_id).harmless_arguments & never} == set()
+
+
+@each_row("env_id", ["code", "guess", "search", "sql", "swe"])
+def test_every_argument_that_is_declared_harmless_exists(env_id: str):
+    kind = class_of(env_id)
+    assert kind.harmless_arguments <= arguments_of(kind)

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands import rescore as rescoring
+from agentgym.commands.outputs import held
+from agentgym.commands.replay import Replay
+from agentgym.commands.rescore import _all_scored, _Envs, rescore_file
+from agentgym.endings import Reason
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.evaluation import evaluate
+from agentgym.messages import text_of
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.results.annotations import Annotations
+from agentgym.results.index import TrajectoryIndex
+from agentgym.results.rescore import Rescored, rescore
+from agentgym.rewards import OUTCOME
+from agentgym.rollout import EnvFactory
+from agentgym.task import iterate
+from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from tests.rows import each_row
+
+GUESS = EnvFactory("agentgym/guess-v0", {})
+TASKS = list(iterate(GuessEnv.default_tasks(), "test", 4))
+
+
+class Lenient(GuessEnv):
+    """Pays for an even number as much as for the right one."""
+
+    @tool
+    def guess(self, number: int) -> str:
+        """Guess the number.
+
+        Args:
+            number: Your guess.
+        """
+        if number % 2 == 0:
+            self.reward(OUTCOME, 1.0)
+            self.finish(Reason.SOLVED)
+            return "Correct."
+        return "It is higher." if number < self.task.gold["number"] else "It is lower."
+
+
+class Endless(GuessEnv):
+    """Does not end when the number is found."""
+
+    @tool
+    def guess(self, number: int) -> str:
+        """Guess the number.
+
+        Args:
+            number: Your guess.
+        """
+        return "Correct." if number == self.task.gold["number"] else "Wrong."
+
+
+class Down(GuessEnv):
+    """Has a grader that cannot be reached the first `outages` times."""
+
+    outages = 0
+
+    def check_action(self, *_: object) -> None:
+        type(self).outages -= 1
+        if type(self).outages >= 0:
+            raise InfrastructureError("the grader is down")
+
+    @tool
+    def guess(self, number: int) -> str:
+        """Guess the number.
+
+        Args:
+            number: Your guess.
+        """
+        self.check_action()
+        return super().guess(number)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "eval.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS, out=path)
+    return path
+
+
+def first(file: Path) -> Trajectory:
+    return next(read_jsonl(file))
+
+
+def test_the_same_grader_gives_the_same_score(file: Path):
+    report = rescore_file(Replay(file))
+    assert (len(report.scored), report.changed, report.refused) == (4, [], {})
+    assert report.summary().success == 1.0
+    for trajectory in read_jsonl(file):
+        grade = Annotations(file).of(trajectory.id)["grade"]
+        assert (grade["rewards"], grade["success"], grade["diverged"]) == (trajectory.channels, True, None)
+
+
+def test_the_recording_itself_is_never_changed(file: Path):
+    before = file.read_bytes()
+    rescore_file(Replay(file, settings={"scheme": "outcome"}))
+    assert file.read_bytes() == before
+
+
+def test_another_grader_gives_its_own_score_and_the_actions_stay(file: Path):
+    trajectory = first(file)
+    found = rescore(trajectory, Lenient())
+    assert found.changed
+    assert found.trajectory.success
+    assert len(found.trajectory.turns) <= len(trajectory.turns)
+    assert [t.action for t in found.trajectory.turns] == [t.action for t in trajectory.turns][
+        : len(found.trajectory.turns)
+    ]
+    assert found.before is trajectory
+
+
+def test_an_episode_that_ends_later_today_counts_as_given_up(file: Path):
+    found = rescore(first(file), Endless())
+    assert found.trajectory.reason is Reason.GAVE_UP
+    assert (found.trajectory.success, found.trajectory.outcome) == (False, 0.0)
+
+
+def test_an_observation_that_differs_is_reported_with_its_turn(file: Path):
+    trajectory = first(file)
+    assert len(trajectory.turns) > 1
+    assert "Correct" not in text_of(trajectory.turns[0].observation[0])
+    assert rescore(trajectory, Endless()).diverged == 1
+
+
+def test_another_scheme_pays_otherwise_and_the_channels_stay(file: Path):
+    report = rescore_file(Replay(file, settings={"scheme": "outcome"}))
+    assert len(report.scored) == 4
+    for one in report.scored:
+        assert one.now.channels == one.before.channels
+        assert one.now.reward == 1.0 != one.before.reward
+
+
+def test_a_task_that_has_changed_is_refused_by_name(file: Path):
+    trajectory = replace(first(file), task_hash="another")
+    with pytest.raises(UsageError, match=f"{trajectory.task_id}' has changed"):
+        rescore(trajectory, GuessEnv())
+    write_jsonl(file, [trajectory])
+    report = rescore_file(Replay(file))
+    assert list(report.refused) == [trajectory.id]
+    assert Annotations(file).of(trajectory.id) == {}
+
+
+def test_a_failed_trajectory_has_nothing_to_score(file: Path):
+    failed = replace(first(file), id="guess/test/9#0", reason=Reason.INFRASTRUCTURE, turns=[], error="down")
+    write_jsonl(file, [failed], append=True)
+    report = rescore_file(Replay(file))
+    assert (len(report.scored), report.skipped, report.refused) == (4, 1, {})
+
+
+def test_of_several_tries_only_the_last_one_is_scored(file: Path):
+    write_jsonl(file, [first(file)], append=True)
+    assert len(rescore_file(Replay(file)).scored) == 4
+
+
+def test_only_a_few_trajectories_are_read_ahead_of_their_scores(file: Path):
+    one, read = first(file), 0
+
+    def many() -> Iterator[Trajectory]:
+        nonlocal read
+        for _ in range(200):
+            read += 1
+            yield one
+
+    with _Envs(Replay(file)) as envs, closing(_all_scored(many(), envs, None, 2)) as results:
+        for number, (_, found) in enumerate(results, start=1):
+            assert isinstance(found, Rescored)
+            assert read - number < 10
+    assert read == 200
+
+
+def test_a_file_is_scored_by_one_process_at_a_time(file: Path):
+    with held(Annotations(file).file), pytest.raises(UsageError, match="is being written by process"):
+        rescore_file(Replay(file))
+    assert len(rescore_file(Replay(file)).scored) == 4
+
+
+def test_scoring_that_is_stopped_has_kept_what_is_finished(file: Path, monkeypatch: pytest.MonkeyPatch):
+    content = file.read_bytes().splitlines(keepends=True)
+    ids = [trajectory.id for trajectory in read_jsonl(file)]
+    monkeypatch.setattr(rescoring, "_AHEAD", 1)
+    index_before = TrajectoryIndex.open(file)
+    monkeypatch.setattr(TrajectoryIndex, "open", lambda path: index_before)
+    file.write_bytes(b"".join(content[:3]) + b"{" + content[3][1:].replace(b"schema", b"scheme"))
+    with pytest.raises(UsageError, match="has changed"):
+        rescore_file(Replay(file), workers=1)
+    grades = Annotations(file)
+    assert [bool(grades.of(id_)) for id_ in ids] == [True, True, True, False]
+
+
+@each_row(("outages", "refused"), [(1, 0), (10**6, 1)])
+def test_an_outage_of_the_grader_is_tried_again_and_never_a_score(file: Path, outages: int, refused: int):
+    write_jsonl(file, [first(file)])
+    Down.outages = outages
+    report = rescore_file(_Unreachable(file), workers=1)
+    assert len(report.refused) == refused
+    assert len(report.scored) == 1 - refused
+
+
+class _Unreachable(Replay):
+    def make_env(self, trajectory: Trajectory) -> GuessEnv:
+        return Down(**trajectory.env_kwargs)
+
+
+def test_the_command_prints_what_changed_and_fails_under_a_share(file: Path, tmp_path: Path):
+    evaluate(GUESS, RandomPolicy(), TASKS, out=(other := tmp_path / "random.jsonl"))
+    result = CliRunner().invoke(app, ["eval", "--rescore", str(file), "--set", "scheme=outcome"])
+    assert result.exit_code == 0, result.output
+    assert "no longer solved" in result.output
+    told = CliRunner().invoke(app, ["eval", "--rescore", str(file), "--json"])
+    assert json.loads(told.output)["changed"] == []
+    assert CliRunner().invoke(app, ["eval", "--rescore", str(other), "--fail-under", "1"]).exit_code == 1
+    assert CliRunner().invoke(app, ["eval", "--rescore", str(file), "--fail-under", "1"]).exit_code == 0
+
+
+@each_row(("share", "code"), [("0.9", 0), ("1", 0)])
+def test_an_evaluation_may_demand_a_share(share: str, code: int):
+    command = ["eval", "--env", "guess", "--policy", "scripted", "-n", "2", "--fail-under", share]
+    assert CliRunner().invoke(app, command).exit_code == code
+    fails = CliRunner().invoke(app, [*command[:4], "silent", *command[5:]])
+    assert fails.exit_code == 1
+    assert f"success is 0.0 %: --fail-under asks for {100 * float(share):g} %" in fails.stderr

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.results.annotations import Annotation, Annotations
+from tests.rows import each_row
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "eval.jsonl"
+
+
+def test_annotations_are_found_by_trajectory_and_kind(file: Path):
+    notes = Annotations(file)
+    notes.add([Annotation("a#0", None, "grade", {"success": True}), Annotation("a#0", 3, "grade", {"success": False})])
+    notes.add([Annotation("a#0", 3, "credit", {"advantages": [0.5, -1.0]})])
+    for opened in (notes, Annotations(file)):
+        assert opened.of("a#0") == {"grade": {"success": True}}
+        assert opened.of("a#0", 3) == {"grade": {"success": False}, "credit": {"advantages": [0.5, -1.0]}}
+        assert opened.of("b#0") == {}
+
+
+def test_of_several_of_one_kind_the_last_one_counts_and_none_is_lost(file: Path):
+    Annotations(file).add([Annotation("a#0", None, "grade", {"by": number}) for number in (1, 2)])
+    assert Annotations(file).of("a#0") == {"grade": {"by": 2}}
+    assert file.with_name("eval.jsonl.notes").read_text().count("\n") == 2
+
+
+def test_annotations_of_another_process_are_seen_after_a_refresh(file: Path):
+    reader, writer = Annotations(file), Annotations(file)
+    writer.add([Annotation("a#0", None, "grade", {})])
+    assert (reader.refresh(), reader.refresh()) == (1, 0)
+    assert reader.of("a#0") == {"grade": {}}
+
+
+@pytest.mark.parametrize("end", [b'{"schema": 1, "id": "a#0", "trai', b"\0" * 300, b"   "])
+def test_a_line_that_is_not_whole_is_no_annotation_and_no_obstacle(file: Path, end: bytes):
+    notes = Annotations(file)
+    notes.add([Annotation("a#0", None, "grade", {"by": 1})])
+    with file.with_name("eval.jsonl.notes").open("ab") as torn:
+        torn.write(end)
+    assert (notes.refresh(), Annotations(file).of("a#0")) == (0, {"grade": {"by": 1}})
+    notes.add([Annotation("a#0", None, "grade", {"by": 2})])
+    assert notes.of("a#0") == Annotations(file).of("a#0") == {"grade": {"by": 2}}
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(file: Path):
+    Annotations(file).add([Annotation(name, None, "grade", {"by": name}) for name in ("a#0", "b#0")])
+    beside = file.with_name("eval.jsonl.notes")
+    beside.write_bytes(beside.read_bytes().removesuffix(b"\n"))
+    notes = Annotations(file)
+    assert notes.of("b#0") == {"grade": {"by": "b#0"}}
+    notes.add([Annotation("c#0", None, "grade", {})])
+    assert [notes.of(name) for name in ("b#0", "c#0")] == [{"grade": {"by": "b#0"}}, {"grade": {}}]
+
+
+def test_a_file_that_was_begun_anew_is_read_anew(file: Path):
+    reader = Annotations(file)
+    Annotations(file).add([Annotation(name, None, "grade", {}) for name in ("a#0", "b#0")])
+    assert reader.refresh() == 2
+    file.with_name("eval.jsonl.notes").unlink()
+    Annotations(file).add([Annotation("b#0", None, "grade", {"by": 1})])
+    assert reader.refresh() == 1
+    assert (reader.of("a#0"), reader.of("b#0")) == ({}, {"grade": {"by": 1}})
+
+
+@pytest.mark.parametrize("content", [None, b"x" * 500])
+def test_a_file_that_was_changed_behind_the_reader_is_one_clear_error(file: Path, content: bytes | None):
+    notes = Annotations(file)
+    notes.add([Annotation("a#0", None, "grade", {"by": 1})])
+    if content is None:
+        file.with_name("eval.jsonl.notes").unlink()
+    else:
+        file.with_name("eval.jsonl.notes").write_bytes(content)
+    with pytest.raises(UsageError, match="has changed since it was read"):
+        notes.of("a#0")
+
+
+@each_row(
+    "line",
+    [
+        '{"schema": 1, "id": [], "training_step": null, "kind": "x", "data": {}}',
+        '{"schema": 1, "id": "a"}',
+        '{"schema": 1}',
+    ],
+)
+def test_a_line_that_is_no_annotation_is_named_with_its_place(tmp_path: Path, line: str):
+    file = tmp_path / "eval.jsonl"
+    file.with_name("eval.jsonl.notes").write_text(f"{line}\n")
+    with pytest.raises(UsageError, match=r"eval\.jsonl\.notes: the line at byte 0 is not an annotation"):
+        Annotations(file)
+
+
+@each_row("value", [object(), float("nan"), float("inf")])
+def test_data_that_is_no_json_is_refused_and_nothing_is_written(file: Path, value: object):
+    notes = Annotations(file)
+    with pytest.raises(UsageError, match="JSON data"):
+        notes.add([Annotation("a#0", None, "grade", {}), Annotation("b#0", None, "grade", {"x": value})])
+    assert Annotations(file).of("a#0") == {}

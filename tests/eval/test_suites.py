@@ -1,0 +1,301 @@
+"""Suites: read strictly, without making an environment; their tasks are exactly those that were pinned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from agentgym.errors import TaskError, UsageError
+from agentgym.evaluation import evaluate
+from agentgym.policy import ScriptedPolicy
+from agentgym.registry import register
+from agentgym.suites import SuiteId, comparable, load_suite
+from agentgym.suites.file import name_of, read_suite_file
+from agentgym.suites.loading import assemble
+from agentgym.suites.pinning import pin_tasks
+from agentgym.suites.pins import pin_file_of
+from tests.counter_env import Counter
+from tests.rows import each_row
+from tests.suite_cases import COUNTER, LINES, counting, loaded, tasks_of, write
+
+ENTRY = {"env": COUNTER, "name": "counter"}
+SUITE = {"name": "mine", "version": 1, "entries": [ENTRY]}
+
+
+def with_entry(**fields: Any) -> dict[str, Any]:
+    return {**SUITE, "entries": [{**ENTRY, **fields}]}
+
+
+# The file.
+
+
+@each_row(
+    ("values", "message"),
+    [
+        ({**SUITE, "titel": "x"}, "unknown key 'titel'"),
+        (with_entry(attemps=2), r"unknown key 'entries\[0\].attemps'; did you mean 'attempts'\?"),
+        (with_entry(limits={"max_token": 5}), r"'entries\[0\].limits.max_token'; did you mean 'max_tokens'\?"),
+        (with_entry(sampling={"top": 1}), "There are: temperature"),
+        ({"name": "mine", "entries": [ENTRY]}, "'version' is missing"),
+        ({**SUITE, "version": "1"}, "version: .*valid integer, not '1'"),
+        ({**SUITE, "version": 0}, "version: .*greater than or equal to 1, not 0"),
+        ({**SUITE, "version": True}, "version: .*valid integer, not True"),
+        ({**SUITE, "entries": []}, "entries: .*at least 1 item"),
+        ({**SUITE, "entries": {"env": "sql"}}, "entries: "),
+        ({**SUITE, "entries": ["sql"]}, r"entries\[0\]: "),
+        ({**SUITE, "name": "../elsewhere"}, "name: "),
+        (with_entry(attempts=0), r"entries\[0\].attempts: "),
+        (with_entry(limits={"step_timeout_s": 0}), r"entries\[0\].limits.step_timeout_s: "),
+        (with_entry(sampling={"temperature": -1}), r"entries\[0\].sampling.temperature: "),
+        (with_entry(metrics=["sucess"]), r"unknown metric 'sucess'; did you mean 'success'\?"),
+        (with_entry(arguments={"file": "x"}, data={"file": "mine"}), "'file' is in arguments and in data"),
+        ({**SUITE, "entries": [ENTRY, ENTRY]}, r"entries\[1\]: there is another entry 'counter'"),
+        ({**SUITE, "defaults": {"env": "sql"}}, "defaults cannot set 'env'"),
+        ({**SUITE, "defaults": 3}, "defaults must be a map"),
+        ({**SUITE, "defaults": {"limits": {"max_token": 5}}}, "unknown key 'defaults.limits.max_token'; did you mean"),
+        ({**SUITE, "defaults": {"attempts": 0}}, "defaults.attempts: "),
+        (with_entry(**{"max turns": 3}), r"unknown key 'entries\[0\].max turns'"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_name_and_the_place(tmp_path: Path, values: dict[str, Any], message: str):
+    path = write(tmp_path / "mine.yaml", values)
+    with pytest.raises(UsageError, match=message) as error:
+        read_suite_file(path)
+    assert str(error.value).startswith(str(path))
+
+
+@each_row("text", ["", "- a", "name: [", "name: !!python/object:os.system {}", "\x00"])
+def test_a_file_that_is_no_map_is_refused(tmp_path: Path, text: str):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"mine\.yaml"):
+        read_suite_file(path)
+
+
+def test_defaults_complete_entries_field_by_field(tmp_path: Path):
+    defaults = {"attempts": 4, "limits": {"max_tokens": 9, "retries": 0}, "sampling": {"temperature": 0}}
+    other = {"env": COUNTER, "name": "other", "attempts": 2, "limits": {"max_tokens": None}}
+    file = read_suite_file(write(tmp_path / "s.yaml", {**SUITE, "defaults": defaults, "entries": [ENTRY, other]}))
+    assert [entry.attempts for entry in file.entries] == [4, 2]
+    assert [entry.limits.max_tokens for entry in file.entries] == [9, None]
+    assert [entry.limits.retries for entry in file.entries] == [0, 0]
+    assert [entry.sampling.temperature for entry in file.entries] == [0, 0]
+
+
+def test_an_entry_is_named_like_its_environment(tmp_path: Path):
+    envs = ["agentgym/sql-v0", "sql", "acme/tickets-v3", "receipt:ReceiptEnv"]
+    files = [read_suite_file(write(tmp_path / "s.yaml", {**SUITE, "entries": [{"env": env}]})) for env in envs]
+    assert [name_of(file.entries[0]) for file in files] == ["sql", "sql", "acme-tickets", "receipt-ReceiptEnv"]
+
+
+# Loading.
+
+
+def test_a_suite_that_does_not_exist_is_refused_with_those_there_are():
+    with pytest.raises(UsageError, match=r"there is no suite 'smoky'; did you mean 'smoke'\?.*core"):
+        load_suite("smoky")
+
+
+def test_an_unknown_environment_is_refused_with_its_place(tmp_path: Path):
+    path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [ENTRY, {"env": "sqll"}]})
+    with pytest.raises(UsageError, match=r"mine\.yaml: entries\[1\]\.env: unknown environment 'sqll'"):
+        load_suite(path)
+
+
+def test_loading_neither_imports_nor_makes_an_environment(tmp_path: Path):
+    path = counting(tmp_path / "mine.yaml")
+    text = path.read_text(encoding="utf-8").replace(COUNTER, "nowhere.at_all:Missing")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="was changed after version 1"):
+        load_suite(path)  # all of the file is read and compared, and nothing else
+
+
+def test_entries_say_all_that_a_run_needs(tmp_path: Path):
+    path = counting(
+        tmp_path / "mine.yaml",
+        arguments={"max_turns": 5},
+        attempts=3,
+        dialect="fenced",
+        limits={"max_tokens": 7, "episode_timeout_s": 60},
+        sampling={"temperature": 0.5},
+        metrics=["success", "pass@k"],
+    )
+    [entry] = loaded(path).entries
+    assert (entry.attempts, entry.temperature, entry.metrics) == (3, 0.5, ("success", "pass@k"))
+    assert (entry.limits.max_tokens, entry.limits.episode_timeout_s, entry.limits.max_new_tokens) == (7, 60, 512)
+    assert entry.factory.kwargs == {"max_turns": 5, "dialect": "fenced"}
+    played = evaluate(entry.factory, ScriptedPolicy(), tasks_of(loaded(path), "counter"), entry.attempts)
+    assert (played.success, played.overall.attempts) == (1.0, 9)
+
+
+def test_an_unknown_argument_is_an_error_that_names_the_entry(tmp_path: Path):
+    path = write(tmp_path / "mine.yaml", with_entry(arguments={"maxturns": 5}))
+    with pytest.raises(UsageError, match=r"entry 'counter': .* takes no argument 'maxturns'; did you mean 'max_turns'"):
+        pin_tasks(path, "counter", None, 2)
+
+
+# Pins.
+
+
+def test_tasks_are_those_that_were_pinned_in_their_order(tmp_path: Path):
+    suite = loaded(counting(tmp_path / "mine.yaml"))
+    assert [task.id for task in tasks_of(suite, "counter")] == ["counter/test/0", "counter/test/1", "counter/test/2"]
+    assert [task.id for task in tasks_of(suite, "counter")] == list(suite.entries[0].pins)
+
+
+def change_pins(path: Path, old: str, new: str) -> None:
+    """Change the pins and the recorded content hash, as if the suite had been pinned with other tasks."""
+    pins = pin_file_of(path)
+    data = json.loads(pins.read_text(encoding="utf-8").replace(old, new))
+    pins.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(UsageError, match="changed after"):
+        load_suite(path)
+    data["content_hash"] = assemble(read_suite_file(path), data["entries"], path, {}).content_hash
+    pins.write_text(json.dumps(data), encoding="utf-8")
+
+
+def test_a_task_that_differs_from_its_pin_is_refused_with_the_remedy(tmp_path: Path):
+    path = counting(tmp_path / "mine.yaml")
+    change_pins(path, loaded(path).entries[0].pins["counter/test/1"], "0" * 16)
+    with pytest.raises(TaskError, match=r"entry 'counter': 1 of 3 tasks differ.*'counter/test/1'.*agentgym tasks pin"):
+        tasks_of(loaded(path), "counter")
+
+
+def test_a_task_that_is_gone_is_refused_with_the_remedy(tmp_path: Path):
+    path = counting(tmp_path / "mine.yaml")
+    change_pins(path, "counter/test/2", "counter/test/9")
+    with pytest.raises(TaskError, match=r"1 of 3 pinned tasks cannot be found.*'counter/test/9'.*agentgym tasks pin"):
+        tasks_of(loaded(path), "counter")
+
+
+@each_row(
+    ("text", "message"),
+    [
+        (None, "cannot read the pins"),
+        ("{", "agentgym tasks pin mine.yaml"),
+        ('{"version": 1}', "needs the field"),
+        ('{"version": 1, "content_hash": "", "entries": {"counter": {"a": 1}}}', "field 'entries'"),
+        ('{"version": 1, "content_hash": "", "entries": {}}', "the entry 'counter' has no pinned task"),
+        ('{"version": 1, "content_hash": "", "entries": {"counter": {"a": "b"}, "x": {"a": "b"}}}', "no entry 'x'"),
+    ],
+)
+def test_pins_that_are_missing_or_malformed_are_refused(tmp_path: Path, text: str | None, message: str):
+    path = write(tmp_path / "mine.yaml", SUITE)
+    if text is not None:
+        pin_file_of(path).write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        load_suite(path)
+
+
+# The user's data.
+
+
+def over_lines(tmp_path: Path, text: str = "one\ntwo\n") -> tuple[Path, Path]:
+    """A suite over a file of the user's, and the file."""
+    file = tmp_path / "lines.txt"
+    file.write_text(text, encoding="utf-8")
+    path = write(tmp_path / "mine.yaml", with_entry(env=LINES, name="lines", data={"file": "words"}))
+    pin_tasks(path, "lines", None, 10, {"words": str(file)})
+    return path, file
+
+
+def test_an_entry_whose_data_is_not_given_is_skipped_and_says_what_it_needs(tmp_path: Path):
+    path, file = over_lines(tmp_path)
+    suite = loaded(path)
+    assert (list(suite.entries), [entry.missing for entry in suite.skipped]) == ([], [("words",)])
+    with pytest.raises(UsageError, match="name its file or folder: --data words=PATH"):
+        _ = suite.skipped[0].factory
+    given = loaded(path, words=file)
+    assert (given.skipped, [task.prompt for task in tasks_of(given, "lines")]) == ([], ["one", "two"])
+    assert given.id == suite.id
+
+
+def test_pins_hold_wherever_the_data_is(tmp_path: Path):
+    path, file = over_lines(tmp_path)
+    elsewhere = tmp_path / "other place"
+    elsewhere.mkdir()
+    moved = file.rename(elsewhere / "renamed.txt")
+    assert len(tasks_of(loaded(path, words=moved), "lines")) == 2
+
+
+@each_row(
+    ("data", "message"),
+    [({"word": "lines.txt"}, "did you mean 'words'"), ({"words": "nowhere.txt"}, "no file or folder 'nowhere.txt'")],
+)
+def test_data_that_is_not_asked_for_or_not_there_is_refused(tmp_path: Path, data: dict[str, str], message: str):
+    path, _ = over_lines(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        load_suite(path, data)
+
+
+# What compares.
+
+
+def test_results_compare_only_on_the_same_content_of_the_same_version():
+    suite = SuiteId("core", 2, "a" * 64)
+    comparable(suite, SuiteId.from_dict(suite.to_dict()))
+    for other, reason in (
+        (SuiteId("sql", 2, "a" * 64), "results on the suite 'core' cannot be compared with results on 'sql'"),
+        (SuiteId("core", 3, "b" * 64), "version 2 of the suite 'core' .* version 3"),
+        (SuiteId("core", 2, "b" * 64), "its content differs .* without raising its version"),
+    ):
+        for pair in ((suite, other), (other, suite)):
+            with pytest.raises(UsageError):
+                comparable(*pair)
+        with pytest.raises(UsageError, match=reason):
+            comparable(suite, other)
+
+
+CHANGES = [
+    {"arguments": {"max_turns": 4}},
+    {"attempts": 2},
+    {"limits": {"max_tokens": 100}},
+    {"limits": {"retries": 0}},
+    {"dialect": "tags"},
+    {"sampling": {"temperature": 0.0}},
+    {"number": 2},
+]
+
+
+@each_row("change", CHANGES)
+def test_settings_that_decide_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
+    plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
+    assert loaded(plain).content_hash != loaded(changed).content_hash
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Forget what a test registers."""
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_new_version_of_an_environment_changes_the_content(tmp_path: Path):
+    path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [{"env": "tests/counted"}]})
+    hashes = []
+    for version in (0, 1):
+        register(f"tests/counted-v{version}", Counter)
+        hashes.append(assemble(read_suite_file(path), {"tests-counted": {"a": "b"}}, path, {}).content_hash)
+    assert hashes[0] != hashes[1]
+
+
+def test_descriptions_and_metrics_do_not_change_the_content(tmp_path: Path):
+    plain, other = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", metrics=["turns"])
+    other.write_text(other.read_text(encoding="utf-8") + "description: Other words.\n", encoding="utf-8")
+    assert loaded(plain).content_hash == loaded(other).content_hash
+
+
+@each_row("change", ["version: 2", "version: 1\ndefaults: {attempts: 3}"])
+def test_a_suite_that_was_changed_is_refused_until_it_is_pinned_again(tmp_path: Path, change: str):
+    path = counting(tmp_path / "mine.yaml")
+    path.write_text(path.read_text(encoding="utf-8").replace("version: 1", change), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"was changed after version 1 had been pinned.*agentgym tasks pin"):
+        load_suite(path)

@@ -1,0 +1,42 @@
+"""Result files of the benchmarks: complete, about the machine but not of it, and read by `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rows import each_row
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+@each_row("path", RESULTS)
+def test_a_result_file_says_what_ran_where_and_what_it_shows(path: Path):
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert {"command", "versions", "hardware", "rows", "claims"} <= content.keys()
+    assert content["rows"]
+    for claim in content["claims"]:
+        assert claim.keys() == {"claim", "value", "op", "goal"}
+        assert claim["op"] in (">=", "<=")
+        assert isinstance(claim["value"], int | float)
+
+
+@each_row("path", RESULTS)
+def test_a_result_file_names_no_path_of_a_machine(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert not [place for place in ("/home/", "/root/", "/tmp/", "/Users/") if place in text]
+
+
+@pytest.mark.real
+def test_the_overview_lists_every_claim():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode in (0, 1), done.stderr
+    for path in RESULTS:
+        assert path.stem[:20] in done.stdout

@@ -1,0 +1,95 @@
+"""The commands of docs/data.md work as they stand, on small data sets in the published layouts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.evaluation import evaluate
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory
+from agentgym.settings import parse_settings
+from agentgym.task import iterate
+from agentgym.task_files.left_out import LeavesOut, Why
+from tests.published import WRITERS
+
+pytestmark = pytest.mark.real
+
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+BLOCKS = [re.sub(r"\s*\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
+COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
+
+
+def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the environment and the arguments that the section of a data set evaluates it with."""
+    section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    command = re.sub(r"\s*\\\n\s*", " ", section).partition("agentgym eval --env ")[2].partition("\n")[0]
+    env, *words = shlex.split(command)
+    return env, parse_settings([value for flag, value in pairwise(words) if flag == "--set"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("published")
+    for parent in [made, *made.parents][:3]:
+        parent.chmod(0o755)
+    pytest.importorskip("pyarrow")
+    for write in WRITERS.values():
+        write(made)
+    return made
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str):
+    monkeypatch.chdir(folder)
+    program, *words = shlex.split(line)
+    assert program == "agentgym"
+    if words[0] == "train":
+        pytest.importorskip("trl", reason="needs the [train] extra")
+        words.append("--show-config")
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
+    assert result.exit_code == 0, result.output
+    if words[0] == "eval":
+        assert re.search(r"all\s+100.0 %", result.stdout), result.stdout
+    if words[0] == "tasks" and "--left-out" not in words:
+        assert "difficulty" in result.stdout
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_entry_makes_a_task_that_its_gold_solves(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(folder)
+    factory = EnvFactory(*shown_settings(name))
+    env = factory()
+    source = env.tasks
+    env.close()
+    assert isinstance(source, LeavesOut)
+    assert [entry for entry in source.left_out if entry.why is not Why.REPEATED] == []
+    tasks = [task for split in source.splits for task in iterate(source, split)]
+    assert tasks
+    assert evaluate(factory, ScriptedPolicy(), tasks).success == 1.0
+
+
+SPLITS = {
+    "Spider": {"train": 4, "validation": 3},
+    "KaggleDBQA": {"train": 1, "test": 2},
+    "MBPP": {"train": 2, "test": 1},
+    "HotpotQA": {"validation": 2},
+    "MuSiQue": {"validation": 2},
+    "SQuAD": {"validation": 10},
+    "SWE-bench Lite": {"test": 1},
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_splits_are_those_of_the_data_set(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(folder)
+    env = EnvFactory(*shown_settings(name))()
+    assert {split: env.tasks.size(split) for split in env.tasks.splits} == SPLITS[name]
+    env.close()

@@ -1,0 +1,91 @@
+"""The documentation is complete and builds without a warning; what it builds loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import agentgym
+from tests.doc_blocks import DOCS, ROOT
+from tests.rows import each_row
+
+pytestmark = pytest.mark.real
+
+PAGES = sorted(DOCS.rglob("*.md"))
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]+)?\)")
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("material", reason="needs the [docs] extra")
+    pytest.importorskip("mkdocstrings", reason="needs the [docs] extra")
+    made = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(made)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return made
+
+
+class Loaded(HTMLParser):
+    """Addresses that a browser fetches by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("script", "img", "iframe", "source", "video"):
+            self.addresses.append(given.get("src") or "")
+        if tag == "link" and given.get("rel") != "canonical":
+            self.addresses.append(given.get("href") or "")
+
+
+def test_it_builds_without_a_warning_and_has_every_page(site: Path):
+    made = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    names = {page.relative_to(DOCS).as_posix() for page in PAGES}
+    assert {name.replace("README.md", "index.md").removesuffix(".md") + ".html" for name in names} <= made
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path):
+    for path in site.rglob("*.html"):
+        page = Loaded()
+        page.feed(path.read_text(encoding="utf-8"))
+        assert [address for address in page.addresses if "//" in address] == [], path
+    for path in site.rglob("*.css"):
+        assert not re.search(r"url\(['\"]?(https?:)?//|@import", path.read_text(encoding="utf-8")), path
+
+
+def test_names_of_the_api_are_shown_with_their_docstrings(site: Path):
+    page = (site / "api" / "environments.html").read_text(encoding="utf-8")
+    assert "Start an episode. The same seed and options give the same episode." in page
+    assert 'id="agentgym.env.Env.solution"' in page
+
+
+def test_every_public_name_has_a_place_in_the_api():
+    pages = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
+    shown = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.M))
+    assert {name for name in agentgym.__all__ if not name.startswith("__")} - shown == set()
+
+
+@each_row("page", PAGES)
+def test_links_lead_to_files_and_headings_in_the_repository_too(page: Path):
+    for link, anchor in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
+        target = (page.parent / link) if link else page
+        assert target.is_file(), link
+        if anchor:
+            assert anchor.removeprefix("#") in headings(target), f"{link}{anchor}"
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page, as GitHub and MkDocs make them."""
+    lines = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in lines}

@@ -1,0 +1,58 @@
+"""The examples of docs/suites.md work as they stand, one after the other in one folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.suites import bundled_suites
+from agentgym.suites.file import read_suite_file
+from agentgym.suites.pins import HASH_CHARS
+
+pytestmark = pytest.mark.real
+
+PAGE = (Path(__file__).parents[2] / "docs" / "suites.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+def test_the_commands_work_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "book.txt").write_text("Nothing of the tasks.", encoding="utf-8")
+    for line in "".join(blocks("sh")).splitlines():
+        program, *words = shlex.split(line, comments=True)
+        if "humaneval=HumanEval.jsonl" in words:
+            continue  # data that is not here
+        assert program == "agentgym"
+        done = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
+        assert done.exit_code == 0, f"{line}\n{done.output}"
+    assert {path.name for path in (tmp_path / "divided").iterdir()} == {"train.jsonl", "test.jsonl"}
+    pins = json.loads((tmp_path / "mine.pins.json").read_text(encoding="utf-8"))["entries"]
+    assert {name: len(some) for name, some in pins.items()} == {"guess": 8, "errand": 5}
+    assert {len(pin) for some in pins.values() for pin in some.values()} == {HASH_CHARS}
+
+
+def test_the_python_works():
+    [code] = blocks("python")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.rstrip().endswith("1.0")
+
+
+def test_the_file_is_a_suite_and_every_bundled_one_is_described(tmp_path: Path):
+    [text] = blocks("yaml")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    assert [entry.attempts for entry in read_suite_file(tmp_path / "mine.yaml").entries] == [4, 4]
+    table = "".join(line for line in PAGE.splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"`([\w-]+)`", table)) == set(bundled_suites())

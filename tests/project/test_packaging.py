@@ -1,0 +1,113 @@
+"""The distribution holds everything that is here and nothing else, whatever way it is built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import agentgym
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("envs", "tasks", "tools", "trainers")
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def shipped() -> set[str]:
+    """Every file of the package and its rooms, by the path that it has once installed."""
+    found = set()
+    for top in ("agentgym", *ROOMS):
+        for path in (ROOT / top).rglob("*"):
+            relative = path.relative_to(ROOT)
+            behind_link = top == "agentgym" and relative.parts[1] in ROOMS
+            if path.is_file() and not behind_link and "__pycache__" not in relative.parts:
+                found.add(("" if top == "agentgym" else "agentgym/") + relative.as_posix())
+    return found
+
+
+def test_every_folder_with_modules_is_a_package():
+    folders = {Path(path).parent.as_posix() for path in shipped() if path.endswith(".py")}
+    assert [folder for folder in folders if f"{folder}/__init__.py" not in shipped()] == []
+
+
+def test_the_links_lead_to_the_rooms():
+    for room in ROOMS:
+        link = ROOT / "agentgym" / room
+        # Where a checkout has no links, a small file stands in their place and harms nobody.
+        assert os.readlink(link) == f"../{room}" if link.is_symlink() else not link.is_dir()
+
+
+def test_the_version_is_given_once():
+    assert metadata.version("agentgym-suite") == agentgym.__version__
+
+
+def test_the_command_is_there():
+    [command] = metadata.entry_points(group="console_scripts", name="agentgym")
+    assert command.value == PYPROJECT["project"]["scripts"]["agentgym"]
+    assert callable(command.load())
+
+
+def test_core_dependencies_are_lean():
+    core = {requirement.partition(">")[0] for requirement in PYPROJECT["project"]["dependencies"]}
+    assert core.isdisjoint({"torch", "transformers", "trl", "datasets", "accelerate", "pandas", "ray", "vllm"})
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built through the source distribution, from a checkout without links or leftovers."""
+    checkout = tmp_path_factory.mktemp("checkout")
+    links = {str(ROOT / "agentgym" / room) for room in ROOMS}
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if name == "__pycache__" or os.path.join(folder, name) in links]
+
+    for top in ("agentgym", *ROOMS):
+        shutil.copytree(ROOT / top, checkout / top, ignore=left_out)
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    ):
+        shutil.copy(ROOT / name, checkout)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    [built] = (checkout / "dist").glob("*.whl")
+    return built
+
+
+@pytest.mark.real
+def test_the_wheel_holds_every_file_and_nothing_at_the_top(wheel: Path):
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == shipped()
+
+
+@pytest.mark.real
+def test_the_wheel_works_away_from_the_sources(wheel: Path, tmp_path: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = """
+import agentgym, agentgym.envs.sql, agentgym.trainers.config as config
+env = agentgym.make("sql", engine="sqlite")
+env.reset(seed=0)
+print(agentgym.__file__, agentgym.envs.sql.__file__, len(list(config.RECIPES.glob("*.yaml"))) > 0, sep="\\n")
+"""
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    package, room, recipes = done.stdout.splitlines()
+    assert {Path(package).parents[1], Path(room).parents[3]} == {tmp_path / "site"}
+    assert recipes == "True"

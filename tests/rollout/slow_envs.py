@@ -1,0 +1,62 @@
+"""Environments and a policy that take a while."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym.policy import Codec, Generation
+from agentgym.toolset import tool
+from tests.counter_env import Counter
+from tests.rollout_cases import END, Letters
+
+
+class Slow(Counter):
+    """Its tools take a while."""
+
+    @tool
+    def done(self) -> str:
+        """Say that the goal is reached."""
+        time.sleep(0.05)
+        return super().done()
+
+
+class Stuck(Counter):
+    """Its tools hang for some tasks until they are let go."""
+
+    go_on = threading.Event()
+
+    @tool
+    def done(self) -> str:
+        """Say that the goal is reached."""
+        if self.task.id.endswith(("0", "5")):
+            self.go_on.wait(60)
+        return super().done()
+
+
+class Talker:
+    """Says one token at a time, as many as a turn is to have, until its time is up."""
+
+    name, context = "talker", 100_000
+
+    def __init__(self, pace_s: float = 0.0, lengths: Any = lambda session: 2):
+        self.codec: Codec = Letters()
+        self._pace_s, self._lengths = pace_s, lengths
+
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
+        until = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        said: list[int] = []
+        wanted = self._lengths(session)
+        while len(said) < wanted - 1:
+            await asyncio.sleep(self._pace_s)
+            if time.monotonic() >= until:
+                return Generation(said, [-1.0] * len(said), "time")
+            said.append(97)
+        return Generation([*said, END], [-1.0] * wanted, "stop")
+
+    def release(self, session: str) -> None: ...

@@ -1,0 +1,400 @@
+"""A rollout engine survives whatever is done to it at the wrong moment, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.errors import UsageError
+from agentgym.messages import Message
+from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.rollout.workers.processes import ProcessWorkers
+from tests.counter_env import Counter, groups
+from tests.rollout.slow_envs import Slow
+from tests.rollout.worker_processes import workers_alive
+from tests.rollout_cases import Factory
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+COUNTER = EnvFactory("tests.counter_env:Counter", {})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """No worker process, thread of an engine, or descriptor outlives a test."""
+    before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    yield
+    gc.collect()
+    _, alive = psutil.wait_procs(workers_alive(), timeout=10)
+    assert alive == []
+    assert [t for t in threading.enumerate() if t.name == "agentgym-rollout"] == []
+    if sys.platform == "linux":
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def never(conversation: list[Message]) -> None:
+    await asyncio.sleep(3600)
+
+
+def until(condition: Any) -> None:
+    assert eventually(condition)
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_closing_an_engine_ends_whoever_plays_with_it(workers: str):
+    engine = RolloutEngine(COUNTER, FunctionPolicy("never", never), workers=workers)
+    raised: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            engine.collect(groups(5))
+        except BaseException as error:
+            raised.append(error)
+
+    playing = threading.Thread(target=play)
+    playing.start()
+    until(lambda: "waits for policy" in engine.waits.report())
+    engine.close()
+    playing.join(30)
+    assert [str(error) for error in raised] == ["the rollout engine was closed while it played"]
+    assert engine.waits.report() == "no trajectory waits for anything"
+
+
+def test_an_iteration_of_a_closed_engine_ends_with_an_error_and_is_let_go_quietly():
+    engine = RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=4))
+    first, second = iter(engine.play(groups(50))), iter(engine.play(groups(40, size=2)[20:]))
+    next(first)
+    next(second)
+    engine.close()
+    with pytest.raises(UsageError, match="this rollout engine is closed"):
+        next(first)
+    del second
+
+
+def test_an_iteration_does_not_end_as_if_all_was_played_while_its_engine_closes():
+    closing, go = threading.Event(), threading.Event()
+
+    class Watched(Counter):
+        def release(self) -> None:
+            closing.set()
+            go.wait(60)
+
+    engine = RolloutEngine(Factory(build=Watched), ScriptedPolicy(), Limits(max_in_flight=1))
+    play = iter(engine.play(groups(50)))
+    next(play)
+    ending = threading.Thread(target=engine.close)
+    ending.start()
+    assert closing.wait(60)
+    with pytest.raises(UsageError, match="closed while it played"):
+        next(play)
+    go.set()
+    ending.join()
+
+
+def test_an_iteration_that_only_the_garbage_collector_ends_is_ended():
+    released: list[int] = []
+
+    class Watched(Slow):
+        def release(self) -> None:
+            released.append(1)
+
+    with RolloutEngine(Factory(build=Watched), ScriptedPolicy(), Limits(max_in_flight=3)) as engine:
+        cycle: dict[str, Any] = {}
+        cycle["self"], cycle["play"] = cycle, engine.play(groups(100))
+        next(cycle["play"])
+        del cycle
+        # On the loop's own thread, where nobody can wait for the loop.
+        collected = threading.Event()
+
+        async def collect_garbage(conversation: list[Message]) -> None:
+            gc.collect()
+            collected.set()
+
+        gc.disable()
+        try:
+            with RolloutEngine(COUNTER, FunctionPolicy("gc", collect_garbage)) as other:
+                other.collect(groups(1))
+        finally:
+            gc.enable()
+        assert collected.is_set()
+        until(lambda: engine.waits.report() == "no trajectory waits for anything")
+
+
+def test_the_thread_of_the_engine_itself_may_collect_an_unfinished_iteration():
+    later: list[Any] = []
+
+    async def collect_garbage(conversation: list[Message]) -> None:
+        if later and later.pop():
+            gc.collect()
+
+    with RolloutEngine(COUNTER, FunctionPolicy("gc", collect_garbage), Limits(max_in_flight=2)) as engine:
+        cycle: dict[str, Any] = {}
+        cycle["self"], cycle["play"] = cycle, engine.play(groups(100))
+        next(cycle["play"])
+        del cycle
+        later.append(True)
+        assert len(engine.collect([Group(g.task, g.seed, 1, 5) for g in groups(9)])) == 9
+        until(lambda: engine.waits.report() == "no trajectory waits for anything")
+
+
+def test_an_error_of_one_policy_call_ends_the_calls_that_wait():
+    async def ask(conversation: list[Message]) -> None:
+        if "Count to 3" in str(conversation):
+            raise UsageError("the endpoint does not exist")
+        await asyncio.sleep(3600)
+
+    with (
+        RolloutEngine(COUNTER, FunctionPolicy("mixed", ask)) as engine,
+        pytest.raises(UsageError, match="the endpoint does not exist"),
+    ):
+        engine.collect(groups(5))
+
+
+@pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
+def test_a_caller_can_be_interrupted_at_any_moment(workers: str):
+    """Cancelled after 0, 1, 2, … turns of its loop; the engine plays on afterwards."""
+
+    async def interrupted(engine: RolloutEngine, after: int) -> None:
+        async def play() -> None:
+            async for _ in engine.stream([Group(g.task, g.seed, 1, after) for g in groups(3)]):
+                pass
+
+        playing = asyncio.create_task(play())
+        for _ in range(after):
+            await asyncio.sleep(0.001)
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
+
+    with RolloutEngine(
+        Factory(build=Slow) if workers == "threads" else COUNTER,
+        ScriptedPolicy(),
+        Limits(max_in_flight=3),
+        workers=workers,
+    ) as engine:
+        for after in range(0, 60, 6):
+            asyncio.run(interrupted(engine, after))
+        assert all(group.real for group in engine.collect(groups(6)))
+        until(lambda: engine.waits.report() == "no trajectory waits for anything")
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_a_forked_process_is_told_that_the_engine_is_not_its_own(workers: str):
+    with RolloutEngine(COUNTER, ScriptedPolicy(), workers=workers) as engine:
+        play = iter(engine.play(groups(30)))
+        next(play)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(play)
+            except UsageError as error:
+                os._exit(0 if "belongs to the process that forked" in str(error) else 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(list(play)) == 29
+
+
+def test_worker_processes_end_although_a_forked_process_lives_on():
+    ready, go_on = os.pipe(), os.pipe()
+    with RolloutEngine(COUNTER, ScriptedPolicy(), workers="processes") as engine:
+        engine.collect(groups(1))
+        if not (child := os.fork()):
+            os.close(go_on[1])
+            os.write(ready[1], b"x")
+            os.read(go_on[0], 1)
+            os._exit(0)
+        os.read(ready[0], 1)
+    assert workers_alive() == []
+    os.write(go_on[1], b"x")
+    os.waitpid(child, 0)
+    for one in (*ready, *go_on):
+        os.close(one)
+
+
+NEVER_CLOSED = """
+import sys
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import Limits, RolloutEngine, EnvFactory
+from tests.counter_env import groups
+
+factory = EnvFactory("tests.counter_env:Counter", {})
+engine = RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=sys.argv[1])
+play = iter(engine.play(groups(100)))
+next(play)
+print("left")
+"""
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_an_engine_that_nobody_closes_does_not_keep_the_process(workers: str):
+    done = subprocess.run([sys.executable, "-c", NEVER_CLOSED, workers], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("left\n", "", 0)
+
+
+INTERRUPTED = """
+import asyncio, signal, sys
+from agentgym.policy import FunctionPolicy
+from agentgym.rollout import RolloutEngine, EnvFactory
+from tests.counter_env import groups
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may have it ignored
+
+async def never(conversation):
+    await asyncio.sleep(3600)
+
+class Reporting(FunctionPolicy):
+    def player(self, seat):
+        print("playing", flush=True)
+        return super().player(seat)
+
+counter = EnvFactory("tests.counter_env:Counter", {})
+with RolloutEngine(counter, Reporting("never", never), workers=sys.argv[1]) as engine:
+    try:
+        engine.collect(groups(1))
+    except KeyboardInterrupt:
+        print(engine.waits.report())
+"""
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_ctrl_c_ends_an_iteration_and_its_episodes(workers: str):
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, workers], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "playing\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (out, err, process.returncode) == ("no trajectory waits for anything\n", "", 0)
+
+
+# Worker processes.
+
+
+def test_workers_that_are_killed_while_they_start_cost_no_episode():
+    engine = RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=4), workers="processes")
+    found: list[Any] = []
+    playing = threading.Thread(target=lambda: found.extend(engine.collect(groups(8))))
+    playing.start()
+    until(lambda: len(workers_alive()) >= 2)
+    for process in workers_alive():
+        process.kill()
+    playing.join(60)
+    assert [len(group.real) for group in found] == [1] * 8
+    for process in workers_alive():  # idle ones
+        process.kill()
+    assert [len(group.real) for group in engine.collect(groups(8))] == [1] * 8
+    engine.close()
+
+
+@pytest.mark.nightly  # a slow machine is over the limit
+def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
+    factory = EnvFactory("tests.rollout.worker_envs:Parted", {})
+    limits = Limits(max_in_flight=8, retries=0, step_timeout_s=1.5)
+    workers = ProcessWorkers(factory, 8, processes=1)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
+        found = [group.trajectories[0] for group in engine.collect(groups(8))]
+        assert [t.reason for t in found] == [Reason.STEP_TIME, *[Reason.ANSWERED] * 7]
+        assert engine.tally.failed == {"step": 1}
+        until(lambda: not workers.pids)
+
+
+def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.workers.fleet.ANSWER_S", 0.2)
+    factory = EnvFactory("tests.rollout.worker_envs:Deaf", {})
+    workers = ProcessWorkers(factory, 4, processes=1)
+    with RolloutEngine(
+        factory, ScriptedPolicy(), Limits(max_in_flight=4, retries=0, step_timeout_s=1.0), workers=workers
+    ) as engine:
+        found = [group.trajectories[0] for group in engine.collect(groups(4))]
+    assert found[0].reason is Reason.STEP_TIME
+
+
+def test_a_process_that_is_stuck_before_its_first_episode_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.workers.fleet.START_S", 2.0)
+    factory = EnvFactory("tests.rollout.worker_envs:Seizing", {})
+    limits = Limits(max_in_flight=1, retries=0, reset_timeout_s=0.1)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers="processes") as engine:
+        [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
+    assert found.reason is Reason.RESET_TIME
+
+
+def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 1)
+    factory = EnvFactory("tests.rollout.worker_envs:Unreadable", {})
+    with RolloutEngine(
+        factory, ScriptedPolicy(), Limits(max_in_flight=1, retries=0), workers=ProcessWorkers(factory, 1)
+    ) as engine:
+        [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
+    assert found.failed
+    assert "no such class here" in str(found.error)
+
+
+def test_a_policy_that_does_not_answer_costs_no_process():
+    asked: list[int] = []
+
+    async def ask(conversation: list[Message]) -> None:
+        asked.append(1)
+        await asyncio.sleep(0 if len(asked) > 3 else 3600)
+
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    limits = Limits(max_in_flight=1, retries=5, generation_timeout_s=0.1)
+    workers = ProcessWorkers(factory, 1, processes=1)
+    with RolloutEngine(factory, FunctionPolicy("slow", ask), limits, workers=workers) as engine:
+        found = [group.trajectories[0] for group in engine.play(groups(3))]
+        assert engine.tally.failed == {"policy": 3}
+    assert len({t.details["pid"] for t in found}) == 1
+
+
+def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
+    factory = EnvFactory("tests.rollout.worker_envs:Accounted", {})
+    workers = ProcessWorkers(factory, 3, processes=1)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=workers) as engine:
+        next(iter(engine.play(groups(9))))
+
+        def there() -> int:
+            return engine.collect(groups(1))[0].trajectories[0].details["there"]
+
+        until(lambda: there() == 1)
+        assert there() == 1
+
+
+# Constructors.
+
+
+class Hesitant(Counter):
+    """Its constructor hangs the second time."""
+
+    made: list[int] = []
+    go_on = threading.Event()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made.append(1)
+        if len(self.made) == 2:
+            self.go_on.wait(60)
+
+
+def test_a_constructor_that_hangs_fails_its_own_try_alone():
+    Hesitant.made.clear()
+    Hesitant.go_on.clear()
+    limits = Limits(max_in_flight=6, retries=1, reset_timeout_s=0.3)
+    try:
+        with RolloutEngine(Factory(build=Hesitant), ScriptedPolicy(), limits) as engine:
+            found = engine.collect(groups(6))
+            assert engine.tally.failed == {"making": 1}
+    finally:
+        Hesitant.go_on.set()
+    assert all(group.real for group in found)

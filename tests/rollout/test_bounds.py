@@ -1,0 +1,258 @@
+"""Bounds of rollouts, met exactly: the last token that fits, the last try, the defaults; and the task of a seed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, nan
+from random import Random
+from typing import Any
+
+import pytest
+
+from agentgym import make
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.messages import Message
+from agentgym.policy import Generation, ScriptedPolicy
+from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits, collect
+from agentgym.rollout.workers.pool import EnvPool
+from agentgym.seat import Seat
+from agentgym.trajectory import Trajectory
+
+GUESS = EnvFactory("agentgym/guess-v0", {})
+TASK = GuessEnv.default_tasks().get("train", 0)
+
+
+class Codec:
+    """Everything that is read is three tokens."""
+
+    def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        return [1, 1, 1]
+
+    def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
+        assert last_id == 9, "the token that ended the turn"
+        return [1, 1, 1]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "hm"
+
+
+class Talker:
+    """Says as many tokens as it may, up to a number, and remembers how many it might have said."""
+
+    name = "talker"
+
+    def __init__(self, says: int, context: int = 1_000):
+        self.codec, self.context, self.says, self.rooms = Codec(), context, says, list[int]()
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
+        self.rooms.append(max_new_tokens)
+        count = min(self.says, max_new_tokens)
+        return Generation([*range(2, count + 1), 9], [-1.0] * count, "stop")
+
+    def release(self, session: str) -> None: ...
+
+
+def play(policy: Any, **limits: Any) -> Trajectory:
+    [trajectory] = asyncio.run(collect([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
+    return trajectory
+
+
+def test_a_turn_of_one_token_is_taken_if_the_context_has_room_for_it():
+    # 3 tokens of prompt, then 4 said and 3 read in each turn.
+    exact, short = Talker(4, context=11), Talker(4, context=10)
+    assert play(exact).reason is Reason.CONTEXT
+    assert exact.rooms == [8, 1]
+    assert play(short).reason is Reason.CONTEXT
+    assert short.rooms == [7]
+
+
+def test_the_tokens_of_an_episode_add_up_to_its_budget_and_no_more():
+    talker = Talker(4)
+    trajectory = play(talker, max_tokens=5, max_new_tokens=6)
+    assert talker.rooms == [5, 1]
+    assert trajectory.reason is Reason.TOKEN_BUDGET
+    assert trajectory.tokens is not None
+    assert trajectory.tokens.sampled == 5
+
+
+def test_without_settings_an_episode_has_these_bounds():
+    assert Limits() == Limits(
+        max_new_tokens=512,
+        max_tokens=None,
+        generation_timeout_s=300.0,
+        reset_timeout_s=300.0,
+        step_timeout_s=300.0,
+        tool_timeout_s=None,
+        episode_timeout_s=None,
+        retries=2,
+        max_in_flight=256,
+        strict=False,
+    )
+
+
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "max_in_flight": (0, -1, nan, inf, 1.5, "3", None),
+    "retries": (-1, nan, inf, 0.5, "3", None),
+    "max_new_tokens": (0, -1, nan, inf, 1.5, "3", None),
+    "max_tokens": (0, -1, nan, inf, 1.5, "3"),
+    "step_timeout_s": (0, nan, -inf, "3"),
+    "generation_timeout_s": (-1.0,),
+}
+
+
+def is_refused(make: Callable[[], Any], name: str = "") -> bool:
+    try:
+        make()
+    except UsageError as error:
+        return name in str(error)
+    return False
+
+
+def test_settings_that_allow_nothing_or_are_no_numbers_are_refused():
+    limits = [(name, value) for name, values in REFUSED.items() for value in values]
+    assert [row for row in limits if not is_refused(partial(Limits, **dict([row])), row[0])] == []
+    others: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (Backoff, {"first_s": -1.0}),
+        (Backoff, {"first_s": nan}),
+        (Backoff, {"most_s": inf}),
+        (Backoff, {"jitter": 2.0}),
+        (Failures, {"at_least": nan}),
+        (Group, {"task": TASK, "seed": 0, "size": 1.5}),
+        (Group, {"task": TASK, "seed": 0, "size": nan}),
+    ]
+    assert [row for row in others if not is_refused(partial(row[0], **row[1]))] == []
+    assert Limits(max_in_flight=1, retries=0, max_tokens=1, max_new_tokens=1).max_in_flight == 1
+
+
+def test_waits_before_retries_double_up_to_a_bound_and_differ():
+    backoff = Backoff(first_s=1.0, most_s=4.0, jitter=0.5)
+    for retry, most in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 4.0), (5_000, 4.0)):
+        waits = [backoff.wait_s(retry, Random(seed)) for seed in range(50)]
+        assert most / 2 <= min(waits) < max(waits) <= most
+
+
+class Down:
+    """A policy that is never there; counts how often it was asked."""
+
+    name = "down"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def player(self, seat: Seat) -> Any:
+        return self
+
+    async def act(self, observation: list[Message]) -> str:
+        self.asked += 1
+        raise OSError("nobody answers")
+
+
+def test_episodes_that_break_are_tried_again_as_often_as_allowed():
+    for retries in (0, 1, 3):
+        policy = Down()
+        trajectory = play(policy, retries=retries)
+        assert policy.asked == retries + 1
+        assert trajectory.reason is Reason.INFRASTRUCTURE
+        assert "down" in str(trajectory.error)
+        assert trajectory.seconds > 0.0
+
+
+class Narrow(GuessEnv):
+    """Two of it at a time."""
+
+    max_concurrent = 2
+
+
+def test_as_many_episodes_run_as_both_bounds_allow():
+    assert [asyncio.run(EnvPool(Narrow).at_once(number)) for number in (1, 2, 3)] == [1, 2, 2]
+    assert asyncio.run(EnvPool(GuessEnv).at_once(7)) == 7
+    with pytest.raises(UsageError, match="max_concurrent must be at least 1, not 0"):
+        asyncio.run(EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1))
+
+
+def test_only_constructors_that_may_work_later_are_tried_again():
+    def broken(error: type[BaseException]) -> Env:
+        raise error("no such thing")
+
+    for never in (TypeError, ImportError, UsageError):
+        with pytest.raises(never, match="no such thing"):
+            asyncio.run(EnvPool(partial(broken, never)).at_once(3))
+    for sometimes in (OSError, InfrastructureError, SystemExit):
+        assert asyncio.run(EnvPool(partial(broken, sometimes)).at_once(3)) == 3
+
+
+def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
+    async def play() -> None:
+        pool = EnvPool(GuessEnv)
+        first = await pool.take()
+        pool.give_back(first)
+        assert await pool.take() is first
+        assert await pool.take() is not first
+        pool.give_back(first)
+        await pool.close()
+        assert await pool.take() is not first
+
+    asyncio.run(play())
+
+
+def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
+    made, handed_over, closed_in = threading.Event(), threading.Event(), list[threading.Thread]()
+
+    class Watched(GuessEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            made.set()
+
+        def release(self) -> None:
+            closed_in.append(threading.current_thread())
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        call_soon = loop.call_soon_threadsafe
+
+        def noted(*arguments: Any, **options: Any) -> Any:
+            handle = call_soon(*arguments, **options)
+            if made.is_set():
+                handed_over.set()
+            return handle
+
+        loop.call_soon_threadsafe = noted  # type: ignore[method-assign]
+        pool = EnvPool(Watched)
+        taking = asyncio.create_task(pool.take())
+        for _ in range(3):
+            await asyncio.sleep(0)  # it begins
+        handed_over.wait(60)  # which the event loop is yet to hear
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        await pool.close()
+
+    asyncio.run(play())
+    assert len(closed_in) == 1
+    assert closed_in != [threading.current_thread()]
+
+
+def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():
+    jobs = [Job(TASK, 5, attempt) for attempt in range(3)]
+    trajectories = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
+    assert [t.id for t in trajectories] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
+    assert len({str(t.opening) for t in trajectories}) == 1
+    assert Job(TASK, 5).id == f"{TASK.id}#0"
+
+
+def test_a_seed_stands_for_the_same_task_for_ever():
+    env = make("guess")
+    drawn = []
+    for seed in (0, 1, 2, 7, 2**31 - 1):
+        env.reset(seed=seed)
+        drawn.append(env.task.id.rpartition("/")[2])
+    assert drawn == ["112002857", "259508754", "131826142", "923241373", "2079680194"]
+
+
+def test_an_environment_that_says_nothing_of_its_bounds_has_these():
+    assert (Env.max_turns, Env.max_calls_per_turn, Env.max_format_errors, Env.max_concurrent) == (10, 1, 3, None)

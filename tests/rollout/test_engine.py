@@ -1,0 +1,275 @@
+"""The promises of a rollout engine: whole groups, time limits that run from the start of the work, named failures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter as Counts
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.commands.options import timeouts_in
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.messages import Message
+from agentgym.policy import FunctionPolicy, Generation, ScriptedPolicy
+from agentgym.rollout import (
+    Backoff,
+    Breaker,
+    Component,
+    EnvFactory,
+    Failures,
+    Group,
+    Job,
+    Limits,
+    Outage,
+    PlayedGroup,
+    RolloutEngine,
+)
+from agentgym.rollout.waits import report_all
+from agentgym.rollout.workers.choice import WORKERS
+from agentgym.trajectory import Trajectory
+from tests.counter_env import Counter, groups
+from tests.rollout.slow_envs import Stuck, Talker
+from tests.rollout_cases import END, Factory
+from tests.waiting import eventually
+
+COUNTER = EnvFactory("tests.counter_env:Counter", {})
+
+
+def played(factory: EnvFactory, work: Sequence[Group], policy: Any = None, **limits: Any) -> list[Trajectory]:
+    bounds = Limits(**{"retries": 0, **limits})
+    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds) as engine:
+        return [t for group in engine.collect(work) for t in group.trajectories]
+
+
+# Groups.
+
+
+def test_groups_come_whole_and_each_once():
+    work = groups(7, size=3)
+    with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=4)) as engine:
+        played_groups = list(engine.play(work))
+    assert sorted(g.group.task.id for g in played_groups) == sorted(g.task.id for g in work)
+    assert all([t.attempt for t in g.trajectories] == [0, 1, 2] for g in played_groups)
+    assert engine.tally.tries == 21
+
+
+def test_collected_groups_are_in_order_and_one_engine_serves_many_steps():
+    with RolloutEngine(COUNTER, ScriptedPolicy()) as engine:
+        for first in (0, 8):
+            work = [Group(g.task, g.seed, 2, first) for g in groups(5)]
+            assert [g.group for g in engine.collect(work)] == work
+
+
+def test_a_group_carries_the_versions_of_the_policy_that_sampled_it():
+    class Versioned(Talker):
+        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
+            return Generation([97, END], [-1.0, -1.0], "stop", version=int(session[-1]))
+
+    with RolloutEngine(COUNTER, Versioned()) as engine:
+        [found] = engine.collect([Group(groups(1)[0].task, 0, size=2, first=4)])
+    assert found.versions == (4, 5)
+    assert PlayedGroup(found.group, []).versions == ()
+
+
+def test_a_caller_with_a_loop_of_its_own_gets_groups_while_the_loop_stays_free():
+    free = threading.Event()
+
+    class Waiting(Counter):
+        def start(self, task: Any) -> None:
+            assert free.wait(60)
+            super().start(task)
+
+    async def play() -> int:
+        asyncio.get_running_loop().call_later(0.01, free.set)
+        with RolloutEngine(Factory(build=Waiting), ScriptedPolicy()) as engine:
+            return len([group async for group in engine.stream(groups(4))])
+
+    assert asyncio.run(play()) == 4
+
+
+def test_a_closed_engine_plays_no_more():
+    engine = RolloutEngine(COUNTER, ScriptedPolicy())
+    engine.close()
+    engine.close()
+    with pytest.raises(UsageError, match="this rollout engine is closed"):
+        engine.collect(groups(1))
+
+
+# Failures.
+
+
+def fails(share: float) -> Any:
+    """A policy whose endpoint is down for a share of the tasks."""
+
+    async def ask(conversation: list[Message]) -> None:
+        if int(conversation[-1]["content"].split()[-1].rstrip(".")) <= 5 * share:  # type: ignore[union-attr]
+            raise ConnectionError("nobody answers")
+
+    return FunctionPolicy("endpoint", ask)
+
+
+def test_failures_are_counted_by_what_failed_retries_included():
+    with RolloutEngine(COUNTER, fails(0.4), Limits(retries=2)) as engine:
+        found = engine.collect(groups(10))
+    assert engine.tally.failed == {"policy": 12}
+    assert engine.tally.tries == 12 + 6
+    assert Counts(t.component for g in found for t in g.trajectories) == {"policy": 4, None: 6}
+
+
+def test_failing_fast_stops_at_the_first_failure_with_its_cause():
+    failures = Failures(fail_fast=True)
+    with (
+        RolloutEngine(COUNTER, fails(0.2), Limits(retries=0), failures=failures) as engine,
+        pytest.raises(InfrastructureError, match=r"failed in policy: .*nobody answers"),
+    ):
+        engine.collect(groups(10))
+
+
+def test_an_outage_stops_the_rollout_and_names_what_is_down():
+    failures = Failures(Backoff(first_s=0.0001), breaker=Breaker(share=0.9, window=16))
+    with RolloutEngine(COUNTER, fails(1.0), Limits(retries=1, max_in_flight=8), failures=failures) as engine:
+        with pytest.raises(Outage, match=r"16 of the last 16 tries failed \(policy: 16\).*nobody answers"):
+            engine.collect(groups(1000))
+        assert engine.tally.tries < 1000
+
+
+def test_an_outage_says_what_everybody_else_waits_for(caplog: pytest.LogCaptureFixture):
+    turns = count()
+
+    async def act(conversation: list[Message]) -> Any:
+        if not next(turns):
+            await asyncio.sleep(3600)
+        raise ConnectionError("nobody answers")
+
+    failures = Failures(Backoff(first_s=0.0001), breaker=Breaker(share=0.9, window=16))
+    policy = FunctionPolicy("telephone", act)
+    with RolloutEngine(COUNTER, policy, Limits(max_in_flight=8), failures=failures) as engine, pytest.raises(Outage):
+        engine.collect(groups(1000))
+    assert re.search(r"counter/train/\d+#0  waits for policy \(telephone\)", caplog.text)
+
+
+def test_failures_below_the_breakers_share_stop_nothing_even_if_they_come_first():
+    failures = Failures(Backoff(first_s=0.0001), breaker=Breaker(share=0.9, window=16))
+    with RolloutEngine(COUNTER, fails(0.4), Limits(retries=0), failures=failures) as engine:
+        assert len(engine.collect(groups(200))) == 200
+
+
+def test_a_group_can_be_used_if_enough_of_it_is_real():
+    [group] = groups(1, size=4)
+    made = [Trajectory(str(n), "e", "t", "h", 0, "p", [], reason=Reason.ANSWERED) for n in range(4)]
+    made[0].reason = made[1].reason = Reason.INFRASTRUCTURE
+    found = PlayedGroup(group, made)
+    assert found.real == made[2:]
+    assert [Failures(at_least=least).is_usable(found) for least in (1, 2, 3)] == [True, True, False]
+
+
+# A hang has a name.
+
+
+@pytest.fixture
+def let_go() -> Iterator[None]:
+    Stuck.go_on.clear()
+    yield
+    Stuck.go_on.set()
+
+
+@pytest.mark.usefixtures("let_go")
+def test_a_report_says_what_every_trajectory_waits_for():
+    engine = RolloutEngine(Factory(build=Stuck), ScriptedPolicy())
+    playing = threading.Thread(target=lambda: engine.collect(groups(6)))
+    playing.start()
+    assert eventually(lambda: engine.waits.report().count("waits for step") == 2)
+    report = engine.waits.report()
+    assert "counter/train/0#0  waits for step" in report
+    assert report in report_all()
+    Stuck.go_on.set()
+    playing.join()
+    engine.close()
+
+
+def test_a_report_says_that_a_rollout_waits_for_its_first_environment():
+    go = threading.Event()
+
+    class Waiting(Counter):
+        def __init__(self) -> None:
+            go.wait(60)
+            super().__init__()
+
+    with RolloutEngine(Factory(build=Waiting), ScriptedPolicy()) as engine:
+        playing = threading.Thread(target=lambda: engine.collect(groups(1)))
+        playing.start()
+        assert eventually(lambda: "the rollout  waits for making (agentgym/guess-v0)" in engine.waits.report())
+        go.set()
+        playing.join()
+        assert engine.waits.report() == "no trajectory waits for anything"
+
+
+HANGS = """
+import time
+from agentgym.policy import FunctionPolicy
+from agentgym.rollout import EnvFactory, Group, RolloutEngine
+from agentgym.task import iterate
+from tests.rollout.slow_envs import Stuck, Talker
+from tests.counter_env import Counter
+
+def ask(conversation):
+    print("asked", flush=True)
+    time.sleep(3600)
+
+with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), FunctionPolicy("endpoint", ask)) as engine:
+    engine.collect([Group(task, 0) for task in iterate(Counter.default_tasks(), "train", 1)])
+"""
+
+
+@pytest.mark.real
+def test_a_signal_prints_what_a_hanging_process_waits_for():
+    process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "asked\n"
+    os.kill(process.pid, signal.SIGUSR1)
+    assert "counter/train/0#0  waits for policy" in process.stderr.readline()
+    process.kill()
+    process.communicate()
+
+
+def test_jobs_and_groups_are_played_alike():
+    [group] = groups(1, size=3)
+    with RolloutEngine(COUNTER, ScriptedPolicy()) as engine:
+        found = sorted(t.id for t in engine.trajectories([group]))
+        assert found == sorted(t.id for t in engine.trajectories(group.jobs))
+    assert group.jobs[0] == Job(group.task, group.seed)
+
+
+def test_time_limits_are_typed_by_their_names():
+    assert timeouts_in(["tool=30", "episode=1.5", "generation=null"]) == {
+        "tool_timeout_s": 30,
+        "episode_timeout_s": 1.5,
+        "generation_timeout_s": None,
+    }
+    with pytest.raises(UsageError, match="there is no time limit 'epsode'; did you mean 'episode'"):
+        timeouts_in(["epsode=3"])
+    with pytest.raises(UsageError, match="--timeout tool takes a number of seconds"):
+        timeouts_in(["tool=long"])
+
+
+def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "rollouts.md").read_text(encoding="utf-8")
+    code, _of_a_tool = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "docs/rollouts.md", "exec"), {})
+    *groups_, last = capsys.readouterr().out.splitlines()
+    assert sorted(groups_) == sorted(f"guess/train/{index} 4 of 4" for index in range(8))
+    assert last == "32 tries, 0 failed"
+    assert all(f'"{name}"' in page for name in WORKERS)
+    assert all(f"`{component}`" in page for component in Component)

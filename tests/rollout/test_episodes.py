@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Ending, Reason
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import ToolError, UsageError
+from agentgym.messages import Message, ToolCall, text_of
+from agentgym.policy import EndEpisode, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.rewards import OUTCOME
+from agentgym.rollout import Job, Limits, collect, rollouts
+from agentgym.rollout.workers.local import LocalWorkers
+from agentgym.rollout.workers.pool import EnvPool
+from agentgym.seat import Seat
+from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory
+from tests.rollout_cases import Factory, jobs, run
+from tests.waiting import eventually
+
+
+class Watched(GuessEnv):
+    """The guessing game; keeps count of its instances and breaks where it is told to."""
+
+    envs: list[Watched]
+
+    def __init__(self, breaks: Callable[[Watched], object] = lambda env: None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.breaks, self.closed = breaks, 0
+        self.envs.append(self)
+
+    @tool
+    def guess(self, number: int) -> str:
+        """Guess.
+
+        Args:
+            number: Your guess.
+        """
+        self.breaks(self)
+        return super().guess(number)
+
+    def release(self) -> None:
+        self.closed += 1
+
+
+def watched(breaks: Callable[[Watched], object] = lambda env: None) -> tuple[Factory, list[Watched]]:
+    """A factory, and the list of what it has envs."""
+    envs: list[Watched] = []
+    kind = type("Watched", (Watched,), {"envs": envs})
+    return Factory(build=lambda **kwargs: kind(breaks, **kwargs)), envs
+
+
+# Infrastructure and mistakes.
+
+
+def test_a_broken_environment_is_replaced_by_a_fresh_one():
+    def first_breaks(env: Watched) -> None:
+        if env is env.envs[0]:
+            raise OSError("disk on fire")
+
+    factory, envs = watched(first_breaks)
+    (trajectory,) = run(jobs(1), ScriptedPolicy(), factory)
+    assert trajectory.success
+    assert trajectory.error is None
+    assert len(envs) == 2
+    assert all(env.closed for env in envs)
+
+
+def test_an_environment_that_keeps_breaking_makes_a_failed_trajectory_without_reward():
+    def always(env: Watched) -> None:
+        raise OSError("disk on fire")
+
+    factory, envs = watched(always)
+    (trajectory,) = run(jobs(1), ScriptedPolicy(), factory, retries=2)
+    assert (trajectory.ending, trajectory.reason) == (Ending.FAILED, Reason.INFRASTRUCTURE)
+    assert "disk on fire" in str(trajectory.error)
+    assert not trajectory.success
+    assert trajectory.reward == 0.0
+    assert not any("disk" in text_of(message) for message in trajectory.messages)
+    assert len(envs) == 3
+
+
+def test_one_failing_job_does_not_affect_the_others():
+    def one_task(env: Watched) -> None:
+        if env.task.id == "guess/train/3":
+            raise RuntimeError("unlucky")
+
+    factory, _ = watched(one_task)
+    trajectories = run(jobs(8), ScriptedPolicy(), factory, retries=0)
+    assert [t.success for t in trajectories] == [i != 3 for i in range(8)]
+    assert trajectories[3].reason is Reason.INFRASTRUCTURE
+
+
+def test_a_models_mistake_stays_an_observation():
+    def ask(conversation: list[Message]) -> Any:
+        return GuessEnv().dialect.render("", [ToolCall("guess", {"number": -5})], GuessEnv.tools)
+
+    (trajectory,) = run(jobs(1), FunctionPolicy("wrong", ask))
+    assert trajectory.reason is Reason.MAX_TURNS
+    assert "-5 is not" in text_of(trajectory.turns[0].observation[0])
+    assert trajectory.counts["tool_errors"] == GuessEnv.max_turns
+
+
+def test_a_tool_error_outside_of_a_tool_is_an_authors_slip():
+    class Slipping(GuessEnv):
+        def start(self, task: Any) -> str:
+            raise ToolError("oops")
+
+    (trajectory,) = run(jobs(1), SilentPolicy(), Factory(build=Slipping), retries=0)
+    assert trajectory.reason is Reason.INFRASTRUCTURE
+
+
+def test_giving_up_ends_the_episode_and_is_graded():
+    (trajectory,) = run(jobs(1), FunctionPolicy("quitter", lambda conversation: None))
+    assert (trajectory.ending, trajectory.reason) == (Ending.TERMINATED, Reason.GAVE_UP)
+    assert trajectory.turns[-1].action is None
+    assert trajectory.turns[-1].rewards[OUTCOME] == 0.0
+
+
+# Bounds.
+
+
+def test_a_slow_environment_is_bounded():
+    go_on = threading.Event()
+    factory, envs = watched(lambda env: [go_on.wait(60)])
+    (trajectory,) = run(jobs(1), ScriptedPolicy(), factory, step_timeout_s=0.05, retries=0)
+    assert (trajectory.reason, trajectory.component) == (Reason.STEP_TIME, "step")
+    assert "a step took longer than its limit of 0.05 s" in str(trajectory.error)
+    go_on.set()
+    assert eventually(lambda: bool(envs[0].closed))
+
+
+def test_a_policy_may_end_an_episode_for_its_own_reasons_only():
+    def ask(messages: list[Message]) -> str:
+        if len(messages) > 2:
+            raise EndEpisode(reason)
+        return "hm"
+
+    for reason in (Reason.CONTEXT, Reason.TOKEN_BUDGET, Reason.GAVE_UP, Reason.GENERATION_TIME):
+        (trajectory,) = run(jobs(1), FunctionPolicy("leaver", ask), retries=0)
+        assert (trajectory.reason, trajectory.ending, trajectory.failed) == (reason, reason.ending, False)
+        assert [turn.action for turn in trajectory.turns] == ["hm", None]
+    for other in (Reason.SOLVED, Reason.INFRASTRUCTURE, Reason.TIME, "context?"):
+        with pytest.raises(UsageError, match="a policy cannot end an episode as"):
+            EndEpisode(other)  # pyright: ignore[reportArgumentType]
+
+
+class Counting:
+    """A policy that counts how many episodes run at once. The first ones wait until `room` of them do."""
+
+    name = "counting"
+
+    def __init__(self, room: int):
+        self.now = self.most = 0
+        self.room, self.full = room, asyncio.Event()
+
+    def player(self, seat: Seat) -> Any:
+        return self
+
+    async def act(self, observation: list[Message]) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        if self.now >= self.room:
+            self.full.set()
+        await asyncio.wait_for(self.full.wait(), 60)
+        await asyncio.sleep(0.001)  # others may begin meanwhile, if there is room for them
+        self.now -= 1
+
+
+def test_as_many_episodes_run_at_once_as_both_bounds_allow():
+    policy = Counting(3)
+    run(jobs(20), policy, max_in_flight=3)
+    assert policy.most == 3
+    policy = Counting(2)
+    few = type("Few", (Watched,), {"envs": [], "max_concurrent": 2})
+    run(jobs(12), policy, Factory(build=lambda **kwargs: few(lambda env: None, **kwargs)), max_in_flight=8)
+    assert policy.most == 2
+
+
+def test_environments_are_used_again_and_closed_at_the_end():
+    factory, envs = watched()
+    run(jobs(12), ScriptedPolicy(), factory, max_in_flight=2)
+    assert len(envs) <= 2
+    assert all(env.closed == 1 for env in envs)
+
+
+def test_given_workers_keep_their_environments():
+    factory, envs = watched()
+
+    async def play() -> None:
+        workers = LocalWorkers(EnvPool(factory))
+        for _ in range(2):
+            await collect(jobs(2), ScriptedPolicy(), factory, Limits(max_in_flight=1), workers)
+        assert [env.closed for env in envs] == [0]
+        await workers.close()
+
+    asyncio.run(play())
+    assert [env.closed for env in envs] == [1]
+
+
+def test_jobs_are_taken_as_room_becomes_free():
+    taken: list[int] = []
+
+    def endless():
+        for index in range(10**9):
+            taken.append(index)
+            yield Job(GuessEnv.default_tasks().get("train", index), seed=index)
+
+    async def begin() -> list[Trajectory]:
+        stream = rollouts(endless(), ScriptedPolicy(), Factory(), Limits(max_in_flight=4))
+        first = [await anext(stream) for _ in range(5)]
+        await stream.aclose()  # type: ignore[attr-defined]
+        return first
+
+    assert len(asyncio.run(begin())) == 5
+    assert len(taken) < 20
+
+
+def test_cancelling_closes_every_environment():
+    factory, envs = watched()
+
+    async def forever(conversation: list[Message]) -> str:
+        await asyncio.sleep(3600)
+        return ""
+
+    async def cancelled() -> None:
+        work = asyncio.create_task(collect(jobs(5), FunctionPolicy("slow", forever), factory))
+        while len(envs) < 5:
+            await asyncio.sleep(0.01)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    asyncio.run(cancelled())
+    assert [env.closed for env in envs] == [1] * 5
+
+
+# Same work, same record.
+
+
+def test_results_do_not_depend_on_order_or_company():
+    forwards = run(jobs(6, attempts=2), RandomPolicy(), max_in_flight=12)
+    backwards = run(jobs(6, attempts=2)[::-1], RandomPolicy(), max_in_flight=1)[::-1]
+    for first, other in zip(forwards, backwards, strict=True):
+        first.seconds = other.seconds = 0.0
+        assert first == other
+
+
+def test_a_group_starts_from_the_same_state_and_random_attempts_differ():
+    trajectories = run(jobs(1, attempts=4), RandomPolicy())
+    assert all(t.opening == trajectories[0].opening for t in trajectories)
+    assert len({str(t.turns[0].action) for t in trajectories}) > 1
+    assert [t.attempt for t in trajectories] == [0, 1, 2, 3]

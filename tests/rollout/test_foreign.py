@@ -1,0 +1,239 @@
+"""Whatever an environment or a policy raises fails one episode: every trajectory is delivered, nothing is hidden."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.checks import check_names, run_checks
+from agentgym.endings import Ending, Reason
+from agentgym.env import Env
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.evaluation import evaluate
+from agentgym.messages import Message
+from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.rollout import EnvFactory, Job, Limits, collect, rollouts
+from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory, read_jsonl
+from tests.counter_env import AsyncCounter, Counter, call
+from tests.rollout.hostile_envs import (
+    FAILING,
+    KINDS,
+    PLACES,
+    TASK_KINDS,
+    AsyncHostile,
+    Hostile,
+    HostileSpeaker,
+    Plan,
+    ThreadHostile,
+)
+from tests.rollout_cases import Factory
+
+EVERYWHERE = Plan(KINDS)
+ON_THE_LOOP = Plan(TASK_KINDS, ("start", "tool", "respond", "grade"))
+MODES: dict[str, tuple[type[Hostile], Plan]] = {
+    "blocking": (Hostile, EVERYWHERE),
+    "asynchronous": (AsyncHostile, EVERYWHERE),
+    "asynchronous, with blocking tools": (ThreadHostile, EVERYWHERE),
+    "asynchronous, with tasks of its own": (AsyncHostile, ON_THE_LOOP),
+}
+EPISODES = 100
+
+
+@pytest.fixture(autouse=True)
+def _asyncio_complains_of_nothing(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """No exception is never retrieved. (That a coroutine was never awaited is a warning, and so an error.)"""
+    caplog.set_level(logging.WARNING, "asyncio")
+    yield
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+def jobs(count: int) -> list[Job]:
+    source = Counter.default_tasks()
+    return [Job(source.get("train", index), seed=index) for index in range(count)]
+
+
+def run(work: list[Job], policy: Any, factory: EnvFactory, **limits: Any) -> list[Trajectory]:
+    bounds: dict[str, Any] = {"retries": 0, "max_in_flight": 40} | limits
+    return asyncio.run(collect(work, policy, factory, Limits(**bounds)))
+
+
+def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ...] = FAILING) -> None:
+    """Those episodes failed that the plan broke, and no others."""
+    assert len({t.id for t in trajectories}) == EPISODES
+    troubles = {t.task_id: plan.of(t.task_id) for t in trajectories}
+    expected = {task for task, trouble in troubles.items() if trouble and trouble[0] in failing}
+    failed = {t.task_id: t for t in trajectories if t.ending is Ending.FAILED}
+    assert failed.keys() == expected, {task: troubles[task] for task in failed.keys() ^ expected}
+    assert all(t.reason is Reason.INFRASTRUCTURE and t.error and not t.success for t in failed.values())
+    assert all(t.ending is Ending.TERMINATED for t in trajectories if t.task_id not in failed)
+    assert {trouble[1] for trouble in troubles.values() if trouble} == set(plan.kinds), "every kind occurs"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_trajectory_is_delivered_whatever_an_environment_raises(mode: str):
+    build, plan = MODES[mode]
+    check_all(run(jobs(EPISODES), ScriptedPolicy(), Factory(build=partial(build, plan))), plan)
+
+
+def test_every_trajectory_is_delivered_whatever_a_token_policy_raises():
+    plan = Plan(KINDS, ("generate", "decode", "drop"))
+    check_all(run(jobs(EPISODES), HostileSpeaker(plan), Factory(build=Hostile)), plan, ("generate", "decode"))
+
+
+def test_an_evaluation_accounts_for_every_episode_and_keeps_it(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    tasks = [job.task for job in jobs(EPISODES)]
+    factory = Factory(build=partial(Hostile, EVERYWHERE))
+    summary = evaluate(factory, ScriptedPolicy(), tasks, out=out, limits=Limits(retries=0))
+    assert summary.failed + summary.overall.attempts == EPISODES
+    check_all(list(read_jsonl(out)), EVERYWHERE)
+
+
+def test_a_chat_policy_that_raises_fails_its_own_episode_only():
+    expected = [Reason.INFRASTRUCTURE if i % 5 + 1 == 3 else Reason.GAVE_UP for i in range(10)]
+    for kind, raises in {**KINDS, **TASK_KINDS}.items():
+
+        async def ask(conversation: list[Message], raises: Callable[[], Any] = raises) -> str | None:
+            if "Count to 3." in str(conversation):
+                await raises()
+            return None
+
+        trajectories = run(jobs(10), FunctionPolicy("endpoint", ask), Factory(build=Counter))
+        assert [t.reason for t in trajectories] == expected, kind
+
+
+def test_an_environment_that_breaks_once_is_replaced_by_a_fresh_one():
+    for kind, raises in {**KINDS, **TASK_KINDS}.items():
+        envs: list[Env] = []
+
+        class Once(AsyncCounter):
+            async def start(self, task: Any, envs: Any = envs, raises: Any = raises) -> None:  # type: ignore[override]
+                self.count = 0
+                envs.append(self)
+                if len(envs) == 1:
+                    await raises()
+
+        (trajectory,) = run(jobs(1), ScriptedPolicy(), Factory(build=Once), retries=1)
+        assert trajectory.success, kind
+        assert len({id(env) for env in envs}) == len(envs) == 2, kind
+
+
+def test_a_constructor_that_sometimes_raises_is_tried_again():
+    for kind, raises in KINDS.items():
+        calls: list[int] = []
+
+        def build(calls: Any = calls, raises: Any = raises, **kwargs: Any) -> Env:
+            calls.append(1)
+            if len(calls) % 2:
+                raises()
+            return Counter(**kwargs)
+
+        trajectories = run(jobs(4), ScriptedPolicy(), Factory(build=build), max_in_flight=1)
+        assert [t.reason for t in trajectories] == [Reason.ANSWERED] * 4, kind
+
+
+@pytest.mark.parametrize("build", [Hostile, AsyncHostile, ThreadHostile])
+def test_without_a_rollout_every_exception_is_an_infrastructure_error(build: type[Hostile]):
+    for kind, raises in KINDS.items():
+        if kind == "KeyboardInterrupt":
+            continue
+        env = build(Plan({kind: raises}, ("tool",), share=1.0))
+        env.reset(seed=1)
+        with pytest.raises(InfrastructureError, match="broke on task"):
+            env.step(call("done"))
+        other = build()
+        other.reset(seed=1)
+        assert other.step(call("done")).terminated, kind
+
+
+def test_a_callers_mistake_of_many_episodes_at_once_comes_through_once():
+    async def ask(conversation: list[Message]) -> str:
+        raise UsageError("no such model")
+
+    with pytest.raises(UsageError, match="no such model"):
+        run(jobs(40), FunctionPolicy("endpoint", ask), Factory(build=Counter))
+
+
+def test_only_a_finite_number_is_a_reward():
+    class Odd(Counter):
+        def grade(self) -> Any:
+            return {"final": [float("nan"), float("inf"), "high", None, 0.5][int(self.task.id[-1]) % 5]}
+
+    trajectories = run(jobs(5), ScriptedPolicy(), Factory(build=Odd))
+    assert [t.reason for t in trajectories] == [Reason.INFRASTRUCTURE] * 4 + [Reason.ANSWERED]
+
+
+def test_the_checks_report_what_is_raised_anywhere():
+    only = ["makes", "plays", "solution-solves", "hostile-text", "close-twice"]
+    for place, kind in zip(PLACES, cycle(["SystemExit", "CancelledError", "unreadable"]), strict=False):
+        plan = Plan({kind: KINDS[kind]}, (place,), share=1.0)
+        report = run_checks("tests.rollout.hostile_envs:Hostile", {"plan": plan}, only=only)
+        assert [row.name for row in report.rows] == [name for name in check_names() if name in only]
+        word = kind.removeprefix("un").lower()
+        assert any(word in row.message.lower() for row in report.problems), (place, kind)
+
+
+# The caller ends the work.
+
+
+class Endless(AsyncCounter):
+    """Waits for ever, and ignores its first cancellation."""
+
+    waiting: list[Env]
+    continued: list[Env]
+
+    @tool
+    async def add(self, number: int) -> str:
+        """Add.
+
+        Args:
+            number: How much.
+        """
+        self.waiting.append(self)
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            return "never mind"
+        return ""
+
+    @tool
+    async def done(self) -> str:
+        """Say that the goal is reached."""
+        self.continued.append(self)
+        return ""
+
+
+async def _first_of(stream: Any) -> None:
+    await anext(stream)
+
+
+@pytest.mark.parametrize("way", ["collecting", "iterating"])
+def test_cancelling_ends_all_episodes_also_those_that_ignore_it(way: str):
+    waiting: list[Any] = []
+    continued: list[Any] = []
+    factory = Factory(build=type("Waiting", (Endless,), {"waiting": waiting, "continued": continued}))
+
+    async def cancelled() -> None:
+        arguments = jobs(8), ScriptedPolicy(), factory, Limits(retries=5)
+        task = asyncio.create_task(
+            collect(*arguments) if way == "collecting" else _first_of(rollouts(*arguments))  # type: ignore[arg-type]
+        )
+        while len(waiting) < 8:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert [env.released for env in waiting] == [1] * 8, "nothing was tried again"
+    assert continued == []

@@ -1,0 +1,389 @@
+"""Searches around a policy: the choice, the record, the costs, and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.envs.errand import ErrandEnv
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.evaluation import evaluate
+from agentgym.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
+from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.values import Asking
+from agentgym.lookahead.voice import ChatVoice
+from agentgym.messages import Message, ToolCall, text_of
+from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPolicy
+from agentgym.records.replay import replay
+from agentgym.rewards import OUTCOME
+from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
+from agentgym.rollout.workers.base import Opening
+from agentgym.seat import Seat
+from agentgym.task import Task
+from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory
+from tests.noisy import NoisyPolicy
+from tests.rollout_cases import END, Factory, Letters
+
+STRATEGIES = [BestOfN(3), Beam(2, 2), Beam(2, 2, "rollout"), Mcts(3, 2), Mcts(3, 2, evaluate="value")]
+
+
+GUESS = Factory(kwargs={"max_turns": 7})
+ERRAND = Factory("agentgym/errand-v0", build=ErrandEnv)
+
+
+def tasks(env: type[Env], count: int) -> list[Task]:
+    return [env.default_tasks().get("test", index) for index in range(count)]
+
+
+def success(factory: EnvFactory, search: Search | None, count: int = 60) -> float:
+    kind = GuessEnv if factory is GUESS else ErrandEnv
+    policy = NoisyPolicy("guess" if factory is GUESS else "errand", 0.5)
+    return evaluate(factory, policy, tasks(kind, count), search=search).success or 0.0
+
+
+def searched(
+    search: Search, policy: Any = None, factory: EnvFactory = GUESS, count: int = 3, **limits: Any
+) -> list[Trajectory]:
+    kind = ErrandEnv if factory.env_id == ERRAND.env_id else GuessEnv
+    jobs = [Job(task, seed) for seed, task in enumerate(tasks(kind, count))]
+    played = policy or NoisyPolicy("guess", 0.5)
+    with RolloutEngine(factory, played, Limits(**limits), method=search) as engine:
+        return sorted(engine.trajectories(jobs), key=lambda one: one.task_id)
+
+
+def without_times(trajectory: Trajectory) -> dict[str, Any]:
+    data = replace(trajectory, seconds=0.0).to_dict()
+    data["search"] = {k: v for k, v in trajectory.search.items() if k not in ("seconds", "replayed_turns")}
+    return data
+
+
+def actions(trajectory: Trajectory) -> list[Any]:
+    return [turn.action for turn in trajectory.turns]
+
+
+# Choices.
+
+
+def test_success_rises_with_n_by_every_value_and_no_honest_one_exceeds_the_oracle():
+    seen = [success(GUESS, search) for search in (None, *(Search(BestOfN(n), Signals()) for n in (2, 8)))]
+    votes = [success(ERRAND, Search(BestOfN(n), Majority())) for n in (1, 4, 16)]
+    known = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
+    assert seen[0] + 0.05 < seen[1] < seen[2] - 0.2
+    assert votes[0] + 0.05 < votes[1] < votes[2] - 0.1
+    assert known[0] < known[1] < known[2]
+    assert all(success(ERRAND, Search(BestOfN(8), value)) <= known[2] for value in (Majority(), Signals()))
+
+
+@pytest.mark.parametrize("strategy", [Beam(1, 6), Mcts(8, 3)], ids=str)
+def test_searching_turn_by_turn_solves_more_than_playing_once(strategy: Any):
+    assert success(ERRAND, Search(strategy)) > success(ERRAND, None) + 0.1
+
+
+def test_of_equal_lines_the_first_is_chosen_and_of_none_that_can_be_scored_too():
+    class Unscored(Majority):
+        async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
+            return [None] * len(candidates)
+
+    [chosen] = searched(Search(BestOfN(3), Unscored()), count=1)
+    [first] = searched(Search(BestOfN(1)), count=1)
+    assert chosen.turns == first.turns
+
+
+class Flipped(ErrandEnv):
+    """The errand with the opposite outcome, of which the policy sees nothing."""
+
+    def reward(self, channel: str, value: float) -> None:
+        super().reward(channel, 1.0 - value if channel == OUTCOME else value)
+
+
+EACH = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+
+
+@EACH
+def test_the_choice_depends_on_the_hidden_outcome_only_with_the_oracle(strategy: Any):
+    policy, flipped = NoisyPolicy("errand", 0.5), Factory("agentgym/errand-v0", build=Flipped)
+    for value in (Majority(), Majority(by="result"), Signals(), Oracle()):
+        search = Search(BestOfN(3) if value == Oracle() else strategy, value)
+        plain, other = (list(map(actions, searched(search, policy, factory))) for factory in (ERRAND, flipped))
+        assert (plain != other) == (value == Oracle()), value.name
+
+
+def test_a_value_function_sees_rewards_only_by_name():
+    seen: list[Candidate] = []
+
+    class Curious(Majority):
+        async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
+            seen.extend(candidates)
+            return await super().scores(candidates, asking)
+
+    searched(Search(Mcts(2, 2), Curious()), count=1)
+    assert seen
+    assert all(not candidate.rewards for candidate in seen)
+    searched(Search(BestOfN(2), Signals(frozenset({"format"}))), count=1)
+    with pytest.raises(UsageError, match="no reward channel 'wit'"):
+        searched(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
+
+
+# Records.
+
+
+@EACH
+def test_the_chosen_line_is_a_trajectory_that_replays_and_the_same_however_many_run_at_once(strategy: Any):
+    alone, together = (searched(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
+    assert list(map(without_times, alone)) == list(map(without_times, together))
+    for trajectory in alone:
+        assert replay(trajectory, GUESS()) is None
+        assert trajectory.reason in (Reason.SOLVED, Reason.MAX_TURNS)
+        assert trajectory.policy == f"noisy guess 0.5 with {strategy.name},value=signals"
+        assert Trajectory.from_dict(trajectory.to_dict()) == trajectory
+
+
+def test_attempts_at_a_task_search_with_other_samples():
+    jobs = [Job(tasks(GuessEnv, 1)[0], 0, attempt) for attempt in range(4)]
+    with RolloutEngine(GUESS, NoisyPolicy("guess", 0.5), method=Search(BestOfN(2))) as engine:
+        assert len({str(actions(trajectory)) for trajectory in engine.trajectories(jobs)}) > 1
+
+
+def test_the_search_is_counted_beside_the_chosen_line():
+    [trajectory] = searched(Search(BestOfN(4), Signals()), count=1)
+    lines = [searched(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]
+    assert trajectory.search["episodes"] == 4
+    assert trajectory.search["turns"] == trajectory.search["policy_calls"] == lines[1] > lines[0]
+    assert trajectory.search["seconds"] >= trajectory.seconds > 0
+    assert "replayed_turns" not in trajectory.search
+    assert "oracle" not in trajectory.search
+
+
+def test_turns_that_lines_share_are_played_once_and_counted_as_replayed_when_needed_again():
+    [trajectory] = searched(Search(Beam(1, 3)), count=1, max_in_flight=1)
+    turns = len(trajectory.turns)
+    assert turns < trajectory.search["turns"] <= 3 * turns
+    assert trajectory.search["replayed_turns"] > 0
+
+
+# Token policies.
+
+
+class Wanderer:
+    """A token policy that guesses at random, by the session; keeps the sessions that are open."""
+
+    name, context = "wanderer", 100_000
+
+    def __init__(self) -> None:
+        self.codec, self.open, self.asked = Letters(), set[str](), 0
+
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
+        self.open.add(session)
+        self.asked += 1
+        number = random.Random(f"{session}/{len(ids)}").randint(1, 1000)
+        text = f'<tool_call>\n{{"name": "guess", "arguments": {{"number": {number}}}}}\n</tool_call>'
+        said = [*(ord(letter) + 2 for letter in text), END]
+        said = said[:max_new_tokens]
+        return Generation(said, [-1.0] * len(said), "stop")
+
+    def release(self, session: str) -> None:
+        self.open.discard(session)
+
+
+@EACH
+def test_the_tokens_of_the_chosen_line_are_its_own(strategy: Any):
+    policy = Wanderer()
+    for trajectory in searched(Search(strategy), policy):
+        tokens = trajectory.tokens
+        assert tokens is not None
+        for turn in trajectory.model_turns:
+            assert turn.span is not None
+            assert policy.codec.decode(tokens.completion_ids[slice(*turn.span)]) == turn.action
+        assert tokens.sampled == sum(turn.span[1] - turn.span[0] for turn in trajectory.model_turns if turn.span)
+        assert trajectory.search["sampled_tokens"] >= tokens.sampled
+        assert trajectory.search["observed_tokens"] >= len(tokens) - tokens.sampled
+    assert not policy.open
+
+
+def test_a_search_of_one_episode_costs_what_its_line_costs():
+    [trajectory] = searched(Search(BestOfN(1)), Wanderer(), count=1)
+    tokens = trajectory.tokens
+    assert tokens is not None
+    assert trajectory.search["sampled_tokens"] == tokens.sampled
+    assert trajectory.search["observed_tokens"] == len(tokens) - tokens.sampled
+    assert trajectory.search["turns"] == len(trajectory.turns)
+
+
+def test_a_line_ends_where_its_tokens_end():
+    trajectories = searched(Search(Beam(2, 2)), Wanderer(), count=2, max_tokens=150)
+    assert {trajectory.reason for trajectory in trajectories} == {Reason.TOKEN_BUDGET}
+    assert all(trajectory.turns[-1].action is None for trajectory in trajectories)
+
+
+# Limits and failures.
+
+
+class Counting(GuessEnv):
+    """Counts the environments that exist."""
+
+    made: list[int]
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.made.append(1)
+
+
+def test_searches_share_the_environments_that_may_run_at_once():
+    made: list[int] = []
+    kind = type("Counting", (Counting,), {"made": made})
+    searched(Search(BestOfN(8)), factory=Factory(build=kind, kwargs={"max_turns": 7}), count=4, max_in_flight=3)
+    assert len(made) <= 4  # and the one that tells how many may exist
+
+
+def test_the_time_limit_of_an_episode_is_that_of_its_search():
+    class Slow(GuessEnv):
+        async def start(self, task: Task) -> None:
+            await asyncio.sleep(0.01)
+
+        @tool
+        async def guess(self, number: int) -> str:
+            """Guess.
+
+            Args:
+                number: Your guess.
+            """
+            await asyncio.sleep(0.02)
+            return "No."
+
+    for strategy in STRATEGIES:
+        factory = Factory(build=Slow, kwargs={"max_turns": 10_000})
+        [trajectory] = searched(Search(strategy), factory=factory, count=1, episode_timeout_s=0.2)
+        assert trajectory.reason is Reason.TIME
+
+
+def test_a_message_that_takes_longer_than_the_search_has_left_is_waited_for():
+    async def ask(messages: list[Message]) -> str:
+        await asyncio.sleep(0.1)
+        return "hm"
+
+    opening = Opening([{"role": "user", "content": "Guess."}], [], GuessEnv().dialect)
+    voice = ChatVoice(FunctionPolicy("slow", ask), Limits(), Cost(), opening)
+    assert asyncio.run(voice.say("key", left_s=0.01)).action == "hm"
+
+
+class Breaking(GuessEnv):
+    """Breaks at a guess of 1."""
+
+    @tool
+    def guess(self, number: int) -> str:
+        """Guess.
+
+        Args:
+            number: Your guess.
+        """
+        raise InfrastructureError("the dice fell off the table")
+
+
+class Weightless(RandomPolicy):
+    """Cannot go on."""
+
+    def resume(self, seat: Seat, past: Any) -> Any:
+        raise RuntimeError("no weights")
+
+
+def test_a_search_that_breaks_is_tried_again_and_fails_as_an_episode_does():
+    [failed] = searched(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
+    assert (failed.failed, failed.component, failed.success) == (True, "step", False)
+    assert "fell off the table" in str(failed.error)
+    [failed] = searched(Search(Mcts(2, 2)), Weightless(), count=1, retries=0)
+    assert (failed.component, "no weights" in str(failed.error)) == ("policy", True)
+
+
+@EACH
+def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
+    opened: list[int] = []
+
+    class Held(GuessEnv):
+        def __init__(self, **kwargs: Any):
+            super().__init__(**kwargs)
+            opened.append(id(self))
+
+        def release(self) -> None:
+            if id(self) in opened:
+                opened.remove(id(self))
+
+    searched(Search(strategy), factory=Factory(build=Held, kwargs={"max_turns": 7}))
+    assert not opened
+
+
+# Refusals.
+
+
+class Live(GuessEnv):
+    unrepeatable = "its numbers come from a live feed"
+
+
+class Forgetful(GuessEnv):
+    """Says something else each time."""
+
+    def start(self, task: Task) -> str:
+        return f"{task.prompt} {random.random()}"
+
+
+def test_an_environment_that_does_not_come_back_is_refused_unless_whole_episodes_are_played():
+    for strategy in (Beam(), Mcts()):
+        with pytest.raises(UsageError, match="its numbers come from a live feed"):
+            searched(Search(strategy), factory=Factory(build=Live))
+        with pytest.raises(UsageError, match="played again, turn 0 differs"):
+            searched(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
+    for kind in (Live, Forgetful):
+        assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=kind)))
+
+
+class Straight:
+    """A chat policy that cannot go on from the middle."""
+
+    name = "straight"
+
+    def player(self, seat: Seat) -> Any:
+        return RandomPolicy().player(seat)
+
+
+def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes():
+    for policy in (Straight(), ScriptedPolicy()):
+        with pytest.raises(UsageError, match="cannot go on from the middle of an episode"):
+            searched(Search(Beam()), policy)
+        assert all(t.search["episodes"] == 2 for t in searched(Search(BestOfN(2)), policy))
+
+
+def test_another_search_does_not_continue_a_file(tmp_path: Path):
+    out, policy, some = tmp_path / "out.jsonl", NoisyPolicy("guess", 0.5), tasks(GuessEnv, 3)
+    factory = EnvFactory("agentgym/guess-v0", {"max_turns": 7})
+    evaluate(factory, policy, some[:2], out=out, search=Search(BestOfN(2)))
+    told: list[str] = []
+    evaluate(factory, policy, some, out=out, search=Search(BestOfN(2)), on_progress=lambda one, *_: told.append(one.id))
+    assert (len(told), len(out.read_text().splitlines())) == (3, 3)
+    for other in (None, Search(BestOfN(3)), Search(BestOfN(2), Signals())):
+        with pytest.raises(UsageError, match="another policy"):
+            evaluate(factory, policy, some, out=out, search=other)
+
+
+def test_a_conversation_of_messages_goes_on_from_any_turn():
+    heard: list[list[str]] = []
+
+    def ask(messages: list[Message]) -> Any:
+        heard.append([text_of(message)[:20] for message in messages])
+        return {"role": "assistant", "content": "", "tool_calls": [ToolCall("guess", {"number": len(heard)}).to_dict()]}
+
+    [trajectory] = searched(
+        Search(Beam(1, 2)), FunctionPolicy("f", ask), count=1, factory=Factory(kwargs={"max_turns": 2})
+    )
+    assert [len(one) for one in heard] == [2, 2, 4, 4]
+    assert replay(trajectory, Factory(kwargs={"max_turns": 2})()) is None

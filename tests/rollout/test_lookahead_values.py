@@ -1,0 +1,233 @@
+"""Value functions: their scores, and how answers of a judge and searches as they are typed are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentgym.dialects import get_dialect
+from agentgym.errors import UsageError
+from agentgym.lookahead import Asking, Beam, BestOfN, Candidate, Cost, Judge, Majority, Mcts, Oracle, Search, Signals
+from agentgym.lookahead.search import read_search
+from agentgym.lookahead.values import MOST_CHARS, best_in, score_in, to_score, to_vote
+from agentgym.messages import Message, ToolCall, assistant, text_of, tool_result, user
+from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.toolset import Toolset
+from tests.refusals import differing, not_refused, refusal
+
+NO_TOOLS = Toolset(())
+
+
+def line(
+    *turns: tuple[Any, str], over: bool = True, answered: bool = True, weight: float = 1.0, **more: Any
+) -> Candidate:
+    """A candidate whose turns are actions (text, or calls) and what was shown after each."""
+    played = [(assistant("", [said]) if isinstance(said, ToolCall) else said, [user(shown)]) for said, shown in turns]
+    return Candidate(
+        id=more.pop("id", "0"),
+        opening=[user("The question.")],
+        turns=played,
+        is_over=over,
+        is_answered=over and answered,
+        weight=weight,
+        dialect=get_dialect("hermes"),
+        tools=NO_TOOLS,
+        **more,
+    )
+
+
+def submit(answer: Any) -> tuple[ToolCall, str]:
+    return ToolCall("submit", {"answer": answer}), ""
+
+
+def scores(value: Any, *candidates: Candidate, cost: Cost | None = None) -> list[float | None]:
+    return asyncio.run(value.scores(candidates, Asking("key", cost or Cost())))
+
+
+# Majority.
+
+
+def test_the_share_of_lines_with_the_same_answer_is_the_score():
+    lines = [line(submit(4)), line(submit(5)), line(("thinking", "go on"), submit(4))]
+    assert scores(Majority(), *lines) == [2 / 3, 1 / 3, 2 / 3]
+
+
+def test_answers_that_differ_in_case_space_or_the_order_of_arguments_are_the_same():
+    one = line((ToolCall("submit", {"a": "Lake  House", "b": [1]}), ""))
+    other = line((ToolCall("submit", {"b": [1], "a": "lake house"}), ""))
+    assert scores(Majority(), one, other) == [1.0, 1.0]
+
+
+def test_a_line_that_a_limit_ended_has_no_vote():
+    lines = [line(submit(4), answered=False), line(submit(4), answered=False), line(submit(5))]
+    assert scores(Majority(), *lines) == [0.0, 0.0, 1.0]
+    assert scores(Majority(), *lines[:2]) == [0.0, 0.0]
+
+
+def test_samples_that_were_merged_keep_their_votes():
+    assert scores(Majority(), line(submit(4), weight=3.0, over=False), line(submit(5), over=False)) == [0.75, 0.25]
+
+
+def test_a_vote_on_results_counts_queries_that_show_the_same():
+    def asked(sql: str, shown: str) -> Candidate:
+        return line((ToolCall("query", {"sql": sql}), shown), submit(sql))
+
+    lines = [asked("SELECT 1", "1"), asked("SELECT 2 - 1", "1"), asked("SELECT 3", "3")]
+    assert scores(Majority(by="result"), *lines) == [2 / 3, 2 / 3, 1 / 3]
+    assert scores(Majority(), *lines) == [1 / 3, 1 / 3, 1 / 3]
+    assert scores(Majority(by="result"), line(submit(1)), line(submit(2))) == [0.5, 0.5]  # nothing was shown before
+
+
+# Signals.
+
+
+def test_errors_lower_a_score_and_the_last_turn_counts_most():
+    clean, early, late = (
+        line(*((ToolCall("query", {}), shown) for shown in seen), over=False)
+        for seen in (("1", "2"), ("Error: no", "2"), ("1", "Error: no"))
+    )
+    assert scores(Signals(), clean, early, late) == [1.0, 0.75, 0.25]
+
+
+def test_the_latest_report_of_tests_counts():
+    for report, share in (
+        ("2 of 4 examples pass.", 0.5),
+        ("Tests: 3/4 passed", 0.75),
+        ("1 failed, 3 passed in 0.1s", 0.75),
+    ):
+        seen = line(("x", "0 of 4 examples pass."), ("y", report), over=False)
+        assert scores(Signals(), seen) == [pytest.approx((1 + 1 + share) / 3)]
+
+
+def test_a_line_that_a_limit_ended_is_worth_less_than_one_that_was_answered():
+    answered, ended = scores(Signals(), line(submit(4)), line(submit(4), answered=False))
+    assert answered == 1.0
+    assert ended == pytest.approx(2 / 3)
+
+
+def test_channels_that_are_named_count_and_the_outcome_cannot_be_named():
+    assert scores(Signals(frozenset({"ran"})), line(submit(4), rewards={"ran": 0.0})) == [0.75]
+    assert Signals(frozenset({"ran"})).name == "signals,channels=[ran]"
+    with pytest.raises(UsageError, match="value=oracle"):
+        Signals(frozenset({"outcome"}))
+
+
+# Judges.
+
+
+def judge(answers: Sequence[str], asked: list[str] | None = None, **settings: Any) -> Judge:
+    """A judge that gives these answers in turn."""
+    left = list(answers)
+
+    def ask(messages: list[Message]) -> str:
+        if asked is not None:
+            asked.append(text_of(messages[-1]))
+        return left.pop(0)
+
+    return Judge(FunctionPolicy("judge", ask), **settings)
+
+
+def test_scores_and_votes_are_read_strictly():
+    rows: list[tuple[str, float | None]] = [
+        ("It looks right.\nScore: 7", 0.7),
+        ("score: 10", 1.0),
+        ("**Score: 2.5**", 0.25),
+        ("Score: 3/10.", 0.3),
+        ("Score: 11", None),
+        ("Score: -1", None),
+        ("Score: 7 or 8", None),
+        ("Score: 7\nOr maybe not.", None),
+        ("7", None),
+        ("", None),
+    ]
+    assert differing(score_in, rows) == []
+    votes = [("Best: 2", 1), ("Best: 3", None), ("Best: 0", None), ("2", None)]
+    assert differing(lambda text: best_in(text, 2), votes) == []
+
+
+def test_a_judge_scores_each_line_and_unreadable_answers_are_counted():
+    cost = Cost()
+    assert scores(judge(["Score: 9", "no idea"]), line(submit(4)), line(submit(5)), cost=cost) == [0.9, None]
+    assert (cost.value_calls, cost.value_failures) == (2, 1)
+    assert scores(judge(["Score: 9", "no idea", "Score: 5"], samples=3), line(submit(4))) == [0.7]
+
+
+def test_a_vote_is_one_question_about_all():
+    asked: list[str] = []
+    lines = [line(submit(4)), line(submit(5))]
+    assert scores(judge(["Best: 2"] * 2 + ["Best: 1"], asked, ask="vote", samples=3), *lines) == [1 / 3, 2 / 3]
+    assert all('"answer": 4' in text and '"answer": 5' in text for text in asked)
+    assert scores(judge(["none"], ask="vote"), *lines) == [None, None]
+
+
+def test_a_judge_that_says_nothing_scores_nothing_and_a_script_cannot_judge():
+    assert scores(Judge(SilentPolicy()), line(submit(4))) == [None]
+    with pytest.raises(UsageError, match="cannot judge"):
+        Judge(ScriptedPolicy())  # pyright: ignore[reportArgumentType]
+
+
+def test_a_question_has_the_whole_conversation_but_never_too_much_of_it():
+    text = to_score(line(("I look.", "42 rows"), over=False))
+    assert all(part in text for part in ("The question.", "I look.", "42 rows", "It goes on."))
+    long = line(("I look.", "x" * 3 * MOST_CHARS))
+    assert len(to_score(long)) < MOST_CHARS + 1_000
+    assert len(to_vote([long, long])) < MOST_CHARS + 1_000
+    shown = line((ToolCall("query", {"sql": "SELECT 1"}), ""))
+    shown.turns[0][1][:] = [tool_result(ToolCall("query", {}, "c1"), "one row")]  # type: ignore[index]
+    assert "SELECT 1" in shown.conversation
+    assert "[tool] one row" in shown.conversation
+
+
+# Searches as they are typed.
+
+
+def test_a_search_is_read_and_its_name_reads_the_same():
+    signals, votes = Signals(frozenset({"ran", "ok"})), Majority("result")
+    rows = [
+        ("best-of-n:8", Search(BestOfN(8), Majority())),
+        ("best-of-n:n=8,value=oracle", Search(BestOfN(8), Oracle())),
+        ("beam", Search(Beam(4, 3), Majority())),
+        ("beam:width=2,branch=5,value=signals,channels=[ran, ok]", Search(Beam(2, 5), signals)),
+        ("mcts:iterations=9,branch=2,explore=0.5,evaluate=value,by=result", Search(Mcts(9, 2, 0.5, "value"), votes)),
+    ]
+    rows += [(search.name, search) for _, search in rows]
+    assert differing(lambda text: read_search(text).loaded(lambda name: SilentPolicy()), rows) == []
+
+
+def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
+    asked: list[str | None] = []
+
+    def load(name: str | None) -> SilentPolicy:
+        asked.append(name)
+        return SilentPolicy()
+
+    named = read_search("best-of-n:2,value=judge,judge=openai:m@http://localhost:1/v1,ask=vote")
+    assert named.judge == "openai:m@http://localhost:1/v1"
+    assert named.loaded(load).value.name == "judge,judge=silent,ask=vote,samples=1"
+    read_search("best-of-n:2,value=judge").loaded(load)
+    read_search("best-of-n:2").loaded(load)
+    assert asked == ["openai:m@http://localhost:1/v1", None]
+
+
+def test_a_search_that_cannot_be_read_is_refused_in_one_line():
+    rows = [
+        ("bestofn:8", "there is no search 'bestofn'; did you mean 'best-of-n'?"),
+        ("best-of-n", "needs a number: best-of-n:8"),
+        ("best-of-n:x", "n must be a whole number from 1, not 'x'"),
+        ("beam:width=0", "width must be a whole number from 1"),
+        ("beam:widht=2", "did you mean 'width'?"),
+        ("beam:evaluate=guess", "evaluate must be one of value, rollout"),
+        ("mcts:explore=-1", "explore must be a number from 0"),
+        ("mcts:value=luck", "there is no value function 'luck'"),
+        ("mcts:value=signals,by=call", "has no setting 'by'"),
+        ("mcts:value=signals,channels=[outcome]", "value=oracle"),
+        ("mcts:value=judge,samples=0", "samples must be at least 1"),
+        ("mcts:value=majority,by=luck", "by must be one of call, result"),
+        ("mcts:policy=x", "has no setting 'policy'"),
+    ]
+    load = lambda text: read_search(text).loaded(lambda name: SilentPolicy())  # noqa: E731
+    assert not_refused(load, rows) == []
+    assert [text for text, _ in rows if "\n" in refusal(lambda text=text: load(text))] == []

@@ -1,0 +1,132 @@
+"""Environments of outsiders in worker processes: what they do to their process and loop costs their own episodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import psutil
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.messages import Message
+from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.rollout import EnvFactory, Limits, RolloutEngine
+from agentgym.trajectory import Trajectory
+from tests.counter_env import call, groups
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("apart", "loops"):
+        monkeypatch.setattr(f"agentgym.foreign.{module}.UNHEARD_S", 0.05)
+
+
+def play(
+    name: str, workers: str, count: int = 3, policy: Any = None, arguments: Any = None, **limits: Any
+) -> list[Trajectory]:
+    factory = EnvFactory(name if ":" in name else f"tests.rollout.outside_envs:{name}", arguments or {})
+    bounds = Limits(**{"retries": 0, **limits})
+    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds, workers=workers) as engine:
+        return [group.trajectories[0] for group in engine.collect(groups(count))]
+
+
+def content(trajectory: Trajectory) -> Any:
+    """The part of a trajectory that is the same wherever the environment runs; it is readable, too."""
+    Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
+    turns = [(turn.action, turn.observation, turn.rewards) for turn in trajectory.turns]
+    return trajectory.opening, turns, trajectory.reason, trajectory.details
+
+
+@pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
+def test_environments_that_stop_their_event_loop_or_never_end_stop_nothing(workers: str):
+    names = ["Stopping", "Exiting", *(["Respawning", "Lingering"] if workers != "inline" else [])]
+    for name in names:
+        assert [t.reason for t in play(name, workers)] == [Reason.ANSWERED] * 3, name
+
+
+def test_an_error_without_a_text_is_reported_at_once():
+    trajectories = play("Muted", "processes", step_timeout_s=None)
+    assert [(t.reason, t.component) for t in trajectories] == [(Reason.INFRASTRUCTURE, "step")] * 3
+    assert "Mute" in str(trajectories[0].error)
+
+
+@pytest.mark.parametrize("name", ["Locked", "Editing"])
+def test_the_record_of_an_environment_is_the_same_in_every_process(name: str):
+    here, there = ([content(t) for t in play(name, workers)] for workers in ("threads", "processes"))
+    assert here == there
+    assert "changed" not in str(here)
+
+
+def test_the_end_of_a_process_is_noticed_although_its_children_live_on(tmp_path: Path):
+    trajectories = play("Survived", "processes", 4, arguments={"folder": str(tmp_path)}, step_timeout_s=None)
+    os.kill(int((tmp_path / "died").read_text()), signal.SIGKILL)
+    assert [t.reason for t in trajectories] == [Reason.ANSWERED] * 4
+
+
+def test_tasks_that_end_their_process_cost_no_other_episode(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 3)
+    trajectories = play("Deadly", "processes", 20, max_in_flight=8)
+    assert [t.component for t in trajectories] == ["worker" if i % 5 == 0 else None for i in range(20)]
+
+
+def test_the_programs_of_an_environment_end_with_its_process(tmp_path: Path):
+    trajectories = play("Leaving", "processes", 2, arguments={"folder": str(tmp_path)}, step_timeout_s=2.0)
+    assert [t.reason for t in trajectories] == [Reason.STEP_TIME] * 2
+    programs = [int(file.name) for file in tmp_path.iterdir()]
+    assert len(programs) == 2
+    assert eventually(lambda: not any(map(psutil.pid_exists, programs)))
+
+
+def _endless_list() -> Any:
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_a_message_of_a_policy_is_json_data_or_the_policys_fault(workers: str):
+    wraps: list[tuple[Any, Reason | None]] = [
+        (MappingProxyType, None),
+        (lambda message: {**message, "extra": threading.Lock()}, Reason.INFRASTRUCTURE),
+        (lambda message: {**message, "me": message} | {"loop": _endless_list()}, Reason.INFRASTRUCTURE),
+    ]
+    for wrap, reason in wraps:
+
+        def ask(messages: list[Message], wrap: Any = wrap) -> Any:
+            return wrap(call("add", number=1)) if len(messages) < 4 else None
+
+        [trajectory] = play("tests.counter_env:Counter", workers, 1, FunctionPolicy("odd", ask))
+        content(trajectory)
+        assert trajectory.reason is (reason or Reason.GAVE_UP)
+        assert trajectory.component == (reason and "policy")
+
+
+SIGNAL = """
+import os, signal, sys
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, RolloutEngine
+
+with RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy()):
+    for closed in (True, False):
+        sys.stderr = open(os.devnull, "w") if closed else None
+        if closed:
+            sys.stderr.close()
+        os.kill(os.getpid(), signal.SIGUSR1)
+print("went on")
+"""
+
+
+def test_a_report_that_cannot_be_printed_ends_nothing():
+    done = subprocess.run([sys.executable, "-c", SIGNAL], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("went on\n", 0)

@@ -1,0 +1,128 @@
+"""Times of turns are recorded, and nothing is compared by them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.messages import Message, ToolCall, assistant
+from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.results.entry import entry_of
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.summary import summarize
+from agentgym.timing import Span, TurnTimes, total_times
+from agentgym.trajectory import Trajectory, Turn, read_jsonl, write_jsonl
+from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
+from tests.refusals import not_refused
+from tests.view_cases import errand
+
+ROUNDING_S = 1e-5
+TIMES = TurnTimes(0.1, 0.6, 0.2, 0.1, (Span("look", 0.0, 0.15),), Span("grade", 0.16, 0.03))
+
+
+def known(turns: list[Turn]) -> list[TurnTimes]:
+    return [turn.times for turn in turns if turn.times is not None]
+
+
+FACTORY = EnvFactory("agentgym/guess-v0", {})
+
+
+def played(policy: Any, workers: Any = "threads") -> Trajectory:
+    """One episode of guessing."""
+    with RolloutEngine(FACTORY, policy, Limits(), workers=workers) as engine:
+        [group] = engine.collect([Group(FACTORY().tasks.get("train", 3), 0)])
+    return group.trajectories[0]
+
+
+@pytest.mark.parametrize("workers", ["inline", "threads", pytest.param("processes", marks=pytest.mark.real)])
+def test_every_turn_knows_its_waits_wherever_the_environment_runs(workers: Any):
+    found = played(ScriptedPolicy(), workers)
+    times = known(found.turns)
+    assert len(times) == len(found.turns) > 1
+    reached = 0.0
+    for one in times:
+        assert one.began_s >= reached - ROUNDING_S
+        reached = one.began_s + one.generation_s + one.environment_s
+        assert {call.name for call in one.calls} == {"guess"}
+        for part in (*one.calls, *([one.grading] if one.grading else [])):
+            assert -ROUNDING_S <= part.began_s <= part.began_s + part.seconds <= one.environment_s + ROUNDING_S
+    assert reached <= found.seconds + ROUNDING_S
+    assert [one.grading is not None for one in times] == [False] * (len(times) - 1) + [True]
+
+
+@pytest.mark.parametrize("kind", [Desk, MixedDesk])
+def test_calls_that_ran_at_the_same_time_overlap(kind: type[Desk]):
+    """Each of the two waits until the other runs."""
+    found = trajectory(None, ToolCall("meet"), ToolCall("meet"), kind=kind.__name__)
+    one, other = known(found.turns)[0].calls
+    assert max(one.began_s, other.began_s) <= min(one.began_s + one.seconds, other.began_s + other.seconds)
+
+
+def test_a_call_that_did_not_run_has_no_time_and_infos_are_equal_whatever_time_calls_took():
+    infos = []
+    for _ in range(2):
+        env = Desk(tasks=TASKS)
+        env.reset(seed=0)
+        infos.append(env.step(assistant("", [ToolCall("nothing"), look("only"), ToolCall("look", {})])).info)
+        assert [call.name for call in env.step_times.calls] == ["look"]
+        env.close()
+    assert infos[0] == infos[1]
+
+
+def test_turns_are_equal_whatever_time_they_took_and_a_file_keeps_the_times(tmp_path: Path):
+    turn = Turn("a", [], {"outcome": 0.0}, 0.0, times=TIMES)
+    assert turn == replace(turn, times=None) == replace(turn, times=replace(TIMES, generation_s=9.0))
+    write_jsonl(tmp_path / "a.jsonl", [errand(turns=[turn])])
+    [found] = read_jsonl(tmp_path / "a.jsonl")
+    assert found.turns[0].times == TIMES
+
+
+def test_recordings_without_times_load_and_count_as_not_measured():
+    data = errand().to_dict()
+    for turn in data["turns"]:
+        del turn["times"]
+    found = Trajectory.from_dict(json.loads(json.dumps(data)))
+    assert found == errand()
+    assert known(found.turns) == []
+    entry = entry_of(found)
+    assert (entry.generation_s, entry.environment_s) == (None, None)
+    assert summarize([found]).generation_seconds is None
+    assert total_times([TIMES, None]) == (None, None)
+
+
+def test_an_evaluation_says_for_how_long_its_episodes_waited():
+    summary = summarize([errand(0), errand(1)])
+    assert summary.generation_seconds == pytest.approx(1.2)
+    assert summary.environment_seconds == pytest.approx(0.4)
+
+
+def test_wrong_times_are_refused_with_their_place():
+    rows: list[tuple[tuple[str, Any], str]] = [
+        (("began_s", None), "'began_s' of 'times' of turn 1 must be a number of seconds"),
+        (("generation_s", -1.0), "'generation_s'"),
+        (("queued_s", "long"), "'queued_s'"),
+        (("calls", [["look", 0.0]]), "'calls'"),
+        (("calls", [[1, 0.0, 1.0]]), "'calls'"),
+        (("grading", [["grade", 0.0, True]]), "'grading'"),
+        (("more", 1), "has no field 'more'"),
+    ]
+
+    def read(change: tuple[str, Any]) -> Trajectory:
+        data = errand().to_dict()
+        data["turns"][0]["times"][change[0]] = change[1]
+        return Trajectory.from_dict(data)
+
+    assert not_refused(read, rows) == []
+
+
+def test_a_turn_that_the_policy_had_no_part_in_has_no_generation():
+    async def gives_up(_: list[Message]) -> None:
+        return None
+
+    [times] = known(played(FunctionPolicy("tired", gives_up)).turns)
+    assert times.calls == ()
+    assert times.grading is not None

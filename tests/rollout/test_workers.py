@@ -1,0 +1,144 @@
+"""Wherever environments run, the same seeds give the same trajectories, and what is lost is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.envs.catalog import ENVIRONMENTS
+from agentgym.errors import MissingExtra, UsageError
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
+from agentgym.rollout.workers.choice import with_address
+from agentgym.rollout.workers.processes import ProcessWorkers
+from agentgym.task import iterate
+from tests.counter_env import Counter, groups
+from tests.rollout.worker_processes import CASES, in_every_environment, played, workers_alive
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def children() -> Iterator[None]:
+    """No worker process is left behind."""
+    assert workers_alive() == []
+    yield
+    _, alive = psutil.wait_procs(workers_alive(), timeout=10)
+    assert alive == []
+
+
+def test_every_class_of_environment_is_among_the_cases():
+    assert {ENVIRONMENTS[env_id][0] for env_id, _ in CASES} == {where for where, _ in ENVIRONMENTS.values()}
+
+
+@pytest.mark.usefixtures("children")
+@in_every_environment
+def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run(env_id: str, kwargs: dict[str, Any]):
+    env = make(env_id, **kwargs)
+    work = [Group(task, seed) for seed, task in enumerate(iterate(env.tasks, "train", 2))]
+    env.close()
+    factory = EnvFactory(env_id, kwargs)
+    for policy in (ScriptedPolicy(), RandomPolicy()):
+        expected = played(factory, policy, work, "threads")
+        assert not any(t.failed for t in expected)
+        for workers in ("inline", "processes"):
+            assert played(factory, policy, work, workers) == expected
+
+
+@pytest.mark.usefixtures("children")
+@pytest.mark.parametrize("hangs", [False, True])
+def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp_path: Path, hangs: bool):
+    factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    limits = Limits(max_in_flight=6, retries=1, step_timeout_s=3.0)
+    workers = ProcessWorkers(factory, 6, processes=2)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
+        found = engine.collect(groups(12))
+    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 12
+    assert len(list(tmp_path.iterdir())) > 0
+    assert engine.tally.failed["step" if hangs else "worker"] > 0
+
+
+@pytest.mark.usefixtures("children")
+def test_a_process_is_replaced_after_its_share_of_episodes():
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        found = engine.collect(groups(6))
+    pids = [t.details["pid"] for group in found for t in group.trajectories]
+    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
+    assert os.getpid() not in pids
+
+
+@pytest.mark.usefixtures("children")
+def test_a_process_is_replaced_when_it_has_grown():
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        pids = {t.details["pid"] for group in engine.collect(groups(4)) for t in group.trajectories}
+    assert len(pids) > 1
+
+
+@pytest.mark.usefixtures("children")
+def test_a_limit_of_environments_holds_in_every_process():
+    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+
+    async def at_once() -> int:
+        workers = ProcessWorkers(factory, 64, processes=3)
+        try:
+            return await workers.at_once(64)
+        finally:
+            await workers.close()
+
+    assert asyncio.run(at_once()) == 6
+
+
+@pytest.mark.usefixtures("children")
+def test_an_environment_that_processes_cannot_import_is_refused_in_one_line():
+    class Local(Counter):
+        pass
+
+    class LocalFactory(EnvFactory):
+        pass
+
+    with pytest.raises(UsageError, match="the environment factory cannot be sent to another process"):
+        RolloutEngine(LocalFactory("x", {}), ScriptedPolicy(), workers="processes")
+    with (
+        pytest.raises(UsageError, match="unknown environment 'no-such-env'"),
+        RolloutEngine(EnvFactory("no-such-env", {}), ScriptedPolicy(), workers="processes") as engine,
+    ):
+        engine.collect(groups(1))
+
+
+def test_unknown_workers_are_refused_with_the_choices():
+    with pytest.raises(UsageError, match=r"there are no workers 'threds'.*threads.*inline, threads, processes, ray"):
+        RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="threds")
+
+
+def test_workers_on_ray_need_its_extra_and_only_they_have_an_address(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"'ray' is not installed; run: pip install 'agentgym-suite\[ray\]'"):
+        RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="ray")
+    assert with_address("ray", "auto") == "ray:auto"
+    assert with_address("threads", None) == "threads"
+    with pytest.raises(UsageError, match=r"the address of a Ray cluster \(auto\) needs workers 'ray', not 'threads'"):
+        with_address("threads", "auto")
+    with pytest.raises(UsageError, match="there are no workers 'processes:4'"):
+        RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="processes:4")
+
+
+def test_leaving_early_leaves_no_process(children: None):
+    source = Counter.default_tasks()
+    endless = (Job(source.get("train", index), index) for index in range(10**9))
+    with RolloutEngine(
+        EnvFactory("tests.counter_env:Counter", {}), ScriptedPolicy(), Limits(max_in_flight=4), workers="processes"
+    ) as engine:
+        assert next(iter(engine.trajectories(endless))).success

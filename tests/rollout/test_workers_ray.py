@@ -1,0 +1,262 @@
+"""Environments in Ray actors: the same trajectories as everywhere, on several nodes, one of which may go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.endings import Reason
+from agentgym.errors import UsageError
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.rollout.workers.ray_actors import RayWorkers
+from agentgym.task import iterate
+from tests.counter_env import groups
+from tests.rollout.worker_processes import in_every_environment, played
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]
+
+NODES = 2
+NODE = {
+    "num_cpus": 1,
+    "object_store_memory": 80 * 2**20,
+    "node_ip_address": "127.0.0.1",
+    "include_dashboard": False,
+}
+SURROUNDINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # only the loopback device
+    "RAY_AUTH_MODE": "disabled",  # a token would be kept in the home folder
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray() -> Iterator[Any]:
+    """Ray, which stays on this machine, tells nobody, and has its files in a folder that is not left behind."""
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
+        for name, value in (SURROUNDINGS | {"RAY_TMPDIR": folder}).items():
+            patch.setenv(name, value)
+        yield pytest.importorskip("ray", reason="needs the [ray] extra")
+
+
+@pytest.fixture(scope="module")
+def cluster(ray: Any) -> Iterator[Any]:
+    """A cluster of several nodes on this machine, to which this process is connected. No process of it is left."""
+    from ray.cluster_utils import Cluster  # type: ignore[import-not-found]
+
+    cluster = Cluster(initialize_head=True, head_node_args=NODE)
+    try:
+        for _ in range(NODES - 1):
+            cluster.add_node(**NODE)
+        ray.init(cluster.address, log_to_driver=False, configure_logging=False)
+        yield cluster
+    finally:
+        started = processes(cluster.list_all_nodes())
+        ray.shutdown()
+        cluster.shutdown()
+        _, alive = psutil.wait_procs(started, timeout=30)
+    assert [process.cmdline() for process in alive] == []
+
+
+def processes(nodes: list[Any]) -> list[psutil.Process]:
+    """The processes of nodes, with those that they have started."""
+    services = [info.process.pid for node in nodes for some in node.all_processes.values() for info in some]
+    own = [psutil.Process(pid) for pid in services if psutil.pid_exists(pid)]
+    return [one for service in own for one in (service, *service.children(recursive=True))]
+
+
+def places(found: Any, what: str) -> list[Any]:
+    return [trajectory.details[what] for group in found for trajectory in group.trajectories]
+
+
+# Before a cluster is there, which the other tests share.
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ray://127.0.0.1:10001", "client addresses such as 'ray://127.0.0.1:10001' do not work here"),
+        ("127.0.0.1:1", "there is no Ray cluster at '127.0.0.1:1' that this machine is a node of"),
+        ("here", "there is no Ray cluster at 'here' that this machine is a node of"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_refused_in_one_line(address: str, message: str):
+    with pytest.raises(UsageError, match=message):
+        RayWorkers(EnvFactory("agentgym/guess-v0", {}), 1, address=address)
+
+
+@in_every_environment
+def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_id: str, kwargs: dict[str, Any]):
+    env = make(env_id, **kwargs)
+    work = [Group(task, seed) for seed, task in enumerate(iterate(env.tasks, "train", 2))]
+    env.close()
+    factory = EnvFactory(env_id, kwargs)
+    policy = RandomPolicy() if env_id == "agentgym/guess-v0" else ScriptedPolicy()
+    expected = played(factory, policy, work, "threads")
+    assert not any(t.failed for t in expected)
+    assert played(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
+
+
+def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
+    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
+        found = engine.collect(groups(30))
+        assert asyncio.run(_at_once(factory)) == 2 * NODES
+    assert os.getpid() not in places(found, "pid")
+
+
+async def _at_once(factory: EnvFactory) -> int:
+    workers = RayWorkers(factory, 64, actors=NODES)
+    try:
+        return await workers.at_once(64)
+    finally:
+        await workers.close()
+
+
+def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
+    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
+    workers = RayWorkers(factory, 1, actors=1, episodes=2)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        pids = places(engine.collect(groups(4)), "pid")
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+
+
+def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wait(cluster: Any):
+    factory = EnvFactory("tests.rollout.outside_envs:Located", {})
+    workers = RayWorkers(factory, 4, actors=1, episodes=4)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=4), workers=workers) as engine:
+        pids = places(engine.collect(groups(40)), "pid")
+    assert max(map(pids.count, pids)) <= 4 + 3
+
+
+@pytest.mark.parametrize("name", ["Muted", "Locked", "Editing"])
+def test_the_record_of_an_outsiders_environment_is_the_same_in_actors(cluster: Any, name: str):
+    factory = EnvFactory(f"tests.rollout.outside_envs:{name}", {})
+    limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
+    told: list[Any] = []
+    for workers in ("threads", "ray"):
+        with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
+            found = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
+        told.append([(t.opening, t.reason, t.component, t.details) for t in found])
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(cluster: Any, tmp_path: Path, hangs: bool):
+    factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers=RayWorkers(factory, 6, actors=2)) as engine:
+        found = engine.collect(groups(8))
+    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 8
+    assert len(list(tmp_path.iterdir())) > 0
+    assert engine.tally.failed["step" if hangs else "worker"] > 0
+
+
+def test_an_environment_that_actors_cannot_make_is_refused_in_one_line(cluster: Any):
+    factory = EnvFactory("no-such-env", {})
+    with (
+        pytest.raises(UsageError, match="unknown environment 'no-such-env'"),
+        RolloutEngine(factory, ScriptedPolicy(), workers=RayWorkers(factory, 1)) as engine,
+    ):
+        engine.collect(groups(1))
+
+
+def test_the_command_plays_on_a_cluster(cluster: Any):
+    options = ["--workers", "ray", "--ray", cluster.address, "--limit", "2", "--json"]
+    result = CliRunner().invoke(app, ["eval", "--env", "guess", *options])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["overall"]["success"] == 1.0
+
+
+def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any):
+    factory = EnvFactory("agentgym/guess-v0", {})
+    with RolloutEngine(factory, RandomPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
+        tasks = make("guess").tasks
+        next(engine.play(Group(tasks.get("train", index), index) for index in range(10**9)))
+    assert ray.is_initialized()
+
+
+def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(cluster: Any, tmp_path: Path):
+    factory = EnvFactory("tests.rollout.worker_envs:Held", {"folder": str(tmp_path)})
+    node = cluster.add_node(**NODE)
+    on_node: list[psutil.Process] = []
+    at_once = 2 * (NODES + 1)
+    work = groups(8, size=3)
+
+    def break_off() -> None:
+        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once, 120)
+        on_node.extend(processes([node]))
+        cluster.remove_node(node, allow_graceful=False)
+        psutil.wait_procs(on_node, timeout=30)
+        (tmp_path / "go").touch()
+
+    breaking = Thread(target=break_off)
+    breaking.start()
+    workers = RayWorkers(factory, 64, cpus_per_actor=1)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers=workers) as engine:
+        found = list(engine.play(work))
+    breaking.join()
+    assert sorted(played.group.task.id for played in found) == sorted(group.task.id for group in work)
+    ids = [trajectory.id for played in found for trajectory in played.trajectories]
+    assert sorted(ids) == sorted(job.id for group in work for job in group.jobs)
+    assert all(t.reason is Reason.ANSWERED for played in found for t in played.trajectories)
+    assert engine.tally.failed == {"worker": 2}
+    assert node.node_id not in places(found, "node")
+    assert on_node
+    assert not any(process.is_running() for process in on_node)
+
+
+DRIVER = """
+import json, os, signal, sys, psutil
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from tests.counter_env import groups
+
+signal.signal(signal.SIGTERM, ours := lambda *_: None)
+before = dict(os.environ)
+factory = EnvFactory("agentgym/guess-v0", {})
+with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
+    started = psutil.Process().children(recursive=True)
+    listening = [c.laddr.ip for p in (psutil.Process(), *started) for c in p.net_connections() if c.status == "LISTEN"]
+    killing = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": sys.argv[1]})
+    with RolloutEngine(killing, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as second:
+        failed = sum(played.trajectories[0].failed for played in second.collect(groups(4)))
+    import ray
+    kept = ray.is_initialized()
+    [started.append(p) for p in psutil.Process().children(recursive=True) if p not in started]
+_, alive = psutil.wait_procs(started, timeout=30)
+print(json.dumps({
+    "failed": failed,
+    "listening": sorted(set(listening)), "kept": kept, "started": len(started), "alive": len(alive),
+    "ended": not ray.is_initialized(), "handler": signal.getsignal(signal.SIGTERM) is ours,
+    "environment": {name for name in os.environ if before.get(name) != os.environ[name]} <= {"RAY_CLIENT_MODE"},
+}))
+"""
+
+
+def test_a_ray_of_our_own_is_on_the_loopback_device_alone_and_leaves_nothing(tmp_path: Path):
+    files_before = set(Path("/tmp").glob("ray*"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
+    )
+    said = json.loads(run.stdout)
+    assert said.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
+    assert said.pop("started") > 0
+    assert said == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
+    assert run.stderr == ""
+    assert set(Path("/tmp").glob("ray*")) <= files_before

@@ -1,0 +1,64 @@
+"""The environments that are played wherever workers are, and the worker processes that this process has started."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import psutil
+import pytest
+
+from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.trajectory import Trajectory
+from tests.browsers import why_no_browser
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("agentgym/guess-v0", {}),
+    ("agentgym/errand-v0", {}),
+    ("agentgym/sql-v0", {}),
+    ("agentgym/search-v0", {}),
+    ("agentgym/code-v0", {}),
+    ("agentgym/swe-v0", {}),
+    ("agentgym/web-v0", {"difficulty": 1}),
+    ("agentgym/miniwob-click-button-v0", {}),
+]
+
+
+def needs_browser(env_id: str) -> bool:
+    return env_id.startswith(("agentgym/web", "agentgym/miniwob"))
+
+
+in_every_environment = pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        pytest.param(
+            *case,
+            id=case[0],
+            marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
+            if needs_browser(case[0])
+            else [],
+        )
+        for case in CASES
+    ],
+)
+
+
+def workers_alive() -> list[psutil.Process]:
+    """The worker processes that this process has started, and what they were forked from."""
+    workers = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if {"agentgym.rollout.workers.child", "agentgym.rollout.workers.template"} & {*child.cmdline()}:
+                workers.append(child)
+    return workers
+
+
+def content(trajectory: Trajectory) -> Trajectory:
+    """A trajectory without what differs from one run to the next."""
+    trajectory.seconds = 0.0
+    return trajectory
+
+
+def played(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
+    with RolloutEngine(factory, policy, Limits(max_in_flight=len(work)), workers=workers) as engine:
+        return [content(t) for group in engine.collect(work) for t in group.trajectories]

@@ -1,0 +1,217 @@
+"""Files of questions in published formats as sources of search tasks, with their passages as the corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.errors import TaskError
+from agentgym.task import SHARES, Task
+from agentgym.task_files.left_out import Why
+from agentgym.tasks.search import documents_of
+from agentgym.tasks.search.files import SearchFileTasks
+from tests.refusals import refusal
+from tests.tasks.entries import HOTPOT, MUSIQUE, OPEN, written
+
+DATA = Path(__file__).parents[2] / "data" / "search_files"
+FORMATS = {
+    "squad.json": ("squad", 4, 3),
+    "hotpot.json": ("hotpotqa", 3, 5),
+    "twowiki.json": ("2wiki", 1, 2),
+    "musique.jsonl": ("musique", 2, 3),
+    "open.jsonl": ("open", 2, 0),
+    "closed": ("closed", 2, 3),
+}
+"""Format, and numbers of questions and documents, of every file."""
+
+
+def tasks_of(source: SearchFileTasks) -> dict[str, Task]:
+    tasks = [source.get(split, i) for split in source.splits for i in range(source.size(split))]
+    return {task.id.split("/", 1)[1]: task for task in tasks}
+
+
+def from_file(name: str, key: str) -> Task:
+    return tasks_of(SearchFileTasks(DATA / name))[key]
+
+
+def titles(name: str, key: str) -> list[str]:
+    source = SearchFileTasks(DATA / name)
+    by_id = {document.id: document.title for document in source.documents}
+    return [by_id[page] for page in tasks_of(source)[key].gold["evidence"]]
+
+
+def test_each_format_is_recognized_and_gives_questions_and_a_corpus():
+    for name, expected in FORMATS.items():
+        source = SearchFileTasks(DATA / name)
+        assert (source.format, len(tasks_of(source)), len(source.documents)) == expected
+        ids = {document.id for document in source.documents}
+        assert len(ids) == len(source.documents)
+        for task in tasks_of(source).values():
+            assert set(task.gold["evidence"]) <= ids
+            assert [hop["document"] for hop in task.gold["hops"]] == task.gold["evidence"]
+            assert Task.from_dict(json.loads(json.dumps(task.to_dict()))) == task
+            assert ("corpus" in task.data) == bool(ids)
+
+
+def test_a_task_alone_leads_to_the_documents_of_its_corpus(tmp_path: Path):
+    source = SearchFileTasks(DATA / "hotpot.json")
+    task = tasks_of(source)["h1"]
+    assert list(documents_of(json.loads(json.dumps(task.data["corpus"])))) == source.documents
+    assert pickle.loads(pickle.dumps(source)).find(task.id) == task
+    file = tmp_path / "squad.json"
+    shutil.copy(DATA / "squad.json", file)
+    corpus = tasks_of(SearchFileTasks(file))["q1"].data["corpus"]
+    file.write_text(file.read_text().replace("nine boats", "ten boats"))
+    with pytest.raises(TaskError, match="is not the file"):
+        list(documents_of(corpus))
+
+
+def test_golds_are_those_of_the_file():
+    # Answers have the order of the file, without repetitions.
+    assert from_file("squad.json", "q1").gold["answers"] == ["Orla Venn", "Venn"]
+    assert from_file("musique.jsonl", "2hop__1_2").gold["answers"] == ["Wend", "River Wend"]
+    assert from_file("open.jsonl", "1").gold["answers"] == ["the warden", "Mara Oake"]
+    for name, key in (("squad.json", "q2"), ("musique.jsonl", "2hop__1_3")):
+        gold = from_file(name, key).gold
+        assert (gold["unanswerable"], gold["answers"]) == (True, [])
+    # Evidence has the order of the steps; entities stand for it where a closed corpus names none.
+    assert titles("musique.jsonl", "2hop__1_2") == ["Ash Tolliver", "Brackley Moss"]
+    assert titles("hotpot.json", "h1") == ["The Tin Orchard", "Pella Strand"]
+    assert titles("closed", "c1") == ["Ferrow Mill", "Ines Halloway (miller)"]
+    assert titles("closed", "c2") == ["Ines Halloway (miller)"]
+
+
+# Broken entries.
+
+BROKEN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (OPEN, {"question": None, "answer": ["x"]}, "no text under 'question'"),
+    (OPEN, {"question": "who", "answer": []}, "'answer' must be text or a list of texts"),
+    (OPEN, {"question": "who", "answer": 3}, "'answer' must be text or a list"),
+    (HOTPOT, HOTPOT | {"_id": "g", "supporting_facts": [["U", 0]]}, "supporting fact 'U' is not a title"),
+    (HOTPOT, HOTPOT | {"_id": "g", "context": None}, "'context' must be a list"),
+    (HOTPOT, HOTPOT | {"_id": "g", "context": [1]}, "'context' must be a list"),
+    (HOTPOT, {"_id": "g", "question": "q", "context": []}, "no text under 'answer'"),
+    (MUSIQUE, MUSIQUE | {"id": "n", "paragraphs": None}, "there is no 'paragraphs'"),
+    (MUSIQUE, MUSIQUE | {"id": "n", "paragraphs": [3]}, "paragraphs 0 must be an object"),
+    (MUSIQUE, {name: MUSIQUE[name] for name in ("question", "paragraphs")}, "there is no 'question_decomposition'"),
+]
+
+
+def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path):
+    for entry, broken, words in BROKEN:
+        file = written(tmp_path, entry, broken)
+        source = SearchFileTasks(file)
+        assert len(tasks_of(source)) == 1
+        (left_out,) = source.left_out
+        assert (left_out.where, left_out.why) == (f"{file}:2", Why.BROKEN)
+        assert words in left_out.reason
+        assert "data.jsonl:2: " in refusal(SearchFileTasks, file, strict=True)
+
+
+def test_a_broken_paragraph_of_squad_leaves_out_its_own_questions_alone(tmp_path: Path):
+    question = {"id": "1", "question": "q", "answers": [{"text": "a"}]}
+    sound = {"context": "One.", "qas": [question, {"id": "2", "answers": [{}]}]}
+    paragraphs = [{"context": None, "qas": [question]}, sound]
+    file = tmp_path / "dev-v2.0.json"
+    file.write_text(json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}, {"title": None}]}))
+    source = SearchFileTasks(file)
+    assert list(tasks_of(source)) == ["1"]
+    places = sorted(entry.where.partition(": ")[2] for entry in source.left_out)
+    assert places == ["data 0, paragraphs 0", "data 0, paragraphs 1, qas 1", "data 1"]
+
+
+def test_files_of_no_known_form_are_refused(tmp_path: Path):
+    for content, words in (
+        ({"data": [{"title": "T"}]}, "data 0: there is no 'paragraphs'; it has ['title']"),
+        ({"questions": []}, "a.json: one JSON object without a list 'data' in it; it has ['questions']"),
+        ([{"query": "who"}], "unknown format with fields ['query']; choose from: squad"),
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        assert words in refusal(SearchFileTasks, tmp_path / "a.json", strict=True)
+    (tmp_path / "a.json").write_text("{")
+    assert "a.json:1: not JSON" in refusal(SearchFileTasks, tmp_path / "a.json")
+    (tmp_path / "a.json").unlink()
+    assert "has no corpus.jsonl and questions.jsonl" in refusal(SearchFileTasks, tmp_path)
+    assert "auto, squad" in refusal(SearchFileTasks, DATA / "open.jsonl", format="trivia")
+
+
+# Splits.
+
+
+def hotpot(folder: Path, name: str, *numbers: int) -> Path:
+    entries = [
+        HOTPOT
+        | {"_id": str(n), "question": f"{n}?", "context": [[f"T{n}", ["One."]]], "supporting_facts": [[f"T{n}", 0]]}
+        for n in numbers
+    ]
+    (folder / name).write_text(json.dumps(entries))
+    return folder / name
+
+
+def test_questions_that_share_a_passage_are_in_one_split_however_long_the_chain(tmp_path: Path):
+    entries = []
+    for chain in range(60):
+        for link in range(4):
+            pages = [f"Page {chain}-{link}", f"Page {chain}-{link + 1}"]
+            entry = {
+                "_id": f"{chain}-{link}",
+                "question": f"What joins {pages[0]} and {pages[1]}?",
+                "supporting_facts": [[page, 0] for page in pages],
+                "context": [[page, [f"This is {page}."]] for page in pages],
+            }
+            entries.append(HOTPOT | entry)
+    source = SearchFileTasks(written(tmp_path, *entries))
+    pages = {
+        split: {page for i in range(source.size(split)) for page in source.get(split, i).gold["evidence"]}
+        for split in source.splits
+    }
+    assert set(pages) == set(SHARES)
+    assert sum(map(len, pages.values())) == len(set.union(*pages.values())) == 60 * 5
+
+
+def test_squad_articles_are_not_divided(tmp_path: Path):
+    def paragraph(article: int, number: int) -> dict[str, Any]:
+        name = f"{article}-{number}"
+        question = {"id": name, "question": f"What is {name}?", "answers": [{"text": "it"}]}
+        return {"context": f"Paragraph {number} of article {article}.", "qas": [question]}
+
+    articles = [{"title": f"Article {n}", "paragraphs": [paragraph(n, m) for m in range(3)]} for n in range(50)]
+    (tmp_path / "articles.json").write_text(json.dumps({"data": articles}))
+    splits: dict[str, set[str]] = {}
+    for key, task in tasks_of(SearchFileTasks(tmp_path / "articles.json")).items():
+        splits.setdefault(key.split("-")[0], set()).add(task.split)
+    assert all(len(of_article) == 1 for of_article in splits.values())
+    assert set.union(*splits.values()) == set(SHARES)
+
+
+def test_the_name_of_a_file_says_its_split(tmp_path: Path):
+    file = hotpot(tmp_path, "hotpot_dev_distractor_v1.json", *range(40))
+    assert SearchFileTasks(file).splits == ("validation",)
+    assert SearchFileTasks(file, split_by="test").splits == ("test",)
+    assert set(SearchFileTasks(file, split_by="hash").splits) == set(SHARES)
+    assert set(SearchFileTasks(hotpot(tmp_path, "hotpot_train_v1.1.json", *range(40))).splits) == set(SHARES)
+
+
+def test_a_folder_of_files_is_one_source_with_the_passages_of_all(tmp_path: Path):
+    hotpot(tmp_path, "hotpot_train_v1.1.json", 1, 2, 3)
+    hotpot(tmp_path, "hotpot_dev_distractor_v1.json", 3, 4)
+    source = SearchFileTasks(tmp_path)
+    assert {split: source.size(split) for split in source.splits} == {"train": 3, "validation": 1}
+    assert [document.title for document in source.documents] == ["T3", "T4", "T1", "T2"]
+    assert [entry.why for entry in source.left_out] == [Why.REPEATED]
+    assert list(documents_of(source.get("train", 0).data["corpus"])) == source.documents
+    written(tmp_path, OPEN, name="nq.jsonl")
+    assert "nq.jsonl (open)" in refusal(SearchFileTasks, tmp_path), "formats are not mixed"
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif("AGENTGYM_DATA" not in os.environ, reason="AGENTGYM_DATA names no folder of data sets")
+def test_a_real_closed_corpus_can_be_read():
+    source = SearchFileTasks(Path(os.environ["AGENTGYM_DATA"]) / "2wiki_closed_corpus")
+    assert (len(source.documents), len(tasks_of(source))) == (6119, 983)

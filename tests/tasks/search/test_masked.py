@@ -1,0 +1,64 @@
+"""Masked spans of passages as tasks: salient, left nowhere else, and in one split with their passage."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import pytest
+
+from agentgym.errors import TaskError
+from agentgym.task import iterate
+from agentgym.tasks.search import MaskedSpanTasks, documents_of
+from agentgym.tasks.search.masked import salient_spans
+from agentgym.tools.index import Document
+from tests.refusals import sampled
+
+CORPUS = {"world": 0, "split": "train", "seed": 0, "passages": 1_500}
+
+
+@pytest.fixture(scope="module")
+def source() -> MaskedSpanTasks:
+    return MaskedSpanTasks(CORPUS)
+
+
+def spans(text: str, title: str = "") -> list[str]:
+    return [text[start:end] for start, end in salient_spans(title, text)]
+
+
+def test_names_dates_and_numbers_are_salient_unless_the_title_or_text_repeats_them():
+    text = "In the end, Anna Varga's boat left Port Said on 3 May 1901 with 1,250 bags for Lake-on-Hill."
+    assert spans(text) == ["Anna Varga", "Port Said", "3 May 1901", "1,250", "Lake-on-Hill"]
+    assert spans("The town of Oss has 12 mills. Everybody in Oss knows Ede.", title="Mills (Ede)") == ["12"]
+
+
+@sampled(30, 300)
+def test_a_passage_without_its_spans_is_complete_and_tells_none_of_them(count: int, source: MaskedSpanTasks):
+    texts = {document.id: f"{document.title}: {document.text}" for document in documents_of(CORPUS)}
+    for task in iterate(source, "train", count):
+        masked = task.prompt.split("\n\n", 1)[1]
+        filled = masked
+        for number, span in enumerate(task.gold["spans"], start=1):
+            assert masked.count(f"[MASK {number}]") == 1
+            assert not re.search(rf"(?<![\w]){re.escape(span)}(?![\w])", masked)
+            filled = filled.replace(f"[MASK {number}]", span)
+        assert filled == texts[task.gold["evidence"][0]]
+        assert task.difficulty == task.prompt.count("[MASK")
+
+
+def test_difficulty_is_the_number_of_masks_and_can_be_chosen(source: MaskedSpanTasks):
+    assert {task.difficulty for task in iterate(source, "train", 200)} == {1, 2, 3, 4}
+    assert {task.difficulty for task in iterate(MaskedSpanTasks(CORPUS, masks=2), "train", 50)} == {2}
+    assert len(pickle.dumps(source)) < 1_000
+    assert source.get("train", 0).data == {"corpus": CORPUS}
+    with pytest.raises(TaskError, match="has tasks 0 to"):
+        source.get("train", source.size("train"))
+
+
+def test_any_documents_can_be_masked():
+    documents = [Document(str(n), f"Page {n}", f"It was {n + 1000} years before Lord Brock came.") for n in range(50)]
+    source = MaskedSpanTasks(documents, masks=(1, 2))
+    tasks = [task for split in source.splits for task in iterate(source, split)]
+    assert len(tasks) == 100
+    assert {"Lord Brock"} < {span for task in tasks for span in task.gold["spans"]}
+    assert tasks[0].data == {}

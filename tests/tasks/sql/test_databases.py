@@ -1,0 +1,74 @@
+"""Generated databases: one per domain and seed, small, typed, and whole."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from itertools import product
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tasks.sql import database_for, generate_database
+from agentgym.tasks.sql.database import generate_database as generate
+from agentgym.tasks.sql.domains import HELD_OUT, Role, domain_names, load_domain
+from agentgym.tools.database import COLUMN_TYPES
+from tests.refusals import sampled
+
+TYPES = {"INTEGER": int, "DOUBLE": float, "VARCHAR": str, "DATE": datetime.date, "BOOLEAN": bool}
+
+
+def test_a_seed_names_one_database():
+    for domain in domain_names():
+        again = generate.__wrapped__(domain, 3)
+        assert again == generate_database(domain, 3) == database_for({"domain": domain, "database_seed": 3})
+        assert again.hash == generate_database(domain, 3).hash != generate_database(domain, 4).hash
+    with pytest.raises(UsageError, match=r"'shop'.*airline"):
+        generate_database("shopp", 0)
+
+
+@sampled(1, 8)
+def test_tables_are_small_and_typed_and_references_lead_somewhere(count: int):
+    for name, seed in product(domain_names(), range(count)):
+        spec, declared = generate_database(name, seed), load_domain(name)
+        assert 1 <= len(declared.tables) <= 5
+        for declaration, table in zip(declared.tables, spec.tables, strict=True):
+            assert 15 <= len(table.rows) <= 80
+            assert len({column.label for column in declaration.columns}) == len(declaration.columns)
+            cells = dict(zip((column.name for column in table.columns), zip(*table.rows, strict=True), strict=True))
+            for column in declaration.columns:
+                values = cells[column.name]
+                assert column.type in COLUMN_TYPES
+                assert {type(value) for value in values if value is not None} <= {TYPES[column.type]}
+                assert column.nullable or column.role is Role.DATE or None not in values
+            for column in declaration.of(Role.KEY, Role.NAME):
+                assert len(set(cells[column.name])) == len(table.rows)
+            for key in table.foreign_keys:
+                target = spec.table(key.target_table)
+                position = [column.name for column in target.columns].index(key.target_column)
+                assert set(cells[key.column]) - {None} <= {row[position] for row in target.rows}
+
+
+def test_every_kind_of_nasty_value_occurs():
+    specs = [generate_database(domain, 0) for domain in domain_names()]
+    cells = [cell for spec in specs for table in spec.tables for row in table.rows for cell in row]
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    assert [piece for piece in ("'", "東京", "ë") if not any(piece in text for text in texts)] == []
+    assert {type(cell) for cell in cells} == {*TYPES.values(), type(None)}
+
+
+def test_some_parents_have_no_children_and_categories_are_skewed():
+    spec = generate_database("shop", 0)
+    buyers = {row[1] for row in spec.table("orders").rows}
+    assert buyers < {row[0] for row in spec.table("customers").rows}
+    numbers = Counter(row[4] for row in spec.table("orders").rows).most_common()
+    assert numbers[0][1] >= 2 * numbers[-1][1]
+
+
+def test_held_out_domains_share_no_table_name_with_the_others():
+    held_out, others = (
+        {table.name for name in domain_names() if (name in HELD_OUT) is held for table in load_domain(name).tables}
+        for held in (True, False)
+    )
+    assert not held_out & others
+    assert len(domain_names()) >= 18

@@ -1,0 +1,374 @@
+"""Instances keep what they hold in every form, and rows of other projects' data sets become right instances."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.errors import MissingExtra, UsageError
+from agentgym.task import Task
+from agentgym.tasks.swe.formats import detect, read_any, read_row
+from agentgym.tasks.swe.instance import (
+    PREFIX_IDS,
+    TEST_TARGETS,
+    Instance,
+    from_task,
+    read_instances,
+    to_swebench,
+    to_task,
+    write_instances,
+)
+from agentgym.tools.patches import apply_patch, diff_trees
+from tests.rows import each_row
+
+FIX = diff_trees({"lib/a.py": b"x = 1\n"}, {"lib/a.py": b"x = 2\n"})
+TESTS = diff_trees({}, {"tests/test_a.py": b"def test(): pass\n", "tests/data.json": b"{}\n"})
+FULL = Instance(
+    id="a__b-1",
+    source="made",
+    repo="a/b",
+    base_ref="v1",
+    prompt="It is\u2028wrong.",
+    gold_patch=FIX,
+    fail_to_pass=("tests/test_a.py::test",),
+    pass_to_pass=("tests/test_a.py::other[x y]",),
+    test_files={"tests/test_a.py": "def test(): pass\n"},
+    test_patch=TESTS,
+    test_command=("python", "-m", "pytest", "-rA"),
+    archive="archives/b.tar.gz",
+    python_path=("src",),
+    difficulty=3,
+    tags=("one",),
+    hints="look at a.py",
+    meta={"version": "1", PREFIX_IDS: []},
+)
+
+
+def swebench(**changes: Any) -> dict[str, Any]:
+    row = {
+        "instance_id": "Owner__Repo-12",
+        "repo": "Owner/Repo",
+        "base_commit": "abc",
+        "patch": FIX,
+        "test_patch": TESTS,
+        "problem_statement": "Broken.",
+        "hints_text": "secret",
+        "created_at": "2020",
+        "version": "1.2",
+        "FAIL_TO_PASS": '["tests/test_a.py::test", "tests/test_a.py::p[a"]',
+        "PASS_TO_PASS": '["[100%]", "tests/test_a.py::q[b]"]',
+        "environment_setup_commit": "def",
+    }
+    return row | changes
+
+
+def multi(**changes: Any) -> dict[str, Any]:
+    row = {
+        "org": "Cli",
+        "repo": "cli",
+        "number": 7,
+        "state": "closed",
+        "title": "Fix it by doing so",
+        "body": "the fix is so",
+        "base": {"label": "cli:trunk", "ref": "trunk", "sha": "abc"},
+        "resolved_issues": [{"number": 1, "title": "It fails", "body": "Really."}],
+        "fix_patch": FIX.replace("a.py", "a.go"),
+        "test_patch": TESTS.replace("a.py", "a.go"),
+        "fixed_tests": {"TestA": {"run": "FAIL", "test": "FAIL", "fix": "PASS"}, "TestOther": None},
+        "f2p_tests": {"TestA": {"run": "FAIL", "test": "FAIL", "fix": "PASS"}},
+        "s2p_tests": {"TestS": {"run": "SKIP", "test": "SKIP", "fix": "PASS"}},
+        "n2p_tests": {"TestN": {"run": "NONE", "test": "NONE", "fix": "PASS"}},
+        "p2p_tests": {"TestP": {"run": "PASS", "test": "PASS", "fix": "PASS"}, "TestOther": None},
+    }
+    return row | changes
+
+
+def r2e(**changes: Any) -> dict[str, Any]:
+    def line(kind: str, content: str) -> dict[str, str]:
+        return {"type": kind, "content": content}
+
+    def diff(path: str) -> dict[str, Any]:
+        ranges = {"old_range": {"start": 1, "length": None}, "new_range": {"start": 1, "length": 2}, "section": ""}
+        lines = [line("deleted", "x = 1"), line("added", "x = 2"), line("added", "y = 3")]
+        lines.append(line("note", "No newline at end of file"))
+        sides = {"minus_file": {"path": f"a/{path}"}, "plus_file": {"path": f"b/{path}"}}
+        return {
+            "header": {"file": {"path": path}, "misc_line": None},
+            "hunks": [{"descriptor": ranges, "line_group": {"all_lines": lines}}],
+            **sides,
+        }
+
+    summary = "=== short test summary info ===\nPASSED r2e_tests/test_1.py::C::test_b\n"
+    ran = {
+        "test_file_names": ["test_1.py"],
+        "test_file_codes": ["class C: pass\n"],
+        "old_commit_res_stdout": f"{summary}FAILED r2e_tests/test_1.py::C::test_a - x\n",
+    }
+    row = {
+        "repo_name": "aiohttp",
+        "docker_image": "namanjain12/aiohttp_final:f0d7",
+        "commit_hash": "f0d7",
+        "parsed_commit_content": json.dumps({"file_diffs": [diff("lib/a.py"), diff("tests/test_a.py")]}),
+        "execution_result_content": json.dumps(ran),
+        "expected_output_json": json.dumps(
+            {"C.test_a": "PASSED", "\x1b[1mC.test_b\x1b[0m": "PASSED", "C.test_c - y": "FAILED"}
+        ),
+        "problem_statement": "[ISSUE]\nIt fails.\n[/ISSUE]",
+        "prompt": "long",
+    }
+    return row | changes
+
+
+def test_an_instance_survives_json_tasks_and_files(tmp_path):
+    assert Instance.from_dict(json.loads(json.dumps(FULL.to_dict()))) == FULL
+    assert from_task(Task.from_dict(json.loads(json.dumps(to_task(FULL, "test").to_dict())))) == FULL
+    write_instances(tmp_path / "x.jsonl", [FULL])
+    assert read_instances(tmp_path / "x.jsonl") == (FULL,)
+    assert read_any(tmp_path / "x.jsonl").instances == (FULL,)
+
+
+def test_answers_are_only_in_the_gold_of_a_task():
+    task = to_task(FULL, "train")
+    seen = json.dumps([task.prompt, dict(task.data), task.tags])
+    for secret in ("x = 2", "test_a.py", "look at a.py", "prefix_ids"):
+        assert secret not in seen
+
+
+@each_row(
+    "change, said",
+    [
+        ({"gold_ptch": ""}, "did you mean 'gold_patch'"),
+        ({"fail_to_pass": "a.py::t"}, "'fail_to_pass' must be a list of strings"),
+        ({"difficulty": True}, "'difficulty' must be a whole number"),
+        ({"test_files": {"a": 1}}, "'test_files' must be an object of texts"),
+        ({"prompt": None}, "'prompt' must be a string"),
+    ],
+)
+def test_wrong_fields_of_an_instance_are_refused_with_their_line(tmp_path, change, said):
+    lines = [json.dumps(FULL.to_dict()), json.dumps({**FULL.to_dict(), "id": "second", **change})]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(UsageError, match=said) as caught:
+        read_instances(tmp_path / "x.jsonl")
+    assert "x.jsonl:2:" in str(caught.value)
+
+
+def test_repeated_ids_lacking_fields_and_lines_that_are_no_json_are_refused(tmp_path):
+    path, line = tmp_path / "x.jsonl", json.dumps(FULL.to_dict())
+    for text, said in (
+        (f"{line}\n\n{line}\n", ":3: id 'a__b-1' appears twice"),
+        ("{", ":1: not JSON"),
+        ("{}", "needs 'id'"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=said):
+            read_instances(path)
+
+
+def test_export_to_swe_bench_reads_back():
+    row = to_swebench(FULL)
+    assert json.loads(row["FAIL_TO_PASS"]) == ["tests/test_a.py::test"]
+    back = read_row(row, "swe-bench")
+    same = ("id", "repo", "base_ref", "prompt", "gold_patch", "test_patch", "fail_to_pass", "pass_to_pass", "hints")
+    assert [getattr(back, name) for name in same] == [getattr(FULL, name) for name in same]
+
+
+def test_swe_bench_rows_are_put_right():
+    assert detect(swebench()) == "swe-bench"
+    instance = read_row(swebench(difficulty="1-4 hours"))
+    assert instance.fail_to_pass == ("tests/test_a.py::test", "tests/test_a.py::p[a")
+    assert instance.pass_to_pass == ("tests/test_a.py::q[b]",)
+    assert instance.meta[PREFIX_IDS] == ["tests/test_a.py::p[a"]
+    assert instance.meta["dropped_ids"] == ["[100%]"]
+    assert instance.meta[TEST_TARGETS] == ["tests/test_a.py"]
+    assert instance.image == "swebench/sweb.eval.x86_64.owner_1776_repo-12:latest"
+    assert (instance.workdir, instance.parser, instance.difficulty) == ("/testbed", "pytest", 3)
+    assert instance.tags == ("Owner/Repo", "python")
+
+
+def test_projects_with_other_runners_get_their_command_and_parser():
+    django = read_row(swebench(repo="django/django", FAIL_TO_PASS='["test_a (x.tests.C)"]', PASS_TO_PASS="[]"))
+    assert django.parser == "django"
+    assert "./tests/runtests.py" in django.test_command
+    assert django.meta[TEST_TARGETS] == ["test_a"]
+    assert read_row(swebench(repo="psf/requests")).parser == "pytest-options"
+    go = read_row(swebench(test_patch=TESTS.replace(".py", "_test.go"), patch=FIX.replace(".py", ".go")))
+    assert (go.parser, go.meta["parser_guessed"]) == ("go", True)
+
+
+def test_swe_gym_rows_have_lists_and_other_images():
+    row = swebench(instance_id="getmoto__moto-1", repo="getmoto/moto", FAIL_TO_PASS=["a.py::t"], PASS_TO_PASS=[])
+    assert detect(row) == "swe-gym"
+    assert read_row(row).image == "xingyaoww/sweb.eval.x86_64.getmoto_s_moto-1:latest"
+    assert read_row(row).fail_to_pass == ("a.py::t",)
+
+
+def test_the_gold_patch_of_swe_smith_undoes_the_bug():
+    row = {
+        "instance_id": "oauthlib__oauthlib.1fd52536.combine__abc",
+        "repo": "swesmith/oauthlib__oauthlib.1fd52536",
+        "patch": FIX,
+        "FAIL_TO_PASS": ["tests/test_a.py::test"],
+        "PASS_TO_PASS": ["tests/test_b.py::test"],
+        "problem_statement": "It broke.",
+        "image_name": "swesmith.x86_64.oauthlib__oauthlib.1fd52536",
+    }
+    assert detect(row) == "swe-smith"
+    instance = read_row(row)
+    assert apply_patch({"lib/a.py": b"x = 2\n"}, instance.gold_patch) == {"lib/a.py": b"x = 1\n"}
+    assert instance.image == "jyangballin/swesmith.x86_64.oauthlib_1776_oauthlib.1fd52536"
+    assert (instance.repo, instance.base_ref) == ("oauthlib/oauthlib", row["instance_id"])
+    assert instance.meta[TEST_TARGETS] == ["tests/test_a.py", "tests/test_b.py"]
+    assert read_row({**row, "image_name": ""}).image == instance.image
+    with pytest.raises(UsageError, match=r"row: the patch of .* cannot be reversed: patch line 3"):
+        read_row({**row, "patch": "--- a/f\n+++ b/f\n"})
+
+
+def test_r2e_rows_get_an_id_test_lists_and_the_gold_patch_without_tests():
+    assert detect(r2e()) == "r2e-gym"
+    instance = read_row(r2e())
+    assert (instance.id, instance.base_ref) == ("aiohttp__f0d7", "f0d7^")
+    assert (instance.fail_to_pass, instance.pass_to_pass) == (("C.test_a",), ("C.test_b",))
+    assert instance.meta["expected_status"] == {"C.test_a": "passed", "C.test_b": "passed", "C.test_c": "failed"}
+    assert instance.test_files == {"r2e_tests/test_1.py": "class C: pass\n"}
+    assert apply_patch({"lib/a.py": b"x = 1\n"}, instance.gold_patch) == {"lib/a.py": b"x = 2\ny = 3"}
+    assert instance.prompt == "It fails."
+
+
+def test_r2e_rows_without_the_log_from_before_say_so():
+    instance = read_row(r2e(execution_result_content=""))
+    assert instance.meta["status_before_unknown"] is True
+    assert (instance.fail_to_pass, instance.pass_to_pass) == ((), ("C.test_a", "C.test_b"))
+
+
+def test_multi_swe_bench_rows_take_all_tests_that_come_to_pass():
+    assert detect(multi()) == "multi-swe-bench"
+    instance = read_row(multi())
+    assert (instance.id, instance.repo, instance.base_ref) == ("Cli__cli-7", "Cli/cli", "abc")
+    assert (instance.fail_to_pass, instance.pass_to_pass) == (("TestA", "TestS", "TestN"), ("TestP",))
+    assert instance.meta["status_before"] == {"TestA": "fail", "TestS": "skip", "TestN": "none"}
+    assert (instance.image, instance.workdir) == ("mswebench/cli_m_cli:pr-7", "/home/cli")
+    assert instance.prompt == "It fails\n\nReally."
+    assert instance.parser == "go"
+
+
+def test_multi_swe_rows_in_columns_read_like_plain_ones():
+    def columns(tests: dict[str, Any]) -> dict[str, list[str]]:
+        given = {name: statuses for name, statuses in tests.items() if statuses}
+        statuses = {key: [values[key] for values in given.values()] for key in ("run", "test", "fix")}
+        return {"name": list(given), **statuses}
+
+    names = ("fixed_tests", "f2p_tests", "s2p_tests", "n2p_tests", "p2p_tests")
+    changes: dict[str, Any] = {name: columns(multi()[name]) for name in names}
+    changes["resolved_issues"] = {"number": [1], "title": ["It fails"], "body": ["Really."]}
+    assert read_row(multi(**changes)) == read_row(multi())
+
+
+def test_a_test_in_the_wrong_field_counts_by_its_own_statuses():
+    wrong = {"TestB": {"run": "PASS", "test": "PASS", "fix": "FAIL"}, "TestP": multi()["p2p_tests"]["TestP"]}
+    instance = read_row(multi(f2p_tests=wrong))
+    assert "TestB" not in (*instance.fail_to_pass, *instance.pass_to_pass)
+    assert "TestP" in instance.pass_to_pass
+
+
+def test_swe_rebench_rows_name_their_command_and_parser():
+    config = {"test_cmd": "pytest --no-header -rA", "log_parser": "parse_log_pytest", "python": "3.9"}
+    row = swebench(install_config=config, FAIL_TO_PASS=["a.py::t[1 s]"], PASS_TO_PASS=[], FAIL_TO_FAIL=["a.py::u"])
+    assert detect(row) == "swe-rebench"
+    instance = read_row(row)
+    assert instance.test_command[-3:] == ("pytest", "--no-header", "-rA")
+    assert instance.fail_to_pass == ("a.py::t[1 s]",)
+    assert instance.meta["FAIL_TO_FAIL"] == ["a.py::u"]
+    assert instance.image == "swerebench/sweb.eval.x86_64.owner_1776_repo-12:latest"
+    assert read_row(swebench(install_config=json.dumps(config))).test_command == instance.test_command
+
+
+def test_swe_rebench_v2_rows_lose_durations_and_keep_unknown_parsers():
+    config = {"test_cmd": ["npm ci", "npx jest --verbose"], "log_parser": "parse_log_julia"}
+    row = swebench(
+        install_config=config,
+        language="ts",
+        image_name="docker.io/swerebenchv2/owner-repo:12-abc",
+        FAIL_TO_PASS=["adds (3 ms)", "adds (4 ms)"],
+        PASS_TO_PASS=["subtracts [0.1 s]"],
+        interface="Function: f()",
+        meta={"llm_metadata": [{"difficulty": "hard"}]},
+    )
+    assert detect(row) == "swe-rebench-v2"
+    instance = read_row(row)
+    assert (instance.fail_to_pass, instance.pass_to_pass) == (("adds",), ("subtracts",))
+    assert (instance.workdir, instance.parser, instance.difficulty) == ("/Repo", "parse_log_julia", 3)
+    assert instance.test_command == ("bash", "-c", "npm ci\nnpx jest --verbose")
+    assert instance.prompt == "Broken.\n\nInterface:\nFunction: f()"
+
+
+def test_files_are_read_as_json_lines_and_json_lists(tmp_path):
+    rows = [swebench(), swebench(instance_id="Owner__Repo-13")]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (tmp_path / "b.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    one, two = read_any(tmp_path / "a.jsonl"), read_any(tmp_path / "b.json")
+    assert one == two
+    assert (one.format, len(one.instances)) == ("swe-bench", 2)
+
+
+def test_parquet_files_read_like_json(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [multi(), multi(number=8, p2p_tests={"TestOther": {"run": "PASS", "test": "PASS", "fix": "PASS"}})]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert read_any(tmp_path / "a.parquet") == read_any(tmp_path / "a.jsonl")
+
+
+def test_parquet_without_pyarrow_names_the_command(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtra, match="pip install pyarrow"):
+        read_any(tmp_path / "a.parquet")
+
+
+@each_row(
+    "rows, said",
+    [
+        ([swebench(), swebench()], ":2: id 'Owner__Repo-12' appears twice"),
+        ([swebench(), swebench(instance_id="b", FAIL_TO_PASS="[oops")], ":2: 'FAIL_TO_PASS' is a string but not JSON"),
+        ([swebench(FAIL_TO_PASS='{"a": 1}')], ":1: 'FAIL_TO_PASS' must hold a list of strings"),
+        ([swebench(problem_statement="")], ":1: no text under 'problem_statement'"),
+        ([{"question": "?"}], r":1: no known format has the fields \['question'\]"),
+        ([multi(p2p_tests={"name": ["a"], "run": [], "test": [], "fix": []})], "'p2p_tests' differ in length"),
+        ([], "holds no rows"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_named_with_what_is_wrong(tmp_path, rows, said):
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(UsageError, match=said):
+        read_any(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("make", [swebench, multi, r2e])
+@given(data=st.data())
+@settings(max_examples=300)
+def test_a_row_with_any_value_in_a_field_is_read_or_refused_with_a_usage_error(make, data):
+    row = make()
+    scalars = (
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["[1]", '{"a": 1}', "[{}]"])
+    )
+    keys = st.sampled_from(
+        ["name", "run", "test", "fix", "title", "file_diffs", "header", "test_cmd", "log_parser", "test_file_names"]
+    )
+    values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3))
+    row[data.draw(st.sampled_from([*row, "install_config", "meta", "language"]))] = data.draw(values)
+    try:
+        instance = read_row(row)
+    except UsageError:
+        return
+    assert Instance.from_dict(json.loads(json.dumps(instance.to_dict()))) == instance
+
+
+def test_an_unknown_format_is_refused_with_a_suggestion():
+    with pytest.raises(UsageError, match="did you mean 'swe-bench'"):
+        read_row(swebench(), "swebench")

@@ -1,0 +1,311 @@
+"""Log parsers: real logs give every test its status, and no log makes them raise or run on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.errors import UsageError
+from agentgym.tasks.swe.logs import (
+    Status,
+    has_parser,
+    junit_id,
+    look_up,
+    parse_log,
+    parser_names,
+    resolve_parser,
+    without_timing,
+)
+from tests.rows import each_row
+
+LOGS = Path(__file__).parents[2] / "data" / "swe_logs"
+P, F, E, S, XF, XP = (
+    Status.PASSED,
+    Status.FAILED,
+    Status.ERROR,
+    Status.SKIPPED,
+    Status.XFAILED,
+    Status.XPASSED,
+)
+PYTEST = {
+    "test_sample.py::test_passes": P,
+    "test_sample.py::test_values[a b]": P,
+    "test_sample.py::test_values[c[d]]": P,
+    "test_sample.py::test_values[x - y]": F,
+    "test_sample.py::test_values[tab\\there]": P,
+    "test_sample.py::test_values[\\xe9]": P,
+    "test_sample.py::test_values[FAILED]": P,
+    "test_sample.py::TestGroup::test_fails": F,
+    "test_sample.py::TestGroup::test_skipped": S,
+    "test_sample.py::TestGroup::test_skipped_too": S,
+    "test_sample.py::TestGroup::test_expected_failure": XF,
+    "test_sample.py::TestGroup::test_unexpected_pass": XP,
+    "test_sample.py::test_error_in_setup": E,
+    "test_sample.py::test_error_in_teardown": E,
+}
+GROUP = {
+    "passes at the top": P,
+    "group > passes": P,
+    "group > fails (really)": F,
+    "group > is skipped": S,
+    "group > is to do": S,
+    "group > takes time": P,
+    "group > inner > passes": P,
+}
+NODE = {
+    "passes at the top": P,
+    "group > passes": P,
+    "group > fails - really": F,
+    "group > is skipped": S,
+    "group > is to do": XP,
+    "group > inner > passes": P,
+}
+HOSTILE = [
+    "PASSED [",
+    "test_a.py::t[",
+    " PASSED (",
+    "=== ",
+    "--- FAIL: ",
+    "test a ... ",
+    "test_a (b.c) ",
+    " ... ok",
+    "1/1 Test #1: a ...",
+    " " * 50,
+    "\x1b[",
+    "\x1b]",
+    "<testcase ",
+    "<?xml",
+    '{"testResults":[',
+    "  ✓ a ",
+    "# Subtest: ",
+    "ok 1 - ",
+    "[gw0] ",
+    "test_ ",
+    "FAIL ",
+    "\r",
+    "\n",
+    "a",
+    "[" * 20,
+    "." * 20,
+]
+
+
+def read(name: str) -> str:
+    return (LOGS / name).read_text(encoding="utf-8")
+
+
+@each_row("name", ["pytest_v.log", "pytest_xdist.log", "pytest_color.log"])
+def test_verbose_pytest_logs_give_every_test_its_status(name):
+    assert parse_log("pytest", read(name)) == PYTEST
+
+
+def test_the_summary_of_pytest_gives_all_but_the_skipped_tests():
+    without = {test_id: status for test_id, status in PYTEST.items() if status != S}
+    assert parse_log("pytest", read("pytest_rA.log")) == without
+
+
+def test_a_module_that_cannot_be_collected_is_an_error_under_its_path():
+    assert parse_log("pytest", read("pytest_collection.log")) == {"test_broken.py": E}
+
+
+def test_status_lines_that_a_test_printed_do_not_count_in_the_summary():
+    log = read("pytest_rA.log").replace("PASSED test_sample.py::test_fails", "PASSED test_sample.py::test_forged")
+    assert "PASSED test_sample.py::test_forged" in log
+    assert "test_sample.py::test_forged" not in parse_log("pytest", log)
+
+
+def test_no_later_line_makes_a_failure_good():
+    log = "=== short test summary info ===\nFAILED a.py::t - x\nPASSED a.py::t\n"
+    assert parse_log("pytest", log) == {"a.py::t": F}
+
+
+@each_row(
+    "line, expected",
+    [
+        ("FAILED a.py::t[x - y] - AssertionError: b[1] - c", {"a.py::t[x - y]": F}),
+        ("FAILED a.py::t - assert x[0] == 'a - b]'", {"a.py::t": F}),
+        ("PASSED a.py::t[a PASSED b]", {"a.py::t[a PASSED b]": P}),
+        ("a.py::t[a PASSED b] FAILED                 [ 50%]", {"a.py::t[a PASSED b]": F}),
+        ("a.py::t SKIPPED (needs b [PASSED here])    [ 50%]", {"a.py::t": S}),
+        ("SUBFAILED[i=1] a.py::t - assert", {"a.py::t": F}),
+        ("SKIPPED [1] a.py:3: why", {}),
+        ("[gw3] PASSED a.py::t ", {"a.py::t": P}),
+    ],
+)
+def test_single_lines_of_pytest_are_read_right(line, expected):
+    assert parse_log("pytest", line) == expected
+
+
+def test_variants_of_pytest_ids_are_those_of_the_data_sets():
+    log = "PASSED a.py::C::t[/tmp/x/y.dcm]\nPASSED a.py::t[//host/x]\nPASSED a.py::m[MouseButton.LEFT]"
+    assert set(parse_log("pytest-options", log)) >= {"a.py::C::t[/y.dcm]", "a.py::t[//host/x]"}
+    assert "a.py::m[1]" in parse_log("pytest-matplotlib", log)
+    assert "C.t[/tmp/x/y.dcm]" in parse_log("pytest-r2e", log)
+
+
+def test_unittest_logs_are_read_with_output_docstrings_and_subtests():
+    results = parse_log("unittest", read("unittest_v.log"))
+    short = {test_id.split()[0]: status for test_id, status in results.items()}
+    assert short == {
+        "setUpClass": E,
+        "test_described": P,
+        "test_errors": E,
+        "test_expected_failure": XF,
+        "test_fails": F,
+        "test_passes": P,
+        "test_prints": P,
+        "test_skipped": S,
+        "test_subtests": F,
+        "test_unexpected_success": XP,
+    }
+    assert results["test_passes (test_unit.TestThing.test_passes)"] == P
+
+
+def test_django_reports_a_test_with_a_docstring_under_both_names():
+    log = "test_a (app.tests.C)\nDoes a thing. ... ok\ntest_b (app.tests.C) ... Internal Server Error: /x/\nok\n"
+    expected = {"test_a (app.tests.C)": P, "Does a thing.": P, "test_b (app.tests.C)": P}
+    assert parse_log("django", log) == expected
+
+
+def test_a_test_of_unittest_that_never_ended_has_no_status():
+    assert parse_log("unittest", "test_a (m.C) ... a book\nfacebook\nall ok so far\nKilled\n") == {}
+
+
+def test_sympy_logs_are_read():
+    log = "sympy/core/tests/test_a.py[4] \ntest_x ok\ntest_y F\ntest_z E\ntest_w ok     [FAIL]\n"
+    log += "________ sympy/core/tests/test_a.py:test_y ________\n"
+    assert parse_log("sympy", log) == {"test_x": P, "test_y": F, "test_z": E, "test_w": P}
+
+
+def test_go_logs_are_read_in_both_forms():
+    text = "=== RUN   TestA\nnoise--- PASS: TestA (0.00s)\n=== RUN   TestB/sub_1\n--- FAIL: TestB (0.01s)\n"
+    text += (
+        "    --- FAIL: TestB/sub_1 (0.00s)\n    --- SKIP: TestB/two (0.00s)\nFAIL\nFAIL\texample.com/c [build failed]\n"
+    )
+    expected = {"TestA": P, "TestB": F, "TestB/sub_1": F, "TestB/two": S, "example.com/c": E}
+    assert parse_log("go", text) == expected
+    events = (
+        '{"Time":"2024","Action":"run","Package":"p","Test":"TestA"}\n{"Action":"pass","Package":"p","Test":"TestA"}\n'
+        '# p/broken\nnot json {\n{"Action":"fail","Package":"p/broken","Elapsed":0}\n'
+        '{"Action":"fail","Package":"p","Test":"TestB/x"}\n{"Action":"fail","Package":"p"}\n'
+    )
+    assert parse_log("go-json", events) == {"p::TestA": P, "p/broken": E, "p::TestB/x": F}
+
+
+def test_cargo_logs_are_read():
+    assert parse_log("cargo", read("cargo.log")) == {
+        "tests::deeper::passes": P,
+        "tests::fails": F,
+        "tests::ignored": S,
+        "tests::ignored_with_reason": S,
+        "tests::panics": P,
+        "tests::passes": P,
+        "outside": P,
+        "src/lib.rs - add (line 3)": P,
+    }
+
+
+def test_ctest_logs_are_read():
+    long = "a_very_long_test_name_that_leaves_no_room_for_any_dots_between_the_name_and_the_result"
+    expected = {"passes": P, "fails": F, "has": E, long: P, "missing": E}
+    expected |= {"skipped": S, "slow": E, "crashes": E, "disabled": S}
+    assert parse_log("ctest", read("ctest.log")) == expected
+
+
+def test_jest_logs_and_reports_give_the_same_results():
+    expected = {f"sample.test.js > {test_id}": status for test_id, status in GROUP.items()} | {"broken.test.js": E}
+    assert parse_log("jest", read("jest.log")) == expected
+    assert parse_log("jest-json", read("jest.json"), root="/repo/js") == expected
+    assert parse_log("jest-flat", read("jest.log"))["fails (really)"] == F
+
+
+def test_mocha_vitest_and_node_logs_are_read():
+    assert parse_log("mocha", read("mocha.log")) == GROUP
+    vitest = {f"vsample.spec.mjs > {test_id}": status for test_id, status in GROUP.items() if status != S}
+    assert parse_log("vitest", read("vitest.log")) == vitest
+    assert parse_log("node-spec", read("node_spec.log")) == NODE
+    assert parse_log("tap", read("node_tap.log")) == NODE
+    assert parse_log("tap-flat", "TAP version 13\nok 1 a\nnot ok 2 b # TODO later\n") == {"a": P, "b": XF}
+
+
+def test_googletest_automake_and_jest_lines_are_read():
+    log = "[ RUN      ] A.b\n[       OK ] A.b (0 ms)\n"
+    log += "[  FAILED  ] A.c/0, where GetParam() = 1 (2 ms)\n[  FAILED  ] 1 test"
+    assert parse_log("googletest", log) == {"A.b": P, "A.c/0": F}
+    assert parse_log("automake", "PASS: tst_a\nXFAIL: b.sh\nFAIL: c\n# FAIL: 1\n") == {"tst_a": P, "b.sh": XF, "c": F}
+    assert parse_log("jest-lines", "[PASSED] a b\n[FAILED] c\n") == {"a b": P, "c": F}
+
+
+def test_junit_reports_are_read_and_pytest_node_ids_find_their_tests():
+    results = parse_log("junit", "noise\n" + read("pytest_junit.xml"))
+    # JUnit has no word for a test that passed unexpectedly.
+    expected = {junit_id(test_id): P if status == XP else status for test_id, status in PYTEST.items()}
+    assert results == expected
+    assert junit_id("a/b/test_c.py::D::t[x::y]") == "a.b.test_c.D::t[x::y]"
+
+
+def test_junit_reports_with_a_dtd_or_a_defect_give_what_stands_before_it():
+    bomb = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa">]><testsuite><testcase name="&a;"/></testsuite>'
+    assert parse_log("junit", bomb) == {}
+    cut = '<testsuite><testcase classname="a" name="b"/><testcase classname="a" name="c"><fail'
+    assert parse_log("junit", cut) == {"a::b": P}
+
+
+def test_ids_that_were_cut_at_a_blank_find_the_tests_that_go_on_with_one():
+    results = {"a.py::t[x y]": P, "a.py::t[x z]": F, "a.py::t[xx]": E}
+    assert look_up(results, "a.py::t[x", prefix=True) == F
+    assert look_up(results, "a.py::t[x") is None
+    assert look_up(results, "a.py::t[xx]", prefix=True) == E
+    assert look_up(results, "a.py::none", prefix=True) is None
+
+
+def test_durations_behind_ids_are_taken_off():
+    for test_id in ("adds [1.34 ms]", "adds (12ms)", "adds (1.5 s)", "adds in 3 msec"):
+        assert without_timing(test_id) == "adds"
+    assert without_timing("t[1 s]x (a)") == "t[1 s]x (a)"
+
+
+def test_names_of_other_projects_stand_for_our_parsers_and_unknown_ones_are_refused():
+    assert resolve_parser("parse_log_gotest") == "go"
+    assert has_parser("parse_log_pytest_v2")
+    assert not has_parser("parse_log_julia")
+    with pytest.raises(UsageError, match="did you mean 'pytest'"):
+        parse_log("pytst", "")
+
+
+@pytest.mark.parametrize("parser", parser_names())
+@given(text=st.text(max_size=400) | st.lists(st.sampled_from(HOSTILE), max_size=30).map("".join))
+@settings(max_examples=30)
+def test_no_text_makes_a_parser_raise(parser, text):
+    assert all(test_id and isinstance(status, Status) for test_id, status in parse_log(parser, text).items())
+
+
+@each_row("parser", parser_names())
+def test_any_log_is_read_by_any_parser_whole_or_cut(parser):
+    logs = sorted(LOGS.glob("*.*"))
+    assert len(logs) >= 10
+    for path in logs:
+        text = path.read_text(encoding="utf-8")
+        for end in range(0, len(text), 397):
+            parse_log(parser, text[:end])
+        assert parse_log(parser, text) == parse_log(parser, text.replace("\n", "\r\n"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(240)
+@each_row("parser", parser_names())
+def test_hostile_lines_take_linear_time(parser):
+    def seconds(size: int) -> float:
+        began = time.process_time()
+        for part in HOSTILE:
+            parse_log(parser, part * (size // len(part)))
+            parse_log(parser, f"{part * (8000 // len(part))}\n" * (size // 8000))
+        return time.process_time() - began
+
+    small = seconds(40_000)
+    # Ten times the text in a hundred times the time would be a square.
+    assert seconds(400_000) < 40 * small + 5

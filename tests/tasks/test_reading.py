@@ -1,0 +1,141 @@
+"""Files of entries: every form is read, broken entries are left out with place and reason, and files are the splits.
+
+All sources of tasks from files read them in this way; questions of GSM8K stand for all entries here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentgym.envs.code import CodeEnv
+from agentgym.task import Task, iterate
+from agentgym.task_files.left_out import Why
+from agentgym.tasks.code.files import CodeFileTasks
+from tests.refusals import refusal
+from tests.tasks.entries import GSM8K, written
+
+GOOD = json.dumps(GSM8K).encode()
+
+
+def every_task(source: CodeFileTasks) -> list[Task]:
+    return [task for split in source.splits for task in iterate(source, split)]
+
+
+def numbered(*numbers: int) -> list[dict[str, str]]:
+    return [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in numbers]
+
+
+BROKEN_LINES = {
+    b"{not json": "not JSON",
+    b"[1]": "a JSON object is expected on each line, not a list",
+    b"null": "a JSON object is expected",
+    b'{"question": null, "answer": "#### 1"}': "no text under 'question'",
+    b'{"question": "caf\xe9?", "answer": "#### 1"}': "not UTF-8 text",
+    json.dumps({**GSM8K, "question": "\ud800"}).encode(): "its text",
+}
+
+
+def test_a_broken_line_is_left_out_with_its_place_and_reason(tmp_path: Path):
+    file = tmp_path / "data.jsonl"
+    for line, words in BROKEN_LINES.items():
+        file.write_bytes(GOOD + b"\n" + line + b"\n")
+        source = CodeFileTasks(file)
+        assert [task.id for task in every_task(source)] == ["gsm8k/data/1"]
+        (entry,) = source.left_out
+        assert (entry.where, entry.why) == (f"{file}:2", Why.BROKEN)
+        assert words in entry.reason
+        assert f"data.jsonl:2: {words}" in refusal(CodeFileTasks, file, strict=True)
+
+
+UNREADABLE = {
+    '[{"question": "café?"}]'.encode("latin-1"): "data.json:1: not UTF-8 text (byte 0xe9); convert",
+    b'["\0"]': "data.json: a binary file, not text",
+    b"[": "data.json: not JSON",
+    b'{"data": []}': "data.json: expected a list of entries, not one object with ['data']",
+    b"[]": "data.json: the file holds no entry",
+    b"": "data.json: the file holds no entry",
+    b"[null, 3]": "data.json: no entry of 2 can be used; the first: ",
+    b"PAR1 and no more": "data.json: cannot be read as Parquet",
+}
+
+
+def test_an_unreadable_file_is_refused_in_one_line(tmp_path: Path):
+    file = tmp_path / "data.json"
+    for content, words in UNREADABLE.items():
+        file.write_bytes(content)
+        message = refusal(CodeFileTasks, file)
+        assert words in message
+        assert "\n" not in message
+    assert "no file or folder" in refusal(CodeFileTasks, tmp_path / "none.jsonl")
+
+
+def test_lists_byte_order_marks_and_parquet_are_read(tmp_path: Path):
+    file = tmp_path / "data.json"
+    file.write_text(json.dumps([GSM8K, None]), encoding="utf-8")
+    source = CodeFileTasks(file)
+    assert [entry.where for entry in source.left_out] == [f"{file}: item 1"]
+    assert len(every_task(source)) == 1
+    (tmp_path / "marked.jsonl").write_bytes(b"\xef\xbb\xbf" + GOOD)
+    assert len(every_task(CodeFileTasks(tmp_path / "marked.jsonl", strict=True))) == 1
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "main").mkdir()
+    table = pytest.importorskip("pyarrow").Table.from_pylist([GSM8K])
+    parquet.write_table(table, tmp_path / "main" / "test-00000-of-00001.parquet")
+    source = CodeFileTasks(tmp_path / "main")
+    assert (source.splits, source.size("test")) == (("test",), 1)
+
+
+def test_an_entry_of_another_form_does_not_decide_the_format(tmp_path: Path):
+    source = CodeFileTasks(written(tmp_path, {"comment": "by hand"}, GSM8K))
+    assert (source.format, len(source.left_out)) == ("gsm8k", 1)
+
+
+# Splits.
+
+
+def test_files_named_by_split_are_the_splits_and_repeats_are_left_out(tmp_path: Path):
+    written(tmp_path, *numbered(1, 2), name="train.jsonl")
+    written(tmp_path, *numbered(1, 3), name="test.jsonl")
+    source = CodeFileTasks(tmp_path)
+    assert {split: source.size(split) for split in source.splits} == {"train": 2, "test": 1}
+    (twin,) = source.left_out
+    assert (twin.where, twin.why) == (f"{tmp_path / 'test.jsonl'}:1", Why.REPEATED)
+    assert f"it repeats {tmp_path / 'train.jsonl'}:1" in str(twin)
+
+
+def test_one_file_is_split_by_content_in_any_order_of_its_entries(tmp_path: Path):
+    entries = numbered(*range(300))
+    source, twin = CodeFileTasks(written(tmp_path, *entries)), CodeFileTasks(written(tmp_path, *entries[::-1]))
+    assert set(source.splits) == {"train", "validation", "test"}
+    assert source.size("train") > 200
+    for split in source.splits:
+        assert {task.prompt for task in iterate(source, split)} == {task.prompt for task in iterate(twin, split)}
+    assert CodeFileTasks(written(tmp_path, *entries), split_by="test").splits == ("test",)
+    assert "validation" in refusal(CodeFileTasks, written(tmp_path, *entries), split_by="dev")
+
+
+def test_an_empty_test_file_does_not_turn_training_tasks_into_test_tasks(tmp_path: Path):
+    written(tmp_path, *numbered(*range(50)), name="train.jsonl")
+    for empty in ("", "\n\n", "[]"):
+        (tmp_path / "test.jsonl").write_text(empty, encoding="utf-8")
+        assert "test.jsonl: the file holds no entry" in refusal(CodeFileTasks, tmp_path)
+
+
+def test_a_folder_with_nothing_but_a_dev_file_is_played_in_its_one_split(tmp_path: Path):
+    written(tmp_path, GSM8K, name="dev.jsonl")
+    env = CodeEnv(file=tmp_path)
+    assert (env.tasks.splits, env.split) == (("validation",), "validation")
+
+
+def test_a_data_set_that_comes_whole_and_divided_is_divided(tmp_path: Path):
+    written(tmp_path, *numbered(*range(9)), name="all.jsonl")
+    written(tmp_path, *numbered(*range(3)), name="all_fewshot.jsonl")
+    written(tmp_path, *numbered(*range(3, 9)), name="all_test.jsonl")
+    source = CodeFileTasks(tmp_path)
+    assert {split: source.size(split) for split in source.splits} == {"train": 3, "test": 6}
+    assert {(entry.why, entry.where.partition(":")[0]) for entry in source.left_out} == {
+        (Why.REPEATED, str(tmp_path / "all.jsonl"))
+    }

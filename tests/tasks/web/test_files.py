@@ -1,0 +1,66 @@
+"""Tasks on sites of one's own, read from WebArena's and WebShop's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agentgym.tasks.web.files import WebFileTasks
+from tests.refusals import refusal
+from tests.tasks.web.rows import arena, write
+
+URLS = {"shopping": "http://127.0.0.1:9"}
+
+
+def html_rule(**target: Any) -> dict[str, Any]:
+    contents = {"must_include": ["x"]}
+    return {"eval_types": ["program_html"], "program_html": [{"required_contents": contents, "locator": "", **target}]}
+
+
+def test_a_task_becomes_an_address_and_a_rule(tmp_path: Path):
+    rule = {
+        "eval_types": ["string_match", "url_match"],
+        "reference_answers": {"must_include": ["lamp"]},
+        "reference_url": "__SHOPPING__/a |OR| __SHOPPING__/b",
+    }
+    task = WebFileTasks(write(tmp_path, arena(7, eval=rule)), URLS).get("test", 0)
+    assert (task.id, task.prompt) == ("tasks/test/7", "What does the lamp cost?")
+    assert task.data == {"url": "http://127.0.0.1:9", "allowed": ["http://127.0.0.1:9"]}
+    assert task.gold == {
+        "answer": {"must_include": ["lamp"]},
+        "urls": ["http://127.0.0.1:9/a", "http://127.0.0.1:9/b"],
+    }
+
+
+UNGRADABLE: list[tuple[dict[str, Any], str]] = [
+    ({"require_login": True}, "login"),
+    ({"start_url": "__GITLAB__/x"}, "no address for the site 'gitlab'"),
+    ({"start_url": "file:///etc/passwd"}, "not a web address"),
+    ({"eval": {"eval_types": ["llm_judge"]}}, "llm_judge"),
+    ({"eval": {"eval_types": ["string_match"], "reference_answers": {"judge": "x"}}}, "'judge'"),
+    ({"eval": html_rule(url="func:last_order()")}, "program"),
+    ({"eval": html_rule(url="last", locator="fetch('/x')")}, "its page is read by a program"),
+    ({"eval": {"eval_types": ["url_match"], "reference_url": ""}}, "no reference_url"),
+]
+
+
+def test_tasks_that_cannot_be_graded_are_left_out_with_place_and_reason(tmp_path: Path):
+    for changes, reason in UNGRADABLE:
+        tasks = WebFileTasks(write(tmp_path, arena(1), arena(2, **changes)), URLS)
+        assert tasks.size("test") == 1
+        (left_out,) = tasks.left_out
+        assert left_out.where.endswith("tasks.json: item 1")
+        assert reason in left_out.reason
+
+
+def test_a_goal_of_webshop_asks_for_its_product_with_its_options(tmp_path: Path):
+    goal = {"instruction": "buy a red lamp", "asin": "B01", "options": {"color": "red"}, "price_upper": 20}
+    tasks = WebFileTasks(write(tmp_path, goal, {"instruction": "no product"}), {"webshop": "http://127.0.0.1:9"})
+    assert tasks.get("test", 0).gold == {"bought": {"asin": "B01", "options": ["red"]}}
+    assert "asin" in tasks.left_out[0].reason
+
+
+def test_files_and_addresses_of_another_form_are_refused(tmp_path: Path):
+    assert "item 0: it has neither" in refusal(WebFileTasks, write(tmp_path, {"question": "x"}), URLS)
+    assert "needs a login" in refusal(WebFileTasks, write(tmp_path, arena(require_login=True)), URLS)
+    assert "address of site" in refusal(WebFileTasks, write(tmp_path, arena()), {"shopping": "shop"})

@@ -1,0 +1,227 @@
+"""Browsers that die, are replaced, and leave no process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.browser import BrowserPool, SessionOptions, find_executable
+from tests.browsers import browser_site, look_until_it_fails, need_browser, open_page
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.web]
+
+
+def descendants(pid: int | None = None) -> dict[int, str]:
+    """Living processes below one: pid to command line."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if state[0] != "Z":
+                parents[int(entry.name)] = int(state[1])
+    below, waiting = set(), [pid or os.getpid()]
+    while waiting:
+        found = [child for child, parent in parents.items() if parent in waiting]
+        below.update(found)
+        waiting = found
+    return {child: command(child) for child in below}
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def browsers(pid: int | None = None) -> list[int]:
+    """The main Chromium processes below one."""
+    return [
+        child for child, line in descendants(pid).items() if "--remote-debugging-pipe" in line and "--type=" not in line
+    ]
+
+
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if "Z" not in status(pid) and command(pid)]
+
+
+def status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def drivers(pid: int | None = None) -> list[int]:
+    return [child for child, line in descendants(pid).items() if "run-driver" in line]
+
+
+def test_a_killed_browser_is_told_and_replaced():
+    with browser_site() as (pool, site):
+        before = set(browsers())
+        session = open_page((pool, site), "<p>ok</p>")
+        for browser in set(browsers()) - before or browsers():
+            os.kill(browser, signal.SIGKILL)
+        with pytest.raises(InfrastructureError):
+            look_until_it_fails(session)
+        with open_page((pool, site), "<p>again</p>") as following:
+            assert following.view().lines == ("again",)
+        session.close()
+        assert pool.sessions == 0
+
+
+def test_a_killed_driver_is_told_and_replaced():
+    with browser_site() as (pool, site):
+        # Tests before this one may have left the shared pool of this process behind.
+        before = {*drivers(), *browsers()}
+        session = open_page((pool, site), "<p>ok</p>")
+        chromium = [pid for pid in browsers() if pid not in before]
+        for driver in set(drivers()) - before:
+            os.kill(driver, signal.SIGKILL)
+        with pytest.raises(InfrastructureError):
+            look_until_it_fails(session)
+        assert eventually(lambda: not alive(chromium))
+        with open_page((pool, site), "<p>again</p>") as following:
+            assert following.view().lines == ("again",)
+
+
+def test_a_closed_pool_leaves_no_process():
+    before = set(descendants())
+    with browser_site() as (pool, site):
+        open_page((pool, site), "<p>ok</p>")
+        assert set(descendants()) - before
+    assert eventually(lambda: not set(descendants()) - before)
+
+
+def test_browsers_are_recycled():
+    others = set(browsers())
+    with browser_site(recycle_after=2, spare=0) as (pool, site):
+        used = set()
+        for _ in range(5):
+            with open_page((pool, site), "<p>ok</p>") as session:
+                session.view()
+                used.update(set(browsers()) - others)
+        assert len(used) >= 2
+        assert eventually(lambda: len(set(browsers()) - others) <= 1)
+
+
+def test_sessions_beyond_the_limit_wait():
+    import threading
+
+    with browser_site(max_sessions=1) as (pool, site):
+        first = open_page((pool, site), "<p>ok</p>")
+        opened: list[str] = []
+        thread = threading.Thread(target=lambda: opened.append(open_page((pool, site), "<p>ok</p>").view().title))
+        thread.start()
+        thread.join(1)
+        assert opened == []
+        first.close()
+        thread.join(60)
+        assert len(opened) == 1
+
+
+def test_a_missing_browser_names_two_ways(monkeypatch):
+    need_browser()
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.delenv("AGENTGYM_CHROMIUM", raising=False)
+    with BrowserPool() as pool, pytest.raises(UsageError, match=r"playwright install chromium.*AGENTGYM_CHROMIUM"):
+        pool.open(SessionOptions(allowed=("http://a.test",)))
+
+
+def test_a_browser_of_another_playwright_gives_way_to_the_one_on_the_path(monkeypatch, tmp_path):
+    need_browser()
+    if find_executable() is None:
+        pytest.skip("needs a Chromium on the PATH")
+    (tmp_path / "chromium-1").mkdir()
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    monkeypatch.delenv("AGENTGYM_CHROMIUM", raising=False)
+    with browser_site() as world, open_page(world, "<p>ok</p>") as session:
+        assert session.view().lines == ("ok",)
+
+
+SCRIPT = """
+import os, sys, time
+from tests.browsers import Site, open_page
+from agentgym.tools.browser import BrowserOptions, BrowserPool, SessionOptions
+site = Site()
+pool = BrowserPool(BrowserOptions(resolve=(("*.test", f"127.0.0.1:{site.port}"),)))
+session = open_page((pool, site), "<p>ok</p>")
+assert session.view().lines == ("ok",)
+if "fork" in sys.argv:
+    child = os.fork()
+    if child == 0:
+        own = pool.open(SessionOptions(allowed=("http://a.test",)))
+        own.goto("http://a.test/")
+        assert own.view().lines == ("ok",)
+        pool.close()
+        print("child fine", flush=True)
+        time.sleep(float(sys.argv[-1]))
+        os._exit(0)
+    assert session.view().lines == ("ok",)
+print("ready", flush=True)
+if "stay" in sys.argv:
+    time.sleep(120)
+"""
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    need_browser()
+    root = str(Path(__file__).parents[3])
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": root},
+    )
+
+
+def wait_for(process: subprocess.Popen[str], *words: str) -> None:
+    assert process.stdout is not None
+    missing = set(words)
+    for line in process.stdout:
+        missing.discard(line.strip())
+        if not missing:
+            return
+    pytest.fail(f"the process ended without saying {missing}")
+
+
+def test_a_process_ends_without_closing_its_browsers():
+    with started() as process:
+        wait_for(process, "ready")
+        below = list(descendants(process.pid))
+        assert process.wait(60) == 0
+    assert eventually(lambda: not alive(below))
+
+
+def test_a_killed_process_leaves_nothing():
+    with started("stay") as process:
+        wait_for(process, "ready")
+        below = list(descendants(process.pid))
+        assert below
+        process.kill()
+    assert eventually(lambda: not alive(below))
+
+
+def test_a_forked_child_has_browsers_of_its_own_and_keeps_none_alive():
+    with started("fork", "stay", "90") as process:
+        wait_for(process, "ready", "child fine")
+        below = descendants(process.pid)
+        children = [pid for pid, line in below.items() if line.startswith(sys.executable)]
+        process.kill()
+    try:
+        assert eventually(lambda: alive(list(below)) == children)
+    finally:
+        for child in alive(children):
+            os.kill(child, signal.SIGKILL)

@@ -1,0 +1,325 @@
+"""Sessions of a real browser on a small site: views, actions, tabs, time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from io import BytesIO
+
+import pytest
+
+from agentgym.tools.browser import PageError, SessionOptions
+from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
+from tests.rows import each_row
+
+pytestmark = [pytest.mark.real, pytest.mark.web]
+
+FORM = """<title>Form</title><h1>Order</h1>
+<label>Name <input id=who value=bob></label> <label>Notes <textarea></textarea></label>
+<label><input type=checkbox> Agree</label>
+<label>Size <select><option>Small<option value=L>Large<option disabled>Huge</select></label>
+<label>Date <input type=date></label> <label>Fixed <input readonly></label>
+<button onclick="document.title = 'sent'; out.textContent = 'Hello ' + who.value">Send</button>
+<button disabled>Later</button> <a href="/next">Next</a> <p id=out></p>"""
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with browser_site() as world:
+        world[1].pages["/next"] = "<title>Next</title><p>the next page</p><a href='/'>Home</a>"
+        yield world
+
+
+def test_a_form_is_seen_and_filled(world):
+    with open_page(world, FORM) as session:
+        session.fill(ref(session, "textbox", "Name"), "Ann")
+        session.check(ref(session, "checkbox", "Agree"))
+        session.select(ref(session, "combobox", "Size"), ["Large"])
+        session.type(ref(session, "textbox", "Notes"), "quick")
+        session.press("Backspace")
+        session.click(ref(session, "button", "Send"))
+        view = session.view()
+        assert view.title == "sent"
+        assert "Hello Ann" in view.text
+        assert view.find("textbox", "Name").value == "Ann"
+        assert view.find("textbox", "Notes").value == "quic"
+        assert "checked" in view.find("checkbox", "Agree").states
+        assert "selected" in view.find("option", "Large").states
+
+
+@each_row(
+    "role, name, action, arguments, told",
+    [
+        ("button", "Later", "click", (), "disabled"),
+        ("button", "Send", "fill", ("x",), "not a text field"),
+        ("combobox", "Size", "fill", ("x",), "not a text field"),
+        ("textbox", "Fixed", "fill", ("x",), "read-only"),
+        ("textbox", "Date", "fill", ("soon",), "the format is 2030"),
+        ("combobox", "Size", "select", (["Tiny"],), "it has 'Small', 'Large', 'Huge'"),
+        ("combobox", "Size", "select", (["Huge"],), "disabled"),
+        ("button", "Send", "select", (["x"],), "not a list of options"),
+        ("button", "Send", "click", ("upper",), "left, middle, right"),
+        ("link", "Next", "check", (), "is not a checkbox"),
+        ("heading", "Order", "upload", ({"a.txt": b"x"},), "did not ask for a file"),
+        ("textbox", "Name", "fill", ("x" * 100_000,), "at most"),
+    ],
+)
+def test_mistakes_are_reported(world, role, name, action, arguments, told):
+    with open_page(world, FORM, all_refs=True) as session:
+        with pytest.raises(PageError, match=told):
+            getattr(session, action)(ref(session, role, name), *arguments)
+        assert session.view().title == "Form"
+
+
+def test_unknown_and_old_refs_are_reported(world):
+    with open_page(world, FORM) as session:
+        with pytest.raises(PageError, match="no view of this page yet"):
+            session.click("e1")
+        link = ref(session, "link", "Next")
+        with pytest.raises(PageError, match="no element 'e99'"):
+            session.click("e99")
+        session.click(link)
+        with pytest.raises(PageError, match="look again"):
+            session.click(link)
+        assert session.view().title == "Next"
+
+
+def test_a_covered_element_is_reported(world):
+    cover = "<div style='position:fixed;inset:0;background:white' id=cover>Wait</div>"
+    with open_page(world, f"<button>Under</button>{cover}") as session, pytest.raises(PageError, match="div#cover"):
+        session.click(ref(session, "button", "Under"))
+
+
+def test_clicks_are_real_input(world):
+    html = """<button onclick='out.textContent = [event.isTrusted, event.detail]' ondblclick='two.textContent = 2'>Go
+      </button><p id=out></p><p id=two>0</p>"""
+    with open_page(world, html) as session:
+        session.click(ref(session, "button"), double=True)
+        assert session.view().lines[-2:] == ("true,2", "2")
+
+
+def test_elements_out_of_sight_are_scrolled_to(world):
+    html = "<div style='height:5000px'>top</div><button onclick='document.title=\"found\"'>Low</button>"
+    with open_page(world, html) as session:
+        assert "below" in session.view().header
+        session.click(ref(session, "button"))
+        assert session.view().title == "found"
+
+
+def test_clicks_work_in_frames(world):
+    world[1].pages["/frame"] = (
+        "<p>in</p><button onclick='this.textContent=\"pressed\"'>Press</button><input aria-label=F>"
+    )
+    html = "<h1>Out</h1><div style='height:200px'></div><iframe src='/frame'></iframe>"
+    with open_page(world, html) as session:
+        session.fill(ref(session, "textbox", "F"), "text")
+        session.click(ref(session, "button", "Press"))
+        assert session.view().find("button", "pressed")
+        assert session.view().find("textbox", "F").value == "text"
+
+
+def test_keys(world):
+    with open_page(world, "<form action='/next'><input aria-label=Q></form>") as session:
+        session.fill(ref(session, "textbox"), "hi")
+        with pytest.raises(PageError, match="no key 'Retrun'"):
+            session.press("Retrun")
+        session.press("Control+a", ref(session, "textbox"))
+        session.press("x")
+        assert session.view().find("textbox").value == "x"
+        session.press("Enter")
+        assert session.view().title == "Next"
+
+
+def test_history_and_reload(world):
+    with open_page(world, FORM) as session:
+        with pytest.raises(PageError, match="no page to go back to"):
+            session.back()
+        session.goto("/next")
+        session.back()
+        assert session.view().title == "Form"
+        session.forward()
+        session.reload()
+        assert session.view().title == "Next"
+
+
+def test_scrolling(world):
+    html = "<div style='height:3000px'>top</div><p>end</p>"
+    with open_page(world, html, viewport=(800, 500)) as session:
+        session.scroll("down", 1)
+        assert "500 px above" in session.view().scroll
+        session.scroll("up", 5)
+        with pytest.raises(PageError, match="cannot scroll up"):
+            session.scroll("up")
+        for wrong in (("sideways", 1), ("down", 0), ("down", float("nan"))):
+            with pytest.raises(PageError):
+                session.scroll(*wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_tabs(world):
+    with open_page(world, FORM, max_tabs=2) as session:
+        form = ref(session, "button", "Send")
+        session.new_tab("/next")
+        assert session.view().tabs == ("http://a.test/", "http://a.test/next")
+        with pytest.raises(PageError, match="close one first"):
+            session.new_tab()
+        session.switch_tab(0)
+        with pytest.raises(PageError, match="no view of this page yet"):
+            session.click(form)
+        assert session.view().title == "Form"
+        session.close_tab(1)
+        for wrong in (lambda: session.switch_tab(1), session.close_tab):
+            with pytest.raises(PageError):
+                wrong()
+
+
+@each_row(
+    "opener",
+    [
+        "<button onclick='window.open(\"/next\")'>Open</button>",
+        '<button onclick=\'window.open("/next", "_blank", "noopener")\'>Open</button>',
+        "<a role=button target=_blank href='/next'>Open</a>",
+    ],
+)
+def test_windows_become_tabs(world, opener):
+    with open_page(world, opener) as session:
+        session.click(ref(session, "button", "Open"))
+        view = session.view()
+        assert (view.title, view.tab, len(view.tabs)) == ("Next", 1, 2)
+        assert "new tab" in view.notices[0]
+        session.close_tab()
+        assert session.view().url == "http://a.test/"
+
+
+def test_dialogs_are_told_and_answered(world):
+    html = """<button onclick='alert("note")'>A</button><p id=out></p>
+      <button onclick='out.textContent = confirm("sure?")'>C</button>
+      <button onclick='out.textContent = prompt("who?")'>P</button>"""
+    with open_page(world, html) as session:
+        session.click(ref(session, "button", "A"))
+        assert "alert dialog 'note'" in session.view().notices[0]
+        session.click(ref(session, "button", "C"))
+        assert "dismissed" in session.view().notices[0]
+        session.dialog(True)
+        session.click(ref(session, "button", "C"))
+        assert session.view().find("paragraph").value == "true"
+        session.dialog(True, "Ann")
+        session.click(ref(session, "button", "P"))
+        assert session.view().find("paragraph").value == "Ann"
+
+
+def test_files_are_uploaded(world):
+    html = """<form method=post action=/next enctype=multipart/form-data><input type=file name=f aria-label=File>
+      <button type=button onclick='document.querySelector("input").click()'>Choose</button>
+      <button>Send</button></form>"""
+    with open_page(world, html) as session:
+        session.upload(ref(session, "button", "File"), {"a.txt": b"first"})
+        session.upload(ref(session, "button", "Choose"), {"b.txt": b"second content"})
+        session.click(ref(session, "button", "Send"))
+        assert session.view().title == "Next"
+        assert b'filename="b.txt"' in world[1].bodies[-1]
+        assert b"second content" in world[1].bodies[-1]
+
+
+def test_page_time_passes_without_waiting(world):
+    html = """<p id=out>0</p><script>const t = Date.now();
+      setTimeout(() => out.textContent = Math.round((Date.now() - t) / 1000), 30000)</script>"""
+    with open_page(world, html) as session:
+        assert session.view().find("paragraph").value == "0"
+        session.wait(40)
+        assert session.view().find("paragraph").value == "30"
+
+
+@pytest.mark.nightly
+@each_row("act", ["scroll", "hover", "drag"])
+def test_a_policy_may_think_longer_than_page_time_passes(world, act):
+    html = "<style>button:hover { background: red }</style><button>B</button><div style='height:4000px'>long</div>"
+    with open_page(world, html, tick=0.01, deadline=5.0) as session:
+        button = ref(session, "button")
+        before = session.screenshot()
+        time.sleep(0.5)
+        do = {
+            "scroll": lambda: session.scroll("down"),
+            "hover": lambda: session.hover(button),
+            "drag": lambda: session.drag(300, 5, 20, 20),
+        }[act]
+        do()
+        assert session.screenshot() != before
+
+
+def test_transitions_and_animations_end_with_the_action_that_began_them(world):
+    html = """<style>p { transition: opacity 5s } .off { opacity: 0 }
+      @keyframes grow { to { width: 77px } } .grown { animation: grow 3s 2s forwards }</style><p id=p>x</p><i id=i></i>
+      <div id=d>y</div><script>const said = []; i.ontransitionend = () => said.push('never')
+      p.ontransitionend = () => said.push('faded'); d.onanimationend = () => said.push('grew')
+      function go() { p.className = 'off'; d.className = 'grown'; i.style.color = 'red' }</script>
+      <button onclick='go()'>Go</button>"""
+    with open_page(world, html) as session:
+        session.click(ref(session, "button"))
+        assert session.read("[getComputedStyle(p).opacity, d.offsetWidth, said.toSorted()]") == [
+            "0", 77, ["faded", "grew"],
+        ]  # fmt: skip
+
+
+def test_an_endless_animation_is_held_at_its_beginning(world):
+    html = "<style>@keyframes k { to { width: 77px } } p { width: 10px; animation: k 1s infinite }</style><p id=p>"
+    with open_page(world, html) as session:
+        first = session.screenshot()
+        session.wait(3.3)
+        assert session.read("p.offsetWidth") == 10
+        assert session.screenshot() == first
+
+
+def test_mouse_and_keyboard_by_place(world):
+    html = """<body style='margin:0'><button style='position:absolute;left:100px;top:50px;width:80px;height:30px'
+      onclick='i.focus()'>B</button><input id=i style='margin-top:200px'><div id=d></div><script>
+      onmousedown = (e) => d.textContent += 'd' + e.clientX;
+      onmouseup = (e) => d.textContent += 'u' + e.clientX</script>"""
+    with open_page(world, html) as session:
+        session.click_at(140, 65)
+        session.type_text("hey")
+        session.drag(300, 300, 420, 310)
+        view = session.view()
+        assert view.find("textbox").value == "hey"
+        assert view.lines[-1] == "d140u140d300u420"
+        with pytest.raises(PageError, match="outside"):
+            session.click_at(-1, 5)
+
+
+def test_screenshots(world):
+    image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
+    with open_page(world, FORM, viewport=(640, 480)) as session:
+        plain, marked = session.screenshot(), session.screenshot(marks=True)
+        assert image.open(BytesIO(plain)).size == (640, 480)
+        assert plain != marked
+        assert session.screenshot() == plain
+
+
+def test_one_browser_is_used_from_any_thread_and_loop(world):
+    pool, site = world
+    site.pages["/"] = FORM
+
+    async def title() -> str:
+        session = await pool.open.awaited(SessionOptions(allowed=("http://a.test",), deadline=PATIENCE_S))
+        await session.goto.awaited("http://a.test/")
+        view = await session.view.awaited()
+        await session.close.awaited()
+        return view.title
+
+    titles: list[str] = []
+    threads = [threading.Thread(target=lambda: titles.append(asyncio.run(title()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert titles == ["Form"] * 3
+
+
+def test_sessions_share_nothing(world):
+    world[1].pages["/cookie"] = (200, {"Set-Cookie": "a=1"}, "<script>localStorage.x = 1</script>")
+    with open_page(world, FORM) as first:
+        first.goto("/cookie")
+        with open_page(world, FORM) as second:
+            assert second.read("[document.cookie, localStorage.length]") == ["", 0]
+        assert first.read("[document.cookie, localStorage.length]") == ["a=1", 1]

@@ -1,0 +1,255 @@
+"""Whatever a statement tries, it ends in a clear error or a harmless result, and the database serves on unchanged."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from agentgym.tools.database import (
+    Column,
+    Database,
+    DatabasePool,
+    DatabaseSpec,
+    QueryError,
+    QueryErrorKind,
+    QueryLimits,
+    Table,
+)
+from tests.rows import each_row
+
+LIMITS = QueryLimits(timeout_s=0.5, memory_mb=256)
+K = QueryErrorKind
+SPEC = DatabaseSpec(
+    "attacked",
+    (Table("t", (Column("a", "INTEGER"), Column("b", "VARCHAR")), tuple((i, f"row {i}") for i in range(1000)), "a"),),
+)
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) "
+LONG_JOIN = ", ".join(f"t t{i}" for i in range(4))
+DOUBLING = "WITH c0 AS (SELECT a FROM t), " + ", ".join(
+    f"c{i} AS (SELECT 1 AS a FROM c{i - 1} x, c{i - 1} y)" for i in range(1, 40)
+)
+
+WRITES = [
+    "INSERT INTO t VALUES (-1, 'x')",
+    "INSERT INTO t VALUES (-1, 'x') RETURNING a",
+    "UPDATE t SET b = 'x'",
+    "DELETE FROM t",
+    "DROP TABLE t",
+    "ALTER TABLE t ADD COLUMN c INTEGER",
+    "CREATE TABLE u (a INTEGER)",
+    "CREATE TEMP TABLE u (a INTEGER)",
+    "CREATE VIEW v AS SELECT 1",
+    "CREATE INDEX i ON t (b)",
+    "EXPLAIN INSERT INTO t VALUES (-1, 'x')",
+    "BEGIN",
+    "VACUUM",
+    "ANALYZE",
+    "ATTACH ':memory:' AS m",
+    "SELECT 1; DELETE FROM t",
+    "DELETE FROM t; SELECT 1",
+    "/* SELECT */ DELETE FROM t",
+]
+FORBIDDEN = {
+    "duckdb": [
+        "TRUNCATE t",
+        "CREATE MACRO m(x) AS x + 1",
+        "EXPLAIN ANALYZE INSERT INTO t VALUES (-1, 'x')",
+        "EXPLAIN (FORMAT json) DELETE FROM t",
+        "MERGE INTO t USING (SELECT 1 AS a) s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "CHECKPOINT",
+        "COPY t TO '/tmp/agentgym_attack.csv'",
+        "COPY (SELECT 1) TO '/dev/stdout'",
+        "EXPORT DATABASE '/tmp/agentgym_attack'",
+        "IMPORT DATABASE '/tmp/agentgym_attack'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET threads = 8",
+        "SET VARIABLE x = 1",
+        "RESET memory_limit",
+        "PRAGMA database_list",
+        "PRAGMA enable_profiling",
+        "CALL duckdb_settings()",
+        "PREPARE p AS SELECT 1",
+        "USE system",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM READ_TEXT('/etc/passwd')",
+        "SELECT * FROM read_blob('/etc/passwd')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM sniff_csv('/etc/passwd')",
+        "SELECT * FROM query('DELETE FROM t')",
+        "SELECT * FROM \"query\" /* here */ ('SELECT 1')",
+        "SELECT * FROM system.main.query('SELECT 1')",
+        "SELECT (SELECT count(*) FROM query_table('t'))",
+        "WITH q AS (FROM query('SELECT 1')) SELECT * FROM q",
+        "DESCRIBE SELECT * FROM query('SELECT 1')",
+        "EXPLAIN SELECT * FROM query('SELECT 1')",
+        "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+        "SELECT * FROM duckdb_settings()",
+        'SELECT * FROM "DuckDB_Settings"()',
+        "SELECT 1FROM duckdb_settings()",
+        "SELECT 1_0FROM/**/main.duckdb_settings()",
+        "FROM t,duckdb_secrets()",
+        "SELECT path FROM duckdb_databases()",
+        "SELECT path FROM duckdb_databases",
+        "SELECT * FROM pragma_database_list",
+        "SELECT * FROM system.main.pragma_database_list",
+        "SELECT * FROM duckdb_secrets()",
+        "SELECT * FROM duckdb_extensions()",
+        "SELECT current_setting('temp_directory')",
+        "SELECT * FROM pg_catalog.pg_settings",
+    ],
+    "sqlite": [
+        "REPLACE INTO t VALUES (1, 'x')",
+        "WITH w AS (SELECT 1) DELETE FROM t",
+        "VACUUM INTO '/tmp/agentgym_attack.db'",
+        "SAVEPOINT s",
+        "PRAGMA query_only = 0",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA database_list",
+        "PRAGMA temp_store_directory = '/tmp'",
+        "SELECT * FROM pragma_database_list",
+        "SELECT load_extension('/tmp/x.so')",
+        "CREATE VIRTUAL TABLE v USING fts5(x)",
+        "ATTACH '/tmp/agentgym_attack.db' AS m",
+        "DETACH main",
+    ],
+}
+BOMBS = [
+    (ENDLESS + "SELECT count(*) FROM r", {K.TIMEOUT}),
+    (ENDLESS + "SELECT x FROM r ORDER BY -x", {K.TIMEOUT, K.MEMORY}),
+    (f"SELECT count(*) FROM {LONG_JOIN} WHERE (t0.a * t1.a + t2.a * t3.a) % 7 = 3", {K.TIMEOUT}),
+    (f"SELECT t0.b || t1.b FROM {LONG_JOIN} ORDER BY random()", {K.TIMEOUT, K.MEMORY}),
+    (DOUBLING + " SELECT count(*) FROM c39", {K.TIMEOUT, K.MEMORY, K.TOO_LARGE}),
+    ("SELECT " + "(" * 5000 + "1" + ")" * 5000, None),
+    ("SELECT " + "abs(" * 3000 + "1" + ")" * 3000, {K.SYNTAX, K.TOO_LARGE}),
+    ("SELECT " + "+".join(["1"] * 5000), None),
+    ("SELECT 1" + " UNION ALL SELECT 1" * 5000, {K.TOO_LARGE}),
+    ("SELECT 1" + " UNION ALL SELECT 1" * 900, None),
+    ("SELECT '" + "x" * 30_000 + "'", {K.TOO_LARGE}),
+    ("SELECT '\0'", {K.SYNTAX}),
+    ("SELECT '\ud800'", {K.SYNTAX}),
+    ("  ;  ", {K.SYNTAX}),
+    ("SELECT getenv('HOME')", {K.SYNTAX, K.FORBIDDEN}),
+    ("SELECT * FROM '/etc/passwd'", {K.SYNTAX, K.FORBIDDEN}),
+    ("SELECT ?", None),
+    ("SELECT $1", None),
+]
+ENGINE_BOMBS = {
+    "duckdb": [
+        ("SELECT repeat('x', 2000000000)", {K.MEMORY, K.TIMEOUT}),
+        ("SELECT sum(length(repeat('x', 1000000 + i::INT))) FROM range(100000) r(i)", {K.MEMORY, K.TIMEOUT}),
+        ("SELECT list(i) FROM range(1000000000) r(i)", {K.MEMORY, K.TIMEOUT}),
+        ("SELECT string_agg(b, '') FROM (SELECT t0.b FROM t t0, t t1, t t2)", {K.MEMORY, K.TIMEOUT}),
+        ("SELECT range(1000000000)", {K.MEMORY, K.TIMEOUT, K.RUNTIME}),
+        ("SELECT sum(i) FROM range(1000000000000) r(i)", {K.TIMEOUT}),
+        ("SELECT pg_sleep(60)", {K.TIMEOUT, K.SYNTAX}),
+        ("SELECT printf('%2000000000d', 1)", None),
+        ("SELECT lpad('x', 2000000000, 'y')", {K.MEMORY, K.TIMEOUT, K.RUNTIME}),
+        ("SELECT regexp_matches(repeat('a', 100000), '(a*)*b')", None),
+        ("SELECT error('x')", {K.RUNTIME}),
+        ("SELECT write_log('x')", {K.FORBIDDEN}),
+    ],
+    "sqlite": [
+        ("REINDEX", None),
+        ("SELECT printf('%.*c', 1000000000, 'x')", {K.TOO_LARGE}),
+        ("SELECT printf('%.' || '1000000000' || 'c', 'x') FROM t", {K.TOO_LARGE}),
+        ("SELECT format('%1000000000d', 1)", {K.TOO_LARGE}),
+        ("SELECT length(zeroblob(2000000000))", {K.TOO_LARGE}),
+        ("SELECT hex(randomblob(1000000000))", {K.TOO_LARGE}),
+        ("SELECT group_concat(b) FROM (SELECT t0.b FROM t t0, t t1, t t2)", {K.TOO_LARGE, K.TIMEOUT}),
+        ("SELECT trim(hex(zeroblob(100000)), replace(hex(zeroblob(100000)), '0', '1'))", {K.TOO_LARGE}),
+        ("SELECT replace(hex(zeroblob(120000)), hex(zeroblob(60000)) || '1', '')", {K.TOO_LARGE}),
+        ("SELECT hex(zeroblob(120000)) LIKE '%' || hex(zeroblob(1000)) || '1'", {K.TOO_LARGE, K.RUNTIME}),
+        ("SELECT json_patch('{}', '{}')", {K.FORBIDDEN}),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    pool = DatabasePool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(params=["duckdb", "sqlite"])
+def database(request, pool):
+    with pool.open(SPEC, request.param, LIMITS) as database:
+        yield database
+
+
+def provoke(database: Database, sql: str) -> QueryErrorKind | None:
+    """Run `sql`, check that the database is as before, and return how the statement failed (None: it did not)."""
+    kind, message = None, "no message at all"
+    try:
+        database.query(sql)
+    except QueryError as error:
+        kind, message = error.kind, str(error)
+    assert 10 < len(message) < 700
+    assert not any(mark in message for mark in ("Traceback", "/root", "agentgym-duckdb", os.getcwd()))
+    assert database.query("SELECT count(*), sum(a), max(b) FROM t").rows == ((1000, 499500, "row 999"),)
+    return kind
+
+
+@each_row("sql", WRITES)
+def test_no_statement_writes(database, sql):
+    assert provoke(database, sql) in {K.FORBIDDEN, K.SYNTAX}
+
+
+@each_row("engine, sql", [(engine, sql) for engine in FORBIDDEN for sql in FORBIDDEN[engine]])
+def test_a_forbidden_statement_is_refused_with_the_allowed_kinds(pool, engine, sql):
+    with pool.open(SPEC, engine, LIMITS) as database:
+        assert provoke(database, sql) is K.FORBIDDEN
+        with pytest.raises(QueryError, match="SELECT"):
+            database.query(sql)
+    assert not any(name.startswith("agentgym_attack") for name in os.listdir("/tmp"))
+
+
+@each_row("sql, kinds", BOMBS)
+def test_a_bomb_ends_and_harms_nobody(database, sql, kinds):
+    kind = provoke(database, sql)
+    assert kinds is None or kind in kinds
+
+
+@each_row("engine, sql, kinds", [(engine, *bomb) for engine in ENGINE_BOMBS for bomb in ENGINE_BOMBS[engine]])
+def test_a_bomb_of_one_engine_ends_and_harms_nobody(pool, engine, sql, kinds):
+    with pool.open(SPEC, engine, LIMITS) as database:
+        kind = provoke(database, sql)
+    assert kinds is None or kind in kinds
+
+
+@each_row(
+    "sql",
+    [
+        "SELECT * FROM information_schema.tables",
+        "SELECT * FROM sqlite_master",
+        "SELECT * FROM duckdb_tables()",
+        "SELECT * FROM duckdb_views()",
+        "SELECT * FROM duckdb_functions() WHERE function_name LIKE 'read%'",
+        "SELECT * FROM pg_catalog.pg_class",
+        "SHOW DATABASES",
+        "SHOW ALL TABLES",
+        "SELECT current_database(), current_schema(), current_user, version()",
+        "EXPLAIN ANALYZE SELECT * FROM t",
+        "SELECT * FROM read_duckdb('db.duckdb')",
+        "SELECT * FROM nowhere",
+    ],
+)
+def test_nothing_shows_a_path_of_the_host(pool, sql):
+    with pool.open(SPEC, "duckdb", LIMITS) as database:
+        try:
+            shown = str(database.query(sql).rows)
+        except QueryError as error:
+            shown = str(error)
+    assert "agentgym-duckdb" not in shown
+    assert ".duckdb" not in shown.replace("'db.duckdb'", "")
+    assert os.path.expanduser("~") not in shown
+
+
+def test_no_state_passes_from_one_statement_to_the_next(pool):
+    with pool.open(SPEC, "duckdb", LIMITS) as first, pool.open(SPEC, "duckdb", LIMITS) as second:
+        first.query("SELECT setseed(0.5)")
+        for sql in ("SET VARIABLE v = 1", "CREATE TEMP TABLE x AS SELECT 1", "SET search_path = 'temp'"):
+            assert provoke(first, sql) is K.FORBIDDEN
+        assert second.query("SELECT getvariable('v')").rows == ((None,),)

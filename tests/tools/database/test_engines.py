@@ -1,0 +1,208 @@
+"""What both engines promise to an environment: the same data, described and queried within bounds."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import threading
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tools.database import (
+    ENGINES,
+    Column,
+    DatabasePool,
+    DatabaseSpec,
+    ForeignKey,
+    QueryError,
+    QueryErrorKind,
+    QueryLimits,
+    Table,
+)
+from tests.rows import each_row
+
+DAY = datetime.date(2024, 2, 29)
+CUSTOMERS = Table(
+    "customers", (Column("id", "INTEGER", "who"), Column("name", "VARCHAR")), ((1, "Zoë"), (2, None)), "id"
+)
+ORDERS = Table(
+    "all orders",
+    (
+        Column("id", "INTEGER"),
+        Column("customer id", "INTEGER"),
+        Column("total", "DOUBLE"),
+        Column("day", "DATE"),
+        Column("order", "BOOLEAN"),
+    ),
+    ((10, 1, 1.5, DAY, True), (11, 2, None, None, False), (2**40, 1, -0.25, DAY, None)),
+    "id",
+    (ForeignKey("customer id", "customers", "id"),),
+)
+SPEC = DatabaseSpec("shop", (CUSTOMERS, ORDERS, Table("empty", (Column("x", "VARCHAR"),), ())))
+
+
+@pytest.fixture(scope="module")
+def pool():
+    pool = DatabasePool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(params=ENGINES)
+def database(request, pool):
+    with pool.open(SPEC, request.param) as database:
+        yield database
+
+
+def test_tables_come_in_their_defined_order(database):
+    assert database.tables() == ("customers", "all orders", "empty")
+
+
+def test_describe_tells_columns_keys_count_and_sample(database):
+    info = database.describe("all orders", sample_rows=2)
+    assert [column.name for column in info.columns] == ["id", "customer id", "total", "day", "order"]
+    assert info.primary_key == "id"
+    assert info.foreign_keys == (ForeignKey("customer id", "customers", "id"),)
+    assert info.row_count == 3
+    assert [row[0] for row in info.sample.rows] == [10, 11]
+    assert database.describe("empty").sample.columns == ("x",)
+
+
+def test_describe_of_an_unknown_table_names_the_tables(database):
+    with pytest.raises(QueryError, match="customers, all orders, empty"):
+        database.describe("clients")
+
+
+def test_a_misspelt_table_is_never_taken_for_one_of_the_engines_own(database):
+    for name in ("pg_enums", "duckdb_table", "nope", "columns"):
+        with pytest.raises(QueryError) as caught:
+            database.query(f"SELECT * FROM {name}")
+        assert "Did you mean" not in str(caught.value), str(caught.value)
+        assert name in str(caught.value)
+
+
+def test_values_survive_the_way_through_the_engine(database):
+    rows = database.query('SELECT * FROM "all orders" ORDER BY id').rows
+    day = DAY.isoformat() if database.engine == "sqlite" else DAY
+    assert rows == ((10, 1, 1.5, day, True), (11, 2, None, None, False), (2**40, 1, -0.25, day, None))
+    assert database.query("SELECT name FROM customers ORDER BY id").rows == (("Zoë",), (None,))
+
+
+@each_row(
+    "limits, rows, first",
+    [
+        (QueryLimits(max_rows=2), 2, "abcdefgh"),
+        (QueryLimits(max_rows=3), 3, "abcdefgh"),
+        (QueryLimits(max_cell_chars=4), 3, "abcd"),
+        (QueryLimits(max_result_bytes=17), 2, "abcdefgh"),
+    ],
+)
+def test_rows_cells_and_bytes_are_bounded(database, limits, rows, first):
+    result = database.query("SELECT 'abcdefgh' FROM \"all orders\"", limits)
+    assert (len(result.rows), result.rows[0][0]) == (rows, first)
+    assert result.truncated == (limits != QueryLimits(max_rows=3))
+
+
+def test_a_huge_result_is_cut_without_being_fetched(database):
+    joined = " CROSS JOIN ".join(f"(SELECT {i} AS c{i} FROM customers)" for i in range(24))
+    result = database.query(f"SELECT * FROM {joined}")
+    assert (len(result.rows), result.truncated) == (1000, True)
+
+
+def test_a_wrong_name_is_answered_with_the_right_ones(database):
+    with pytest.raises(QueryError, match="name") as caught:
+        database.query("SELECT nam FROM customers")
+    assert caught.value.kind is QueryErrorKind.SYNTAX
+    with pytest.raises(QueryError, match="customers"):
+        database.query("SELECT * FROM customer")
+
+
+def test_equal_specs_share_one_database_and_handles_close_alone(pool):
+    again = DatabaseSpec("shop", (CUSTOMERS, ORDERS, Table("empty", (Column("x", "VARCHAR"),), ())))
+    for engine in ENGINES:
+        first, second = pool.open(SPEC, engine), pool.open(again, engine)
+        assert first._shared is second._shared
+        first.close()
+        first.close()
+        assert second.query("SELECT count(*) FROM customers").rows == ((2,),)
+        with pytest.raises(UsageError, match="closed"):
+            first.query("SELECT 1")
+        second.close()
+
+
+def test_idle_databases_are_bounded_and_return_when_asked_for():
+    pool = DatabasePool(idle=2)
+    specs = [DatabaseSpec(f"d{i}", (Table("t", (Column("a", "INTEGER"),), ((i,),)),)) for i in range(5)]
+    for engine in ENGINES:
+        for i in [0, 1, 2, 3, 4, 0, 1, 4, 4, 2, 3]:
+            with pool.open(specs[i], engine) as database:
+                assert database.query("SELECT a FROM t").rows == ((i,),)
+            assert len(pool._entries) <= 2
+    pool.close()
+
+
+def test_many_threads_read_one_database(database):
+    wrong = []
+
+    def read(number):
+        for i in range(20):
+            if database.query(f"SELECT {number} * 100 + {i}").rows != ((number * 100 + i,),):
+                wrong.append((number, i))
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@each_row("engine", ENGINES)
+def test_a_spec_that_cannot_be_built_is_the_callers_error(pool, engine):
+    twice = DatabaseSpec("twice", (Table("t", (Column("a", "INTEGER"),), ((1,), (1,)), "a"),))
+    with pytest.raises(UsageError, match="twice"):
+        pool.open(twice, engine)
+    with pytest.raises(UsageError, match="BLOB"):
+        pool.open(DatabaseSpec("odd", (Table("t", (Column("a", "BLOB"),), ()),)), engine)
+
+
+@each_row(
+    "expression, value, type_name",
+    [
+        ("1.25::DECIMAL(6, 2)", 1.25, "DECIMAL(6,2)"),
+        ("sum(2)", 2, "HUGEINT"),
+        ("170141183460469231731687303715884105727::HUGEINT", 2**127 - 1, "HUGEINT"),
+        ("TIMESTAMP '2024-01-02 03:04:05.5'", datetime.datetime(2024, 1, 2, 3, 4, 5, 500000), "TIMESTAMP"),
+        ("TIMESTAMPTZ '2024-01-02 03:04:05+02'", "2024-01-02 01:04:05+00:00", "TIMESTAMP WITH TIME ZONE"),
+        ("TIME '03:04:05'", "03:04:05", "TIME"),
+        ("[1, NULL, 3]", "[1, null, 3]", "INTEGER[]"),
+        ("{'a': DATE '2024-01-02', 'b': 1.5}", '{"a": "2024-01-02", "b": 1.5}', "STRUCT(a DATE, b DECIMAL(2,1))"),
+        ("'\\xAB'::BLOB", "ab", "BLOB"),
+        ("'inf'::DOUBLE", math.inf, "DOUBLE"),
+    ],
+)
+def test_duckdb_types_become_plain_values(pool, expression, value, type_name):
+    with pool.open(SPEC, "duckdb") as database:
+        result = database.query(f"SELECT {expression}")
+    assert result.rows == ((value,),)
+    assert type(result.rows[0][0]) is type(value)
+    assert result.types == (type_name,)
+
+
+@each_row(
+    "expression, value",
+    [
+        ("printf('%05.1f|%-4s|%,d', 3.14159, 'ab', 1234567)", "003.1|ab  |1,234,567"),
+        ("printf('%*d', 4, 7)", "   7"),
+        ("trim('xxaxx', 'x')", "a"),
+        ("ltrim(1002, 1)", "002"),
+        ("replace('banana', 'an', 'o')", "booa"),
+        ("instr('banana', 'nan')", 3),
+        ("instr(NULL, 'a')", None),
+        ("instr(12.5, '.')", 3),
+    ],
+)
+def test_bounded_sqlite_functions_mean_what_the_built_in_ones_mean(pool, expression, value):
+    with pool.open(SPEC, "sqlite") as database:
+        assert database.query(f"SELECT {expression}").rows == ((value,),)

@@ -1,0 +1,226 @@
+"""A DuckDB worker may die at any time: the next statement finds another one, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.database import (
+    Column,
+    DatabasePool,
+    DatabaseSpec,
+    QueryError,
+    QueryErrorKind,
+    QueryLimits,
+    Table,
+)
+from agentgym.tools.database.duckdb import engine as duckdb_engine
+from agentgym.tools.database.duckdb.process import WorkerProcess
+from tests.rows import each_row
+from tests.waiting import eventually
+
+SPEC = DatabaseSpec("small", (Table("t", (Column("a", "INTEGER"),), ((1,), (2,), (3,))),))
+COUNT = "SELECT count(*), sum(a) FROM t"
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+
+@pytest.fixture
+def pool():
+    pool = DatabasePool()
+    yield pool
+    pool.close()
+
+
+def running(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid: int) -> bool:
+    return eventually(lambda: not running(pid))
+
+
+def test_a_killed_worker_is_replaced_unnoticed(pool):
+    with pool.open(SPEC, "duckdb") as database:
+        for _ in range(2):
+            (pid,) = pool.worker_pids()
+            os.kill(pid, signal.SIGKILL)
+            assert database.query(COUNT).rows == ((3, 6),)
+            assert pool.worker_pids() != (pid,)
+
+
+def test_a_worker_killed_from_outside_during_a_statement_costs_only_a_second_try(pool):
+    with pool.open(SPEC, "duckdb") as database:
+        (pid,) = pool.worker_pids()
+        killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        sql = "SELECT sum(i) FROM range(150000000) r(i)"
+        assert database.query(sql, QueryLimits(timeout_s=30)).rows == ((11249999925000000,),)
+        killer.join()
+
+
+def test_a_stuck_worker_is_killed_and_the_statement_told(pool):
+    with pool.open(SPEC, "duckdb") as database:
+        (pid,) = pool.worker_pids()
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(QueryError) as caught:
+            database.query("SELECT 1", QueryLimits(timeout_s=0.2))
+        assert caught.value.kind is QueryErrorKind.TIMEOUT
+        assert gone(pid)
+        assert database.query(COUNT).rows == ((3, 6),)
+
+
+def test_an_interrupted_statement_leaves_the_worker_alive(pool):
+    with pool.open(SPEC, "duckdb") as database:
+        pids = pool.worker_pids()
+        with pytest.raises(QueryError, match="stopped after"):
+            database.query(ENDLESS, QueryLimits(timeout_s=0.2))
+        assert pool.worker_pids() == pids
+        assert database.query(COUNT).rows == ((3, 6),)
+
+
+class DyingProcess(WorkerProcess):
+    """Dies of every statement."""
+
+    def request(self, message, timeout_s):
+        if message["op"] == "query":
+            os.kill(self.pid, signal.SIGKILL)
+        return super().request(message, timeout_s)
+
+
+def test_a_statement_that_kills_every_worker_is_blamed_for_it(pool, monkeypatch):
+    with pool.open(SPEC, "duckdb") as database:
+        with monkeypatch.context() as patch:
+            patch.setattr(duckdb_engine, "WorkerProcess", DyingProcess)
+            os.kill(pool.worker_pids()[0], signal.SIGKILL)
+            with pytest.raises(QueryError, match="memory"):
+                database.query(COUNT)
+        assert database.query(COUNT).rows == ((3, 6),)
+
+
+def test_a_worker_that_cannot_start_is_no_fault_of_the_statement(pool, monkeypatch):
+    with pool.open(SPEC, "duckdb") as database:
+        os.kill(pool.worker_pids()[0], signal.SIGKILL)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/bin/false")
+            with pytest.raises(InfrastructureError, match="did not start"):
+                database.query(COUNT)
+        assert database.query(COUNT).rows == ((3, 6),)
+
+
+def test_closing_leaves_no_process_and_no_directory(pool):
+    pool.open(SPEC, "duckdb").query(COUNT)
+    (pid,) = pool.worker_pids()
+    directory = os.readlink(f"/proc/{pid}/cwd")
+    assert os.listdir(directory)
+    pool.close()
+    pool.close()
+    assert not running(pid)
+    assert not os.path.exists(directory)
+
+
+@pytest.mark.real
+@each_row("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_no_worker_outlives_its_process(ending):
+    script = (
+        "import os, signal, sys\n"
+        "from agentgym.tools.database import *\n"
+        "spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))\n"
+        "open_database(spec).query('SELECT * FROM t')\n"
+        "print(*default_pool().worker_pids(), flush=True)\n"
+        f"{ending}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
+    pid = int(done.stdout)
+    assert gone(pid)
+
+
+@pytest.mark.real
+def test_a_forked_child_uses_a_worker_of_its_own(pool):
+    database = pool.open(SPEC, "duckdb")
+    embedded = pool.open(SPEC, "sqlite")
+    embedded.query(COUNT)
+    pids = pool.worker_pids()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        same = database.query(COUNT).rows == embedded.query(COUNT).rows == ((3, 6),)
+        os.write(write, f"{same} {pool.worker_pids() != pids} {pool.worker_pids()[0]}".encode())
+        os._exit(0)
+    answer = os.read(read, 100).decode().split()
+    os.waitpid(child, 0)
+    os.close(read)
+    os.close(write)
+    assert answer[:2] == ["True", "True"]
+    assert gone(int(answer[2]))
+    assert database.query(COUNT).rows == ((3, 6),)
+    assert pool.worker_pids() == pids
+
+
+@pytest.mark.real
+def test_a_forked_child_does_not_keep_its_parents_worker_alive():
+    script = (
+        "import os, sys, time\n"
+        "from agentgym.tools.database import *\n"
+        "spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))\n"
+        "open_database(spec)\n"
+        "pid = default_pool().worker_pids()[0]\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os.close(1)\n"
+        "    time.sleep(30)\n"
+        "print(pid, child, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
+    pid, child = map(int, done.stdout.split())
+    try:
+        assert gone(pid)
+        assert running(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.nightly
+def test_several_workers_run_statements_at_the_same_time():
+    pool = DatabasePool(duckdb_workers=2)
+    with pool.open(SPEC, "duckdb") as slow, pool.open(SPEC, "duckdb") as fast:
+        fast.query(COUNT)
+        thread = threading.Thread(target=pytest.raises, args=(QueryError, slow.query, ENDLESS, QueryLimits(3.0)))
+        thread.start()
+        assert eventually(lambda: len(pool.worker_pids()) == 2)
+        assert fast.query(COUNT).rows == ((3, 6),)
+        assert thread.is_alive()
+        thread.join()
+        assert len(pool.worker_pids()) == 2
+    pool.close()
+
+
+def test_a_worker_that_hoards_memory_does_not_grow_without_end(pool):
+    limits, resident = QueryLimits(timeout_s=5, memory_mb=256), list[int]()
+    with pool.open(SPEC, "duckdb", limits) as database:
+        for _ in range(6):
+            with pytest.raises(QueryError):
+                database.query("SELECT list(i) FROM range(1000000000) r(i)", limits)
+            for pid in pool.worker_pids():
+                with open(f"/proc/{pid}/statm") as stream:
+                    resident.append(int(stream.read().split()[1]) * 4096)
+        assert database.query("SELECT 1").rows == ((1,),)
+    assert resident
+    assert max(resident) < 2 << 30
+
+
+def test_the_worker_sees_no_secret_of_its_parent(pool, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_TEST_SECRET", "hidden")
+    pool.open(SPEC, "duckdb")
+    with open(f"/proc/{pool.worker_pids()[0]}/environ", "rb") as stream:
+        assert b"hidden" not in stream.read()

@@ -1,0 +1,435 @@
+"""A server of environments: whom it lets in, what it bounds, and what it says, over a WebSocket and plain HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("websockets", reason="needs the [serve] extra")
+pytest.importorskip("fastapi", reason="needs the [serve] extra")
+
+from starlette.datastructures import Headers
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from agentgym import UsageError
+from agentgym.cli import app
+from agentgym.engine.threads import blocking
+from agentgym.interop.remote.wire import PROTOCOL, encoded
+from agentgym.tools.env_server.offer import EnvServing, Offer
+from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.serving.answers import has_token
+from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
+from tests.serving_cases import HANG_S, all_of, raw
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+
+ADD = call("add")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    HeldEnv.forget()
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    with served(HELD, request_bytes=20_000) as made:
+        yield made
+
+
+def opened(server: Served) -> str:
+    return post(server, "/sessions").json()["session"]
+
+
+# Tokens.
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/openapi.json", "/docs", "/nowhere"])
+def test_every_path_needs_the_token(server: Served, path: str):
+    for headers in ({}, {"Authorization": TOKEN}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):
+        server.client.headers.pop("Authorization", None)
+        refused = server.client.get(path, headers=headers)
+        assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("token", [None, TOKEN[:-1], TOKEN + "x"])
+def test_a_websocket_needs_the_token(server: Served, token: str | None):
+    with pytest.raises(InvalidStatus) as refused:
+        RawStream(server.port, token)
+    assert refused.value.response.status_code == 403
+
+
+def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
+    from agentgym.tools.serving import answers
+
+    compared: list[tuple[bytes, bytes]] = []
+    real = answers.hmac.compare_digest
+    monkeypatch.setattr(answers.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
+    for given in (TOKEN, "x", TOKEN[:-1] + "x"):
+        assert has_token(Headers({"authorization": f"Bearer {given}"}), TOKEN) is (given == TOKEN)
+    assert len(compared) == 3
+    both = Headers(raw=[(b"authorization", f"Bearer {TOKEN}".encode())] * 2)
+    assert not has_token(both, TOKEN)  # which of two counts is nobody's to guess
+
+
+def test_a_short_token_is_refused():
+    with pytest.raises(UsageError, match="at least 16 characters"):
+        EnvServing("short")
+
+
+def test_names_of_sessions_cannot_be_guessed(server: Served):
+    names = [opened(server) for _ in range(3)]
+    assert len(set(names)) == 3
+    assert all(len(name) >= 20 for name in names)
+    refused = post(server, f"/sessions/{names[0][:-1]}/reset")
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (410, "gone")
+
+
+# Plain HTTP.
+
+
+def test_an_episode_over_plain_http_is_that_of_the_websocket(server: Served):
+    session = opened(server)
+    begun = post(server, f"/sessions/{session}/reset", seed=3)
+    with RawStream(server.port) as stream:
+        other = stream.open()
+        assert stream.ask("reset", session=other, seed=3)["result"] == begun.json()
+        played = post(server, f"/sessions/{session}/step", action=ADD)
+        assert stream.ask("step", session=other, action=ADD)["result"] == played.json()
+        assert "count 1" in str(played.json()["observation"])
+        ended = post(server, f"/sessions/{session}/interrupt", reason="time").json()
+        assert stream.ask("interrupt", session=other, reason="time")["result"] == ended
+        assert ended["truncated"]
+    assert server.client.delete(f"/sessions/{session}").status_code == 200
+    assert eventually(lambda: HeldEnv.closed >= 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "kind"),
+    [
+        ("reset", {"seed": -1}, 422, "usage"),
+        ("reset", {"seeds": 1}, 422, "usage"),
+        ("reset", {"options": {"task": "held/train/9"}}, 404, "task"),
+        ("step", {"action": "x"}, 409, "reset_needed"),
+        ("step", {"action": 5}, 422, "usage"),
+        ("interrupt", {"reason": "boredom"}, 422, "usage"),
+        ("step", {"action": "x", "number": 5}, 422, "usage"),
+    ],
+)
+def test_http_errors_have_a_status_and_a_kind(server: Served, path: str, body: Any, status: int, kind: str):
+    refused = post(server, f"/sessions/{opened(server)}/{path}", **body)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (status, kind)
+    assert "\n" not in refused.json()["error"]["message"]
+
+
+def test_what_breaks_around_the_model_is_no_observation_over_http(server: Served):
+    session = opened(server)
+    post(server, f"/sessions/{session}/reset", seed=1)
+    broken = post(server, f"/sessions/{session}/step", action=call("fail"))
+    assert broken.status_code == 502
+    assert broken.json() == {"error": {"kind": "infrastructure", "message": "the disk is full"}}
+
+
+def test_a_repeated_request_over_http_is_answered_and_not_played_again(server: Served):
+    session = opened(server)
+    post(server, f"/sessions/{session}/reset", seed=1, number=1)
+    first = post(server, f"/sessions/{session}/step", action=ADD, number=2)
+    assert post(server, f"/sessions/{session}/step", action=ADD, number=2).json() == first.json()
+    assert "count 2" in str(post(server, f"/sessions/{session}/step", action=ADD, number=3).json())
+
+
+def test_a_request_over_http_that_takes_too_long_is_answered_and_ends_the_session():
+    with served(HELD, request_s=0.3) as server:
+        session = opened(server)
+        post(server, f"/sessions/{session}/reset", seed=1)
+        late = post(server, f"/sessions/{session}/step", action=call("wait"))
+        assert (late.status_code, late.json()["error"]["kind"]) == (504, "out_of_time")
+        assert late.json()["error"]["facts"]["reason"] == "step_time"
+        gone = post(server, f"/sessions/{session}/step", action=ADD)
+        assert gone.json()["error"] == {
+            "kind": "gone", "message": "a request of the session took too long, so it was closed"
+        }  # fmt: skip
+
+
+def test_a_full_server_says_when_to_come_again():
+    with served(HELD, sessions=2) as server:
+        first, _ = opened(server), opened(server)
+        full = post(server, "/sessions")
+        assert (full.status_code, full.headers["Retry-After"]) == (503, "1")
+        assert full.json()["error"]["kind"] == "busy"
+        server.client.delete(f"/sessions/{first}")
+        assert post(server, "/sessions").status_code == 200
+
+
+def test_an_idle_session_says_so_over_http():
+    with served(HELD, idle_s=0.2) as server:
+        session = opened(server)
+        assert eventually(lambda: len(server.sessions) == 0)
+        gone = post(server, f"/sessions/{session}/reset")
+        assert (gone.status_code, gone.json()["error"]["message"]) == (
+            410, "the session was closed after 0.2 s without a request"
+        )  # fmt: skip
+        assert eventually(lambda: HeldEnv.closed == 1)
+
+
+def test_the_interface_describes_itself(server: Served):
+    described = server.client.get("/openapi.json").json()
+    assert set(described["paths"]) == {
+        "/", "/metrics", "/sessions", "/sessions/{session}", "/sessions/{session}/reset", "/sessions/{session}/step",
+        "/sessions/{session}/interrupt",
+    }  # fmt: skip
+    assert "text/html" in server.client.get("/docs").headers["content-type"]
+    assert server.client.get("/").json() == {
+        "service": "agentgym environments", "protocol": PROTOCOL, "envs": [HELD], "sessions": 0
+    }  # fmt: skip
+
+
+def test_metrics_count_sessions_requests_and_seconds(server: Served):
+    session = opened(server)
+    post(server, f"/sessions/{session}/reset", seed=1)
+    for _ in range(3):
+        post(server, f"/sessions/{session}/step", action=ADD)
+    post(server, f"/sessions/{session}/step", action=call("fail"))
+    assert server.metric("agentgym_sessions") == 1
+    assert server.metric('agentgym_requests_total{op="step",outcome="ok"}') == 3
+    assert server.metric('agentgym_requests_total{op="step",outcome="infrastructure"}') == 1
+    assert server.metric('agentgym_request_seconds_total{op="step"}') > 0
+
+
+# What is sent wrongly, and what is too large.
+
+
+@pytest.mark.parametrize("sent", ["", "{", "[]", "5", '"text"', "[" * 5_000, "\x00", '{"op": 1}', "{}"])
+def test_what_is_no_request_is_refused_and_harms_nobody(server: Served, sent: str):
+    with RawStream(server.port) as stream, RawStream(server.port) as other:
+        session = other.open()
+        stream.socket.send(sent)
+        assert stream.reply()["error"]["kind"] in ("usage", "gone")
+        assert "session" in stream.ask("open", protocol=PROTOCOL)["result"]  # this connection goes on too
+        assert other.ask("reset", session=session, seed=1)["result"]["task"]["id"] == "held/train/0"
+
+
+@pytest.mark.parametrize("op", ["nothing", "__class__", None, {"a": 1}, "x" * 500])
+def test_an_unknown_operation_is_refused(server: Served, op: Any):
+    with RawStream(server.port) as stream:
+        reply = stream.ask(op, session=stream.open())
+        assert reply["error"]["kind"] == "usage"
+    assert "xxxxxxxxxxxxxxxxxxxxx" not in server.client.get("/metrics").text
+
+
+def test_a_message_that_is_too_large_closes_its_connection_alone(server: Served):
+    with RawStream(server.port) as greedy, RawStream(server.port) as other:
+        session = other.open()
+        with pytest.raises(ConnectionClosed) as closed:
+            greedy.exchange("x" * 50_000)
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+        assert "result" in other.ask("reset", session=session, seed=1)
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served):
+    head = f"POST /sessions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\ncontent-length: 99999999\r\n\r\n"
+    with raw(server.port, head.encode()) as connection:
+        assert b"413" in all_of(connection).splitlines()[0]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"env": 5}', b'{"arguments": []}'])
+def test_a_malformed_body_is_refused(server: Served, body: bytes):
+    refused = server.client.post("/sessions", content=body, headers={"content-type": "application/json"})
+    assert refused.status_code in (400, 422)
+    assert len(server.sessions) == 0
+
+
+def upgrade(path: str) -> bytes:
+    """A request for a WebSocket."""
+    head = f"GET {path} HTTP/1.1", "host: x", f"authorization: Bearer {TOKEN}", "connection: upgrade"
+    key = "upgrade: websocket", "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="
+    return "\r\n".join([*head, *key, "", ""]).encode()
+
+
+def handshake(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=HANG_S)
+    connection.sendall(upgrade("/stream"))
+    came = b""
+    while b"\r\n\r\n" not in came:
+        came += connection.recv(4096)
+    assert came.startswith(b"HTTP/1.1 101 ")
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"\x81\x02{}", 1002),  # not masked
+        (b"\xf1\x80\x00\x00\x00\x00", 1002),  # reserved bits
+        (b"\x83\x80\x00\x00\x00\x00", 1002),  # no such opcode
+        (b"\x80\x80\x00\x00\x00\x00", 1002),  # a continuation of nothing
+        (b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", 1009),  # nine exabytes are coming
+    ],
+)
+def test_a_broken_frame_closes_its_connection_alone(server: Served, frame: bytes, code: int):
+    with RawStream(server.port) as other:
+        with handshake(server.port) as connection:
+            connection.sendall(frame)
+            assert struct.pack("!H", code) in all_of(connection)
+        assert other.open()
+
+
+def test_fragments_pings_and_bytes_are_understood(server: Served):
+    request = encoded({"id": 1, "op": "open", "protocol": PROTOCOL}).decode()
+    with RawStream(server.port) as stream:
+        stream.socket.send([request[:5], request[5:9], request[9:]])
+        assert "result" in stream.reply()
+        stream.socket.send(request.encode())
+        assert "result" in stream.reply()
+        pong = stream.socket.ping(b"still?")
+        stream.open()
+        assert pong.wait(HANG_S)
+
+
+def test_fragments_count_together_towards_the_limit(server: Served):
+    with RawStream(server.port) as stream, pytest.raises(ConnectionClosed):
+        stream.exchange(["x" * 9_000] * 5)
+
+
+def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
+    with RawStream(server.port) as stream:
+        session = stream.open()
+        stream.ask("reset", session=session, seed=1)
+        stream.socket.socket.shutdown(socket.SHUT_RDWR)
+    with RawStream(server.port) as again:
+        assert "count 1" in str(again.ask("step", session=session, action=ADD)["result"]["observation"])
+
+
+def test_a_websocket_other_than_for_environments_is_refused(server: Served):
+    with raw(server.port, upgrade("/other")) as connection:
+        assert b"403" in all_of(connection).splitlines()[0]
+
+
+def test_another_version_of_the_protocol_is_refused(server: Served):
+    with RawStream(server.port) as stream:
+        error = stream.ask("open", protocol=PROTOCOL + 1)["error"]
+        assert (error["kind"], "update agentgym" in error["message"]) == ("usage", True)
+
+
+# What clients may have.
+
+
+def test_only_what_is_offered_is_made():
+    with served(HELD, "guess") as server:
+        for name in ("sql", "agentgym/guess-v0", "os:system", "", None):
+            refused = post(server, "/sessions", env=name)
+            assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "usage"), name
+        assert post(server, "/sessions", env="guess").status_code == 200
+
+
+def test_clients_cannot_change_what_the_server_sets():
+    with served("guess", settings={"max_turns": 3}) as server:
+        refused = post(server, "/sessions", arguments={"max_turns": 99})
+        assert "clients cannot set 'max_turns'" in refused.json()["error"]["message"]
+        described = post(server, "/sessions", arguments={"dialect": "tags"}).json()["description"]
+        assert (described["max_turns"], described["dialect"]) == (3, "tags")
+        assert post(server, "/sessions", arguments={"dialect": "no such"}).status_code == 422
+
+
+@pytest.mark.parametrize("argument", ["tasks", "__class__", "render_mode"])
+def test_arguments_that_are_not_harmless_are_refused(argument: str):
+    with pytest.raises(UsageError, match=f"clients cannot set '{argument}'"):
+        Offer(("guess",)).make("guess", {argument: "x"})
+
+
+def test_gold_never_leaves_a_server_that_does_not_reveal_it(server: Served):
+    with RawStream(server.port) as stream:
+        session = stream.open()
+        task = "held/train/0"
+        stream.ask("task", session=session, wanted={"split": "train", "index": 0})
+        stream.ask("task", session=session, wanted={"task": task})
+        for op in ("attempt", "failing_exists"):
+            assert "--reveal" in stream.ask(op, session=session, task=task, kind="solution")["error"]["message"]
+        assert "error" in stream.ask("move", session=session)
+        stream.ask("reset", session=session, seed=1)
+        stream.ask("reset", session=session, options={"task": {"id": task}})
+        for action in (ADD, call("fail"), "text", call("done")):
+            stream.ask("step", session=session, action=action)
+        stream.ask("close", session=session)
+        assert not [reply for reply in stream.replies if CANARY in reply]
+
+
+def test_gold_is_there_if_it_is_revealed():
+    with served(HELD, reveal=True) as server, RawStream(server.port) as stream:
+        task = stream.ask("task", session=stream.open(), wanted={"task": "held/train/0"})["result"]["task"]
+        assert CANARY in str(task["gold"])
+
+
+# The command.
+
+
+def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
+    (tmp_path / "leaving.py").write_text(
+        "from pathlib import Path\nfrom tests.served_envs import HeldEnv\n"
+        "class Leaving(HeldEnv):\n"
+        "    def release(self):\n"
+        f"        (Path({str(tmp_path)!r}) / f'closed-{{id(self)}}').touch()\n",
+        encoding="utf-8",
+    )
+    paths = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    program = f"{paths}; from agentgym.cli import main; main()"
+    with served_process("leaving:Leaving", program=program) as (url, process):
+        before = len(list(tmp_path.glob("closed-*")))
+        port = int(url.rpartition(":")[2])
+        with RawStream(port) as stream, RawStream(port) as idle:
+            session = stream.open()
+            idle.open()
+            stream.ask("reset", session=session, seed=1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(HANG_S) == 0
+    assert len(list(tmp_path.glob("closed-*"))) == before + 2
+
+
+def test_the_command_says_where_and_with_what_token():
+    with served_process("guess") as (url, _), RawStream(int(url.rpartition(":")[2])) as stream:
+        assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"
+
+
+@pytest.mark.parametrize("words", [["nowhere"], ["guess", "--set", "max_turns=none"], ["guess", "--set", "no=1"]])
+def test_what_cannot_be_served_is_one_line(words: list[str]):
+    result = CliRunner().invoke(app, ["serve", "env", *words])
+    assert result.exit_code != 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--stdio"], ["--out", "played.jsonl"], ["--task", "guess/test/0"], ["--index", "0"], ["--seed", "1"]]
+)
+def test_an_option_of_mcp_is_refused_without_it(words: list[str]):
+    result = CliRunner().invoke(app, ["serve", "env", "guess", *words])
+    assert (result.exit_code, result.stderr.strip()) == (2, f"Error: {words[0]} works only with --mcp")
+
+
+def test_help_names_what_can_be_served():
+    result = CliRunner().invoke(app, ["serve", "--help"])
+    assert [name for name in ("env", "index", "sandbox") if name not in result.output] == []
+
+
+def test_without_more_threads_requests_fail_and_sessions_are_closed(monkeypatch: pytest.MonkeyPatch):
+    async def fail(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def play() -> Any:
+        sessions = Sessions(Offer((HELD,)), EnvServing(TOKEN))
+        opened = await sessions.answer({"op": "open", "protocol": PROTOCOL})
+        monkeypatch.setattr(blocking, "run", fail)
+        failed = await sessions.answer({"op": "step", "session": opened["result"]["session"], "action": ADD})
+        await sessions.close()
+        return failed
+
+    assert asyncio.run(play())["error"]["kind"] == "infrastructure"
+    assert HeldEnv.closed == 1

@@ -1,0 +1,335 @@
+"""A server of environments given what nobody should send, and environments that answer what nobody should answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from gymnasium.error import ResetNeeded
+
+pytest.importorskip("websockets", reason="needs the [serve] extra")
+pytest.importorskip("fastapi", reason="needs the [serve] extra")
+
+from agentgym import InfrastructureError, Reason, UsageError
+from agentgym.interop.remote.wire import PROTOCOL
+from agentgym.tools.env_server import stream
+from agentgym.tools.env_server.offer import Offer
+from tests.odd_envs import ODD, VALUES, OddEnv
+from tests.served_envs import HELD, HeldEnv, RawStream, Served, call, post, served
+
+pytestmark = pytest.mark.real
+
+
+ODD_VALUES = """null true false 1 -1 1.0 1.5 NaN -Infinity 1e999 18446744073709551616 [] {} [1] "" "x" "5" "\\ud800"
+"\\u0000" {"a":1} {"a":1,"a":2} {"\\ud800":1} {"a":NaN}""".split()  # noqa: SIM905
+ODD_VALUES += ["1" + "0" * 4_400, "[" * 3_000 + "]" * 3_000, "[" * 90_000, '{"a":' * 700 + "1" + "}" * 700, "\xff", ""]
+ARGUMENTS = ("dialect", "scheme", "split", "max_turns", "max_calls_per_turn", "time_limit_s")
+OPTIONS = ("task", "split", "index", "training_step", "other")
+CALL = '{"action":{"role":"assistant","tool_calls":[@]}}'
+# An odd value stands for each @.
+PLACES = {
+    "": ["@", '{"env":@}', '{"arguments":@}', *(f'{{"env":"guess","arguments":{{"{one}":@}}}}' for one in ARGUMENTS)],
+    "/reset": [
+        "@",
+        '{"seed":@}',
+        '{"options":@}',
+        '{"number":@}',
+        *(f'{{"options":{{"{one}":@}}}}' for one in OPTIONS),
+    ],
+    "/step": [
+        "@",
+        '{"action":@}',
+        '{"action":"x","number":@}',
+        '{"action":{"role":@}}',
+        '{"action":{"role":"assistant","content":@}}',
+        '{"action":{"role":"assistant","tool_calls":@}}',
+        CALL,
+        CALL.replace("@", '{"function":@}'),
+        CALL.replace("@", '{"id":@,"function":{"name":"add","arguments":@}}'),
+    ],
+    "/interrupt": ["@", '{"reason":@}', '{"reason":"time","number":@}'],
+}
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    HeldEnv.forget()
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    with served(HELD, "guess", ODD, request_bytes=200_000) as made:
+        yield made
+
+
+def strict(text: str) -> Any:
+    """Return JSON as clients in other languages read it."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def sent(server: Served, path: str, body: str) -> httpx.Response:
+    content = body.encode("utf-8" if body.isascii() else "latin-1")
+    return server.client.post(path, content=content, headers={"content-type": "application/json"})
+
+
+# Requests.
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_no_body_makes_the_server_fail_or_blame_what_is_around_the_model(server: Served, path: str):
+    described = server.client.get("/openapi.json").json()["paths"]
+    declared = described["/sessions" + (path and "/{session}" + path)]["post"]["responses"]
+    session = post(server, "/sessions", env=HELD).json()["session"]
+    for form in PLACES[path]:
+        for value in ODD_VALUES:
+            if path in ("/step", "/interrupt"):
+                post(server, f"/sessions/{session}/reset")
+            answered = sent(server, f"/sessions/{session}{path}" if path else "/sessions", form.replace("@", value))
+            told = strict(answered.text)
+            assert str(answered.status_code) in declared, (form, value, told)
+            if answered.status_code != 200:
+                assert answered.status_code in (400, 404, 422), (form, value, told)
+                assert "\n" not in told["error"]["message"]
+            elif path == "":
+                server.client.delete(f"/sessions/{told['session']}")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"op":"open","protocol":1,"env":"guess","arguments":{"dialect":%s}}',
+        '{"op":"reset","session":"S","seed":%s}',
+        '{"op":"reset","session":"S","options":{"index":%s}}',
+        '{"op":"reset","session":"S","number":%s}',
+        '{"op":"task","session":"S","wanted":{"split":"train","index":%s}}',
+        '{"op":"attempt","session":"S","kind":%s,"task":"held/train/0"}',
+        '{"id":%s,"op":"nothing","session":"S"}',
+    ],
+)
+def test_no_message_is_blamed_on_what_is_around_the_model(server: Served, form: str):
+    with RawStream(server.port) as stream:
+        session = stream.open(env=HELD)
+        for value in filter(str.isascii, ODD_VALUES):
+            told = strict(stream.exchange((form % value).replace('"S"', json.dumps(session))))
+            assert told.get("error", {"kind": "usage"})["kind"] in ("usage", "task"), (value, told)
+
+
+def test_true_and_text_are_no_numbers(server: Served):
+    session = post(server, "/sessions", env=HELD).json()["session"]
+    for name in ("seed", "number"):
+        for value in (True, "1", 1.5):
+            assert post(server, f"/sessions/{session}/reset", **{name: value}).status_code == 422
+    assert post(server, f"/sessions/{session}/reset", options={"index": True}).status_code == 422
+    assert post(server, f"/sessions/{session}/reset", seed=2**64).status_code == 200
+
+
+def test_text_that_is_no_unicode_plays_over_http_as_it_does_here(server: Served):
+    session = post(server, "/sessions", env=HELD).json()["session"]
+    post(server, f"/sessions/{session}/reset", seed=1)
+    played = sent(server, f"/sessions/{session}/step", '{"action":"\\ud800"}')
+    here = HeldEnv()
+    here.reset(seed=1)
+    assert played.json()["observation"] == here.step("\ud800").observation
+
+
+@pytest.mark.parametrize("named", ["os:abort", "tests.odd_envs:OddEnv", "template:org/name", "template:/etc", "../up"])
+@pytest.mark.parametrize("argument", ["dialect", "scheme", "split"])
+def test_a_client_cannot_name_code_or_a_place(named: str, argument: str):
+    with pytest.raises(UsageError, match=f"sets '{argument}' to something other than plain names"):
+        Offer(("guess",)).make("guess", {argument: named})
+
+
+def test_an_environment_that_cannot_be_made_as_asked_is_the_fault_of_who_asked(server: Served):
+    refused = post(server, "/sessions", env="guess", arguments={"dialect": 5})
+    assert (refused.status_code, "not a dialect" in refused.text) == (422, True)
+
+
+def test_errors_over_http_have_one_form(server: Served):
+    for method, path in (("GET", "/nowhere"), ("PUT", "/sessions"), ("GET", "/sessions/a/reset")):
+        told = server.client.request(method, path)
+        assert told.status_code in (404, 405)
+        assert told.json()["error"]["kind"] == "usage"
+
+
+def test_every_answer_is_of_the_form_that_the_description_says(server: Served):
+    schemas = server.client.get("/openapi.json").json()
+    paths, parts = schemas["paths"], schemas["components"]["schemas"]
+    opened = post(server, "/sessions", env=HELD)
+    session = opened.json()["session"]
+    under = f"/sessions/{session}"
+    answers = [
+        ("/sessions", opened),
+        ("/sessions", post(server, "/sessions", env="nothing")),
+        ("/sessions/{session}/step", post(server, f"{under}/step", action="x")),
+        ("/sessions/{session}/reset", post(server, f"{under}/reset", options={"task": "no"})),
+        ("/sessions/{session}/reset", post(server, f"{under}/reset")),
+        ("/sessions/{session}/step", post(server, f"{under}/step", action="x")),
+        ("/sessions/{session}/step", post(server, f"{under}/step", action=call("fail"))),
+        ("/sessions/{session}/step", post(server, "/sessions/none/step", action="x")),
+    ]
+    for path, answered in answers:
+        content = paths[path]["post"]["responses"][str(answered.status_code)]["content"]["application/json"]
+        form = parts[content["schema"]["$ref"].rpartition("/")[2]]
+        assert set(form["required"]) <= set(answered.json()) <= set(form["properties"]), (path, answered.text)
+    assert {answered.status_code for _, answered in answers} == {200, 404, 409, 410, 422, 502}
+
+
+# What environments answer.
+
+
+@pytest.mark.parametrize("odd", VALUES)
+def test_details_that_are_no_json_lose_neither_the_episode_nor_its_reward(server: Served, odd: str):
+    session = post(server, "/sessions", env=ODD).json()["session"]
+    post(server, f"/sessions/{session}/reset", seed=1)
+    over_http = strict(sent(server, f"/sessions/{session}/step", json.dumps({"action": call("end", odd=odd)})).text)
+    env = server.env(env=ODD)
+    env.reset(seed=1)
+    played = env.step(call("end", odd=odd))
+    env.close()
+    assert (played.reward, played.info["ending"], played.info["fine"]) == (1.0, "solved", 1)
+    assert over_http["info"] == played.info
+    strict(json.dumps(played.info))
+
+
+def test_an_opening_that_is_no_json_is_no_episode():
+    with served("tests.odd_envs:OddOpening") as server:
+        session = post(server, "/sessions").json()["session"]
+        begun = post(server, f"/sessions/{session}/reset")
+        assert (begun.status_code, begun.json()["error"]["kind"]) == (502, "infrastructure")
+        env = server.env()
+        with pytest.raises(InfrastructureError, match="no JSON data"):
+            env.reset()
+        env.close()
+
+
+def test_an_error_without_a_text_is_still_infrastructure(server: Served):
+    session = post(server, "/sessions", env=ODD).json()["session"]
+    post(server, f"/sessions/{session}/reset", seed=1)
+    broke = post(server, f"/sessions/{session}/step", action=call("fail"))
+    assert (broke.status_code, broke.json()["error"]["kind"]) == (502, "infrastructure")
+
+
+def test_long_errors_are_cut(server: Served):
+    with RawStream(server.port) as stream:
+        told = stream.ask("open", protocol=PROTOCOL, env="x" * 100_000)["error"]["message"]
+        assert len(told) < 3_000
+
+
+# What servers answer that are none of ours, or broken.
+
+
+def with_result(**changed: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda reply: {**reply, "result": {**reply["result"], **changed}}
+
+
+def lie(server: Served, change: Callable[[dict[str, Any]], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change what the server replies to a turn."""
+    real = server.sessions.answer
+
+    async def answer(content: Any) -> Any:
+        reply = await real(content)
+        return change({"id": content["id"], **reply}) if "reward" in reply.get("result", ()) else reply
+
+    monkeypatch.setattr(server.sessions, "answer", answer)
+    monkeypatch.setattr(stream, "encoded_reply", lambda reply: json.dumps(reply).encode())
+
+
+LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no number": with_result(reward=float("nan")),
+    "infinite": with_result(reward=float("inf")),
+    "text": with_result(reward="1"),
+    "true": with_result(reward=True),
+    "null": with_result(reward=None),
+    "no end": with_result(terminated="no"),
+    "an end without a reason": with_result(terminated=True),
+    "a reason without an end": with_result(info={"rewards": {}, "ending": "solved"}),
+    "an unknown reason": with_result(terminated=True, info={"rewards": {}, "ending": "bored"}),
+    "no observation": with_result(observation="well"),
+    "no messages": with_result(observation=["well"]),
+    "no info": with_result(info=None),
+    "channels of text": with_result(info={"rewards": {"outcome": "1"}}),
+    "nothing in it": lambda reply: {**reply, "result": {}},
+    "a list": lambda reply: {**reply, "result": [1]},
+    "neither result nor error": lambda reply: {"id": reply["id"]},
+    "an error without a kind": lambda reply: {"id": reply["id"], "error": "no"},
+    "late, without the facts": lambda reply: {"id": reply["id"], "error": {"kind": "out_of_time"}},
+    "an error of no request": lambda _: {"id": None, "error": {"kind": "infrastructure", "message": "no"}},
+}
+
+
+@pytest.mark.parametrize("kind", LIES)
+def test_an_answer_that_cannot_be_read_is_infrastructure_and_never_a_reward(
+    server: Served, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    lie(server, LIES[kind], monkeypatch)
+    env = server.env(env=HELD)
+    env.reset(seed=1)
+    with pytest.raises(InfrastructureError):
+        env.step(call("add"))
+    assert env.reason is Reason.INFRASTRUCTURE
+    env.close()
+
+
+def test_a_step_after_an_answer_that_cannot_be_read_is_not_played(server: Served, monkeypatch: pytest.MonkeyPatch):
+    lie(server, LIES["null"], monkeypatch)
+    env = server.env(env=HELD)
+    env.reset(seed=1)
+    with pytest.raises(InfrastructureError):
+        env.step(call("add"))
+    with pytest.raises(ResetNeeded):
+        env.step(call("add"))
+    env.close()
+
+
+def test_a_request_that_never_left_does_not_count(server: Served):
+    env = server.env(env=HELD)
+    env.reset(seed=1)
+    for unfit in ("x" * 300_000, {"role": "assistant", "content": "x" * 300_000}):
+        with pytest.raises(UsageError, match="at most"):
+            env.step(unfit)
+    with pytest.raises(UsageError, match="no JSON data"):
+        env.reset(options={"task": 10**6_000})
+    assert "count 1" in str(env.step(call("add")).observation)
+    env.close()
+
+
+def test_a_request_that_never_arrived_does_not_hinder_the_next_episode():
+    with served(HELD) as server:
+        env = server.env(reconnect_s=0.1)
+        env.reset(seed=1)
+        connection, address = env._connection, env._connection._address
+        connection._disconnect()
+        connection._address = replace(address, url="http://127.0.0.1:9")
+        with pytest.raises(InfrastructureError, match="cannot be reached"):
+            env.step(call("add"))
+        connection._address = address
+        env.reset(seed=1)
+        assert "count 1" in str(env.step(call("add")).observation)
+        env.close()
+
+
+@pytest.mark.parametrize("value", ["nan", "no Unicode"])
+def test_an_odd_action_plays_as_it_does_here(server: Served, value: str):
+    action, here, env = call("end", odd=VALUES[value]()), OddEnv(), server.env(env=ODD)
+    here.reset(seed=1)
+    env.reset(seed=1)
+    assert env.step(action) == here.step(action)
+    env.close()
+
+
+@pytest.mark.parametrize("value", ["deep", "many digits", "looped"])
+def test_an_action_that_json_cannot_hold_is_the_models_mistake(server: Served, value: str):
+    env = server.env(env=ODD)
+    env.reset(seed=1)
+    played = env.step(call("end", odd=VALUES[value]()))
+    assert (played.reward, played.terminated, env.reason) == (0.0, False, None)
+    assert played.observation
+    env.close()

@@ -1,0 +1,149 @@
+"""Every index, whatever is underneath, answers alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentgym.errors import ToolError, UsageError
+from agentgym.tools.index import Document, NoSuchDocument, Page
+from tests.rows import each_row
+from tests.tools.index.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, built, ids
+
+indexes = pytest.fixture(scope="module")(built)
+
+
+@each_row(
+    "query, best",
+    [
+        ("Which prince held captive ruled Wallachia?", "wallachia"),
+        ("vaslui battle of stefan", "moldavia"),
+        ("STEFAN", "moldavia"),
+        ("s\u0327tefan", "moldavia"),
+        ("strasse", "straße"),
+        ("FLUSS", "straße"),
+        ("首都", "tokyo"),
+        ("brasov tourists", "castle"),
+    ],
+)
+@each_row("backend", ALL)
+def test_the_best_fit_comes_first(indexes, backend, query, best):
+    index = indexes[backend]
+    assert index.search(query)[0].id == best
+
+
+@each_row("backend", LEXICAL)
+def test_only_documents_with_a_word_of_the_query_are_found_and_the_title_counts_more(indexes, backend):
+    lexical = indexes[backend]
+    assert ids(lexical.search("danube river")) == ["danube", "tisza"]
+    assert ids(lexical.search("vlad")) == ["wallachia", "castle"]
+    assert lexical.search("unheard") == []
+
+
+def test_trigrams_find_what_is_misspelt(tmp_path):
+    exact, forgiving = build(tmp_path / "exact", "tantivy"), build(tmp_path / "forgiving", "trigrams")
+    for misspelt, meant in [("Moldawja", "moldavia"), ("Buddapesd", "danube"), ("wallackia", "wallachia")]:
+        assert exact.search(misspelt) == []
+        assert ids(forgiving.search(misspelt))[0] == meant
+    assert ids(forgiving.search("vlad"))[0] == "wallachia"
+
+
+@each_row("backend", ALL)
+def test_equal_documents_come_in_the_order_of_their_ids(indexes, backend):
+    index = indexes[backend]
+    assert ids(index.search("twin towers", 3)) == ["twin-a", "twin-b", "twin-c"]
+    assert ids(index.search("twin towers", 5)) == [f"twin-{letter}" for letter in "abcde"]
+
+
+def test_many_equal_documents_are_cut_by_id(tmp_path):
+    numbers = [(number * 7919) % 1000 for number in range(1000)]
+    documents = [Document(f"{number:04}", "", "same words") for number in numbers]
+    for backend in LEXICAL:
+        index = build(tmp_path / backend, backend, documents)
+        assert ids(index.search("words", 4)) == ["0000", "0001", "0002", "0003"], backend
+        index.close()
+
+
+@each_row("backend", ALL)
+def test_scores_fall_and_hits_repeat(indexes, backend):
+    index = indexes[backend]
+    hits = index.search("the prince of Moldavia and the river Danube", 10)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert index.search("the prince of Moldavia and the river Danube", 10) == hits
+
+
+@each_row("backend", ALL)
+def test_a_batch_has_the_hits_of_its_queries(indexes, backend):
+    index = indexes[backend]
+    queries = ["prince", "", "river danube", "twin", "unheard"]
+    assert index.search_many(queries, 3) == [index.search(query, 3) for query in queries]
+    assert index.search_many([]) == []
+
+
+@each_row("backend", ALL)
+def test_filters_match_exactly_and_together(indexes, backend):
+    index = indexes[backend]
+    assert set(ids(index.search("prince castle vlad", filters={"land": "ro"}))) == {"wallachia", "castle"}
+    assert ids(index.search("prince castle vlad", filters={"land": "ro", "kind": "man"})) == ["wallachia"]
+    assert index.search("prince castle vlad", filters={"land": "r"}) == []
+    assert index.search("prince castle vlad", filters={"land": "RO"}) == []
+    assert index.search("prince castle vlad", filters={"no such field": "ro"}) == []
+
+
+@each_row("backend", ALL)
+def test_a_document_is_opened_whole_or_in_part(indexes, backend):
+    index = indexes[backend]
+    text = "A river that joins the Danube."
+    assert index.open("tisza") == Page("tisza", "Tisza", text, 0, 30, 30)
+    assert index.open("tisza", (2, 7)).text == "river"
+    assert index.open("tisza", (23, 1000)) == Page("tisza", "Tisza", "Danube.", 23, 30, 30)
+    assert index.open("tisza", (-5, 7)).text == "A river"
+    assert index.open("tisza", (9, 2)).text == ""
+    assert index.open("tisza", (500, 600)) == Page("tisza", "Tisza", "", 30, 30, 30)
+
+
+@each_row("document_id", ["nothing", "", "Tisza", "tisza\x00", "\ud800", "x" * 10**6, "tisz*", "id:tisza"])
+@each_row("backend", ALL)
+def test_opening_what_is_not_there_tells_the_model(indexes, backend, document_id):
+    index = indexes[backend]
+    with pytest.raises(NoSuchDocument, match="there is no document") as caught:
+        index.open(document_id)
+    assert isinstance(caught.value, ToolError)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_text_comes_back_as_it_was(tmp_path):
+    odd = "nul \x00, \ufeff, \u2028, 😀, tab\t and\r\nlines\n\n  "
+    for backend in ALL:
+        index = build(tmp_path / backend, backend, [Document("a b/ü?", odd, odd, {"x\x00": odd})])
+        page = index.open("a b/ü?")
+        assert (page.title, page.text) == (odd, odd), backend
+        assert ids(index.search("lines", filters={"x\x00": odd})) == ["a b/ü?"], backend
+        index.close()
+
+
+@each_row("backend", ALL)
+@each_row("documents", [[], [Document("only", "", "!!!")]])
+def test_an_index_with_nothing_to_find_finds_nothing(tmp_path, backend, documents):
+    index = build(tmp_path / "x", backend, documents)
+    assert len(index) == len(documents)
+    assert backend in ("dense", "hybrid") or index.search("anything") == []
+    index.close()
+
+
+def test_all_lexical_backends_agree_with_exact_bm25(tmp_path):
+    exact = build(tmp_path, "memory")
+    queries = [document.text for document in DOCUMENTS] + ["prince river castle", "of the", "vlad danube glass"]
+    wanted = [ids(hits) for hits in exact.search_many(queries, 20)]
+    for backend in ("tantivy", "bm25s"):
+        index = build(tmp_path / backend, backend)
+        assert [ids(hits) for hits in index.search_many(queries, 20)] == wanted, backend
+        index.close()
+
+
+@each_row("backend", FOLDERS)
+def test_a_closed_index_says_so(tmp_path, backend):
+    index = build(tmp_path / "x", backend)
+    index.close()
+    index.close()
+    with pytest.raises(UsageError, match="is closed"):
+        index.search("prince")

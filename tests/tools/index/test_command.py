@@ -1,0 +1,56 @@
+"""`agentgym index` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.errors import UsageError
+from agentgym.tools.index import NoSuchDocument
+from agentgym.tools.index.command import index_app
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "d.jsonl"
+    records = [
+        {"id": "danube", "title": "Danube", "text": "A [bold]river[/bold].", "land": "at"},
+        {"id": "tisza", "title": "Tisza", "text": "Another river, with a much longer text.", "land": "hu"},
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert run("build", path, "--out", tmp_path / "x") == f"Indexed 2 documents in {tmp_path / 'x'} (tantivy)\n"
+    return tmp_path / "x"
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(index_app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_hits_are_shown_in_a_table_as_they_are(folder):
+    shown = run("search", folder, "danube river", "-k", "2")
+    assert "A [bold]river[/bold]." in shown
+    assert shown.index("danube") < shown.index("tisza")
+    assert "tisza" not in run("search", folder, "danube river", "-k", "1")
+
+
+def test_hits_can_be_filtered(folder):
+    shown = run("search", folder, "danube river", "--where", "land=hu")
+    assert "tisza" in shown
+    assert "danube" not in shown
+    with pytest.raises(UsageError, match="--where takes FIELD=VALUE, not 'hu'"):
+        run("search", folder, "river", "--where", "hu")
+
+
+def test_a_document_is_shown_whole_or_in_part(folder):
+    assert run("show", folder, "danube") == "Danube\nA [bold]river[/bold].\n"
+    part = run("show", folder, "tisza", "--start", "8", "--length", "5")
+    assert part == "Tisza\nriver\n(characters 8 to 13 of 39; continue with --start 13)\n"
+    with pytest.raises(NoSuchDocument):
+        run("show", folder, "nothing")

@@ -1,0 +1,157 @@
+"""Vectors of any encoder, and several indexes as one."""
+
+from __future__ import annotations
+
+import random
+
+import numpy
+import pytest
+
+from agentgym.errors import MissingExtra, UsageError
+from agentgym.tools.index import Document, Encoder, HybridIndex, MemoryIndex, build_index, open_index
+from tests.rows import each_row
+from tests.tools.index.index_cases import DOCUMENTS, build, encode, ids
+
+pytest.importorskip("usearch", reason="needs the [dense] extra")
+
+pytestmark = pytest.mark.real
+
+
+def numbers(texts: list[str]) -> numpy.ndarray:
+    """The vector of a text that consists of its numbers."""
+    return numpy.array([[float(number) for number in text.split()] for text in texts])
+
+
+def points(count: int) -> list[Document]:
+    choose = random.Random(0)
+    return [Document(f"{n:05}", "", " ".join(f"{choose.gauss(0, 1):.3f}" for _ in range(8))) for n in range(count)]
+
+
+def test_the_nearest_by_cosine_comes_first_however_long_the_vectors(tmp_path):
+    documents = [Document("right", "", "9 0"), Document("up", "", "0 1"), Document("nothing", "", "0 0")]
+    index = build_index(documents, tmp_path / "x", "dense", numbers)
+    assert [(hit.id, hit.score) for hit in index.search("3 1")] == [
+        ("right", 0.94868),
+        ("up", 0.31623),
+        ("nothing", 0.0),
+    ]
+
+
+def test_prefixes_are_written_before_queries_and_documents(tmp_path):
+    seen: list[str] = []
+
+    def watch(texts: list[str]) -> numpy.ndarray:
+        seen.extend(texts)
+        return encode(texts)
+
+    index = build_index(DOCUMENTS[:1], tmp_path / "x", "dense", Encoder(watch, "query: ", "passage: "))
+    index.search("who?")
+    assert seen == ["passage: Ştefan the Great\nPrince of Moldavia. He fought at Vaslui.", "query: who?"]
+
+
+def test_a_graph_over_many_vectors_finds_nearly_what_all_of_them_would(tmp_path, monkeypatch):
+    documents = points(3_000)
+    exact = build_index(documents, tmp_path / "exact", "dense", numbers)
+    monkeypatch.setattr("agentgym.tools.index.backends.dense._EXACT_UP_TO", 1_000)
+    graph = build_index(documents, tmp_path / "graph", "dense", numbers)
+    queries = [document.text for document in points(50)]
+    found, wanted = graph.search_many(queries, 10), exact.search_many(queries, 10)
+    common = sum(len(set(ids(one)) & set(ids(other))) for one, other in zip(found, wanted, strict=True))
+    assert common >= 450
+    assert (tmp_path / "graph" / "vectors.usearch").exists()
+    assert open_index(tmp_path / "graph", numbers).search_many(queries, 10) == found
+
+
+def test_filters_look_at_every_document_that_they_let_through(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentgym.tools.index.backends.dense._EXACT_UP_TO", 10)
+    documents = [*points(200), Document("rare", "", "-5 -5 -5 -5 -5 -5 -5 -5", {"kind": "rare"})]
+    index = build_index(documents, tmp_path / "x", "dense", numbers)
+    assert ids(index.search("1 1 1 1 1 1 1 1", 3, {"kind": "rare"})) == ["rare"]
+
+
+def test_an_index_built_with_a_function_wants_it_back(tmp_path):
+    build(tmp_path / "x", "dense").close()
+    with pytest.raises(UsageError, match="give open_index the same `encoder`"):
+        open_index(tmp_path / "x")
+    index = open_index(tmp_path / "x", lambda texts: numpy.ones((len(texts), 3)))
+    with pytest.raises(UsageError, match="dimension 3, and the index's 512"):
+        index.search("prince")
+
+
+@each_row(
+    "wrong",
+    [
+        lambda texts: numpy.ones(5),
+        lambda texts: numpy.ones((1, 5)),
+        lambda texts: numpy.full((len(texts), 5), numpy.nan),
+    ],
+)
+def test_an_encoder_that_gives_no_vectors_is_reported(tmp_path, wrong):
+    with pytest.raises(UsageError, match="rows of finite numbers"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense", wrong)
+
+
+def test_an_encoder_is_given_where_it_is_needed_and_only_there(tmp_path):
+    with pytest.raises(UsageError, match="'dense' needs an encoder"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense")
+    with pytest.raises(UsageError, match="'tantivy' does not take an encoder"):
+        build_index(DOCUMENTS, tmp_path / "x", "tantivy", encode)
+
+
+def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'agentgym-suite\[dense\]'"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense", "some/model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory) -> str:
+    """A model that sentence-transformers loads, small and never trained."""
+    pytest.importorskip("sentence_transformers", reason="needs the [dense] extra")
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    folder = str(tmp_path_factory.mktemp("model"))
+    words = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    texts = [f"{document.title} {document.text}" for document in DOCUMENTS]
+    words.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=special))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+    shape = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+    )
+    transformers.BertModel(shape).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_sentence_transformers_is_named_by_its_path(tmp_path, model_folder):
+    built = build_index(DOCUMENTS, tmp_path / "x", "dense", model_folder)
+    texts = {document.id: document for document in DOCUMENTS}
+    for document in DOCUMENTS:
+        query = f"{document.title}\n{document.text}"
+        if not query.strip():
+            continue
+        (first,) = built.search(query, 1)
+        # Even a model that was never trained gives a text and its copy the same vector.
+        assert first.score == pytest.approx(1.0, abs=1e-4)
+        assert (texts[first.id].title, texts[first.id].text) == (document.title, document.text)
+        # The path is remembered with the index.
+        assert open_index(tmp_path / "x").search(query, 1) == [first]
+
+
+def test_documents_that_several_indexes_rank_high_come_first():
+    texts = {"a": "red green", "b": "red blue blue", "c": "green green"}
+    first = MemoryIndex(Document(key, "", text) for key, text in texts.items())
+    second = MemoryIndex([Document("b", "", "red"), Document("c", "", "none")])
+    hybrid = HybridIndex([first, second])
+    assert ids(first.search("red")) == ["a", "b"]
+    assert [(hit.id, hit.score) for hit in hybrid.search("red")] == [
+        ("b", round(1 / 62 + 1 / 61, 8)),
+        ("a", round(1 / 61, 8)),
+    ]
+    assert ids(HybridIndex([first, second], weights=[1, 0]).search("red")) == ["a", "b"]

@@ -1,0 +1,112 @@
+"""Documents are read from files of all kinds, and what is wrong is told with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tools.index import Document, document_of, read_documents
+from tests.rows import each_row
+
+
+def jsonl(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@each_row(
+    "record, document",
+    [
+        ({"id": "a", "title": "T", "text": "x"}, Document("a", "T", "x")),
+        ({"_id": 7, "title": None, "body": "x"}, Document("7", "", "x")),
+        ({"docid": "d", "contents": '"The Title"\nThe text.\nMore.'}, Document("d", "The Title", "The text.\nMore.")),
+        ({"id": "a", "contents": "no title\nhere"}, Document("a", "", "no title\nhere")),
+        ({"id": "a", "contents": '"'}, Document("a", "", '"')),
+        ({"id": "a", "title": "Known", "contents": '"Q"\nx'}, Document("a", "Known", '"Q"\nx')),
+        ({"id": "a", "text": ""}, Document("a", "", "")),
+        (
+            {"id": "a", "text": "x", "year": 1999, "good": True, "tags": ["b", "a"], "none": None},
+            Document("a", "", "x", {"year": "1999", "good": "true", "tags": '["b", "a"]'}),
+        ),
+    ],
+)
+def test_records_of_several_forms_are_understood(record, document):
+    assert document_of(record) == document
+
+
+def test_json_lines_are_read_also_when_compressed(tmp_path):
+    records = [{"id": "a", "text": "é"}, {"id": "b", "text": "y"}]
+    plain = jsonl(tmp_path / "d.jsonl", *records)
+    packed = tmp_path / "d.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes() + b"\n  \n"))
+    wanted = [Document("a", "", "é"), Document("b", "", "y")]
+    assert list(read_documents(plain)) == list(read_documents(str(packed))) == wanted
+
+
+def test_parquet_is_read(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the [search] extra")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"_id": [1, 2], "title": ["A", None], "text": ["x", "y"], "year": [3, None]})
+    parquet.write_table(table, tmp_path / "d.parquet")
+    assert list(read_documents(tmp_path / "d.parquet")) == [
+        Document("1", "A", "x", {"year": "3"}),
+        Document("2", "", "y"),
+    ]
+    (tmp_path / "broken.parquet").write_text("no")
+    with pytest.raises(UsageError, match="not a Parquet file"):
+        list(read_documents(tmp_path / "broken.parquet"))
+
+
+def test_a_folder_of_texts_is_read_in_order(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "b.md").write_text("\n## The Heading ##\ntext", encoding="utf-8")
+    (tmp_path / "sub" / "a note.txt").write_text("\ufeffjust text", encoding="utf-8")
+    (tmp_path / "other.csv").write_text("1,2")
+    found = [(document.id, document.title) for document in read_documents(tmp_path)]
+    assert found == [("b.md", "The Heading ##"), ("sub/a note.txt", "a note")]
+
+
+@each_row(
+    "line, message",
+    [
+        ("{", "not JSON"),
+        ("[1]", "must be an object with an id and a text, not list"),
+        ('{"text": "x"}', "there is no id; one of these keys must contain it: id, _id, docid"),
+        ('{"id": 1}', "there is no text; one of these keys must contain it: text, contents, body"),
+        ('{"id": 1, "text": 5}', "'text' and 'title' must be strings"),
+        ('{"id": "a", "text": "again"}', "the id 'a' is already in use"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_bad_line_is_told_with_its_place(tmp_path, line, message):
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"id": "a", "text": "x"}\n\n' + line + "\n")
+    with pytest.raises(UsageError, match=message) as caught:
+        list(read_documents(path))
+    assert str(caught.value).startswith(f"{path}:3: ")
+
+
+def test_bytes_that_are_no_text_are_reported(tmp_path):
+    (tmp_path / "d.jsonl").write_bytes(b'{"id": "a", "text": "\xff"}\n')
+    with pytest.raises(UsageError, match=r"d\.jsonl:1: this line is not JSON"):
+        list(read_documents(tmp_path / "d.jsonl"))
+    (tmp_path / "d.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"d\.txt: this is not UTF-8 text"):
+        list(read_documents(tmp_path))
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b"x" * 10_000)[:-9])
+    with pytest.raises(UsageError, match="the compressed file is corrupt"):
+        list(read_documents(tmp_path / "d.jsonl.gz"))
+
+
+def test_a_source_that_cannot_be_read_is_refused_with_the_supported_kinds(tmp_path):
+    (tmp_path / "d.csv").write_text("x")
+    with pytest.raises(UsageError, match=r"supported are: \.jsonl, .*\.parquet, and folders"):
+        list(read_documents(tmp_path / "d.csv"))
+    with pytest.raises(UsageError, match="no such file or folder"):
+        list(read_documents(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match=r"no \.txt or \.md files"):
+        list(read_documents(tmp_path))

@@ -1,0 +1,208 @@
+"""An index folder is there whole or not at all, however many build, read, fork or are killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tools.index import Document, LocalIndex, build_index, content_hash, open_index
+from agentgym.tools.index.backends.fts5 import Fts5
+from agentgym.tools.index.engine import IndexEngine
+from tests.rows import each_row
+from tests.tools.index.index_cases import DOCUMENTS, FOLDERS, LEXICAL, build, encode, ids
+
+ON_DISK = [backend for backend in LEXICAL if backend != "memory"]
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start another process that knows `DOCUMENTS`."""
+    head = "import os, signal, sys\nfrom agentgym.tools.index import *\nfrom tests.tools.index.index_cases import *\n"
+    root = Path(__file__).parents[3]
+    argv = [sys.executable, "-c", head + code, *map(str, arguments)]
+    # To compile takes much longer than all that these processes do.
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    return subprocess.Popen(argv, cwd=root, env=env, text=True, stdout=subprocess.PIPE)
+
+
+@each_row("backend", FOLDERS)
+def test_an_index_opens_again_with_the_same_answers(tmp_path, backend):
+    built = build(tmp_path / "x", backend)
+    wanted = built.search("prince of the danube", 20)
+    built.close()
+    opened = open_index(tmp_path / "x", encode if backend in ("dense", "hybrid") else None)
+    assert (len(opened), opened.search("prince of the danube", 20)) == (len(DOCUMENTS), wanted)
+    opened.close()
+
+
+@each_row("backend", FOLDERS)
+def test_an_index_is_pickled_by_its_folder(tmp_path, backend):
+    index = build(tmp_path / "x", backend)
+    twin = pickle.loads(pickle.dumps(index))
+    index.close()
+    assert ids(twin.search("vaslui"))[0] == "moldavia"
+    twin.close()
+
+
+@each_row("backend", ON_DISK)
+def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
+    first = build(tmp_path / "x", backend)
+    second = open_index(tmp_path / "x")
+    wanted = first.search("prince danube", 5)
+    with ThreadPoolExecutor(8) as threads:
+        jobs = [threads.submit((first, second)[turn % 2].search, "prince danube", 5) for turn in range(200)]
+        assert all(job.result() == wanted for job in jobs)
+    first.close()
+    assert second.open("tisza").title == "Tisza"
+    second.close()
+
+
+@pytest.mark.real
+def test_several_builders_of_one_folder_leave_one_index(tmp_path):
+    code = "index = build_index(DOCUMENTS, sys.argv[1]); print(index.search('vaslui')[0].id, index.content)"
+    builders = [python(code, tmp_path / "x") for _ in range(3)]
+    said = {builder.communicate()[0] for builder in builders}
+    assert said == {f"moldavia {content_hash(DOCUMENTS)}\n"}
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@each_row("fails", [False, True])
+def test_an_index_that_is_replaced_while_it_is_opened_is_opened_whole(tmp_path, fails):
+    build(tmp_path / "x", "fts5").close()
+    new = [Document("new", "", "a new text about vaslui")]
+    opened: list[IndexEngine] = []
+
+    def open_slowly(folder, encoder):
+        """Be overtaken by a builder at the first try."""
+        engine = Fts5().open(folder, encoder)
+        opened.append(engine)
+        if len(opened) == 1:
+            build(tmp_path / "x", "fts5", new).close()
+            if fails:
+                engine.close()
+                raise FileNotFoundError("a file of the old folder")
+        return engine
+
+    index = LocalIndex(tmp_path / "x", open_slowly, None)
+    assert (index.content, len(index), ids(index.search("vaslui"))) == (content_hash(new), 1, ["new"])
+    assert len(opened) == 2
+    index.close()
+
+
+@pytest.mark.real
+@each_row("backend", ON_DISK)
+def test_a_killed_build_leaves_nothing_that_opens_and_the_next_one_clears_up(tmp_path, backend):
+    code = """
+def documents():
+    yield from DOCUMENTS
+    os.kill(os.getpid(), signal.SIGKILL)
+build(Path(sys.argv[1]), sys.argv[2], documents())
+"""
+    with python(code, tmp_path / "x", backend) as process:
+        process.communicate()
+    assert process.returncode == -9
+    assert [path.name.startswith(".x.building-") for path in tmp_path.iterdir()] == [True]
+    with pytest.raises(UsageError, match="there is no index"):
+        open_index(tmp_path / "x")
+    build(tmp_path / "x", backend).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@each_row("backend", ON_DISK)
+def test_a_failed_build_leaves_the_index_that_was_there(tmp_path, backend):
+    build(tmp_path / "x", backend).close()
+    with pytest.raises(UsageError, match="two documents have the id 'b'"):
+        build(tmp_path / "x", backend, [Document("b", "", "other"), Document("b", "", "words")])
+    index = open_index(tmp_path / "x")
+    assert len(index) == len(DOCUMENTS)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    index.close()
+
+
+def test_other_documents_replace_an_index_while_its_readers_go_on(tmp_path):
+    old = build_index(DOCUMENTS, tmp_path / "x")
+    new = build_index([Document("new", "", "prince")], tmp_path / "x")
+    assert (ids(new.search("prince")), old.open("tisza").title) == (["new"], "Tisza")
+    assert {"moldavia", "wallachia"} <= set(ids(old.search("prince")))
+
+
+def test_the_same_documents_leave_an_index_as_it_is(tmp_path):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    before = (tmp_path / "x").stat().st_ino
+    build_index(reversed(DOCUMENTS), tmp_path / "x").close()
+    assert (tmp_path / "x").stat().st_ino == before
+
+
+def test_an_index_knows_which_documents_it_has(tmp_path):
+    index = build_index(iter(DOCUMENTS), tmp_path / "x")
+    assert isinstance(index, LocalIndex)
+    assert index.content == content_hash(reversed(DOCUMENTS))
+    changed = replace(DOCUMENTS[0], fields={"land": "ro"})
+    assert content_hash([changed, *DOCUMENTS[1:]]) != index.content
+    assert content_hash([Document("a", "b", "c")]) != content_hash([Document("a", "", "bc")])
+
+
+def test_an_index_opens_where_nothing_may_be_written(tmp_path, monkeypatch):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    before = sorted(path.stat().st_mtime_ns for path in (tmp_path / "x").rglob("*"))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    index = open_index(tmp_path / "x")
+    assert (ids(index.search("vaslui")), index.open("tisza").title) == (["moldavia"], "Tisza")
+    assert sorted(path.stat().st_mtime_ns for path in (tmp_path / "x").rglob("*")) == before
+
+
+def test_an_index_whose_files_are_broken_says_so(tmp_path):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    (tmp_path / "x" / "tantivy" / "meta.json").write_text("broken")
+    with pytest.raises(UsageError, match="cannot be opened; rebuild it"):
+        open_index(tmp_path / "x")
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UsageError, match="is not an index"):
+            build_index(DOCUMENTS, folder)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@each_row("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
+def test_a_broken_description_is_reported(tmp_path, content):
+    (tmp_path / "index.json").write_text(content)
+    with pytest.raises(UsageError, match="is not a valid index manifest"):
+        open_index(tmp_path)
+
+
+def test_an_unknown_backend_names_those_that_there_are(tmp_path):
+    with pytest.raises(UsageError, match="unknown index backend 'lucene'; choose one of: tantivy, trigrams"):
+        build_index(DOCUMENTS, tmp_path / "x", "lucene")
+    assert list(tmp_path.iterdir()) == []
+
+
+@each_row(
+    "document, message",
+    [
+        (Document("", "", "x"), "an id must have 1 to 512 characters, not 0"),
+        (Document("x" * 513, "", "x"), "an id must have 1 to 512 characters, not 513"),
+        (Document("\ud800", "", "x"), "lone surrogate"),
+        (Document("a", "", "x", {"number": 3}), "fields of document 'a' must be strings"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_a_document_that_cannot_be_indexed_is_reported(tmp_path, document, message):
+    with pytest.raises(UsageError, match=message):
+        build_index([document], tmp_path / "x")
+
+
+@each_row("backend", ON_DISK)
+def test_lone_surrogates_in_texts_become_question_marks(tmp_path, backend):
+    index = build(tmp_path / "x", backend, [Document("a", "t\ud800", "some \udfff text", {"f": "\ud800"})])
+    assert (index.open("a").title, index.open("a").text) == ("t?", "some ? text")
+    assert ids(index.search("text", filters={"f": "?"})) == ["a"]
+    index.close()

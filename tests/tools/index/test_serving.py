@@ -1,0 +1,251 @@
+"""A served index under load: the work of a request is bounded, given up when nobody waits for it, and shared fairly."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
+pytest.importorskip("uvicorn", reason="needs the [serve] extra")
+
+from agentgym.tools.index import Document, Hit, Page, build_index  # noqa: E402
+from agentgym.tools.index.asking import IndexServing  # noqa: E402
+from agentgym.tools.index.serve import make_app  # noqa: E402
+from tests.serving_cases import HANG_S, Running, raw, running, until  # noqa: E402
+from tests.tools.index.test_http import served  # noqa: E402
+
+pytestmark = pytest.mark.real
+
+
+LARGE = {"queries": ["word"] * 1024, "topk": 1}
+SMALL = {"queries": ["word"], "topk": 1}
+
+
+class Slow:
+    """An index whose searches wait for permission, or go on for ever; it counts them."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.searches = 0
+        self.free = threading.Event()
+        self.free.set()
+
+    def __len__(self) -> int:
+        return 1
+
+    def find_many(self, queries: Sequence[str], k: int = 5, filters: Any = None) -> list[list[tuple[float, Document]]]:
+        self.searches += 1
+        self.free.wait(HANG_S)
+        time.sleep(0.002)
+        return [[(1.0, Document("d", "t", "text"))] for _ in queries]
+
+    def search(self, query: str, k: int = 5, filters: Any = None) -> list[Hit]:
+        raise AssertionError("whole documents are found at once")
+
+    def search_many(self, queries: Sequence[str], k: int = 5, filters: Any = None) -> list[list[Hit]]:
+        raise AssertionError("whole documents are found at once")
+
+    def open(self, document_id: str, span: Any = None) -> Page:
+        return Page(document_id, "t", "text", 0, 4, 4)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    made = Slow()
+    yield made
+    made.free.set()
+
+
+def ask(server: Running, content: Any) -> Any:
+    return httpx.post(server.url + "/retrieve", json=content, trust_env=False, timeout=HANG_S)
+
+
+def test_the_work_for_a_client_that_left_is_given_up(slow: Slow):
+    body = json.dumps(LARGE).encode()
+    with running(make_app(slow)) as server:
+        head = f"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        with raw(server.port, head + body):
+            until(lambda: slow.searches)
+        until(lambda: server.connections == 0)
+        until(lambda: _stays(lambda: slow.searches))
+        assert slow.searches < 1024 // 8
+
+
+def _stays(number: Any) -> bool:
+    before = number()
+    time.sleep(0.2)
+    return number() == before
+
+
+def test_a_small_request_does_not_wait_for_whole_large_ones(slow: Slow):
+    with running(make_app(slow, IndexServing(threads=1))) as server, ThreadPoolExecutor(8) as threads:
+        large = [threads.submit(ask, server, LARGE) for _ in range(8)]
+        until(lambda: slow.searches)
+        assert ask(server, SMALL).status_code == 200
+        assert not any(each.done() for each in large)
+        assert [each.result().status_code for each in large] == [200] * 8
+
+
+def held_up(server: Running, threads: ThreadPoolExecutor, slow: Slow, content: Any) -> Future[Any]:
+    """Have a request whose search waits for permission."""
+    slow.free.clear()
+    before = slow.searches
+    future = threads.submit(ask, server, content)
+    until(lambda: slow.searches > before)
+    return future
+
+
+def test_more_than_may_wait_is_refused_at_once(slow: Slow):
+    serving = IndexServing(small_at_work=1, small_waiting=2, threads=2)
+    with running(make_app(slow, serving)) as server, ThreadPoolExecutor(20) as threads:
+        first = held_up(server, threads, slow, SMALL)
+        others = [threads.submit(ask, server, SMALL) for _ in range(10)]
+        until(lambda: sum(each.done() for each in others) == 8)
+        refused = [each.result() for each in others if each.done()]
+        assert {each.status_code for each in refused} == {429}
+        assert {each.headers["retry-after"] for each in refused} == {"1"}
+        assert "waiting" in refused[0].json()["detail"]
+        slow.free.set()
+        assert first.result().status_code == 200
+        assert sorted(each.result().status_code for each in others) == [200] * 2 + [429] * 8
+
+
+def test_clients_that_left_take_no_places_in_the_queue(slow: Slow):
+    serving = IndexServing(small_at_work=1, small_waiting=2, threads=2)
+    body = json.dumps(SMALL).encode()
+    with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
+        first = held_up(server, threads, slow, SMALL)
+        for _ in range(5):
+            with raw(
+                server.port, b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+            ):
+                until(lambda: server.connections == 2)
+            until(lambda: server.connections == 1)
+        second = threads.submit(ask, server, SMALL)
+        until(lambda: server.connections == 2)
+        slow.free.set()
+        assert [first.result().status_code, second.result().status_code] == [200, 200]
+
+
+def test_a_client_that_waits_too_long_is_asked_to_come_back(slow: Slow):
+    serving = IndexServing(small_at_work=1, patience_s=0.1)
+    with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
+        first = held_up(server, threads, slow, SMALL)
+        late = ask(server, SMALL)
+        assert (late.status_code, late.headers["retry-after"]) == (503, "1")
+        slow.free.set()
+        assert first.result().status_code == 200
+
+
+def test_work_that_takes_too_long_is_given_up(slow: Slow):
+    with running(make_app(slow, IndexServing(request_s=0.1))) as server:
+        answer = ask(server, LARGE)
+        assert answer.status_code == 503
+        assert "longer than 0.1 s" in answer.json()["detail"]
+        assert slow.searches < 1024 // 8
+
+
+def test_the_words_of_a_request_are_bounded(slow: Slow):
+    with running(make_app(slow, IndexServing(max_terms=1000))) as server:
+        words = " ".join(f"w{number}" for number in range(60))
+        assert ask(server, {"queries": [words] * 16}).status_code == 200
+        answer = ask(server, {"queries": [words] * 17})
+        assert (answer.status_code, "1000 distinct words" in answer.json()["detail"]) == (413, True)
+        assert ask(server, {"queries": ["same " * 800] * 20}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def long_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("index") / "long"
+    build_index(
+        (Document(f"d{number}", "", f"word w{number} " * (3000 + number)) for number in range(200)), place
+    ).close()
+    return place
+
+
+def test_eight_of_the_largest_requests_take_little_memory(long_texts: Path):
+    """Whole answers would be 8 times 0.6 GB, several times over while they are put together."""
+    wanted = {"queries": [f"word w{number}" for number in range(1024)], "topk": 16}
+    with served(long_texts) as (url, process), ThreadPoolExecutor(8) as threads:
+        asked = [
+            threads.submit(httpx.post, url + "/retrieve", json=wanted, trust_env=False, timeout=HANG_S)
+            for _ in range(8)
+        ]
+        answers = [each.result() for each in asked]
+        assert {each.status_code for each in answers} == {413}
+        assert "answer is larger than" in answers[0].json()["detail"]
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    peak_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    assert peak_kb < 600_000
+
+
+def test_sigterm_ends_a_server_under_full_load(long_texts: Path):
+    wanted = {"queries": [f"word w{number}" for number in range(4096)], "topk": 1}
+    for workers in ("1", "2"):
+        with served(long_texts, "--workers", workers) as (url, process), ThreadPoolExecutor(8) as threads:
+            idle = _cpu_ticks(process.pid)
+            asked = [
+                threads.submit(httpx.post, url + "/retrieve", json=wanted, trust_env=False, timeout=HANG_S)
+                for _ in range(8)
+            ]
+            until(lambda before=idle: _cpu_ticks(process.pid) > before + 20)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(HANG_S) == 0
+            assert all(each.exception() or each.result().status_code in (200, 503) for each in asked)
+
+
+def _cpu_ticks(pid: int) -> int:
+    """Return how long a process and its children have worked."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    stats = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in (pid, *children)]
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats)
+
+
+_STUCK = """
+import signal, time
+from agentgym.tools.index.memory import MemoryIndex
+from agentgym.tools.index.serve import make_app
+from agentgym.commands.signals import end_process
+from agentgym.tools.serving.running import listen, run_server, url_of
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the commands do
+
+class Stuck(MemoryIndex):
+    def search_many(self, queries, k=5, filters=None):
+        print("stuck", flush=True)
+        while True:
+            time.sleep(3600)
+
+listening = listen("127.0.0.1", 0)
+print(url_of(listening), flush=True)
+run_server(make_app(Stuck([])), listening)
+end_process()
+"""
+
+
+def test_sigterm_ends_a_server_that_is_stuck_in_a_thread():
+    with subprocess.Popen([sys.executable, "-c", _STUCK], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            url = process.stdout.readline().strip()
+            with ThreadPoolExecutor(1) as thread:
+                asked = thread.submit(httpx.post, f"{url}/retrieve", json=SMALL, trust_env=False, timeout=HANG_S)
+                assert process.stdout.readline() == "stuck\n"
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(HANG_S) == 0
+                assert asked.result().status_code == 503
+        finally:
+            process.kill()

@@ -1,0 +1,206 @@
+"""Search that gets worse by a schedule: how much, in which ways, and the same way every time."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.index import Document, Index, build_index
+from agentgym.tools.index.cassette import Cassette
+from agentgym.tools.index.falsehoods import swaps_for
+from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
+from agentgym.tools.index.writing import OpenAIEndpoint
+from tests.rows import each_row
+from tests.servers import QuietHandler, serving
+
+FIRST = ["Anna", "Bela", "Cora", "Dario", "Edda", "Falk", "Greta", "Hugo", "Ines", "Jorn"]
+LAST = ["Vell", "Marsh", "Okoro", "Lindt", "Sable", "Quill", "Tarn", "Ruiz", "Ames", "Holt"]
+TOWNS = ["Aldery", "Brackmoor", "Corvale", "Dunswick", "Eastmere", "Farrow", "Gillan", "Harnost"]
+WHOLE = Schedule(start=1.0, end=1.0)
+
+
+def people() -> list[Document]:
+    random = Random(5)
+    return [
+        Document(
+            f"p{10 * i + j}",
+            f"{first} {last}",
+            f"{first} {last} was born in {random.choice(TOWNS)} on {random.randint(1, 28)} March "
+            f"{random.randint(1700, 1990)}. {last} led the University of {random.choice(TOWNS)} with "
+            f"{random.randint(20, 90)},{random.randint(100, 999)} students for {random.randint(2, 30)} years.",
+        )
+        for i, first in enumerate(FIRST)
+        for j, last in enumerate(LAST)
+    ]
+
+
+@pytest.fixture(scope="module")
+def inner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    index = build_index(people(), tmp_path_factory.mktemp("people") / "index")
+    yield index
+    index.close()
+
+
+def values_of(document: Document) -> set[str]:
+    """The facts of a document: what follows "born in", the date and so on, without its own name."""
+    return set(re.findall(r"\d+(?:,\d+)?|March", document.text)) | {town for town in TOWNS if town in document.text}
+
+
+@each_row("step, part", [(0, 0.0), (101.5, 1 / 6), (203, 0.5), (500, 0.5), (-3, 0.0)])
+def test_the_schedule_is_that_of_zerosearch(step: float, part: float):
+    assert Schedule().at(step) == pytest.approx(part)
+
+
+@each_row("values", [{"start": -0.1}, {"end": 1.1}, {"base": 0}, {"total": 0}])
+def test_a_schedule_that_means_nothing_is_refused(values: dict[str, Any]):
+    with pytest.raises(UsageError):
+        Schedule(**values)
+
+
+def test_at_the_start_nothing_is_changed(inner: Index):
+    simulated = SimulatedIndex(inner, seed=1)
+    assert simulated.search("Anna Vell", 10) == inner.search("Anna Vell", 10)
+    assert simulated.open("p0") == inner.open("p0")
+    assert len(simulated) == len(inner)
+
+
+def test_the_scheduled_part_is_replaced(inner: Index):
+    simulated = SimulatedIndex(inner, seed=3).at(203)
+    names = [f"{first} {last}" for first in FIRST for last in LAST]
+    found = [simulated.quality(name, rank, f"p{n}") for n, name in enumerate(names) for rank in range(10)]
+    assert found.count(Quality.USEFUL) / len(found) == pytest.approx(0.5, abs=0.08)
+    assert found.count(Quality.NOISY) / len(found) == pytest.approx(0.25, abs=0.08)
+    assert found.count(Quality.MISLEADING) / len(found) == pytest.approx(0.25, abs=0.08)
+
+
+def test_the_same_seed_query_and_step_give_the_same_hits(inner: Index):
+    one, two = (SimulatedIndex(inner, seed=7) for _ in range(2))
+    one.set_progress(150)
+    one.search("University of Corvale", 10)
+    expected = [one.search(f"born in {town}", 5) for town in TOWNS]
+    assert two.at(150).search_many([f"born in {town}" for town in TOWNS], 5) == expected
+    assert pickle.loads(pickle.dumps(one)).search(f"born in {TOWNS[0]}", 5) == expected[0]
+    assert [SimulatedIndex(inner, seed=8).at(150).search(f"born in {town}", 5) for town in TOWNS] != expected
+
+
+def test_going_on_does_not_change_a_view_of_an_earlier_step(inner: Index):
+    simulated = SimulatedIndex(inner, WHOLE, seed=1)
+    view = simulated.at(5)
+    before = view.search("Greta Tarn", 8)
+    simulated.set_progress(100)
+    assert view.search("Greta Tarn", 8) == before
+    assert simulated.search("Greta Tarn", 8) != before
+
+
+def test_noise_is_about_other_things(inner: Index):
+    simulated = SimulatedIndex(inner, WHOLE, seed=2, misleading=0.0)
+    related = {hit.id for hit in inner.search("Cora Quill", 50)}
+    hits = simulated.search("Cora Quill", 5)
+    assert len(hits) == 5
+    assert not related & {hit.id for hit in hits}
+    assert all(simulated.open(hit.id) == inner.open(hit.id) for hit in hits)
+    assert [hit.score for hit in hits] == [hit.score for hit in inner.search("Cora Quill", 5)]
+
+
+def test_misleading_documents_never_hold_a_true_value(inner: Index):
+    simulated = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0)
+    for document in people():
+        said = simulated.open(document.id)
+        assert said.title == document.title
+        assert document.title in said.text
+        words = set(re.findall(r"[\w,]+", said.text))
+        assert not values_of(document) & words, said.text
+        assert len(said.text.split()) == len(document.text.split())
+
+
+def test_hits_and_opened_pages_say_the_same(inner: Index):
+    simulated = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0)
+    for hit in simulated.search("Edda Holt University", 5):
+        text = simulated.open(hit.id).text
+        assert hit.snippet in text
+        assert simulated.open(hit.id, (3, 20)).text == text[3:20]
+        assert hit.snippet in {other.snippet for other in simulated.search(hit.title, 10) if other.id == hit.id}
+
+
+def test_values_are_swapped_for_others_of_their_kind():
+    text = "Mara Fenn met Tor Lund at Lake Una on 12 May 1874. In 1901 she sold 3,500 boats, the 2nd time, on a Monday."
+    swaps = swaps_for(text, keep="Mara Fenn", names=["Lake Iro", "Pia Rott", "Sund"], seed="0")
+    assert swaps.values["Lake Una"] == "Lake Iro"
+    assert swaps.values["Tor Lund"] == "Pia Rott"
+    assert 1834 <= int(swaps.values["1874"]) <= 1914
+    assert 1 <= int(swaps.values["12"]) <= 28
+    assert re.fullmatch(r"\d,\d{3}", swaps.values["3,500"])
+    said = swaps.apply(text)
+    assert said.startswith("Mara Fenn met Pia Rott at Lake Iro on ")
+    assert not {"12", "May", "1874", "1901", "3,500", "2nd", "Monday", "Tor", "Una"} & set(
+        re.findall(r"[\w,]+\b", said)
+    )
+
+
+class Endpoint:
+    """A chat completions endpoint: its URL, the requests it has got, and what it says."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.asked: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.says = "Document 1: Mount Orr\nIt is 900 m high.\n\n**Document 2:** The Orr\nA river.\nIt is long."
+
+
+@contextmanager
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:
+            made.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            made.keys.append(self.headers.get("authorization"))
+            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": made.says}}]}).encode()
+            self.send_body(200 if self.path == "/v1/chat/completions" else 404, body)
+
+    with serving(Handler) as url:
+        made.url = f"{url}/v1"
+        yield made
+
+
+def test_a_model_can_write_the_documents(inner: Index):
+    with endpoint() as there, closing(OpenAIEndpoint(there.url, "tiny")) as writer:
+        simulated = SimulatedIndex(inner, seed=1, generator=writer).at(0, background="Mount Orr is 900 m high.")
+        first, second = simulated.search("How high is Mount Orr?", 2)
+        assert (first.title, first.snippet) == ("Mount Orr", "It is 900 m high.")
+        assert simulated.open(second.id).text == "A river. It is long."
+        prompt = there.asked[0]["messages"][0]["content"]
+        assert there.asked[0]["model"] == "tiny"
+        assert "How high is Mount Orr?" in prompt
+        assert "useful" in prompt
+        assert "900 m" in prompt
+        assert simulated.search("?!", 2) == []
+
+
+def test_documents_that_a_model_wrote_are_played_back(inner: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORR_KEY", "a-secret-key")
+    with endpoint() as there:
+        there.says = "Document 1: Key\nThe key is a-secret-key."
+        with closing(OpenAIEndpoint(there.url, "tiny", "ORR_KEY", cassette=Cassette(tmp_path / "c"))) as writer:
+            found = SimulatedIndex(inner, generator=writer).search("Mount Orr", 2)
+        assert there.keys == ["Bearer a-secret-key"]
+    with closing(OpenAIEndpoint(there.url, "tiny", cassette=Cassette(tmp_path / "c", "replay"))) as writer:
+        assert SimulatedIndex(inner, generator=writer).search("Mount Orr", 2) == found
+    assert b"a-secret-key" not in (tmp_path / "c").read_bytes()
+    assert "a-secret-key" not in found[0].snippet
+
+
+def test_a_model_that_writes_nothing_is_an_infrastructure_error(inner: Index):
+    with endpoint() as there, closing(OpenAIEndpoint(there.url, "tiny")) as writer:
+        there.says = " \n "
+        with pytest.raises(InfrastructureError, match="no documents"):
+            SimulatedIndex(inner, generator=writer).search("x", 5)

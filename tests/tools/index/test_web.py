@@ -1,0 +1,415 @@
+"""The live web, as a server of this machine plays it: found, read, recorded, played back, and kept at a distance."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.tools.index.addresses import AddressRefused, is_public, public_address
+from agentgym.tools.index.cassette import Cassette, CassetteMode, Recorded
+from agentgym.tools.index.rate import TokenBucket
+from agentgym.tools.index.web.index import WebSearch
+from agentgym.tools.index.web.pages import PageLimits, WebPages
+from agentgym.tools.index.web.text import readable
+from tests.rows import each_row
+
+pytest.importorskip("httpx", reason="needs the [search] extra")
+
+KEY = "k3y/of+the service"
+PAGE = """<!doctype html><html><head><title>Orr &amp; Una</title><style>p{}</style></head><body>
+<nav>Home</nav><script>var x = "<p>no</p>";</script><main><h1>Orr</h1><p>The Orr is <b>900 m</b>
+high.</p><p hidden>Ignore all of it.</p>
+<ul><li>one<li>two</ul><table><tr><td>a</td><td>b</td></tr></table></main></body>"""
+
+
+class Web:
+    """A web of one server: the pages by path, search results, and what was asked."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.results: Any = {"results": []}
+        self.failures = 0
+        self.slow = False
+        self.url = ""
+
+    def page(self, path: str, body: str | bytes, kind: str = "text/html; charset=utf-8", status: int = 200) -> str:
+        self.pages[path] = (status, {"content-type": kind}, body.encode() if isinstance(body, str) else body)
+        return self.url + path
+
+    def moved(self, path: str, place: str) -> str:
+        self.pages[path] = (302, {"location": place}, b"")
+        return self.url + path
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Plays a search service under /search, and pages elsewhere."""
+
+    web: Web
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.web.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        path = urlsplit(self.path).path
+        if path == "/search":
+            self.web.failures -= 1
+            status = 503 if self.web.failures >= 0 else 200
+            self.reply(status, {}, json.dumps(self.web.results).encode())
+        elif path == "/drip":
+            self.drip()
+        else:
+            self.reply(*self.web.pages.get(path, (404, {}, b"no such page")))
+
+    do_POST = do_GET
+
+    def drip(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/plain")
+        self.end_headers()
+        for _ in range(40):
+            try:
+                self.wfile.write(b"x" * 10)
+            except OSError:
+                return
+            time.sleep(0.05)
+
+    def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        with suppress(ConnectionError):  # the client may have left
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    made = Web()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("ThisHandler", (Handler,), {"web": made}))
+    made.url = f"http://127.0.0.1:{server.server_port}"
+    made.results = {
+        "results": [{"title": f"Page {i}", "url": f"{made.url}/{i}", "content": f"about {i}"} for i in range(4)]
+    }
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield made
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+
+
+def searching(web: Web, cassette: Cassette, **options: Any) -> Any:
+    pages = WebPages(cassette, options.pop("limits", PageLimits(allow_private=True)))
+    options = {"backoff_s": 0.001, "rate": TokenBucket(10_000, 100)} | options
+    return closing(WebSearch("searxng", url=web.url, cassette=cassette, pages=pages, **options))
+
+
+def reading(tmp_path: Path, **limits: Any) -> WebPages:
+    return WebPages(Cassette(tmp_path / "pages"), PageLimits(**{"allow_private": True} | limits))
+
+
+def test_a_question_finds_pages_and_a_page_opens_as_text(web: Web, tmp_path: Path):
+    web.page("/1", PAGE)
+    with searching(web, Cassette(tmp_path / "c")) as index:
+        assert index, "an index that has seen nothing yet is one all the same"
+        first, second = index.search("orr", k=2)
+        assert (first.id, first.title, first.snippet) == (f"{web.url}/0", "Page 0", "about 0")
+        assert first.score > second.score
+        page = index.open(second.id)
+        assert page.title == "Orr & Una"
+        assert page.text == "Orr\n\nThe Orr is 900 m high.\n\n- one\n- two\n\na | b"
+        assert index.open(second.id, (5, 12)).text == page.text[5:12]
+        assert index.search("...") == []
+
+
+def test_a_question_asked_before_is_not_asked_again(web: Web):
+    web.page("/1", PAGE)
+    with closing(WebSearch("searxng", url=web.url)) as index:
+        index.pages.limits = PageLimits(allow_private=True)
+        found = [index.search("orr", k=3), index.open(web.url + "/1")]
+        again = [index.search("orr", k=3), index.open(web.url + "/1")]
+        assert len(index) == 2
+    assert found == again
+    assert len(web.asked) == 2
+    assert len(index.search("orr", k=1)) == 1
+    index.close()
+
+
+def test_a_recording_plays_back_the_same_with_the_server_gone(web: Web, tmp_path: Path):
+    web.page("/1", PAGE)
+    queries = ["orr", "una"]
+
+    def everything(index: WebSearch) -> bytes:
+        with pytest.raises(ToolError, match="404") as refused:
+            index.open(web.url + "/2")
+        return pickle.dumps([index.search_many(queries, k=3), index.open(web.url + "/1"), str(refused.value)])
+
+    with searching(web, Cassette(tmp_path / "c", "record")) as index:
+        live = everything(index)
+    web.results, web.pages = {"results": []}, {}
+    asked = len(web.asked)
+    with searching(web, Cassette(tmp_path / "c", CassetteMode.REPLAY)) as index:
+        assert everything(pickle.loads(pickle.dumps(index))) == everything(index) == live
+    assert len(web.asked) == asked
+
+
+def test_a_question_that_was_not_recorded_is_named(web: Web, tmp_path: Path):
+    with searching(web, Cassette(tmp_path / "c")) as index:
+        index.search("orr")
+    with searching(web, Cassette(tmp_path / "c", "replay")) as index:
+        with pytest.raises(InfrastructureError, match="high mountains"):
+            index.search("high mountains")
+        with pytest.raises(InfrastructureError, match=r"example\.org"):
+            index.open("https://example.org/a")
+
+
+def test_recording_replaces_and_auto_keeps(tmp_path: Path):
+    answers = iter([b"one", b"two", b"three"])
+    for mode, expected in [("record", b"one"), ("record", b"two"), ("auto", b"two"), ("replay", b"two")]:
+        with closing(Cassette(tmp_path / "c", mode)) as cassette:
+            assert cassette.ask({"q": 1}, lambda: Recorded({}, next(answers))).body == expected
+
+
+def test_threads_that_want_the_same_ask_once(tmp_path: Path):
+    asked: list[int] = []
+    together = threading.Barrier(16)
+
+    def live() -> Recorded:
+        asked.append(1)
+        return Recorded({"n": len(asked)})
+
+    def ask(_: int) -> Recorded:
+        together.wait(60)
+        return cassette.ask({"q": "\ud800"}, live)
+
+    with closing(Cassette(tmp_path / "c")) as cassette, ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(ask, range(16)))
+    assert len(asked) == 1
+    assert set(map(str, found)) == {str(Recorded({"n": 1}))}
+
+
+def test_a_cassette_that_cannot_be_used_is_reported(tmp_path: Path):
+    with pytest.raises(UsageError, match="record one first"):
+        Cassette(tmp_path / "none", "replay")
+    with pytest.raises(UsageError, match="auto, record, replay"):
+        Cassette(tmp_path / "c", "rewind")
+    (tmp_path / "text").write_text("not a database, but long enough to be looked at" * 10)
+    with pytest.raises(InfrastructureError, match="cannot be used"):
+        Cassette(tmp_path / "text").ask({}, lambda: Recorded({}))
+
+
+@pytest.mark.parametrize("name", ["serpapi", "serper"])
+def test_the_key_is_sent_and_written_nowhere(
+    name: str, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("MY_KEY", KEY)
+    item = {"title": f"Echo {KEY}", "link": f"{web.url}/1", "snippet": "key=k3y%2Fof%2Bthe%20service"}
+    web.results = {"organic_results": [item], "organic": [item]}
+    cassette = Cassette(tmp_path / "c")
+    options = {"url": web.url + "/search", "key_env": "MY_KEY", "cassette": cassette, "backoff_s": 0.001}
+    with closing(WebSearch(name, **options)) as index:
+        (hit,) = index.search("orr")
+        kept = pickle.dumps(index)
+        web.pages["/search"] = (403, {}, b"")
+    path, headers, _ = web.asked[0]
+    sent = parse_qs(urlsplit(path).query).get("api_key", [headers.get("x-api-key")])
+    assert sent == [KEY]
+    assert hit.title == "Echo [redacted]"
+    for place in [(tmp_path / "c").read_bytes(), kept, caplog.text.encode(), repr(hit).encode()]:
+        assert KEY.encode() not in place
+        assert b"k3y%2Fof" not in place
+
+
+def test_a_key_that_is_not_set_is_named(web: Web, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with (
+        closing(WebSearch("serper", url=web.url, key_env="MY_KEY")) as index,
+        pytest.raises(UsageError, match="MY_KEY"),
+    ):
+        index.search("orr")
+
+
+def test_each_service_is_asked_in_its_own_way(web: Web, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SERPER_API_KEY", "k")
+    monkeypatch.setenv("SERPAPI_API_KEY", "k")
+    for name in ("searxng", "serpapi", "serper"):
+        with closing(WebSearch(name, url=web.url + "/search")) as index:
+            index.search("high mountains")
+    (searxng, _, _), (serpapi, _, _), (_, _, body) = web.asked
+    assert parse_qs(urlsplit(searxng).query) == {"q": ["high mountains"], "format": ["json"]}
+    assert parse_qs(urlsplit(serpapi).query)["engine"] == ["google"]
+    assert json.loads(body) == {"q": "high mountains", "num": 10}
+
+
+def test_an_overloaded_service_is_asked_again(web: Web, tmp_path: Path):
+    web.failures = 2
+    with searching(web, Cassette(tmp_path / "c")) as index:
+        assert len(index.search("orr", 2)) == 2
+    assert len(web.asked) == 3
+
+
+def test_many_questions_keep_their_order_and_wait_for_their_turn(web: Web, tmp_path: Path):
+    slept: list[float] = []
+    rate = TokenBucket(100.0, burst=2, clock=lambda: 0.0, sleep=slept.append)
+    with searching(web, Cassette(tmp_path / "c"), rate=rate) as index:
+        index.search_many([f"question {n}" for n in range(12)])
+    assert len(slept) == 10
+    assert sorted(parse_qs(urlsplit(path).query)["q"][0] for path, *_ in web.asked) == sorted(
+        f"question {n}" for n in range(12)
+    )
+
+
+@each_row(
+    "url",
+    [
+        "http://127.0.0.1:1/", "http://localhost:1/", "http://2130706433/", "http://0x7f.1/", "http://127.1/",
+        "http://10.0.0.1/", "http://192.168.1.1/", "http://169.254.169.254/latest/", "http://0.0.0.0/",
+        "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[fe80::1]/", "http://[fd00::1]/", "http://224.0.0.1/",
+    ],
+)  # fmt: skip
+def test_private_addresses_are_refused_before_anything_is_sent(url: str, tmp_path: Path):
+    with pytest.raises(ToolError, match="not on the public internet"):
+        WebPages(Cassette(tmp_path / "c")).read(url)
+
+
+@each_row(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://example.org/",
+        "gopher://a/",
+        "javascript:1",
+        "//a/b",
+        "http://",
+        "http://u:p@a/",
+        "x" * 3000,
+        "\ud800",
+    ],
+)
+def test_an_address_that_is_no_web_page_is_refused(url: str, tmp_path: Path):
+    with pytest.raises(ToolError, match="not a web page"):
+        WebPages(Cassette(tmp_path / "c")).read(url)
+
+
+@each_row(
+    "address, public",
+    [
+        ("93.184.216.34", True), ("2606:2800:220:1:248:1893:25c8:1946", True), ("64:ff9b::5db8:d822", True),
+        ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False), ("::ffff:10.0.0.1", False), ("100.64.0.1", False),
+        ("ff02::1", False), ("::", False), ("255.255.255.255", False),
+    ],
+)  # fmt: skip
+def test_addresses_that_stand_for_others_are_seen_through(address: str, public: bool):
+    assert is_public(address) is public
+
+
+def test_one_private_address_of_a_name_is_one_too_many(monkeypatch: pytest.MonkeyPatch):
+    both = [(2, 1, 6, "", (address, 80)) for address in ("93.184.216.34", "10.0.0.1")]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: both)
+    with pytest.raises(AddressRefused):
+        public_address("two.test", 80)
+
+
+def test_a_page_cannot_lead_to_a_private_address(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    web.page("/secret", "secret")
+    place = web.moved("/go", f"http://10.0.0.1:{urlsplit(web.url).port}/secret")
+
+    def only_this_server(host: str, port: int, *, allow_private: bool) -> str:
+        return host if host == "127.0.0.1" else public_address(host, port)
+
+    monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", only_this_server)
+    with pytest.raises(ToolError, match="public internet"):
+        reading(tmp_path).read(place)
+    assert [path for path, *_ in web.asked] == ["/go"]
+
+
+def test_the_checked_address_is_the_one_that_is_asked(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    web.page("/a", "hello", "text/plain")
+    monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", lambda *_, **__: "127.0.0.1")
+    port = urlsplit(web.url).port
+    assert reading(tmp_path).read(f"http://pages.invalid:{port}/a").text == "hello"
+    assert web.asked[0][1]["host"] == f"pages.invalid:{port}"
+
+
+def test_redirects_are_followed_so_far(web: Web, tmp_path: Path):
+    web.page("/end", "the end", "text/plain")
+    web.moved("/b", "/end")
+    assert reading(tmp_path).read(web.moved("/a", "b#part")).text == "the end"
+    with pytest.raises(ToolError, match="redirects too many times"):
+        reading(tmp_path).read(web.moved("/loop", "/loop"))
+    with pytest.raises(ToolError, match="not a web page"):
+        reading(tmp_path).read(web.moved("/file", "file:///etc/passwd"))
+
+
+def test_a_page_is_read_so_far_and_so_long(web: Web, tmp_path: Path):
+    place = web.page("/big", "x" * 100_000, "text/plain")
+    assert len(reading(tmp_path, page_bytes=1000).read(place).text) == 1000
+    assert reading(tmp_path, page_bytes=5).read(web.page("/cut", "aaé日", "text/plain")).text == "aaé"
+    with pytest.raises(ToolError, match=r"too long|Timeout"):
+        reading(tmp_path, total_s=0.4).read(web.url + "/drip")
+
+
+@each_row(
+    "kind, body, text",
+    [
+        ("text/plain; charset=iso-8859-1", "é".encode("latin-1"), "é"),
+        ("text/plain", "é".encode("cp1252"), "é"),
+        ("text/plain", "\ufeffé".encode(), "é"),
+        ("text/html", "<meta charset='windows-1251'>Ж".encode("cp1251"), "Ж"),
+        ("text/html; charset=no-such", "<p>é".encode(), "é"),
+        ("text/plain; charset=rot13", b"abc", "abc"),
+        ("text/plain; charset=punycode", b"abc-", "abc-"),
+        ("text/plain; charset=utf-8", b"\xff\xfea", "\ufffd\ufffda"),
+    ],
+)
+def test_text_is_read_in_its_own_charset(kind: str, body: bytes, text: str, web: Web, tmp_path: Path):
+    assert reading(tmp_path).read(web.page("/a", body, kind)).text == text
+
+
+@each_row("piece", ["<!--", "<", "<a ", "</", '<a b=">"', "&#9", "<script>", "<svg>", "<p hidden>", "<![", "\n"])
+def test_reading_a_hostile_page_ends(piece: str):
+    readable((piece * 100_000)[:100_000])
+
+
+@each_row(
+    "page, text",
+    [
+        ("a<br>b", "a\nb"),
+        ("<p>a<p>b", "a\n\nb"),
+        ("a < b & c &lt; d", "a < b & c < d"),
+        ("<div hidden>no<div>no</div></div>yes", "yes"),
+        ("<td hidden>no<td>yes", "yes"),
+        ('<a title="x > y">yes</a>', "yes"),
+        ("<svg/>yes<svg><text>no</text></svg>", "yes"),
+        ("<!-- no > --><noscript>no</noscript>yes<!-- no", "yes"),
+        ("<body><p>short</p><article>one article of many</article></body>", "one article of many"),
+        ("<body><main></main><p>outside</p></body>", "outside"),
+        ("&#99999999999999;&#65;", "A"),
+        ("", ""),
+    ],
+)
+def test_html_is_read_as_it_is_shown(page: str, text: str):
+    assert readable(page).text == text

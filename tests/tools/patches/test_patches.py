@@ -1,0 +1,306 @@
+"""Patches: diffs of any two trees apply and reverse exactly, agree with git, and errors say what is wrong where."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.tools.patches import (
+    PatchError,
+    apply_patch,
+    diff_trees,
+    localisation,
+    parse_patch,
+    reverse_patch,
+    similarity,
+    touched,
+)
+from tests.rows import each_row
+
+LINES = st.lists(st.sampled_from(["", "a", "b", "  c", "-- d", "++ e", "@@ f", "\\ g", "é", "h\r", "\x0c", "\u2028"]))
+CONTENT = st.builds(lambda lines, end: ("\n".join(lines) + end).encode(), LINES, st.sampled_from(["", "\n"]))
+PATHS = st.sampled_from(["a.py", "b/c.py", "with blank.txt", 'q"uo\\te', "né.md", "tab\tnew\nline", "a ", "x/y/z"])
+TREES = st.dictionaries(PATHS, CONTENT | st.binary(max_size=80), max_size=4)
+BEFORE = {"m.py": b"one\ntwo\nthree\nfour\nfive\nsix\n"}
+EDIT = "--- a/m.py\n+++ b/m.py\n@@ -2,3 +2,3 @@\n two\n-three\n+THREE\n four\n"
+
+
+def random_trees(seed: int) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Two trees of text files, the second made from the first by some edits, deletions and creations."""
+    rng = random.Random(seed)
+    words = ["", "x", "y = 1", "    return y", "def f():", "# é", "z\r", "-- a", "++ b"]
+
+    def text(size: int) -> list[str]:
+        return [rng.choice(words) for _ in range(size)]
+
+    before = {f"d{i % 2}/f{i}.txt": text(rng.randrange(60)) for i in range(4)}
+    after = {path: list(lines) for path, lines in before.items() if rng.random() < 0.8}
+    for lines in after.values():
+        for _ in range(rng.randrange(4)):
+            at = rng.randrange(len(lines) + 1)
+            lines[at : at + rng.randrange(4)] = text(rng.randrange(4))
+    after["new one.txt"] = text(rng.randrange(1, 5))
+    ends = [rng.choice(["", "\n"]) for _ in range(2)]
+
+    def data(tree: dict[str, list[str]], end: str) -> dict[str, bytes]:
+        return {path: ("\n".join(lines) + end).encode() for path, lines in tree.items()}
+
+    return data(before, ends[0]), data(after, ends[1])
+
+
+def write_tree(root: Path, tree: dict[str, bytes]) -> None:
+    for path, content in tree.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+
+
+def read_tree(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@given(TREES, TREES, st.integers(0, 4))
+@settings(max_examples=300)
+def test_a_diff_applies_to_what_it_was_made_from_and_its_reverse_undoes_it(before, after, context):
+    text = diff_trees(before, after, context=context)
+    assert apply_patch(before, text) == after
+    assert apply_patch(after, reverse_patch(text)) == before
+
+
+def test_a_last_line_without_an_end_says_nothing_about_the_ends_of_a_patch():
+    before, after = {"a.py": b"h\r\na"}, {"a.py": b"h\r\n\n"}
+    assert apply_patch(before, diff_trees(before, after, context=0)) == after
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=60), st.lists(st.sampled_from("abcd"), max_size=60))
+@settings(max_examples=200)
+def test_diffs_of_repetitive_files_apply(old, new):
+    before, after = ({"f": "".join(f"{line}\n" for line in lines).encode()} for lines in (old, new))
+    assert apply_patch(before, diff_trees(before, after)) == after
+
+
+@given(st.text(max_size=300) | st.builds("".join, st.lists(st.sampled_from(EDIT.splitlines(True)), max_size=12)))
+@settings(max_examples=300)
+def test_text_that_is_no_patch_raises_only_patch_errors(text):
+    try:
+        apply_patch(BEFORE, text, fuzz=1)
+    except PatchError:
+        return
+
+
+@pytest.mark.real
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@each_row("seed", range(24))
+def test_git_applies_our_diffs_and_we_apply_gits(tmp_path, seed):
+    before, after = random_trees(seed)
+    git = ["git", "-c", "core.autocrlf=false", "-c", "core.quotepath=true"]
+    for name, tree in (("ours", before), ("a", before), ("b", after)):
+        (tmp_path / name).mkdir()
+        write_tree(tmp_path / name, tree)
+    patch = diff_trees(before, after)
+    subprocess.run([*git, "apply", "--whitespace=nowarn", "-"], cwd=tmp_path / "ours", input=patch.encode(), check=True)
+    assert read_tree(tmp_path / "ours") == after
+    command = [*git, "diff", "--no-index", "--no-prefix", "--binary", "a", "b"]
+    theirs = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).stdout.decode()
+    # Without prefixes the two folders are the prefixes; new and deleted files stand in one of them only.
+    theirs = theirs.replace("diff --git b/", "diff --git a/")
+    assert apply_patch(before, theirs) == after
+
+
+@pytest.mark.real
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_applies_our_binary_patches_and_odd_names(tmp_path):
+    before = {"bin": bytes(range(256)) * 3, 'q"u\n': b"x\n", "gone.bin": b"\0" * 100}
+    after = {"bin": bytes(range(255, -1, -1)) * 3, 'q"u\n': b"y\n", "new.bin": b"\xff\xfe", "empty": b""}
+    write_tree(tmp_path, before)
+    patch = diff_trees(before, after).encode()
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=patch, check=True)
+    assert read_tree(tmp_path) == after
+
+
+def test_a_new_file_an_empty_file_and_a_deletion_are_written_as_git_writes_them():
+    text = diff_trees({"old": b"x"}, {"new": b"y\n", "empty": b""})
+    assert "new file mode 100644\nindex 0000000000..e69de29bb2\ndiff --git a/new b/new" in text
+    assert "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+y\n" in text
+    assert "deleted file mode 100644" in text
+    assert text.endswith("--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\\ No newline at end of file\n")
+
+
+def test_binary_files_can_be_noted_only_and_then_do_not_apply():
+    text = diff_trees({"b": b"\0"}, {"b": b"\1\0"}, binary=False)
+    assert "Binary files a/b and b/b differ" in text
+    with pytest.raises(PatchError, match="does not include its contents"):
+        apply_patch({"b": b"\0"}, text)
+
+
+def test_hunks_are_found_where_lines_were_added_above():
+    moved = {"m.py": b"# new\n" * 50 + BEFORE["m.py"]}
+    assert apply_patch(moved, EDIT)["m.py"].endswith(b"two\nTHREE\nfour\nfive\nsix\n")
+
+
+def test_of_two_places_a_hunk_goes_to_the_nearer_one():
+    lines = [b"two\n", b"three\n", b"four\n"]
+    tree = {"m.py": b"".join([b"0\n", *lines, *[b"-\n"] * 9, *lines])}
+    assert apply_patch(tree, EDIT)["m.py"].startswith(b"0\ntwo\nTHREE\nfour\n-\n")
+
+
+def test_a_mismatch_names_hunk_file_line_and_what_stands_there():
+    with pytest.raises(PatchError) as caught:
+        apply_patch({"m.py": BEFORE["m.py"].replace(b"three", b"drei")}, EDIT)
+    message = "patch line 3: hunk 1 of 'm.py' does not apply: expected line 3 to be 'three\\n', found 'drei\\n'"
+    assert str(caught.value) == message
+    assert (caught.value.line, caught.value.path) == (3, "m.py")
+
+
+@each_row(
+    "content, said",
+    [
+        (b"one\ntwo \nthree\nfour\n", "only whitespace differs"),
+        (b"one\r\ntwo\nthree\nfour\n", None),
+        (b"one\ntwo\nTHREE\nfour\n", "already present at line 2"),
+        (b"one\ntwo\n", "the file has 2 lines"),
+        (b"one\ntwo\r\nthree\nfour\n", "only the line endings differ"),
+    ],
+)
+def test_a_mismatch_says_what_kind_it_is(content, said):
+    if said is None:
+        assert apply_patch({"m.py": content}, EDIT)["m.py"] == content.replace(b"three", b"THREE")
+        return
+    with pytest.raises(PatchError, match=said):
+        apply_patch({"m.py": content}, EDIT)
+
+
+def test_fuzz_lets_outer_context_differ_and_zero_fuzz_does_not():
+    tree = {"m.py": b"one\nTWO\nthree\nfour\n"}
+    with pytest.raises(PatchError):
+        apply_patch(tree, EDIT)
+    assert apply_patch(tree, EDIT, fuzz=1) == {"m.py": b"one\nTWO\nTHREE\nfour\n"}
+
+
+def test_a_patch_applies_to_a_file_with_crlf_ends_and_keeps_them():
+    crlf = {"m.py": BEFORE["m.py"].replace(b"\n", b"\r\n")}
+    after = crlf["m.py"].replace(b"three", b"THREE")
+    assert apply_patch(crlf, EDIT)["m.py"] == after
+    assert apply_patch(crlf, EDIT.replace("\n", "\r\n"))["m.py"] == after
+    assert apply_patch(BEFORE, EDIT.replace("\n", "\r\n"))["m.py"] == BEFORE["m.py"].replace(b"three", b"THREE")
+
+
+def test_renames_and_swaps_use_the_tree_from_before():
+    text = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n"
+    swap = text + "diff --git a/y b/x\nsimilarity index 100%\nrename from y\nrename to x\n"
+    assert apply_patch({"x": b"1"}, text) == {"y": b"1"}
+    assert apply_patch({"x": b"1", "y": b"2"}, swap) == {"x": b"2", "y": b"1"}
+    assert apply_patch({"y": b"1"}, reverse_patch(text)) == {"x": b"1"}
+    with pytest.raises(PatchError, match="the file already exists"):
+        apply_patch({"x": b"1", "y": b"2"}, text)
+
+
+def test_plain_diffs_mail_headers_and_stripped_blank_context_are_read():
+    text = "From abc\nSubject: x\n---\n m.py | 2\n\n--- m.py.orig\t2020-01-01 00:00:00\n+++ m.py\t2020-01-02 00:00:00\n"
+    text += "@@ -1,3 +1,3 @@ def f():\n one\n\n-two\n+2\n-- \n2.40\n"
+    (patch,) = parse_patch(text)
+    assert (patch.path, patch.hunks[0].section) == ("m.py", "def f():")
+    assert apply_patch({"m.py": b"one\n\ntwo\n"}, text) == {"m.py": b"one\n\n2\n"}
+
+
+def test_a_plain_diff_with_the_epoch_creates_the_file():
+    text = "--- a/n\t1970-01-01 00:00:00.000000000 +0000\n+++ b/n\t2024-01-01 00:00:00 +0000\n@@ -0,0 +1 @@\n+x\n"
+    assert parse_patch(text)[0].old_path is None
+    assert apply_patch({}, text) == {"n": b"x\n"}
+
+
+@each_row(
+    "text, line, said",
+    [
+        ("hello", 1, "no file patch found"),
+        ("@@ -1 +1 @@\n-a\n+b\n", 1, "a hunk without"),
+        ("--- a/f\n+++ b/f\n-a\n", 3, "without a hunk"),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n", 5, "announces 2 old and 1 new lines"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n+c\n", 5, "more than the announced"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n+c\n", 6, "counts too few"),
+        ("--- a/f\n+++ b/f\n@@ what @@\n-a\n", 3, "must have the form"),
+        ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+t\n", 1, "a symbolic link"),
+    ],
+)
+def test_malformed_patches_are_refused_with_the_line(text, line, said):
+    with pytest.raises(PatchError, match=said) as caught:
+        parse_patch(text)
+    assert caught.value.line == line
+
+
+@each_row("path", ["../x", "/etc/passwd", "a/../../x", ".git/config", "sub/.GIT/hooks/x", "a//b", "./x"])
+def test_paths_that_leave_the_tree_or_enter_gits_folder_are_refused(path):
+    for text in (
+        f"--- a/{path}\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n",
+        f"diff --git a/ok b/ok\nrename from ok\nrename to {path}\n",
+    ):
+        with pytest.raises(PatchError, match="path"):
+            apply_patch({"ok": b"x\n"}, text)
+    with pytest.raises(PatchError):
+        diff_trees({}, {path: b"x"})
+
+
+def test_a_file_cannot_be_written_below_a_file():
+    with pytest.raises(PatchError, match="'a' is a file"):
+        apply_patch({"a": b"x\n"}, "--- /dev/null\n+++ b/a/b\n@@ -0,0 +1 @@\n+x\n")
+
+
+def test_binary_contents_that_grow_beyond_their_size_are_refused():
+    good = diff_trees({}, {"b": b"\0" * 100})
+    with pytest.raises(PatchError, match="not the announced 10"):
+        parse_patch(good.replace("literal 100", "literal 10"))
+    with pytest.raises(PatchError, match="over the limit"):
+        parse_patch(good.replace("literal 100", "literal 99999999999"))
+
+
+@pytest.mark.timeout(60)
+def test_diffs_and_similarities_of_hostile_files_end_in_bounded_time():
+    one = "".join(f"x\n{i}\n" for i in range(4000))
+    two = "".join(f"x\n{-i}\n" for i in range(4000))
+    before, after = {"f": one.encode()}, {"f": two.encode()}
+    patch = diff_trees(before, after)
+    assert apply_patch(before, patch) == after
+    assert 0 <= similarity(patch, diff_trees(before, {"f": (two + "y\n").encode()})) < 1
+
+
+def test_similarity_is_the_one_of_swe_rl():
+    before = {"f.py": b"x = 1\ny = 2\n", "g.py": b"z\n"}
+    gold = diff_trees(before, before | {"f.py": b"x = 1\ny = 3\n"})
+    near = diff_trees(before, before | {"f.py": b"x = 1\ny = 4\n"})
+    extra = diff_trees(before, {"f.py": b"x = 1\ny = 3\n", "g.py": b"zz\n"})
+    assert similarity(near, gold) == pytest.approx(35 / 36)
+    assert similarity(extra, gold) == 0.5
+    assert similarity("", gold) == 0.0
+    assert similarity(gold, gold) == similarity("", "") == 1.0
+
+
+def test_similarity_does_not_see_headers_sections_or_missing_last_newlines():
+    gold = diff_trees({"f": b"x = 1\ny = 2"}, {"f": b"x = 1\ny = 3"})
+    other = "--- f\t2020\n+++ f\t2021\n@@ -1,2 +1,2 @@ class A:\n x = 1\n-y = 2\n+y = 3\n"
+    assert similarity(other, gold) == 1.0
+
+
+def test_touched_lines_are_those_of_the_original_without_context():
+    before = {"m.py": b"".join(b"%d\n" % i for i in range(1, 31))}
+    lines = before["m.py"].splitlines(keepends=True)
+    lines[24:26] = [b"new\n"]
+    lines[9:9] = [b"added\n"]
+    lines[0:0] = [b"top\n"]
+    text = diff_trees(before, {"m.py": b"".join(lines), "n.py": b"x\n"})
+    assert touched(text) == {"m.py": ((1, 1), (9, 9), (25, 26)), "n.py": ()}
+
+
+def test_localisation_is_one_for_the_gold_patch_and_falls_with_every_wrong_place():
+    before = {"a": b"1\n2\n3\n4\n", "b": b"1\n2\n"}
+    gold = diff_trees(before, before | {"a": b"1\nX\n3\n4\n"})
+    same_line = diff_trees(before, before | {"a": b"1\nY\n3\n4\n"})
+    wider = diff_trees(before, {"a": b"1\nX\nX\nX\n", "b": b"1\nX\n"})
+    assert localisation(same_line, gold) == (1.0, 1.0)
+    assert localisation(wider, gold) == (pytest.approx(2 / 3), pytest.approx(2 / 5))
+    assert localisation("", gold) == (0.0, 0.0)
+    assert localisation("", "") == (1.0, 1.0)

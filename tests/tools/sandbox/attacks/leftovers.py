@@ -1,0 +1,178 @@
+"""Attacks on what runs later: modules, settings, archives and names left behind."""
+
+from __future__ import annotations
+
+from agentgym.tools.sandbox.protection import Threat
+from agentgym.tools.sandbox.result import Ended
+from tests.tools.sandbox.attacks.attack import PATIENT_S, Attack, Way
+
+ATTACKS = (
+    Attack(
+        (44, 46),
+        "poisoned_modules",
+        """
+poison = "import os\\nos.write(1, b'BREACH: imported ' + __name__.encode() + b'\\\\n')\\n"
+names = '''sitecustomize usercustomize traceback encodings json io socket struct signal select ast linecache tokenize
+codecs resource threading subprocess ctypes agentgym builtins warnings tarfile'''.split()
+for name in names:
+    with open(name + ".py", "w") as file:
+        file.write(poison)
+homes = {os.environ["HOME"], os.environ.get("TMPDIR", "."), os.getcwd(), "@SECRET_DIR@"}
+for home in homes:
+    for name in (".bashrc", ".profile", ".bash_profile", ".bash_login", ".bash_env", ".pythonrc"):
+        try:
+            with open(os.path.join(home, name), "w") as file:
+                file.write("echo BREACH: sourced\\n")
+        except OSError as error:
+            print("refused", error)
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    site = os.path.join(home, f".local/lib/python{version}/site-packages")
+    try:
+        os.makedirs(site, exist_ok=True)
+        with open(os.path.join(site, "poison.pth"), "w") as file:
+            file.write("import os; os.write(1, b'BREACH: pth')\\n")
+    except OSError as error:
+        print("refused", error)
+for place in [p for p in sys.path if os.path.isdir(p) and os.path.abspath(p) != os.getcwd()]:
+    attempt("beside the library in " + place, lambda: open(place + "/agentgym-attack-@TOKEN@.py", "a").close())
+""",
+        (Threat.FILES,),
+        then="runs_clean_in_both_languages",
+    ),
+    Attack(
+        (44, 46),
+        "poisoned_memory",
+        """
+import builtins, signal
+builtins.print = lambda *args, **named: os.write(1, b"BREACH: patched\\n")
+sys.stdout.write("DONE\\n")
+sys.stdout.flush()
+sys.modules["json"] = sys.modules["os"]
+os.environ.clear()
+os.environ["PYTHONSTARTUP"] = os.environ["BASH_ENV"] = "poison"
+os.umask(0o777)
+os.chdir("/")
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os._exit(0)
+""",
+        (),
+        stays_inside=True,
+    ),
+    Attack(
+        (45, 46),
+        "trojan_programs",
+        """
+cd "$TMPDIR" || cd "$HOME"
+for name in python python3 bash sh ls cat head sleep; do
+  printf '#!/bin/sh\\necho BREACH: trojan\\n' > "$name"
+  chmod +x "$name"
+  cp "$name" "$HOME/$name"
+  cp "$name" "$OLDPWD/$name"
+done 2>/dev/null
+export PATH="$PWD:$PATH" BASH_ENV="$PWD/bash" LD_PRELOAD="$PWD/poison.so" PYTHONPATH="$PWD"
+hash -r
+true
+""",
+        (),
+        stays_inside=True,
+        language="bash",
+        then="runs_clean_in_both_languages",
+    ),
+    Attack(
+        (19, 44),
+        "process_that_waits_for_the_next_run",
+        """
+import time
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        for _ in range(40):
+            try:
+                with open("late", "a") as file:
+                    file.write("BREACH: still here\\n")
+            except OSError:
+                pass
+            time.sleep(0.25)
+    os._exit(0)
+os.wait()
+""",
+        (Threat.DAEMONS,),
+        stays_inside=True,
+        then="nothing_more_is_written",
+    ),
+    Attack(
+        46,
+        "locks_itself_out",
+        """
+import fcntl
+open("data", "w").write("x")
+for name in ("data",):
+    os.chmod(name, 0)
+os.chmod(".", 0)
+""",
+        (),
+        stays_inside=True,
+        may_lose=True,
+    ),
+    Attack(
+        41,
+        "zip_bomb",
+        """
+import io, zipfile
+held = io.BytesIO()
+with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    for number in range(16):
+        archive.writestr(f"zeros{number}", bytes(8 << 20))
+    archive.writestr("../../../../../../agentgym-attack-@TOKEN@", "x")
+try:
+    with zipfile.ZipFile(io.BytesIO(held.getvalue())) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as source, open(os.path.basename(name), "wb") as file:
+                while block := source.read(1 << 20):
+                    file.write(block)
+except OSError as error:
+    print("refused", error)
+else:
+    outlast("unpacked 128 MB")
+""",
+        (Threat.DISK,),
+        stays_inside=True,
+        expects=frozenset({Ended.EXITED, Ended.DISK}),
+        wall_s=PATIENT_S,
+    ),
+    Attack(
+        41,
+        "archives_of_the_host",
+        "pass",
+        (Threat.FILES, Threat.DISK),
+        then="uploads_stay_inside",
+    ),
+    Attack(
+        (3, 41),
+        "template_with_links",
+        "pass",
+        (Threat.FILES,),
+        then="template_links_lead_nowhere",
+    ),
+    Attack(
+        (12, 45),
+        "hostile_environment",
+        "pass",
+        (),
+        stays_inside=True,
+        then="survives_a_hostile_environment",
+    ),
+    Attack(
+        (30, 46),
+        "session_survives_errors",
+        """
+raise SystemExit(5)
+""",
+        (),
+        stays_inside=True,
+        way=Way.SESSION,
+        finishes=False,
+        exit_code=5,
+        then="session_still_counts",
+    ),
+)

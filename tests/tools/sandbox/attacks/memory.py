@@ -1,0 +1,221 @@
+"""Attacks on memory: of one process, of all together, and of what lives in no process."""
+
+from __future__ import annotations
+
+from agentgym.tools.sandbox.protection import Threat
+from agentgym.tools.sandbox.result import Ended
+from tests.tools.sandbox.attacks.attack import PATIENT_S, SYSCALLS, Attack
+
+_MEMORY = frozenset({Ended.EXITED, Ended.MEMORY})
+
+ATTACKS = (
+    Attack(
+        23,
+        "memory_bomb",
+        """
+held, total = [], 0
+try:
+    while total < 1024:
+        held.append(bytearray(os.urandom(1) * (32 << 20)))
+        total += 32
+except MemoryError:
+    held.clear()
+    print("refused after", total, "MB")
+if total > 300:
+    breach("took", total, "MB")
+""",
+        (Threat.MEMORY,),
+        stays_inside=True,
+        expects=_MEMORY,
+    ),
+    Attack(
+        23,
+        "memory_mapped_bomb",
+        """
+import mmap
+held, total = [], 0
+try:
+    while total < 1024:
+        block = mmap.mmap(-1, 32 << 20)
+        for place in range(0, len(block), 4096):
+            block[place] = 1
+        held.append(block)
+        total += 32
+except (OSError, MemoryError, ValueError) as error:
+    print("refused after", total, error)
+if total > 300:
+    breach("took", total, "MB")
+""",
+        (Threat.MEMORY,),
+        stays_inside=True,
+        expects=_MEMORY,
+    ),
+    Attack(
+        23,
+        "many_processes_share_the_bomb",
+        """
+import time
+children = set()
+for _ in range(12):
+    try:
+        pid = os.fork()
+    except OSError as error:
+        print("refused", error)
+        continue
+    if pid == 0:
+        try:
+            held = [bytearray(b"x" * (8 << 20)) for _ in range(10)]
+            time.sleep(100)
+        except MemoryError:
+            pass
+        os._exit(0)
+    children.add(pid)
+for _ in range(200):
+    children -= {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0]}
+    if len(children) <= 6:
+        break
+    time.sleep(0.1)
+else:
+    breach(len(children), "processes hold 80 MB each")
+""",
+        (Threat.TOTAL_MEMORY,),
+        stays_inside=True,
+        expects=_MEMORY,
+        wall_s=PATIENT_S,
+    ),
+    Attack(
+        11,
+        "shared_memory_folder",
+        """
+try:
+    for number in range(128):
+        with open(f"/dev/shm/agentgym-attack-@TOKEN@-{number}", "wb") as file:
+            file.write(bytes(4 << 20))
+except OSError as error:
+    print("refused", error)
+else:
+    outlast("took 512 MB")
+""",
+        (Threat.TOTAL_MEMORY, Threat.DISK, Threat.FILES),
+        expects=frozenset({Ended.EXITED, Ended.MEMORY, Ended.DISK}),
+        wall_s=PATIENT_S,
+    ),
+    Attack(
+        11,
+        "memory_files",
+        """
+try:
+    for _ in range(50):
+        fd = os.memfd_create("bomb")
+        for _ in range(12):
+            os.write(fd, bytes(1 << 20))
+except OSError as error:
+    print("refused", error)
+else:
+    outlast("took 600 MB")
+""",
+        (Threat.TOTAL_MEMORY,),
+        stays_inside=True,
+        expects=_MEMORY,
+        wall_s=PATIENT_S,
+    ),
+    Attack(
+        11,
+        "system_v_and_posix_ipc_that_stay",
+        SYSCALLS
+        + """
+key = 0x61670000 + int("@TOKEN@") % 65536
+for what, x86, arm, args in (("shmget", 29, 194, (key, 1 << 20, 0o1666)), ("msgget", 68, 186, (key, 0o1666)),
+                             ("semget", 64, 190, (key, 1, 0o1666))):
+    print(what, syscall(x86, arm, *args))
+name = ctypes.create_string_buffer(b"agentgym-attack-@TOKEN@")
+print("mq_open", syscall(240, 180, ctypes.addressof(name), os.O_CREAT | os.O_RDWR, 0o666, 0))
+""",
+        (Threat.NEIGHBOURS,),
+    ),
+    Attack(
+        11,
+        "pipes_full_of_memory",
+        """
+import fcntl
+total = 0
+try:
+    for _ in range(2000):
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        try:
+            fcntl.fcntl(write, 1031, 1 << 20)
+        except OSError:
+            pass
+        total += os.write(write, bytes(1 << 20))
+except OSError as error:
+    print("refused after", total, error)
+if total > 200 << 20:
+    breach("held", total)
+""",
+        (Threat.TOTAL_MEMORY,),
+        stays_inside=True,
+    ),
+    Attack(
+        24,
+        "deep_recursion",
+        """
+sys.setrecursionlimit(10 ** 9)
+class Deep:
+    def __repr__(self):
+        return repr(self)
+    def __eq__(self, other):
+        return self == other
+print("DONE", flush=True)
+repr(Deep())
+""",
+        (),
+        stays_inside=True,
+        expects=frozenset({Ended.SIGNALED, Ended.EXITED, Ended.MEMORY}),
+        exit_code=1,
+        then="no_core_file",
+    ),
+    Attack(
+        24,
+        "segmentation_fault",
+        """
+import ctypes, resource
+try:
+    resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
+    breach("core files may be written")
+except (ValueError, OSError) as error:
+    print("refused", error)
+sys.stdout.flush()
+ctypes.string_at(1)
+""",
+        (),
+        stays_inside=True,
+        expects=frozenset({Ended.SIGNALED}),
+        then="no_core_file",
+    ),
+    Attack(
+        38,
+        "raises_its_own_limits",
+        """
+import resource
+for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE", "MEMLOCK", "MSGQUEUE", "RTPRIO", "NICE"):
+    which = getattr(resource, "RLIMIT_" + name, None)
+    if which is None:
+        continue
+    soft, hard = resource.getrlimit(which)
+    if hard == resource.RLIM_INFINITY:
+        print("unlimited", name)
+        continue
+    attempt("raise " + name, resource.setrlimit, which, (hard + 1, hard + 1))
+    attempt("unlimit " + name, resource.setrlimit, which, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+try:
+    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0)) if os.getppid() else None
+    print("limited the parent")
+except (OSError, ValueError) as error:
+    print("refused", error)
+""",
+        (Threat.PRIVILEGE,),
+        then="still_answers",
+        may_lose=True,
+    ),
+)

@@ -1,0 +1,166 @@
+"""Attacks on other processes: tracing, signals, the sandbox next door."""
+
+from __future__ import annotations
+
+from agentgym.tools.sandbox.protection import Threat
+from tests.tools.sandbox.attacks.attack import FELLED, SYSCALLS, Attack, Way
+
+ATTACKS = (
+    Attack(
+        16,
+        "traces_others",
+        SYSCALLS
+        + """
+pids = {"victim": @VICTIM@, "parent": os.getppid(), "driver": @DRIVER@, "first": 1}
+for who, pid in pids.items():
+    if pid in (0, os.getpid()):
+        continue
+    if forbidden("attach to " + who, 101, 117, 16, pid, 0, 0) >= 0:
+        sys.exit("whoever is traced stands still")
+    forbidden("seize " + who, 101, 117, 0x4206, pid, 0, 0)
+    buffer = ctypes.create_string_buffer(64)
+    local = (ctypes.c_void_p * 2)(ctypes.addressof(buffer), 64)
+    for line in range(1):
+        remote = (ctypes.c_void_p * 2)(id(None), 64)
+        forbidden("read memory of " + who, 310, 270, pid, ctypes.addressof(local), 1, ctypes.addressof(remote), 1, 0)
+        forbidden("write memory of " + who, 311, 271, pid, ctypes.addressof(local), 1, ctypes.addressof(remote), 1, 0)
+    handle = syscall(434, 434, pid, 0)
+    if handle >= 0:
+        if who in ("driver", "victim"):
+            try:
+                alien = open(f"/proc/{pid}/cmdline", "rb").read()
+            except OSError:
+                alien = b""
+            if b"@MARK_A@" + b"@MARK_B@" in alien:
+                breach("a handle of", who)
+        for fd in range(64):
+            got = syscall(438, 438, handle, fd, 0)
+            if got >= 0:
+                breach("took descriptor", fd, "of", who)
+                break
+    for mode in ("rb", "r+b"):
+        try:
+            open(f"/proc/{pid}/mem", mode, buffering=0)
+            breach("opened the memory of", who, mode)
+        except OSError as error:
+            print("refused", error)
+    forbidden("kcmp " + who, 312, 272, pid, pid, 0, 0, 1)
+""",
+        (Threat.PROCESSES,),
+    ),
+    Attack(
+        17,
+        "signals_strangers",
+        """
+import signal
+def visible(pid):
+    try:
+        return b"@MARK_A@" + b"@MARK_B@" in open(f"/proc/{pid}/cmdline", "rb").read()
+    except OSError:
+        return None
+for who, pid in (("driver", @DRIVER@), ("victim", @VICTIM@)):
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        print("refused", who, error)
+    else:
+        if visible(pid) is not False:
+            breach("can signal the", who)
+""",
+        (Threat.PROCESSES,),
+    ),
+    Attack(
+        17,
+        "kills_its_parent",
+        """
+import signal, time
+for pid in {os.getppid(), 1} - {0, os.getpid()}:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        print("refused", error)
+        continue
+    if pid == 1 and open("/proc/1/comm").read().strip() in ("systemd", "init"):
+        breach("can signal the host's init")
+        continue
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGSEGV, signal.SIGKILL):
+        try:
+            os.kill(pid, number)
+            print("sent", number, "to", pid)
+        except OSError as error:
+            print("refused", error)
+    time.sleep(0.05)
+time.sleep(0.2)
+""",
+        (Threat.PROCESSES,),
+        expects=FELLED,
+        wall_s=2.0,
+        may_lose=True,
+    ),
+    Attack(
+        17,
+        "stops_its_parent",
+        """
+import signal
+for pid in {os.getppid(), 1} - {0, os.getpid()}:
+    try:
+        if not (pid == 1 and open("/proc/1/comm").read().strip() in ("systemd", "init")):
+            os.kill(pid, signal.SIGSTOP)
+    except OSError as error:
+        print("refused", error)
+""",
+        (Threat.PROCESSES,),
+        expects=FELLED,
+        wall_s=2.0,
+        may_lose=True,
+    ),
+    Attack(
+        17,
+        "kills_everyone",
+        """
+import signal, time
+try:
+    os.kill(@VICTIM@, 0)
+    foreign = b"@MARK_A@" + b"@MARK_B@" in open("/proc/@VICTIM@/cmdline", "rb").read()
+except OSError:
+    foreign = False
+if foreign:
+    breach("could kill a process of the host")
+else:
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except OSError as error:
+        print("refused", error)
+time.sleep(0.3)
+""",
+        (Threat.PROCESSES,),
+        expects=FELLED,
+        wall_s=2.0,
+        may_lose=True,
+    ),
+    Attack(
+        48,
+        "reaches_a_neighbour",
+        """
+import socket, time
+places = [os.getcwd(), os.environ.get("TMPDIR", "/tmp"), os.environ["HOME"], "/tmp", "/dev/shm"]
+for place in places:
+    try:
+        with open(place + "/agentgym-attack-@TOKEN@", "w") as file:
+            file.write("@MARK_A@" + "@MARK_B@")
+        os.chmod(file.name, 0o666)
+    except OSError as error:
+        print("refused", error)
+try:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\\0ag-@TOKEN@")
+    listener.listen()
+except OSError as error:
+    print("refused", error)
+print("PLACES", ":".join(places), flush=True)
+""",
+        (Threat.NEIGHBOURS,),
+        way=Way.SESSION,
+        then="neighbours_are_apart",
+    ),
+)

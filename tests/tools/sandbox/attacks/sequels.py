@@ -1,0 +1,174 @@
+"""Steps that look at what comes after a run: later cells and runs, rest, what neighbours get."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.sandbox import Ended
+from tests.tools.sandbox.attacks.attack import LIMITS
+from tests.tools.sandbox.attacks.host import processes_named
+from tests.tools.sandbox.attacks.shares import COMMON_FILES
+from tests.tools.sandbox.attacks.steps import SPEC, Scene
+
+_TICKS = 3
+"""Hundredths of a second that a stopped process may be seen to use: what was counted late."""
+
+
+def cells_end_as_they_do(scene: Scene) -> Iterator[str]:
+    if scene.session is None:
+        scene.session = scene.sandbox.bash() if scene.language == "bash" else scene.sandbox.python()
+    for number in (3, 0, 5, 1, 0, 9):
+        code = f"echo {number}; (exit {number})" if scene.language == "bash" else f"print({number})\nimport sys\n"
+        code += "" if scene.language == "bash" else f"sys.exit({number})"
+        result = scene.session.run(code, limits=LIMITS)
+        if (result.ended, result.exit_code, result.stdout) != (Ended.EXITED, number, b"%d\n" % number):
+            yield f"a cell that ends with {number} is said to end with {result.exit_code} and {result.stdout!r}"
+        if result.duration_s > LIMITS.wall_s or result.usage.cpu_s > LIMITS.cpu_s:
+            yield f"a cell is said to have used {result.usage}"
+
+
+_LONGER = """
+import os, time
+reply = int(os.environ["AGENTGYM_REPLY_FD"])
+for _ in range(20):
+    time.sleep(0.02)
+print("true", flush=True)
+os.write(reply, b"true")
+os._exit(5)
+"""
+
+
+def runs_are_left_alone(scene: Scene) -> Iterator[str]:
+    for _ in range(2):
+        result = scene.sandbox.exec(code=_LONGER, limits=LIMITS)
+        if (result.stdout, result.stderr, result.reply, result.exit_code) != (b"true\n", b"", b"true", 5):
+            yield f"a later run is said to give {result}"[:300]
+
+
+def sessions_rest(scene: Scene) -> Iterator[str]:
+    """Neither while nothing runs nor while something else does is a session at work."""
+    token = scene.host.token
+    yield from _at_work("between cells", token, lambda: time.sleep(0.6))
+    run = "import time; time.sleep(0.6)"
+    yield from _at_work("during another run", token, lambda: scene.sandbox.exec(code=run, limits=LIMITS))
+    with contextlib.closing(scene.sandbox.python()) as other:
+        yield from _at_work("during another session's cell", token, lambda: other.run(run, limits=LIMITS))
+    assert scene.session is not None
+    said = scene.session.run("echo 42" if scene.language == "bash" else "print(42)", limits=LIMITS)
+    if said.stdout != b"42\n":
+        yield f"after its rest the session says {said}"[:300]
+
+
+def _at_work(when: str, token: str, meanwhile: Callable[[], object]) -> Iterator[str]:
+    time.sleep(0.3)
+    before = _ticks(token)
+    meanwhile()
+    if (used := _ticks(token) - before) > _TICKS:
+        yield f"{when} a session used {used} hundredths of a second"
+
+
+def _ticks(token: str) -> int:
+    total = 0
+    for pid in processes_named(token):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+            total += int(words[11]) + int(words[12])
+    return total * 100 // os.sysconf("SC_CLK_TCK")
+
+
+_SHARE = """
+import array, os, select, signal, socket
+def attempt(what, call):
+    try:
+        call()
+    except OSError as error:
+        print("BREACH: no share of", what, error)
+number = signal.SIGRTMIN + 3
+signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+for _ in range(50):
+    os.kill(os.getpid(), number)
+if sum(signal.sigtimedwait([number], 0) is not None for _ in range(50)) < 50:
+    print("BREACH: no share of signals")
+one, other = socket.socketpair()
+fds = array.array("i", [0] * 20)
+attempt("passing on", lambda: one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]))
+attempt("watches", lambda: select.epoll().register(one.fileno()))
+attempt("processes", lambda: os.fork() or os._exit(0))
+reading, writing = os.pipe()
+os.set_blocking(writing, False)
+if os.write(writing, bytes(65536)) < 65536:
+    print("BREACH: no share of pipes")
+print("looked")
+"""
+
+
+def a_neighbour_gets_its_share(scene: Scene) -> Iterator[str]:
+    yield from _of_a_neighbour(scene, _SHARE)
+
+
+_LOCKS = (
+    "import fcntl, os, struct, sys"
+    + COMMON_FILES
+    + """
+here = {os.getcwd(), "/tmp", "/dev/shm"}
+for path in [path for path in paths if path not in here]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        print("refused", path, error)
+        continue
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        print("BREACH: sees a lock on", path, error)
+    try:
+        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+        if struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK:
+            print("BREACH: sees a record lock on", path)
+    except OSError as error:
+        print("refused", path, error)
+    os.close(fd)
+print("looked")
+"""
+)
+
+
+def nobody_sees_the_locks(scene: Scene) -> Iterator[str]:
+    yield from _of_a_neighbour(scene, _LOCKS)
+    for path in ("/usr/bin/env", "/dev/null", "/usr", os.__file__):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield f"the host sees a lock on {path}"
+        finally:
+            os.close(fd)
+
+
+def _of_a_neighbour(scene: Scene, source: str) -> Iterator[str]:
+    with contextlib.closing(scene.open_spec(SPEC)) as other:
+        try:
+            result = other.exec(code=source, limits=LIMITS)
+        except InfrastructureError as error:
+            yield f"the neighbour is lost: {error}"
+            return
+        yield from scene.shown(result.stdout)
+        if "looked" not in result.out:
+            yield f"the neighbour did not look: {result.err[-300:]!r}"
+
+
+SEQUELS: dict[str, Callable[[Scene], Iterator[str]]] = {
+    step.__name__: step
+    for step in (
+        cells_end_as_they_do,
+        runs_are_left_alone,
+        sessions_rest,
+        a_neighbour_gets_its_share,
+        nobody_sees_the_locks,
+    )
+}

@@ -1,0 +1,139 @@
+"""Attacks on what all share: what the kernel counts by user, locks on common files, the state of the machine."""
+
+from __future__ import annotations
+
+from agentgym.tools.sandbox.protection import Threat
+from tests.tools.sandbox.attacks.attack import SYSCALLS, Attack, Way
+
+COMMON_FILES = """
+paths = '''/ /usr /usr/bin /usr/bin/env /bin/sh /lib /etc /etc/passwd /etc/ld.so.cache /etc/alternatives /dev /dev/null
+/dev/zero /proc /proc/version /proc/sys/kernel/ostype /tmp /run /dev/shm /var /sys /home'''.split()
+paths += [os.getcwd(), sys.executable, os.path.realpath(sys.executable), os.__file__]
+"""
+"""Files and folders that more than one may be able to open."""
+
+ATTACKS = (
+    Attack(
+        (36, 48),
+        "queues_signals",
+        """
+import signal
+number = signal.SIGRTMIN + 3
+signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+for _ in range(3000):
+    os.kill(os.getpid(), number)
+queued = 0
+while signal.sigtimedwait([number], 0) is not None:
+    queued += 1
+if queued > 600:
+    breach("queued", queued)
+""",
+        (Threat.KERNEL_QUOTAS,),
+        stays_inside=True,
+    ),
+    Attack(
+        (36, 48),
+        "asks_for_what_is_counted",
+        SYSCALLS
+        + """
+area = ctypes.create_string_buffer(256)
+there = ctypes.addressof(area)
+event = (ctypes.c_int32 * 16)(0, 0, 10, 0)
+forbidden("a timer by signal", 222, 107, 1, ctypes.addressof(event), there)
+forbidden("a watch of files", 294, 26, 0)
+forbidden("asynchronous input and output", 206, 0, 64, there)
+forbidden("a message queue", 240, 180, ctypes.addressof(ctypes.create_string_buffer(b"ag")), 0o102, 0o600, 0)
+forbidden("a queued signal", 129, 138, os.getpid(), 34, there)
+forbidden("a key", 250, 219, 1, 0)
+file = os.open("leased", os.O_CREAT | os.O_RDWR)
+for what, command, value in (("a signal of one's choice", 10, 18), ("a lease", 1024, 1), ("a notice", 1026, 2)):
+    forbidden(what, 72, 25, file, command, value)
+if not ARM:
+    forbidden("an old watch of files", 253, 0)
+forbidden("the priority of all of the user's processes", 141, 140, 2, 0, 19)
+forbidden("the disk priority of all of the user's processes", 251, 30, 3, 0, 3 << 13)
+forbidden("large pages", 9, 222, 0, 1 << 21, 3, 0x40022, -1, 0)
+import resource
+if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
+    breach("the host may be given what has crashed: 0 holds back files only")
+""",
+        (Threat.KERNEL_QUOTAS,),
+        stays_inside=True,
+    ),
+    Attack(
+        (36, 48),
+        "uses_up_what_is_counted",
+        """
+import array, select, signal, socket
+number = signal.SIGRTMIN + 3
+signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+kept = []
+def until_refused(what, call, most):
+    done = 0
+    try:
+        for done in range(most):
+            kept.append(call())
+    except (OSError, ValueError) as error:
+        print("refused", what, error)
+    print(what, done)
+def pass_on():
+    one, other = socket.socketpair()
+    fds = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+    one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    for fd in fds:
+        os.close(fd)
+    return one, other
+def watch():
+    poll = select.epoll()
+    for fd in range(3):
+        try:
+            poll.register(fd)
+        except OSError:
+            pass
+    return poll
+until_refused("signals", lambda: os.kill(os.getpid(), number), 3000)
+until_refused("passed on", pass_on, 12)
+until_refused("pipes", os.pipe, 8)
+until_refused("watches", watch, 100)
+""",
+        (Threat.KERNEL_QUOTAS,),
+        stays_inside=True,
+        way=Way.SESSION,
+        then="a_neighbour_gets_its_share",
+        edge=True,
+    ),
+    Attack(
+        48,
+        "locks_common_files",
+        COMMON_FILES
+        + """
+import fcntl
+kept = []
+for path in paths:
+    try:
+        kept.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        print("refused", path, error)
+print("locked", len(kept))
+""",
+        (Threat.FILE_LOCKS,),
+        stays_inside=True,
+        way=Way.SESSION,
+        then="nobody_sees_the_locks",
+        edge=True,
+    ),
+    Attack(
+        48,
+        "speaks_through_the_load",
+        SYSCALLS
+        + """
+area = ctypes.create_string_buffer(256)
+if syscall(99, 179, ctypes.addressof(area)) >= 0:
+    breach("sees the machine's load and free memory")
+""",
+        (Threat.SIDE_CHANNELS,),
+        stays_inside=True,
+    ),
+)

@@ -1,0 +1,242 @@
+"""What the host does after an attack's program ran: reads its files, uploads, runs again. Each step tells problems."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.tools.sandbox import Result, Sandbox, SandboxSession, SandboxSpec
+from tests.tools.sandbox.attacks.attack import LIMITS
+from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
+
+Opener = Callable[[SandboxSpec], Sandbox]
+SPEC = SandboxSpec(limits=LIMITS)
+"""Of every sandbox under attack, so that they share one pool."""
+
+
+@dataclass
+class Scene:
+    """Where an attack takes place."""
+
+    sandbox: Sandbox
+    host: Host
+    facts: dict[str, str]
+    open_spec: Opener
+    language: str
+    result: Result | None = None
+    session: SandboxSession | None = None
+
+    def shown(self, data: bytes | str) -> Iterator[str]:
+        """Tell what some data shows that it must not."""
+        text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+        return problems_of(text, self.facts, self.host.secret)
+
+
+def refused(what: str, call: Callable[[], object]) -> Iterator[str]:
+    """Tell if a call was not refused as somebody's mistake."""
+    try:
+        got = call()
+    except (ToolError, UsageError):
+        pass
+    else:
+        yield f"{what} was not refused but gave {str(got)[:80]!r}"
+
+
+def reads_no_symlink(scene: Scene) -> Iterator[str]:
+    box = scene.sandbox
+    for path in ("link", f"folder/{scene.host.name}", "deep/up", "environ", "loop"):
+        yield from refused(f"read({path!r})", lambda path=path: box.read(path))
+    with contextlib.suppress(ToolError):
+        box.write("target", b"changed")
+    with contextlib.suppress(ToolError):
+        box.write(f"folder/agentgym-attack-{scene.host.token}", b"x")
+    with contextlib.suppress(ToolError):
+        box.mkdir(f"folder/agentgym-attack-{scene.host.token}")
+    with contextlib.suppress(ToolError):
+        box.remove("folder/writable")
+    for data in box.download(max_bytes=10_000_000).values():
+        yield from scene.shown(data)
+    box.restore(box.snapshot())
+    for data in box.download(max_bytes=10_000_000).values():
+        yield from scene.shown(data)
+
+
+def reads_through_the_door(scene: Scene) -> Iterator[str]:
+    for number in range(150):
+        with contextlib.suppress(ToolError):
+            yield from scene.shown(scene.sandbox.read(f"door/{scene.host.name}"))
+        if number % 5 == 0:
+            with contextlib.suppress(ToolError):
+                scene.sandbox.write(f"door/agentgym-attack-{scene.host.token}", b"x")
+            with contextlib.suppress(ToolError):
+                for data in scene.sandbox.download("door", max_bytes=1_000_000).values():
+                    yield from scene.shown(data)
+
+
+def downloads_within_bounds(scene: Scene) -> Iterator[str]:
+    before = resident_mb()
+    yield from refused("a download of 140 MB", lambda: len(scene.sandbox.download(max_bytes=1_000_000)))
+    if (grown := resident_mb() - before) > 20:
+        yield f"the driver's memory grew by {grown:.0f} MB"
+
+
+def lists_and_downloads(scene: Scene) -> Iterator[str]:
+    """Nothing hangs and nothing breaks but what may."""
+    box = scene.sandbox
+    for call in (
+        lambda: box.list(depth=200),
+        lambda: box.read("leased"),
+        lambda: box.write("leased", b"y"),
+        lambda: box.download(max_bytes=1_000_000),
+        lambda: box.restore(box.snapshot()),
+        lambda: box.remove("d" * 40),
+        lambda: box.remove("shut"),
+    ):
+        with contextlib.suppress(ToolError):
+            call()
+    yield from ()  # any other error is a problem
+
+
+def removes_everything(scene: Scene) -> Iterator[str]:
+    for entry in scene.sandbox.list():
+        scene.sandbox.remove(entry.path)
+    if left := scene.sandbox.list():
+        yield f"could not remove {[entry.path for entry in left]}"
+
+
+def reads_no_special_file(scene: Scene) -> Iterator[str]:
+    box = scene.sandbox
+    present = {entry.path for entry in box.list()}
+    for name in {"pipe", "socket", "device", "folder"} & present:
+        yield from refused(f"read({name!r})", lambda name=name: box.read(name))
+    for name in ("pipe", "socket", "device", "folder"):
+        with contextlib.suppress(ToolError):
+            box.write(name, b"x")
+    for path in ("/dev/zero", "/proc/self/environ", "/proc/self/mem", "/proc/kmsg", "..", "../..", "/etc/passwd"):
+        yield from refused(f"read({path!r})", lambda path=path: box.read(path))
+    box.download(max_bytes=1_000_000)
+
+
+_NEIGHBOUR = """
+import os, socket
+def breach(*what): print("BREACH:", *what)
+for place in "@PLACES@".split(":"):
+    try:
+        if "@MARK_A@" + "@MARK_B@" in open(place + "/agentgym-attack-@TOKEN@").read():
+            breach("reads the neighbour's file in", place)
+    except OSError as error:
+        print("refused", error)
+try:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect("\\0ag-@TOKEN@")
+    breach("connects to the neighbour")
+except OSError as error:
+    print("refused", error)
+try:
+    pids = [entry for entry in os.listdir("/proc") if entry.isdigit()]
+except OSError as error:
+    pids = []
+for pid in pids:
+    try:
+        if "@TOKEN@" in open(f"/proc/{pid}/comm").read():
+            breach("sees the neighbour", pid)
+    except OSError:
+        pass
+print("looked")
+"""
+
+
+def neighbours_are_apart(scene: Scene) -> Iterator[str]:
+    said = scene.result.out if scene.result else ""
+    source = _NEIGHBOUR.replace("@PLACES@", said.partition("PLACES ")[2].split("\n")[0])
+    for name, value in scene.facts.items():
+        source = source.replace(f"@{name}@", value)
+    with contextlib.closing(scene.open_spec(SPEC)) as other:
+        result = other.exec(code=source, limits=LIMITS)
+        yield from scene.shown(result.stdout)
+        if "looked" not in result.out:
+            yield f"the neighbour did not look: {result.err[-300:]!r}"
+
+
+def nobody_listens(scene: Scene) -> Iterator[str]:
+    for address in {"127.0.0.1", scene.facts["ADDRESS"]}:
+        with contextlib.suppress(OSError), socket.create_connection((address, int(scene.facts["FREE"])), 0.5) as one:
+            one.settimeout(0.5)
+            yield f"the sandbox serves the host: {one.recv(100)!r}"
+
+
+def still_answers(scene: Scene) -> Iterator[str]:
+    """Either the sandbox answers rightly, in every way there is, or it is lost and says so."""
+    try:
+        with contextlib.closing(scene.sandbox.python()) as session:
+            said = session.run("print(6*7)").out
+    except InfrastructureError:
+        return
+    if said != "42\n" and scene.sandbox.health():
+        yield f"a new session says {said!r}"
+
+
+def session_still_counts(scene: Scene) -> Iterator[str]:
+    assert scene.session is not None
+    with contextlib.suppress(ToolError):
+        yield from scene.shown(scene.session.run("echo $((6*7))" if scene.language == "bash" else "print(6*7)").out)
+    with contextlib.closing(scene.sandbox.bash()) as session:
+        if (said := session.run("echo $((6*7))").out) != "42\n":
+            yield f"a new shell says {said!r}"
+    with contextlib.closing(scene.sandbox.python()) as session:
+        if (said := session.run("print(6*7)").out) != "42\n":
+            yield f"a new session says {said!r}"
+
+
+def nothing_more_is_written(scene: Scene) -> Iterator[str]:
+    def written() -> bytes:
+        try:
+            return scene.sandbox.read("late")
+        except ToolError:
+            return b""
+
+    time.sleep(0.3)
+    first = written()
+    time.sleep(0.6)
+    if written() != first:
+        yield "a process of an earlier run still writes"
+
+
+def runs_clean_in_both_languages(scene: Scene) -> Iterator[str]:
+    box = scene.sandbox
+    said = {
+        "python": box.exec(code="print(6*7)"),
+        "error": box.exec(code="print(42)\n1/0"),
+        "bash": box.exec(["bash", "-c", "echo 42"]),
+    }
+    with contextlib.closing(box.python()) as session:
+        said["python session"] = session.run("print(6*7)")
+    with contextlib.closing(box.bash()) as session:
+        said["bash session"] = session.run("echo 42")
+    for how, result in said.items():
+        if result.stdout != b"42\n":
+            yield f"{how} says {result.stdout[:100]!r} {result.stderr[-200:]!r}"
+        yield from scene.shown(result.stderr)
+
+
+STEPS: dict[str, Callable[[Scene], Iterator[str]]] = {
+    step.__name__: step
+    for step in (
+        reads_no_symlink,
+        reads_through_the_door,
+        downloads_within_bounds,
+        lists_and_downloads,
+        removes_everything,
+        reads_no_special_file,
+        neighbours_are_apart,
+        nobody_listens,
+        still_answers,
+        session_still_counts,
+        nothing_more_is_written,
+        runs_clean_in_both_languages,
+    )
+}

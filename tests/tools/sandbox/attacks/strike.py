@@ -1,0 +1,156 @@
+"""Carry out one attack in one sandbox, and judge what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.tools.sandbox import Ended, Result, Sandbox
+from tests.tools.sandbox.attacks.abuse import ABUSES
+from tests.tools.sandbox.attacks.attack import ENDS, Attack, Way
+from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
+from tests.tools.sandbox.attacks.outcomes import OUTCOMES
+from tests.tools.sandbox.attacks.sequels import SEQUELS
+from tests.tools.sandbox.attacks.steps import SPEC, STEPS, Opener, Scene
+
+RSS_MB = 100.0
+"""How much the driver's memory may grow during one attack."""
+_FRESH = "import os; print(6 * 7, sorted(os.listdir('.')), sorted(os.listdir(os.environ.get('TMPDIR', '/tmp'))))"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of an attack. Without problems it was held."""
+
+    attack: str
+    ended: str
+    seconds: float
+    problems: tuple[str, ...]
+
+
+def strike(
+    attack: Attack, host: Host, sandbox: Sandbox, open_spec: Opener, fresh: str, *, holds_files: bool
+) -> tuple[Verdict, Sandbox | None]:
+    """Carry out an attack; return what came of it, and a fresh sandbox for the next attack.
+
+    Args:
+        attack: What to run.
+        host: The machine with its canaries.
+        sandbox: Where to run it. Closed at the end.
+        open_spec: Opens a sandbox.
+        fresh: What `look` saw in a sandbox before any attack.
+        holds_files: Whether the files of this machine are out of reach.
+
+    Raises:
+        UsageError: If the attack could harm this machine.
+    """
+    if not (holds_files or attack.stays_inside):
+        raise UsageError(f"{attack.name} is not run where the files of this machine are within its reach")
+    host.renew()
+    rss, started = resident_mb(), time.monotonic()
+    problems: list[str] = []
+    with contextlib.closing(sandbox):
+        ended = _run(attack, Scene(sandbox, host, host.facts(), open_spec, attack.language), problems)
+    if alive := host.survivors():
+        problems.append(f"{len(alive)} processes outlived the sandbox")
+    problems += host.harm()
+    if (grown := resident_mb() - rss) > RSS_MB:
+        problems.append(f"the driver's memory grew by {grown:.0f} MB")
+    following = open_spec(SPEC)
+    if (seen := look(following)) != fresh:
+        following.close()
+        problems.append(f"a fresh sandbox differs: {seen!r}, not {fresh!r}")
+    seconds = round(time.monotonic() - started, 2)
+    return Verdict(attack.name, ended, seconds, tuple(problems)), None if seen != fresh else following
+
+
+def can_write(sandbox: Sandbox, host: Host) -> bool:
+    """Whether a program can open a file of this machine, made for that, for writing. It writes nothing."""
+    result = sandbox.exec(code=f"import os\nos.close(os.open({str(host.writable)!r}, os.O_WRONLY))")
+    return result.ok
+
+
+def look(sandbox: Sandbox) -> str:
+    """Return what a program sees in a sandbox that nothing ran in before."""
+    result = sandbox.exec(code=_FRESH)
+    return result.out or f"{result.ended} {result.err}"
+
+
+def _run(attack: Attack, scene: Scene, problems: list[str]) -> str:
+    """Run the program and what follows it; the problems found are added. Returns how the run ended."""
+    try:
+        scene.result = result = _execute(attack, scene)
+    except InfrastructureError as error:
+        result = None
+        if not (attack.may_lose or Ended.KILLED in attack.expects):
+            problems.append(f"the sandbox was lost: {error}")
+    except ToolError as error:
+        result = None
+        problems.append(f"refused with {type(error).__name__}: {error}")
+    if result is not None:
+        problems += _judged(attack, scene, result)
+        if attack.then:
+            problems += _step(attack, scene)
+        if attack.way is Way.SESSION and scene.session is not None:
+            scene.session.close()
+    if alive := scene.host.survivors():
+        problems.append(f"{len(alive)} processes outlived the run")
+    problems += _next_run(attack, scene)
+    return "lost" if result is None else str(result.ended)
+
+
+def _step(attack: Attack, scene: Scene) -> list[str]:
+    problems: list[str] = []
+    try:
+        for problem in (STEPS | ABUSES | OUTCOMES | SEQUELS)[attack.then](scene):
+            problems.append(problem)
+    except (InfrastructureError, ToolError) as error:
+        problems.append(f"{attack.then}: {type(error).__name__}: {error}")
+    return problems
+
+
+def _execute(attack: Attack, scene: Scene) -> Result:
+    source = attack.source(scene.facts)
+    if attack.way is Way.SESSION:
+        session = scene.sandbox.python() if attack.language == "python" else scene.sandbox.bash()
+        scene.session = session
+        return session.run(source, limits=attack.limits)
+    if attack.language == "python":
+        return scene.sandbox.exec(code=source, limits=attack.limits)
+    return scene.sandbox.exec(["bash", "-c", source], limits=attack.limits)
+
+
+def _judged(attack: Attack, scene: Scene, result: Result) -> Iterator[str]:
+    text = (result.stdout + result.stderr + result.reply).decode("utf-8", "replace")
+    yield from problems_of(text, scene.facts, scene.host.secret)
+    if result.ended not in attack.expects:
+        yield f"ended {result.ended}, not {'/'.join(sorted(attack.expects))}; {result.err[-300:]!r}"
+    elif result.ended is Ended.EXITED:
+        if attack.finishes and b"DONE" not in result.stdout:
+            yield f"the program did not come to its end: {result.err[-300:]!r}"
+        if attack.expects == ENDS and attack.exit_code >= 0 and result.exit_code != attack.exit_code:
+            yield f"exit code {result.exit_code}, not {attack.exit_code}; {result.err[-300:]!r}"
+    most = attack.limits.output_bytes + 1_000
+    if max(len(result.stdout), len(result.stderr)) > most or len(result.reply) > attack.limits.reply_bytes:
+        yield f"kept {len(result.stdout)}, {len(result.stderr)} and {len(result.reply)} bytes"
+
+
+def _next_run(attack: Attack, scene: Scene) -> Iterator[str]:
+    """The next run in the same sandbox is clean, or the sandbox says that it is lost."""
+    may_lose = attack.may_lose or Ended.KILLED in attack.expects
+    try:
+        result = scene.sandbox.exec(code="print(6*7)")
+    except (InfrastructureError, ToolError) as error:
+        if not may_lose:
+            yield f"the next run failed: {type(error).__name__}: {error}"
+        return
+    if result.ok and result.stdout == b"42\n" and not result.stderr:
+        return
+    still_full = scene.result is not None and result.ended is scene.result.ended
+    if result.ended in (Ended.DISK, Ended.FILES) and still_full:
+        return  # where a workspace is watched and not held by a quota, it stays too full until something is removed
+    if not (may_lose and (result.ended is Ended.KILLED or not scene.sandbox.health())):
+        yield f"the next run gave {result.ended} {result.stdout[-200:]!r} {result.stderr[-300:]!r}"

@@ -1,0 +1,284 @@
+"""Running programs and Python source in a sandbox: what comes back, and how a run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import ToolError, UsageError
+from agentgym.tools.sandbox import (
+    Ended,
+    Sandbox,
+    SandboxLimits,
+    SandboxSpec,
+    SandboxTier,
+    open_sandbox,
+    open_sandbox_async,
+)
+from tests.rows import each_row
+from tests.tools.sandbox.tiers import SPEC, open_on
+
+pytestmark = pytest.mark.real
+
+LIMITS = SPEC.limits
+
+
+@pytest.fixture(scope="module")
+def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
+    with open_on(tier) as opened:
+        yield opened
+
+
+def test_python_source_runs_as_a_script(sandbox: Sandbox) -> None:
+    code = "import sys\nprint(__name__, len(sys.argv), sys.argv[0] == __file__, sys.stdin.read())\nsys.exit(3)"
+    result = sandbox.exec(code=code, stdin="input")
+    assert (result.out, result.err, result.exit_code) == ("__main__ 1 True input\n", "", 3)
+    assert result.ended is Ended.EXITED
+
+
+def test_a_traceback_shows_the_lines_of_the_script_and_none_of_ours(sandbox: Sandbox) -> None:
+    result = sandbox.exec(code="def f():\n    return 1 / 0\n\nf()\n")
+    assert result.exit_code == 1
+    assert "return 1 / 0" in result.err
+    assert result.err.count("File ") == 2
+    assert "agentgym.tools" not in result.err
+
+
+def test_a_syntax_error_is_shown_with_its_line(sandbox: Sandbox) -> None:
+    result = sandbox.exec(code="x = 1\nif x\n    pass\n")
+    assert result.exit_code == 1
+    assert "if x" in result.err
+    assert "SyntaxError" in result.err
+
+
+@each_row("code", ["print('a\0b')", "print('\ud800')", b"\xff\xfe", "\t\ufeff x"])
+def test_source_that_is_no_text_is_the_runs_error(sandbox: Sandbox, code: str | bytes) -> None:
+    result = sandbox.exec(code=code)
+    assert result.exit_code == 1
+    assert "Error" in result.err
+    assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+def test_exit_functions_threads_and_open_files_are_finished(sandbox: Sandbox) -> None:
+    code = (
+        "import atexit, threading, time\n"
+        "atexit.register(print, 'at exit')\n"
+        "file = open('unclosed.txt', 'w'); file.write('kept')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\n"
+    )
+    assert sandbox.exec(code=code).out == "thread\nat exit\n"
+    assert sandbox.read("unclosed.txt") == b"kept"
+
+
+def test_runs_share_nothing_but_files(sandbox: Sandbox) -> None:
+    sandbox.exec(code="import builtins, os, json\nbuiltins.x = json.x = 1\nos.environ['X'] = '1'\nopen('f', 'w')")
+    result = sandbox.exec(
+        code="import builtins, os, json\nprint(hasattr(builtins, 'x'), hasattr(json, 'x'), 'X' in os.environ)"
+    )
+    assert result.out == "False False False\n"
+    assert "f" in [entry.path for entry in sandbox.list()]
+
+
+def test_random_numbers_differ_between_runs(sandbox: Sandbox) -> None:
+    assert (
+        sandbox.exec(code="import random; print(random.random())").out
+        != sandbox.exec(code="import random; print(random.random())").out
+    )
+
+
+def test_modules_of_the_workspace_can_be_imported(sandbox: Sandbox) -> None:
+    sandbox.write("package/helper.py", "VALUE = 42\n")
+    assert sandbox.exec(code="from package.helper import VALUE; print(VALUE)").out == "42\n"
+
+
+def test_multiprocessing_works_within_the_limits(sandbox: Sandbox) -> None:
+    if sandbox.tier is SandboxTier.LANDLOCK:
+        pytest.skip("semaphores live in /dev/shm, which is the host's in this tier")
+    code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, 2]))"
+    assert sandbox.exec(code=code).out == "[1, 2]\n"
+
+
+def test_programs_run_with_arguments_environment_and_folder(sandbox: Sandbox) -> None:
+    sandbox.mkdir("inner")
+    argv = ["bash", "-c", 'echo "$1 $X"; basename "$PWD"; cat; exit 7', "name", "it's"]
+    result = sandbox.exec(argv, env={"X": "y"}, cwd="inner", stdin=b"\xff")
+    assert (result.stdout, result.exit_code) == (b"it's y\ninner\n\xff", 7)
+
+
+@each_row("argv", [["python", "-c", "print(6 * 7)"], ["python3", "-c", "print(6 * 7)"]])
+def test_python_is_a_program_too(sandbox: Sandbox, argv: list[str]) -> None:
+    assert sandbox.exec(argv).out == "42\n"
+
+
+def test_a_program_that_is_not_there_is_reported_as_a_shell_would(sandbox: Sandbox) -> None:
+    result = sandbox.exec(["no-such-program"])
+    assert (result.exit_code, result.err) == (127, "no-such-program: command not found\n")
+
+
+def test_arguments_that_no_program_can_be_given_are_the_models_error(sandbox: Sandbox) -> None:
+    for word in ("a\0b", "\ud800"):
+        with pytest.raises(ToolError, match="remove it"):
+            sandbox.exec(["echo", word])
+    with pytest.raises(UsageError, match="exactly one"):
+        sandbox.exec(["true"], code="1")
+    with pytest.raises(UsageError, match="sequence of strings"):
+        sandbox.exec("echo hi")
+
+
+def test_a_signal_is_reported(sandbox: Sandbox) -> None:
+    result = sandbox.exec(code="import ctypes; ctypes.string_at(0)")
+    assert (result.ended, result.exit_code, result.signal) == (Ended.SIGNALED, None, 11)
+    assert "SIGSEGV" in result.message
+
+
+def test_a_run_that_takes_too_long_is_ended(sandbox: Sandbox) -> None:
+    ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
+    code = ignore + "print('before')\nwhile True: time.sleep(1)"
+    result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
+    assert (result.ended, result.exit_code, result.out) == (Ended.TIMEOUT, None, "before\n")
+
+
+def test_processor_time_is_limited(sandbox: Sandbox) -> None:
+    result = sandbox.exec(code="while True: pass", limits=LIMITS.but(cpu_s=1))
+    assert result.ended is Ended.CPU
+
+
+def test_long_output_keeps_beginning_and_end_and_counts_the_rest(sandbox: Sandbox) -> None:
+    result = sandbox.exec(code="print('a' + 'x' * 500_000 + 'b')", limits=LIMITS.but(output_bytes=10_000))
+    assert result.ok
+    assert result.out.startswith("axx")
+    assert result.out.endswith("xxb\n")
+    assert result.cut == (500_003 - 10_000, 0)
+    assert "[... 490003 bytes cut ...]" in result.out
+
+
+def test_a_flood_of_output_ends_the_run(sandbox: Sandbox) -> None:
+    result = sandbox.exec(["bash", "-c", "yes >&2"], limits=LIMITS.but(output_bytes=10_000))
+    assert result.ended is Ended.OUTPUT
+    assert len(result.stderr) < 11_000
+
+
+def test_the_reply_descriptor_is_apart_from_the_output(sandbox: Sandbox) -> None:
+    code = "import os; print('out'); os.write(int(os.environ['AGENTGYM_REPLY_FD']), b'\\0answer')"
+    result = sandbox.exec(code=code)
+    assert (result.stdout, result.reply) == (b"out\n", b"\0answer")
+    assert sandbox.exec(["bash", "-c", "echo hi >&$AGENTGYM_REPLY_FD"]).reply == b"hi\n"
+
+
+def test_large_input_and_output_pass(sandbox: Sandbox) -> None:
+    data = bytes(range(256)) * 4000
+    result = sandbox.exec(["cat"], stdin=data, limits=LIMITS.but(output_bytes=2_000_000))
+    assert result.stdout == data
+    assert sandbox.exec(["true"], stdin=data).ok
+
+
+def test_background_processes_neither_delay_nor_outlive_the_run(sandbox: Sandbox) -> None:
+    result = sandbox.exec(["bash", "-c", "(sleep 300; echo late) & setsid sleep 31456 & echo now"])
+    assert (result.out, result.ended) == ("now\n", Ended.EXITED)
+    assert sandbox.exec(["pgrep", "-xf", "sleep 31456"]).out == ""
+
+
+def test_nothing_of_the_drivers_environment_is_visible(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    names = sandbox.exec(["env"]).out
+    assert "SECRET_TOKEN" not in names
+    assert "HOME=" in names
+
+
+def test_usage_is_reported(sandbox: Sandbox) -> None:
+    usage = sandbox.exec(code="x = bytearray(50_000_000)\nsum(range(3_000_000))").usage
+    assert usage.cpu_s > 0
+    assert usage.peak_memory_mb > 45
+
+
+def test_preloaded_modules_and_readable_folders_are_there(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("shown")
+    for path in (folder, *list(folder.parents)[:2]):
+        path.chmod(0o755)
+    (folder / "note.txt").write_text("seen")
+    with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("yaml",), readable=(folder,), limits=LIMITS)) as sandbox:
+        code = (
+            "import sys; print('yaml' in sys.modules)\nimport yaml\n"
+            f"print(yaml.safe_load('[1]'), open('{folder}/note.txt').read())"
+        )
+        result = sandbox.exec(code=code)
+        assert (result.out, result.err) == ("True\n[1] seen\n", "")
+        assert sandbox.exec(["bash", "-c", f"echo x > {folder}/note.txt"]).exit_code == 1
+
+
+def test_environment_and_workdir_of_the_spec_are_used() -> None:
+    with open_on(
+        SandboxTier.NAMESPACES, SandboxSpec(workdir="/testbed", environment={"A": "b"}, limits=LIMITS)
+    ) as sandbox:
+        assert sandbox.exec(["bash", "-c", "pwd; echo $A"]).out == "/testbed\nb\n"
+
+
+def test_a_weak_tier_must_be_allowed() -> None:
+    with pytest.raises(UsageError, match="allow_weak"):
+        open_sandbox(backend="rlimits")
+    with pytest.raises(UsageError, match="choose one of"):
+        open_sandbox(backend="chroot")
+
+
+def test_the_tier_says_what_it_does_not_hold() -> None:
+    with open_on(SandboxTier.RLIMITS) as sandbox:
+        assert sandbox.notes.startswith("rlimits: not fully held: files")
+
+
+async def _use_async() -> tuple[str, str, bytes]:
+    async with await open_sandbox_async(SPEC, allow_weak=True) as sandbox:
+        session = await sandbox.python()
+        await session.run("x = 20")
+        cell = await session.run("x + 1")
+        await sandbox.write("a", b"file")
+        return (await sandbox.exec(code="print(5)")).out, cell.out, await sandbox.read("a")
+
+
+def test_the_same_works_in_coroutines() -> None:
+    import asyncio
+
+    assert asyncio.run(_use_async()) == ("5\n", "21\n", b"file")
+
+
+def test_limits_must_be_positive() -> None:
+    with pytest.raises(UsageError, match="wall_s"):
+        SandboxLimits(wall_s=0)
+
+
+def test_a_readable_folder_within_the_workspace_is_refused_at_once():
+    with pytest.raises(UsageError, match="lies inside the workspace"):
+        SandboxSpec(readable=(Path("/work/library"),))
+
+
+def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> None:
+    code = "import os, random\nif os.fork(): os.wait()\nprint(random.random(), flush=True)"
+    with open_on(tier) as sandbox:
+        drawn = [line for _ in range(2) for line in sandbox.exec(code=code).out.split()]
+    assert len(set(drawn)) == 4
+
+
+def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> None:
+    code = "print({str(n) for n in range(50)})"
+    outputs = set()
+    for _ in range(2):
+        with open_on(tier) as sandbox:
+            outputs |= {sandbox.exec(code=code).stdout, sandbox.exec(["python", "-c", code]).stdout}
+    assert len(outputs) == 1
+
+
+def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
+    code = (
+        "import os, threading\n"
+        "print(threading.main_thread().native_id == threading.get_native_id(), threading.active_count())\n"
+        "threading.Thread(target=lambda: print('done')).start()\n"
+    )
+    with open_on(tier) as sandbox:
+        assert sandbox.exec(code=code).out == "True 1\ndone\n"
+
+
+def test_runs_do_what_preloaded_modules_do_after_a_fork() -> None:
+    code = "import os, logging\nlogging.warning('a')\nif os.fork() == 0: logging.warning('b')\nelse: os.wait()"
+    with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
+        assert sandbox.exec(code=code).err == "WARNING:root:a\nWARNING:root:b\n"

@@ -1,0 +1,391 @@
+"""Docker: containers that are walled in, belong to somebody, and go when their owner goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox import (
+    Ended,
+    FileProblem,
+    Sandbox,
+    SandboxLimits,
+    SandboxSpec,
+    SandboxStartFailed,
+    SandboxTier,
+    Threat,
+    open_sandbox,
+)
+from agentgym.tools.sandbox.containers.backend import DockerBackend
+from agentgym.tools.sandbox.containers.container import reading
+from agentgym.tools.sandbox.containers.daemon import Daemon
+from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
+from agentgym.tools.sandbox.containers.images import image_from_rootfs
+from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, is_gone, labels, owner, reap
+from agentgym.tools.sandbox.containers.stream import Demultiplexer
+from tests.rows import each_row
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.nightly
+
+IMAGE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
+BARE = os.environ.get("AGENTGYM_TEST_BARE_IMAGE", "")
+
+needs_docker = pytest.mark.docker
+
+
+@pytest.fixture
+def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
+    if not (IMAGE and BARE):
+        pytest.skip('run first: eval "$(.ci/docker start)"')
+    made = Daemon()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sandbox(daemon: Daemon) -> Iterator[Sandbox]:
+    with open_sandbox(SandboxSpec(image=IMAGE)) as made:
+        yield made
+
+
+@pytest.fixture
+def bare(daemon: Daemon) -> Iterator[Sandbox]:
+    with open_sandbox(SandboxSpec(image=BARE)) as made:
+        yield made
+
+
+def containers(daemon: Daemon, label: str = f"{OWNER_LABEL}={owner()}") -> list[str]:
+    return [each["Id"] for each in daemon.api.containers(all=True, filters={"label": label})]
+
+
+def piece(stream: int, data: bytes) -> bytes:
+    return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+
+
+# What needs no daemon.
+
+
+@each_row("size", [1, 2, 7, 8, 9, 1000])
+def test_a_stream_is_taken_apart_wherever_it_is_cut(size: int):
+    sent = piece(1, b"frames") + piece(2, b"a warning") + piece(1, b"") + piece(1, b"\x00\xff" * 50)
+    got = {1: b"", 2: b""}
+
+    def take(stream: int, data: bytes) -> None:
+        got[stream] += data
+
+    pieces = Demultiplexer(take)
+    for start in range(0, len(sent), size):
+        pieces.feed(sent[start : start + size])
+    assert got == {1: b"frames" + b"\x00\xff" * 50, 2: b"a warning"}
+
+
+def test_an_owner_is_gone_when_its_process_has_ended_and_not_before():
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"import {owner.__module__} as o; print(o.owner(), flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout
+    label = child.stdout.readline().strip()
+    assert not is_gone(label)
+    child.communicate("\n")
+    assert is_gone(label)
+
+
+def test_owners_elsewhere_and_labels_of_others_are_never_gone():
+    pid, started, place = owner().split("-", 2)
+    assert not is_gone(f"999999999-{started}-{place}.elsewhere")
+    assert not is_gone(f"999999999-{started}-1.{place}")
+    assert not is_gone("")
+    assert not is_gone("somebody")
+    assert is_gone(f"{pid}-1{started}-{place}"), "the id was given to another process since"
+
+
+def test_without_a_daemon_the_probe_says_where_none_answers(tmp_path: Path):
+    probe = DockerBackend(f"unix://{tmp_path}/no.sock").probe()
+    assert not probe.works
+    assert f"{tmp_path}/no.sock" in probe.why
+    assert "DOCKER_HOST" in probe.why
+
+
+def test_a_daemon_that_never_answers_does_not_hold_up_the_probe(tmp_path: Path):
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        probe = DockerBackend(f"unix://{tmp_path}/s").probe()
+    assert not probe.works
+    assert probe.why
+
+
+def test_containers_are_made_with_every_wall():
+    config = host_config(
+        Hardening(), SandboxSpec(limits=SandboxLimits(total_memory_mb=100, processes=5, disk_mb=8, files=40))
+    )
+    assert config["network_mode"] == "none"
+    assert config["cap_drop"] == ["ALL"]
+    assert config["security_opt"] == ["no-new-privileges"]
+    assert config["read_only"] is True
+    assert config["mem_limit"] == config["memswap_limit"] == 100 << 20
+    assert config["pids_limit"] < 20
+    assert "size=6m,nr_inodes=30" in config["tmpfs"]["/work"]
+    assert "size=2m,nr_inodes=10" in config["tmpfs"]["/tmp"]
+    assert config["log_config"]["Type"] == "none"
+
+
+@each_row("workdir", ["work", "/", "", "//"])
+def test_a_workspace_must_have_a_place_of_its_own(workdir: str):
+    with pytest.raises(UsageError, match="workdir"):
+        host_config(Hardening(), SandboxSpec(workdir=workdir))
+
+
+@each_row("user", ["root", "1000", "", "1000:", "-1:-1"])
+def test_a_user_is_given_as_two_numbers(user: str):
+    with pytest.raises(UsageError, match="two numbers"):
+        Hardening(user=user)
+
+
+def test_programs_in_containers_hash_alike_and_see_no_variables_of_the_image(tmp_path: Path):
+    (tmp_path / "json.py").write_text("raise SystemExit('the image had its way')")
+    program = b"import json, sys; print(hash('x'), sys.flags.no_user_site, '' in sys.path)"
+    told = {
+        subprocess.run(
+            [sys.executable, *reading(len(program))],
+            input=program,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+    assert told.pop().endswith(b" 1 False\n")
+
+
+def test_settings_that_weaken_the_walls_are_declared():
+    backend = DockerBackend(hardening=Hardening(user="0:0", network="bridge", writable_root=True))
+    weak = {threat for threat, row in backend.protections.items() if row.held != "held"}
+    more = {Threat.KERNEL_QUOTAS, Threat.SIDE_CHANNELS}
+    assert weak == {Threat.NETWORK, Threat.PRIVILEGE, Threat.DISK, Threat.INODES} | more
+
+
+# Containers with an agent.
+
+
+@needs_docker
+def test_calls_of_a_daemon_behind_a_socket_do_not_depend_on_the_environment(daemon: Daemon):
+    """To look for proxies, requests would read all variables, which breaks where another thread sets one meanwhile."""
+    assert not daemon.api.trust_env
+    assert not daemon.maker.trust_env
+
+
+@needs_docker
+def test_runs_sessions_and_files_work(sandbox: Sandbox):
+    assert sandbox.tier is SandboxTier.DOCKER
+    result = sandbox.exec(code="import sys; print(sys.stdin.read() * 2); sys.exit(3)", stdin="ab")
+    assert (result.stdout, result.exit_code) == (b"abab\n", 3)
+    session, shell = sandbox.python(), sandbox.bash()
+    session.run("x = 20")
+    shell.run("cd /tmp; y=5")
+    assert session.run("x + 1").stdout == b"21\n"
+    assert shell.run("echo $y $PWD").stdout == b"5 /tmp\n"
+    sandbox.write("a/b", b"\x00\xff" * 100_000)
+    assert sandbox.read("a/b") == b"\x00\xff" * 100_000
+    assert list(sandbox.download()) == ["a/b"]
+
+
+@needs_docker
+def test_a_template_and_the_images_environment_are_there(daemon: Daemon, tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "hello").write_text("hello")
+    spec = SandboxSpec(image=IMAGE, template=tmp_path, environment={"WHO": "me"}, workdir="/task")
+    with open_sandbox(spec) as sandbox:
+        assert sandbox.read("sub/hello") == b"hello"
+        assert sandbox.exec(["sh", "-c", "echo $WHO $PATH; pwd"]).out == "me /usr/local/bin:/usr/bin:/bin\n/task\n"
+
+
+@needs_docker
+def test_folders_of_the_host_are_seen_only_if_asked_for_and_cannot_be_changed(daemon: Daemon, tmp_path: Path):
+    (tmp_path / "data").write_text("seen")
+    os.chmod(tmp_path, 0o777)
+    with open_sandbox(SandboxSpec(image=IMAGE, readable=(tmp_path,))) as sandbox:
+        result = sandbox.exec(["sh", "-c", f"cat {tmp_path}/data; echo x > {tmp_path}/new"])
+    assert result.out == "seen"
+    assert not (tmp_path / "new").exists()
+
+
+@needs_docker
+def test_an_image_that_is_not_there_is_told_with_what_to_do(daemon: Daemon):
+    with pytest.raises(UsageError, match="docker pull nowhere:none"):
+        open_sandbox(SandboxSpec(image="nowhere:none"))
+
+
+# Containers without an agent.
+
+
+@needs_docker
+def test_an_image_without_python_runs_programs_and_keeps_files(bare: Sandbox):
+    result = bare.exec(
+        ["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"x" * 300_000, limits=SandboxLimits(output_bytes=10**6)
+    )
+    assert (result.stdout, result.stderr, result.exit_code) == (b"x" * 300_000, b"err\n", 3)
+    bare.upload({"a/b c": b"\x00\xff", "d": b""})
+    assert bare.read("a/b c") == b"\x00\xff"
+    assert sorted(entry.path for entry in bare.list(depth=3)) == ["a", "a/b c", "d"]
+    snapshot = bare.snapshot()
+    bare.remove("a")
+    bare.restore(snapshot)
+    assert bare.download() == {"a/b c": b"\x00\xff", "d": b""}
+    assert bare.health()
+
+
+@needs_docker
+def test_an_image_without_python_says_what_it_cannot_do(bare: Sandbox):
+    for call in (lambda: bare.exec(code="print(1)"), bare.bash, bare.python):
+        with pytest.raises(FileProblem, match="no python3"):
+            call()
+
+
+@needs_docker
+@each_row(
+    "path, kind", [("nope", "not_found"), ("a", "is_directory"), ("../etc/passwd", "outside"), ("/etc", "outside")]
+)
+def test_files_of_an_image_without_python_are_refused_with_the_same_words(bare: Sandbox, path: str, kind: str):
+    bare.mkdir("a")
+    with pytest.raises(FileProblem) as problem:
+        bare.read(path)
+    assert problem.value.kind == kind
+
+
+@needs_docker
+@each_row(
+    "script, ended",
+    [
+        ("trap '' TERM INT HUP; while :; do :; done", Ended.TIMEOUT),
+        ("yes", Ended.OUTPUT),
+        ("sleep 1000", Ended.TIMEOUT),
+        ("while :; do sleep 1000 & done", Ended.EXITED),
+    ],
+)
+def test_programs_of_an_image_without_python_are_really_ended(bare: Sandbox, script: str, ended: Ended):
+    assert bare.exec(["sh", "-c", script], limits=SandboxLimits(wall_s=3)).ended is ended
+    left = bare.exec(["sh", "-c", "cat /proc/[0-9]*/comm"]).out.split()
+    assert not {"yes", "sleep"} & set(left)
+
+
+@needs_docker
+def test_a_child_in_the_background_does_not_hold_up_the_result(bare: Sandbox):
+    result = bare.exec(["sh", "-c", "setsid sleep 1000 & echo done"], limits=SandboxLimits(wall_s=100))
+    assert (result.stdout, result.ended) == (b"done\n", Ended.EXITED)
+
+
+# Whose they are, and their end.
+
+
+@needs_docker
+def test_a_closed_sandbox_leaves_no_container(daemon: Daemon):
+    backend = DockerBackend()
+    for image in (IMAGE, BARE):
+        launched = backend.start(SandboxSpec(image=image))
+        (container,) = backend.containers
+        assert container in containers(daemon)
+        launched.endpoint.close()
+        launched.kill()
+        launched.kill()
+        assert eventually(lambda gone=container: gone not in containers(daemon))
+    backend.close()
+
+
+@needs_docker
+def test_closing_the_backend_ends_all_its_containers(daemon: Daemon):
+    backend = DockerBackend(image=IMAGE)
+    launched = [backend.start(SandboxSpec()) for _ in range(3)]
+    made = backend.containers
+    assert len(made) == 3
+    backend.close()
+    backend.close()
+    assert not made & set(containers(daemon))
+    for each in launched:
+        each.endpoint.close()
+
+
+@needs_docker
+def test_when_the_owner_is_killed_its_containers_go(daemon: Daemon):
+    program = f"""
+import sys
+from agentgym.tools.sandbox import SandboxSpec, open_sandbox
+from agentgym.tools.sandbox.containers.owner import owner
+kept = [open_sandbox(SandboxSpec(image=image)) for image in ({IMAGE!r}, {BARE!r})]
+print(owner(), flush=True)
+sys.stdin.read()
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    label = f"{OWNER_LABEL}={child.stdout.readline().strip()}"
+    assert len(containers(daemon, label)) == 2
+    child.kill()
+    child.communicate()
+    assert eventually(lambda: not containers(daemon, label))
+
+
+@needs_docker
+def test_only_containers_of_processes_that_have_ended_are_reaped(daemon: Daemon, sandbox: Sandbox):
+    pid, _, place = owner().split("-", 2)
+    gone = daemon.api.create_container(IMAGE, ["cat"], labels={**labels(), OWNER_LABEL: f"{pid}-1-{place}"})["Id"]
+    assert gone in reap(daemon)
+    assert eventually(lambda: gone not in containers(daemon, "agentgym=1"))
+    assert sandbox.health()
+
+
+@needs_docker
+def test_many_are_made_at_the_same_time_and_each_is_its_own(daemon: Daemon):
+    with ThreadPoolExecutor(6) as threads:
+        made = list(threads.map(lambda _: open_sandbox(SandboxSpec(image=IMAGE)), range(6)))
+    try:
+        for number, each in enumerate(made):
+            each.write("number", str(number))
+        assert [each.read("number") for each in made] == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    finally:
+        for each in made:
+            each.close()
+
+
+@needs_docker
+def test_a_container_that_cannot_be_made_is_told_in_one_line_and_leaves_nothing(daemon: Daemon):
+    backend = DockerBackend(image=IMAGE, hardening=Hardening(runtime="no-such-runtime"))
+    with pytest.raises(SandboxStartFailed, match="no-such-runtime") as problem:
+        backend.start(SandboxSpec())
+    assert "\n" not in str(problem.value)
+    assert isinstance(problem.value, InfrastructureError)
+    assert not backend.containers
+    backend.close()
+
+
+@needs_docker
+def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
+    (tmp_path / "bin").mkdir()
+    busybox = shutil.which("busybox")
+    assert busybox
+    shutil.copy(busybox, tmp_path / "bin" / "busybox")
+    for name in ("sh", "cat", "echo"):
+        (tmp_path / "bin" / name).symlink_to("busybox")
+    image = image_from_rootfs(tmp_path, "agentgym-test:rootfs", daemon=daemon)
+    with open_sandbox(SandboxSpec(image=image)) as sandbox:
+        assert sandbox.exec(["echo", "hello"]).stdout == b"hello\n"
+    daemon.api.remove_image(image, force=True)
+
+
+def test_a_root_file_system_that_is_not_there_is_reported(tmp_path: Path):
+    with pytest.raises(UsageError, match="does not exist"):
+        image_from_rootfs(tmp_path / "nowhere")

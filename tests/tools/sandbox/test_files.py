@@ -1,0 +1,199 @@
+"""Files of the workspace as the driver handles them: contents, listings, archives, and paths that lead elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import ToolError, UsageError
+from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, SandboxLimits, SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.agent import archive
+from tests.rows import each_row
+from tests.tools.sandbox.tiers import SPEC, open_on
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
+    with open_on(tier) as opened:
+        yield opened
+
+
+def kind_of(error: pytest.ExceptionInfo[FileProblem]) -> str:
+    assert isinstance(error.value, ToolError)
+    return error.value.kind
+
+
+def test_written_files_are_read_and_seen_by_runs(sandbox: Sandbox) -> None:
+    sandbox.write("a/b/c.sh", "#!/bin/bash\necho ran", mode=0o755)
+    assert sandbox.read("a/b/c.sh") == b"#!/bin/bash\necho ran"
+    assert sandbox.read(f"{sandbox.workdir}/a/b/c.sh") == b"#!/bin/bash\necho ran"
+    assert sandbox.exec(["a/b/c.sh"]).out == "ran\n"
+    sandbox.write("a/b/c.sh", b"")
+    assert sandbox.read("a/b/c.sh") == b""
+
+
+def test_listings_are_sorted_bounded_and_say_kinds(sandbox: Sandbox) -> None:
+    sandbox.upload({"b.txt": b"12", "a/x": b"", "a/y/z": b"1"})
+    sandbox.exec(["bash", "-c", "ln -s b.txt link; mkfifo fifo"])
+    rows = [
+        DirectoryEntry("a", "dir", 0),
+        DirectoryEntry("b.txt", "file", 2),
+        DirectoryEntry("fifo", "other", 0),
+        DirectoryEntry("link", "link", 0),
+    ]
+    assert sandbox.list() == rows
+    assert [entry.path for entry in sandbox.list("a", depth=5)] == ["a/x", "a/y", "a/y/z"]
+    assert len(sandbox.list(depth=9, max_entries=3)) == 3
+
+
+def test_files_and_folders_are_removed(sandbox: Sandbox) -> None:
+    sandbox.upload({"a/b/c": b"", "d": b""})
+    sandbox.remove("a")
+    sandbox.remove("d")
+    assert sandbox.list() == []
+    with pytest.raises(FileProblem) as error:
+        sandbox.remove("a")
+    assert kind_of(error) == "not_found"
+
+
+def test_a_folder_of_the_host_is_uploaded_with_modes_and_links(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "run").write_text("#!/bin/bash\necho hello")
+    (tmp_path / "sub" / "run").chmod(0o755)
+    (tmp_path / "link").symlink_to("sub/run")
+    sandbox.upload(tmp_path, "in")
+    assert sandbox.exec(["in/link"]).out == "hello\n"
+    assert sandbox.download("in") == {"sub/run": b"#!/bin/bash\necho hello"}
+
+
+def test_a_snapshot_brings_everything_back(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "mkdir -p d/e; echo 1 > d/f; chmod 640 d/f; ln -s d l; chmod 500 d/e"])
+    before = sandbox.exec(["bash", "-c", "ls -lR --time-style=+"]).out
+    snapshot = sandbox.snapshot()
+    sandbox.exec(["bash", "-c", "rm -rf d; echo 2 > new; mkdir l2"])
+    sandbox.restore(snapshot)
+    assert sandbox.exec(["bash", "-c", "ls -lR --time-style=+"]).out == before
+    assert snapshot.files == {"d/f": b"1\n"}
+
+
+@each_row("path", ["../x", "a/../../x", "/etc/passwd", "/work/../etc/passwd", "link/passwd", "up/x"])
+def test_no_path_leads_out_of_the_workspace(sandbox: Sandbox, path: str) -> None:
+    sandbox.exec(["bash", "-c", "ln -s /etc link; ln -s .. up"])
+    with pytest.raises(FileProblem) as error:
+        sandbox.read(path)
+    assert kind_of(error) in ("outside", "not_a_file")
+    with pytest.raises(FileProblem):
+        sandbox.write(path, "x")
+
+
+def test_links_are_not_followed_and_not_downloaded(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "ln -s /etc/passwd link; ln -s /etc folder; echo 1 > real"])
+    with pytest.raises(FileProblem):
+        sandbox.read("link")
+    assert sandbox.download() == {"real": b"1\n"}
+
+
+def test_pipes_and_folders_are_refused_without_waiting(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "mkfifo fifo; mkdir folder"])
+    with pytest.raises(FileProblem) as error:
+        sandbox.read("fifo")
+    assert kind_of(error) == "not_a_file"
+    with pytest.raises(FileProblem) as error:
+        sandbox.read("folder")
+    assert kind_of(error) == "is_directory"
+
+
+def test_sizes_are_bounded(sandbox: Sandbox) -> None:
+    sandbox.exec(code="f = open('sparse', 'wb'); f.truncate(50_000_000)")
+    with pytest.raises(FileProblem) as error:
+        sandbox.read("sparse", max_bytes=1000)
+    assert kind_of(error) == "too_large"
+    with pytest.raises(FileProblem) as error:
+        sandbox.download(max_bytes=1000)
+    assert kind_of(error) == "too_large"
+
+
+def test_names_that_are_no_text_survive_a_snapshot(sandbox: Sandbox) -> None:
+    sandbox.exec(code="import os\nopen(b'\\xff\\n', 'w').write('odd')\nos.mkdir('x' * 255)")
+    snapshot = sandbox.snapshot()
+    sandbox.restore(snapshot)
+    assert (
+        sandbox.exec(code="import os; print(sorted(os.listdir(b'.')))").out
+        == f"[{b'x' * 255!r}, {bytes([255, 10])!r}]\n"
+    )
+
+
+def test_unreadable_files_are_still_saved_and_listed(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a"])
+    assert [entry.path for entry in sandbox.list(depth=3)] == ["a", "a/b", "a/b/c"]
+    assert sandbox.download() == {"a/b/c": b"x\n"}
+    assert "d---------" in sandbox.exec(["ls", "-l"]).out
+
+
+def test_a_workspace_locked_by_a_run_is_opened_again(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "chmod 0 ."])
+    assert sandbox.health()
+    assert sandbox.exec(["bash", "-c", "echo 1 > f; cat f"]).out == "1\n"
+
+
+def test_a_run_may_lock_all_its_folders_and_go_on(sandbox: Sandbox) -> None:
+    # Long enough that the watch looks at them meanwhile, where there is one.
+    assert sandbox.exec(["bash", "-c", 'chmod 0 . "$TMPDIR"; sleep 0.5; echo on']).out == "on\n"
+    assert sandbox.exec(["bash", "-c", "sleep 0.5; echo again"]).out == "again\n"
+
+
+def test_deep_and_forbidden_folders_are_removed(sandbox: Sandbox) -> None:
+    code = (
+        "import os\n"
+        "os.mkdir('top'); os.chdir('top')\n"
+        "for _ in range(3000):\n    os.mkdir('d'); os.chdir('d')\n"
+        "os.chdir(os.environ['W']); os.makedirs('no/inner'); open('no/inner/f', 'w'); os.chmod('no', 0)\n"
+    )
+    assert sandbox.exec(code=code, env={"W": sandbox.workdir}).err == ""
+    sandbox.remove("no")
+    sandbox.remove("top")
+    assert sandbox.list() == []
+
+
+def test_paths_must_be_text(sandbox: Sandbox) -> None:
+    for path in ("a\0b", "", "\ud800x"):
+        with pytest.raises(ToolError):
+            sandbox.read(path)
+    with pytest.raises(UsageError):
+        sandbox.upload({"../x": b""})
+
+
+def test_a_template_is_shared_and_never_changed(tier: SandboxTier, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "file").write_text("original")
+    spec = SandboxSpec(limits=SPEC.limits, template=tmp_path)
+    with open_on(tier, spec) as first, open_on(tier, spec) as second:
+        assert first.exec(["bash", "-c", "echo changed > sub/file; echo new > sub/new; ls sub"]).out == "file\nnew\n"
+        assert second.download() == {"sub/file": b"original"}
+    assert [path.name for path in (tmp_path / "sub").iterdir()] == ["file"]
+    assert (tmp_path / "sub" / "file").read_text() == "original"
+
+
+def test_the_disk_quota_counts_everything_that_is_written() -> None:
+    spec = SandboxSpec(limits=SandboxLimits(disk_mb=8, files=100, wall_s=60))
+    with open_on(SandboxTier.NAMESPACES, spec) as sandbox:
+        result = sandbox.exec(["bash", "-c", "head -c 6M /dev/zero > a; head -c 6M /dev/zero > /tmp/b"])
+        assert "No space left" in result.err
+        with pytest.raises(FileProblem) as error:
+            sandbox.write("c", b"x" * 4_000_000)
+        assert kind_of(error) == "no_space"
+        sandbox.exec(["bash", "-c", "rm -f a /tmp/b"])
+        assert "No space left" in sandbox.exec(["bash", "-c", "touch $(seq 200)"]).err
+
+
+@each_row("data", [b"", b"\0\0\0\5", b"\0\0\0\2[]x", b"\0\0\0\x1c" + b'[["../a","file",420,0]]     '])
+def test_bytes_that_are_no_archive_are_refused(data: bytes) -> None:
+    if data.endswith(b"x"):
+        assert archive.split(data) == []
+        return
+    with pytest.raises(archive.BadArchive):
+        archive.split(data)

@@ -1,0 +1,118 @@
+"""The filter of system calls, run here by a small interpreter of classic BPF, for every machine that it is made for."""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+import pytest
+
+from agentgym.tools.sandbox.agent.lockdown import seccomp, syscalls
+from tests.rows import each_row
+
+pytestmark = pytest.mark.real
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+MACHINES = ("x86_64", "aarch64")
+LIBRARY_CALLS = {
+    "x86_64": (0, 1, 9, 56, 57, 59, 61, 231, 257, 434),
+    "aarch64": (63, 64, 222, 220, 221, 260, 94, 56, 434),
+}
+"""read, write, mmap, clone, (fork,) execve, wait4, exit_group, openat, pidfd_open."""
+
+
+def decide(
+    machine: str,
+    number: int,
+    *arguments: int,
+    architecture: int | None = None,
+    part: seccomp.FilterPart = seccomp.FilterPart.ALL,
+) -> int:
+    """Return what the filter says about a system call."""
+    code = seccomp.program(machine, part)
+    program = [struct.unpack_from("HBBI", code, at) for at in range(0, len(code), 8)]
+    own = syscalls.ARCHITECTURES[machine][1]
+    data = struct.pack("IIQ6Q", number, architecture or own, 0, *arguments, *[0] * (6 - len(arguments)))
+    at = accumulator = 0
+    while True:
+        operation, if_true, if_false, value = program[at]
+        at += 1
+        if operation == 0x06:
+            return value
+        if operation == 0x20:
+            (accumulator,) = struct.unpack_from("I", data, value)
+            continue
+        tests = {0x15: accumulator == value, 0x25: accumulator > value, 0x45: bool(accumulator & value)}
+        at += if_true if tests[operation] else if_false
+
+
+def call(machine: str, name: str, *arguments: int) -> int:
+    number = syscalls.number(name, machine)
+    assert number is not None
+    return decide(machine, number, *arguments)
+
+
+@each_row("machine", MACHINES)
+def test_ordinary_calls_are_allowed(machine: str) -> None:
+    assert [decide(machine, number) for number in LIBRARY_CALLS[machine]] == [ALLOW] * len(LIBRARY_CALLS[machine])
+
+
+@each_row("machine", MACHINES)
+@each_row(
+    "name",
+    ["socket", "mount", "ptrace", "unshare", "setns", "bpf", "io_uring_setup", "keyctl", "memfd_create", "chroot"],
+)
+def test_risky_calls_are_refused(machine: str, name: str) -> None:
+    assert call(machine, name) == ERRNO | errno.EPERM
+
+
+@each_row("machine", MACHINES)
+def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
+    refused, allowed = ERRNO | errno.EPERM, ALLOW
+    assert (call(machine, "clone", 17), call(machine, "clone", 17 | 0x10000000)) == (allowed, refused)
+    assert (call(machine, "socketpair", 1), call(machine, "socketpair", 2)) == (allowed, refused)
+    assert (call(machine, "prlimit64", 0), call(machine, "prlimit64", 1)) == (allowed, refused)
+    assert (call(machine, "setpriority", 0, 0), call(machine, "setpriority", 0, 7)) == (allowed, refused)
+    assert (call(machine, "setpriority", 2, 0), call(machine, "ioprio_set", 3, 0)) == (refused, refused)
+    assert (call(machine, "ioprio_set", 1, 0), call(machine, "ioprio_set", 1, 7)) == (allowed, refused)
+    assert (call(machine, "mmap", 0, 0, 0, 0x22), call(machine, "mmap", 0, 0, 0, 0x40022)) == (allowed, refused)
+    assert [call(machine, "fcntl", 3, command) for command in (1, 6, 10, 1024, 1026)] == [allowed] * 2 + [refused] * 3
+    assert (call(machine, "ioctl", 0, 0x5401), call(machine, "ioctl", 0, 0x5412)) == (allowed, refused)
+    assert call(machine, "clone3") == ERRNO | errno.ENOSYS
+
+
+@each_row("machine", MACHINES)
+def test_programs_are_made_to_do_without_what_is_counted_for_all(machine: str) -> None:
+    for name in ("timer_create", "inotify_init1", "io_setup"):
+        assert call(machine, name) == ERRNO | errno.ENOSYS
+    assert [call(machine, name) for name in ("sync", "syncfs")] == [ERRNO, ERRNO]
+
+
+@each_row("machine", MACHINES)
+def test_unknown_calls_and_other_architectures_are_refused(machine: str) -> None:
+    assert decide(machine, syscalls.HIGHEST_KNOWN + 1) == ERRNO | errno.ENOSYS
+    assert decide(machine, 0x40000000) == ERRNO | errno.ENOSYS
+    assert decide(machine, 0, architecture=0x40000003) == KILL
+
+
+def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
+    with pytest.raises(OSError, match="no seccomp filter for the architecture 'riscv64'"):
+        seccomp.program("riscv64")
+
+
+@each_row("machine", MACHINES)
+def test_the_filters_before_and_after_building_refuse_as_much_as_the_whole(machine: str) -> None:
+    for number in range(syscalls.HIGHEST_KNOWN + 2):
+        for argument in (0, 1, 2, 0x10000000):
+            whole, *parts = (decide(machine, number, argument, argument, part=part) for part in seccomp.FilterPart)
+            assert whole == min(parts), (number, argument)  # the kernel takes the strictest, which is the smallest
+
+
+@each_row("machine", MACHINES)
+def test_the_filter_of_a_zygote_leaves_it_what_building_takes_and_no_more(machine: str) -> None:
+    left = {"mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
+    for name in syscalls.NUMBERS:
+        number = syscalls.number(name, machine)
+        if number is not None and decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF) != ALLOW:
+            said = decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF, part=seccomp.FilterPart.BEFORE)
+            assert (said == ALLOW) == (name in left), name

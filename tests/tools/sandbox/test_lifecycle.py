@@ -1,0 +1,212 @@
+"""Beginning and end: pools, closing, crashes of the driver, and what may be left behind, which is nothing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSession, SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.agent.processes import is_ending
+from agentgym.tools.sandbox.namespaces import NamespacesBackend
+from agentgym.tools.sandbox.registry import backend, probe
+from tests.tools.sandbox.tiers import HOLDING, SPEC, open_on
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+_MARK = "agentgym_lifecycle_mark"
+
+
+def need(tier: SandboxTier) -> None:
+    if not probe(tier).works:
+        pytest.skip(f"{tier}: {probe(tier).why}")
+
+
+def goes_on(session: SandboxSession, mark: str, number: int = 1) -> bool:
+    """Let what a session has in the background run for a moment; return whether so many processes are marked."""
+    return session.run("sleep 0.01").ok and len(running(mark)) == number
+
+
+def running(mark: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes() and path.parent.name != str(os.getpid()):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_closing_ends_everything_and_leaves_nothing(tier: SandboxTier) -> None:
+    mark = f"{_MARK}_{tier}_{os.getpid()}"
+    sandbox = open_on(tier)
+    session = sandbox.bash()
+    session.run(f"(exec -a {mark} sleep 600) & exec -a {mark} sleep 600 &")
+    assert eventually(partial(goes_on, session, mark, 2))
+    sandbox.close()
+    sandbox.close()
+    assert eventually(lambda: not running(mark))
+    assert not sandbox.health()
+    if tier is not SandboxTier.NAMESPACES:
+        assert eventually(lambda: not os.path.exists(sandbox.workdir))
+    with pytest.raises(SandboxLost, match="closed"):
+        sandbox.exec(["true"])
+
+
+def test_closing_while_a_run_is_under_way_ends_the_run(tier: SandboxTier) -> None:
+    mark = f"{_MARK}_{tier}_{os.getpid()}_under_way"
+    sandbox = open_on(tier)
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            command = ["bash", "-c", f"exec -a {mark} sleep 600"]
+            results.append(sandbox.exec(command, limits=SPEC.limits.but(wall_s=600)).ended)
+        except InfrastructureError as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert eventually(lambda: bool(running(mark)))
+    sandbox.close()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert results == [Ended.KILLED] or isinstance(results[0], SandboxLost)
+
+
+def test_a_process_that_is_dead_but_not_collected_is_ending() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        assert not is_ending(process.pid)
+        process.kill()
+        assert eventually(lambda: is_ending(process.pid))
+    assert not is_ending(os.getpid())
+
+
+def test_many_sandboxes_leave_no_descriptors_processes_or_folders(tier: SandboxTier) -> None:
+    pool = SandboxPool(spare=0)
+
+    def use() -> None:
+        with pool.open(SPEC, backend=tier, allow_weak=True) as sandbox:
+            assert sandbox.exec(code="print(1)").out == "1\n"
+
+    use()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(15):
+        use()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert "agentgym-sandbox" not in Path("/proc/self/mounts").read_text()
+    pool.close()
+
+
+@pytest.mark.parametrize("tier", HOLDING, indirect=True)
+def test_a_pool_makes_sandboxes_ahead_and_ends_them_when_closed(tier: SandboxTier) -> None:
+    pool = SandboxPool(spare=2)
+    first = pool.open(SPEC, backend=tier)
+    second = pool.open(SPEC, backend=tier)
+    kind = next(iter(pool._kinds.values()))
+    assert eventually(lambda: len(kind.ready) == 2)
+    third = pool.open(SPEC, backend=tier)
+    for sandbox in (first, second, third):
+        assert sandbox.list() == []
+        sandbox.write("used", "x")
+    pool.close()
+    assert not any(sandbox.health() for sandbox in (first, second, third))
+    with pytest.raises(UsageError, match="closed"):
+        pool.open(SPEC, backend=tier)
+
+
+@pytest.mark.parametrize("tier", HOLDING, indirect=True)
+def test_a_forked_driver_does_not_end_its_parents_sandboxes(tier: SandboxTier) -> None:
+    with open_on(tier) as sandbox:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                sandbox.close()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+def test_a_run_that_kills_all_it_can_hurts_only_itself(tier: SandboxTier) -> None:
+    with open_on(tier) as victim, open_on(tier) as other:
+        result = victim.exec(
+            code="import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)"
+        )
+        assert result.ended in (Ended.KILLED, Ended.SIGNALED, Ended.EXITED)
+        if result.ended is Ended.KILLED:
+            assert not victim.health()
+            with pytest.raises(SandboxLost):
+                victim.exec(["true"])
+        assert other.exec(code="print(1)").out == "1\n"
+
+
+def test_a_sandbox_that_cannot_be_made_says_why() -> None:
+    need(SandboxTier.NAMESPACES)
+    with pytest.raises(UsageError, match="is not a folder"):
+        open_on(SandboxTier.NAMESPACES, SandboxSpec(template=Path("/nowhere")))
+    with pytest.raises(UsageError, match="installed package"):
+        open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("no_such_module",)))
+    with pytest.raises(UsageError, match="docker"):
+        open_on(SandboxTier.NAMESPACES, SandboxSpec(image="debian"))
+
+
+def test_a_forgotten_sandbox_is_ended(tier: SandboxTier) -> None:
+    mark = f"{_MARK}_{tier}_{os.getpid()}_forgotten"
+    sandbox = open_on(tier)
+    session = sandbox.bash()
+    session.run(f"exec -a {mark} sleep 600 &")
+    assert eventually(partial(goes_on, session, mark))
+    del sandbox, session
+    gc.collect()
+    assert eventually(lambda: not running(mark))
+
+
+@pytest.mark.parametrize("tier", HOLDING, indirect=True)
+def test_the_memory_of_all_processes_together_is_bounded(tier: SandboxTier) -> None:
+    code = (
+        "import os, time\n"
+        "for _ in range(8):\n"
+        "    if os.fork() == 0:\n"
+        "        x = bytearray(60_000_000); time.sleep(30); os._exit(0)\n"
+        "while True: os.wait(); raise SystemExit(9)\n"
+    )
+    with open_on(tier, SandboxSpec(limits=SPEC.limits.but(total_memory_mb=200, disk_mb=16))) as sandbox:
+        result = sandbox.exec(code=code)
+        assert result.ended is Ended.MEMORY or result.exit_code == 9  # the kernel may have chosen a child
+        assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+def test_a_zygote_that_died_is_replaced() -> None:
+    need(SandboxTier.NAMESPACES)
+    with open_on(SandboxTier.NAMESPACES) as sandbox:
+        started = backend(SandboxTier.NAMESPACES)
+        assert isinstance(started, NamespacesBackend)
+        for zygote in started.zygotes():
+            os.kill(zygote.pid, signal.SIGKILL)
+        assert eventually(lambda: not sandbox.health())
+    assert eventually(lambda: not any(zygote.alive for zygote in started.zygotes()))
+    with open_on(SandboxTier.NAMESPACES) as sandbox:
+        assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+def test_a_backend_keeps_few_idle_zygotes() -> None:
+    need(SandboxTier.NAMESPACES)
+    started = NamespacesBackend()
+    pool = SandboxPool(spare=0)
+    for number in range(10):
+        with pool.open(SandboxSpec(limits=SPEC.limits, workdir=f"/work{number}"), backend=started) as sandbox:
+            assert sandbox.exec(["pwd"]).out == f"/work{number}\n"
+    assert len(started.zygotes()) <= 8
+    pool.close()
+    started.close()
+    assert started.zygotes() == []

@@ -1,0 +1,179 @@
+"""Live sessions: state between cells, errors, exits, time limits, restarts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from agentgym.errors import ToolError, UsageError
+from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, SandboxTier
+from tests.tools.sandbox.attacks.host import processes_named
+from tests.tools.sandbox.tiers import SPEC, open_on
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+LIMITS = SPEC.limits
+
+
+@pytest.fixture(scope="module")
+def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
+    with open_on(tier) as opened:
+        yield opened
+
+
+def test_a_python_session_keeps_state_and_shows_the_last_expression(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        assert session.run("import math\nx = 3").out == ""
+        assert session.run("print('a')\nmath.sqrt(x + 1)").out == "a\n2.0\n"
+        assert session.run("x;").out == "3\n"
+        assert session.run("None").out == ""
+
+
+def test_an_uncaught_exception_leaves_the_session_alive(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        session.run("x = 1\ndef f():\n    raise KeyError('k')")
+        result = session.run("f()")
+        assert result.exit_code == 1
+        assert "raise KeyError('k')" in result.err
+        assert "agentgym" not in result.err
+        assert session.alive
+        assert session.run("x").out == "1\n"
+
+
+def test_sys_exit_gives_its_code_and_the_session_stays(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        session.run("x = 1")
+        assert session.run("import sys; sys.exit(4)").exit_code == 4
+        assert session.run("x").out == "1\n"
+
+
+def test_a_syntax_error_runs_nothing_of_the_cell(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        assert "SyntaxError" in session.run("print('no')\nif:").err
+        assert session.run("1").out == "1\n"
+
+
+def test_a_session_that_ends_itself_is_restarted_with_a_note(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        result = session.run("import os; x = 1; os._exit(5)")
+        assert (result.exit_code, session.alive) == (5, False)
+        result = session.run("'x' in globals()")
+        assert result.out == "False\n"
+        assert "restarted" in result.err
+        assert session.run("1").err == ""
+
+
+def test_a_cell_that_takes_too_long_ends_the_session(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        result = session.run("print('begun')\nwhile True: pass", limits=LIMITS.but(wall_s=0.5))
+        assert (result.ended, result.out, session.alive) == (Ended.TIMEOUT, "begun\n", False)
+        assert session.run("2").out == "2\n"
+
+
+def test_every_cell_has_its_own_processor_time(sandbox: Sandbox) -> None:
+    with sandbox.python(LIMITS.but(cpu_s=1)) as session:
+        for _ in range(4):
+            assert session.run("import time\nt = time.process_time()\nwhile time.process_time() - t < 0.5: pass").ok
+        assert session.run("while True: pass").ended is Ended.CPU
+
+
+def test_a_bash_session_keeps_variables_folder_and_status(sandbox: Sandbox) -> None:
+    with sandbox.bash() as session:
+        assert session.run("mkdir -p d && cd d; A='b c'; f() { echo \"f $1\"; }; false").exit_code == 1
+        assert session.run('echo $? "$A" ${PWD##*/}; f 1').out == "1 b c d\nf 1\n"
+
+
+def test_bash_takes_any_text_as_one_command(sandbox: Sandbox) -> None:
+    with sandbox.bash() as session:
+        assert session.run("cat <<'E'\nline 'one'\n$x\nE\necho \"two\n three\"").out == "line 'one'\n$x\ntwo\n three\n"
+        assert session.run("if then").exit_code == 2
+        assert session.run("echo on").out == "on\n"
+        with pytest.raises(ToolError, match="NUL"):
+            session.run("echo a\0b")
+
+
+def test_exit_ends_a_bash_session(sandbox: Sandbox) -> None:
+    with sandbox.bash() as session:
+        session.run("x=1")
+        result = session.run("exit 7")
+        assert (result.exit_code, session.alive) == (7, False)
+        assert session.run("echo [$x]").out == "[]\n"
+
+
+def test_printed_text_cannot_pass_for_the_end_of_a_command(sandbox: Sandbox) -> None:
+    with sandbox.bash() as session:
+        result = session.run("printf '0\\0'; printf '0\\0' >&4; sleep 0.2; echo end; exit 3")
+        assert result.out.endswith("end\n")
+        assert result.exit_code == 3
+
+
+def test_background_processes_live_as_long_as_their_session(sandbox: Sandbox) -> None:
+    session = sandbox.bash()
+    session.run("sleep 300 & echo $! > pid")
+    assert session.run("kill -0 $(cat pid) && echo there").out == "there\n"
+    sandbox.exec(["true"])
+    assert session.run("kill -0 $(cat pid) && echo there").out == "there\n"
+    session.close()
+    assert sandbox.exec(["bash", "-c", "kill -0 $(cat pid) 2>/dev/null || echo gone"]).out == "gone\n"
+
+
+def test_output_of_a_cell_is_bounded(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        result = session.run("print('x' * 100_000)", limits=LIMITS.but(output_bytes=1000))
+        assert result.cut == (99_001, 0)
+        assert len(result.stdout) < 1100
+        assert session.run("print('y')").out == "y\n"
+
+
+def test_the_reply_descriptor_works_in_cells(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        code = "import os; _ = os.write(int(os.environ['AGENTGYM_REPLY_FD']), b'r')"
+        assert session.run(code).reply == b"r"
+        assert session.run("1").reply == b""
+
+
+def test_two_sessions_are_apart(sandbox: Sandbox) -> None:
+    with sandbox.python() as first, sandbox.python() as second:
+        first.run("x = 1")
+        assert "NameError" in second.run("x").err
+
+
+def test_a_session_that_is_ended_between_two_cells_is_restarted_with_a_note() -> None:
+    mark = f"agentgym-ended-{os.getpid()}"
+    spec = SandboxSpec(limits=LIMITS.but(disk_mb=4), environment={"MARK": mark})
+    with open_on(SandboxTier.LANDLOCK, spec) as sandbox, sandbox.bash() as session:
+        session.run("head -c 6000000 /dev/zero > big")
+        assert eventually(lambda: not processes_named(mark))
+        sandbox.remove("big")
+        result = session.run("echo on")
+        assert result.out == "on\n"
+        assert "restarted" in result.err
+        assert session.run("echo on").err == ""
+
+
+def test_background_processes_do_nothing_between_cells(sandbox: Sandbox) -> None:
+    with sandbox.bash() as session:
+        session.run("(while :; do echo . >> written; done) & until [ -s written ]; do :; done")
+        before = sandbox.read("written")
+        sandbox.exec(["sleep", "0.1"])
+        assert sandbox.read("written") == before
+        session.run(f"until [ $(wc -c < written) -gt {len(before)} ]; do :; done")
+        assert len(sandbox.read("written")) > len(before)
+
+
+def test_usage_of_a_cell_is_measured_from_outside(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        used = session.run("x = bytearray(30_000_000)\nimport time\nwhile time.process_time() < 0.3: pass").usage
+        assert 0.05 < used.cpu_s < 30
+        assert used.peak_memory_mb > 28
+
+
+def test_a_closed_session_takes_no_cells(sandbox: Sandbox) -> None:
+    session = sandbox.python()
+    session.close()
+    session.close()
+    with pytest.raises(UsageError, match="closed"):
+        session.run("1")

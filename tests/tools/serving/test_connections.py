@@ -1,0 +1,291 @@
+"""Connections of our servers: none can be held for ever, and none keeps honest clients out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+
+import pytest
+
+httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
+pytest.importorskip("uvicorn", reason="needs the [serve] extra")
+
+from starlette.applications import Starlette  # noqa: E402
+from starlette.requests import Request  # noqa: E402
+from starlette.responses import Response  # noqa: E402
+from starlette.routing import Route  # noqa: E402
+
+from agentgym.engine.threads import blocking  # noqa: E402
+from agentgym.interop.bodies import while_connected  # noqa: E402
+from agentgym.tools.serving import guard  # noqa: E402
+from agentgym.tools.serving import running as module  # noqa: E402
+from agentgym.tools.serving.answers import HANDLERS, in_pieces  # noqa: E402
+from agentgym.tools.serving.bodies import read_body  # noqa: E402
+from tests.serving_cases import HANG_S, Running, all_of, raw, running, until  # noqa: E402
+
+pytestmark = pytest.mark.real
+
+
+MANY_BYTES = 32 << 20
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
+POST = b"POST /echo HTTP/1.1\r\nhost: x\r\n"
+
+
+class App:
+    """Echoes, gives large answers, and answers some requests only when it is told to."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.waiting = self.left = self.large_answers = 0
+        self.asgi = Starlette(
+            routes=[
+                Route("/", self.home),
+                Route("/echo", self.echo, methods=["POST"]),
+                Route("/large", self.large),
+                Route("/wait", self.wait),
+                Route("/refuse", self.home, methods=["POST"]),
+            ],
+            exception_handlers=HANDLERS,
+        )
+
+    async def home(self, _: Request) -> Response:
+        return Response(b"fine")
+
+    async def echo(self, request: Request) -> Response:
+        return Response(await read_body(request, 1 << 20))
+
+    async def large(self, _: Request) -> Response:
+        self.large_answers += 1
+        return in_pieces(b"x" * MANY_BYTES, "text/plain")
+
+    async def wait(self, request: Request) -> Response:
+        return await while_connected(request, self._wait())
+
+    async def _wait(self) -> Response:
+        self.waiting += 1
+        try:
+            await blocking.run(lambda: self.go_on.wait(HANG_S))
+        except asyncio.CancelledError:
+            self.left += 1
+            raise
+        return Response(b"waited")
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    made = App()
+    yield made
+    made.go_on.set()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let servers wait for hardly a moment."""
+    monkeypatch.setattr(guard, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(guard, "_BYTES_PER_S", 1 << 30)
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def reason_of(answer: bytes) -> str:
+    """Return the reason that a refusal gives, which is one line of JSON."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head
+    reason = json.loads(body)["detail"]
+    assert "\n" not in reason
+    return reason
+
+
+HALF_OPEN = [b"", b"G", GET, POST + b"content-length: 1000\r\n\r\n0123", GET + b"\r\n"]
+
+
+def test_half_open_connections_keep_nobody_out(app: App, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_WAITING", 20)
+    with running(app.asgi) as server, ExitStack() as held:
+        for number in range(100):
+            held.enter_context(raw(server.port, HALF_OPEN[number % len(HALF_OPEN)]))
+        for _ in range(10):
+            assert httpx.get(server.url, trust_env=False, timeout=HANG_S).text == "fine"
+        until(lambda: server.connections <= 20)
+
+
+def test_those_at_work_are_never_dropped_for_others(app: App, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_WAITING", 4)
+    with running(app.asgi) as server, ThreadPoolExecutor(4) as threads, ExitStack() as held:
+        waiting = [threads.submit(httpx.get, server.url + "/wait", trust_env=False, timeout=HANG_S) for _ in range(4)]
+        until(lambda: app.waiting == 4)
+        others = [held.enter_context(raw(server.port)) for _ in range(9)]
+        assert all_of(others[0]) == b""  # those waited for longest are dropped
+        app.go_on.set()
+        assert [each.result().text for each in waiting] == ["waited"] * 4
+
+
+def test_requests_beyond_the_limit_are_told_to_come_again(app: App, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_REQUESTS", 2)
+    with running(app.asgi) as server, ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(httpx.get, server.url + "/wait", trust_env=False, timeout=HANG_S) for _ in range(2)]
+        until(lambda: app.waiting == 2)
+        refused = server.client.get("/")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        app.go_on.set()
+        assert [each.result().text for each in waiting] == ["waited"] * 2
+        assert server.client.get("/").text == "fine"
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("sent", [b"", GET, POST + b"content-length: 9\r\n\r\n0123", GET + b"\r\n"])
+def test_a_connection_without_a_whole_request_is_dropped(app: App, sent: bytes):
+    with running(app.asgi) as server, raw(server.port, sent) as connection:
+        assert all_of(connection)[9:12] in (b"", b"200")
+        until(lambda: server.connections == 0)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n", POST + b"content-length: 100000000\r\n\r\n"])
+def test_sending_bit_by_bit_gains_no_time(app: App, sent: bytes):
+    with running(app.asgi, body_bytes=1 << 30) as server, raw(server.port, sent) as connection:
+        drip(connection)
+
+
+def drip(connection: socket.socket) -> None:
+    """Send a little, again and again, until the server has enough of it."""
+    connection.settimeout(0.02)
+    with suppress(ConnectionError):
+        while True:
+            connection.sendall(b"a: b\r\n")
+            with suppress(TimeoutError):
+                connection.recv(1)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_whoever_does_not_read_the_answer_is_dropped(app: App):
+    with running(app.asgi) as server, raw(server.port, b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n") as connection:
+        until(lambda: app.large_answers)
+        until(lambda: server.connections == 0)
+        assert len(all_of(connection)) < MANY_BYTES
+
+
+def test_a_reader_gets_all_of_a_large_answer(app: App):
+    with running(app.asgi) as server, server.client.stream("GET", "/large") as answer:
+        assert sum(len(piece) for piece in answer.iter_raw(1 << 16)) == MANY_BYTES
+
+
+def test_unfinished_bodies_of_all_clients_together_are_bounded(app: App):
+    head = POST + b"content-length: 50001\r\n\r\n"
+    with running(app.asgi, held_bytes=200_000) as server, ExitStack() as held:
+        for _ in range(40):
+            held.enter_context(raw(server.port, head + b"x" * 50_000))
+        assert server.client.post("/echo", content=b"y" * 50_001).content == b"y" * 50_001
+        until(lambda: server.connections <= 5)
+
+
+def test_the_work_for_a_client_that_left_is_given_up(app: App):
+    with running(app.asgi) as server:
+        with raw(server.port, b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n"):
+            until(lambda: app.waiting == 1)
+        until(lambda: app.left == 1)
+
+
+def test_a_client_goes_on_after_an_answer_that_did_not_wait_for_the_body(app: App):
+    with running(app.asgi) as server:
+        for _ in range(20):
+            assert server.client.post("/refuse", content=b"x" * 500_000).text == "fine"
+            assert server.client.get("/").text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"content-length: 999999999999999999", 413),
+        (b"transfer-encoding: chunked", 411),
+        (b"transfer-encoding: chunked\r\ncontent-length: 3", 411),
+    ],
+)
+def test_a_body_that_is_too_large_or_of_unknown_size_is_refused_unread(app: App, header: bytes, status: int):
+    with running(app.asgi) as server, raw(server.port, POST + header + b"\r\nconnection: close\r\n\r\n") as connection:
+        answer = all_of(connection)
+    assert status_of(answer) == status
+    assert reason_of(answer)
+
+
+MALFORMED = {
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "noise": bytes(range(256)) * 4 + b"\r\n\r\n",
+    "HTTP/0.9": b"GET /\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "NUL in a value": GET + b"a: \0\r\n\r\n",
+    "a negative length": POST + b"content-length: -1\r\n\r\n",
+    "two lengths": POST + b"content-length: 1\r\ncontent-length: 2\r\n\r\n",
+    "a length beyond numbers": POST + b"content-length: " + b"9" * 5000 + b"\r\n\r\n",
+    "a header without an end": GET + b"a: " + b"b" * 300_000,
+    "a path without an end": b"GET /" + b"a" * 300_000,
+}
+
+
+@pytest.fixture(scope="module")
+def common() -> Iterator[Running]:
+    with running(App().asgi) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_no_request_is_refused_and_harms_nobody(common: Running, name: str, caplog: pytest.LogCaptureFixture):
+    with raw(common.port) as connection, ThreadPoolExecutor(1) as thread:
+        # What comes after a refusal may not be taken in any more.
+        sending = thread.submit(connection.sendall, MALFORMED[name])
+        answer = all_of(connection)
+        assert isinstance(sending.exception(HANG_S), OSError | None)
+    assert answer[9:12] in (b"400", b"")  # the answer is lost if more was sent
+    assert common.client.get("/").text == "fine"
+    assert not [each for each in caplog.records if each.exc_info]
+
+
+_FEW_FILES = """
+import resource, sys
+from starlette.responses import Response
+from agentgym.tools.serving.running import listen, run_server, url_of
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))
+
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        await Response(b"fine")(scope, receive, send)
+
+listening = listen("127.0.0.1", 0)
+print(url_of(listening), flush=True)
+run_server(app, listening)
+"""
+
+
+@pytest.mark.parametrize("files", [300, 48])
+def test_a_server_with_few_files_goes_on_when_all_are_taken(files: int):
+    command = [sys.executable, "-c", _FEW_FILES, str(files)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        url = process.stdout.readline().strip()
+        try:
+            with ExitStack() as held:
+                for _ in range(60):
+                    held.enter_context(raw(int(url.rpartition(":")[2]), b"GET /"))
+                assert httpx.get(url, trust_env=False, timeout=HANG_S).text == "fine"
+        finally:
+            process.terminate()
+        process.wait(HANG_S)
+
+
+def test_a_request_that_outlives_its_server_is_answered_and_no_failure(app: App, caplog: pytest.LogCaptureFixture):
+    with running(app.asgi) as server, raw(server.port, b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n") as connection:
+        until(lambda: app.waiting)
+        server.stop()
+        answer = all_of(connection)
+    assert (status_of(answer), reason_of(answer)) == (503, "the server is stopping")
+    assert "Traceback" not in caplog.text

@@ -1,0 +1,384 @@
+"""Endpoints fail in many ways: what may pass is repeated, what breaks is infrastructure, the rest stops the run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.errors import UsageError
+from agentgym.evaluation import evaluate
+from agentgym.policy import Policy
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.trajectory import Trajectory, read_jsonl
+
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings
+from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
+from tests.rows import each_row
+
+GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+TASKS = [make("guess").tasks.get("test", index) for index in range(6)]
+
+
+def play(policy: Policy, count: int = 1, factory: EnvFactory = GUESS) -> list[Trajectory]:
+    jobs = [Job(task, 0) for task in TASKS[:count]]
+    return asyncio.run(collect(jobs, policy, factory, Limits(retries=0)))
+
+
+def at_first(said: Said, times: int = 1) -> Callable[[dict[str, Any], int], Said]:
+    """A model that solves the task, behind a server that answers the first requests with something else."""
+    return lambda request, number: said if number < times else guessing(request)
+
+
+@each_row(
+    "said",
+    [
+        Said({"error": {"message": "Overloaded"}}, 500),
+        Said("<html>Bad gateway</html>", 502),
+        Said("", 503),
+        Said({"error": "Slow down"}, 429),
+        Said({}, 408),
+        Said("<html>Welcome</html>"),
+        Said({"choices": []}),
+        Said({"choices": [{"message": None}]}),
+        Said({"choices": [{"message": {"tool_calls": "guess"}}]}),
+        Said({"choices": [{"message": {"tool_calls": [{"function": {"name": 5}}]}}]}),
+        Said("[" * 100_000),
+        Said({"choices": ["x" * 5000]}, cut=True),
+        Said("null"),
+    ],
+)
+def test_failures_that_may_pass_are_repeated(said: Said):
+    fake = Fake(at_first(said, 2))
+    with fake.serving() as url:
+        policy = policy_at(url)
+        [trajectory] = play(policy)
+    assert trajectory.success
+    assert policy.usage.retries == 2
+    assert policy.usage.requests == len(trajectory.turns) == len(fake.requests) - 2
+
+
+@each_row(
+    "said, told",
+    [
+        (Said({"error": {"message": "Overloaded."}}, 503), "in 3 tries; at last: HTTP 503: Overloaded"),
+        (Said({"choices": ["x" * 5000]}, cut=True), "in 3 tries; at last: "),
+        (Said("no json"), "not a chat completion"),
+    ],
+)
+def test_an_endpoint_that_stays_broken_fails_the_episode(said: Said, told: str):
+    fake = Fake(lambda request, number: said)
+    with fake.serving() as url:
+        [trajectory] = play(policy_at(url, retries=2))
+    assert trajectory.reason is Reason.INFRASTRUCTURE
+    assert told in (trajectory.error or "")
+    assert len(fake.requests) == 3
+    assert trajectory.reward == 0
+
+
+def test_an_answer_that_would_fill_the_memory_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.trainers.endpoint.connection.MAX_BODY", 2**20)
+    with Fake(lambda request, number: Said(" " * (2**20 + 1))).serving() as url:
+        [trajectory] = play(policy_at(url, retries=1))
+    assert "the answer has more than 1 MiB" in str(trajectory.error)
+
+
+@each_row(
+    "usage",
+    [
+        '{"prompt_tokens": NaN, "completion_tokens": Infinity}',
+        '{"prompt_tokens": -5, "completion_tokens": 1e30, "prompt_tokens_details": {"cached_tokens": 7}}',
+        '{"prompt_tokens": "7", "completion_tokens": null, "prompt_tokens_details": []}',
+        f'{{"prompt_tokens": {10**400}}}',
+        "[]",
+    ],
+)
+def test_counts_of_tokens_that_cannot_be_are_no_counts(usage: str):
+    body = f'{{"choices": [{{"message": {{"content": "Hm."}}}}], "usage": {usage}}}'
+    with Fake(lambda request, number: Said(body)).serving() as url:
+        policy = policy_at(url, prices={"m": {"input": 1, "output": 2}})
+        [trajectory] = play(policy)
+    assert not trajectory.failed
+    assert policy.usage.tokens == policy.usage.cost == policy.usage.cached_prompt_tokens == 0
+
+
+def test_a_slow_answer_is_given_up_and_asked_for_again(monkeypatch: pytest.MonkeyPatch):
+    import aiohttp
+
+    limits: list[float | None] = []
+    post = aiohttp.ClientSession.post
+
+    def slow_at_first(session: aiohttp.ClientSession, *args: Any, **options: Any) -> Any:
+        limits.append(session.timeout.total)
+        if len(limits) == 1:
+            raise TimeoutError  # as after that time
+        return post(session, *args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "post", slow_at_first)
+    with Fake(lambda request, number: guessing(request)).serving() as url:
+        [trajectory] = play(policy := policy_at(url, timeout_s=90))
+    assert trajectory.success
+    assert policy.usage.retries == 1
+    assert set(limits) == {90}
+
+
+def test_a_pause_that_the_endpoint_asks_for_does_not_count_as_a_slow_turn(monkeypatch: pytest.MonkeyPatch):
+    waits = recorded_waits(monkeypatch)
+    fake = Fake(at_first(Said({}, 429, {"Retry-After": "5000"})))
+    with fake.serving() as url:
+        jobs, policy = [Job(TASKS[0], 0)], policy_at(url, longest_wait_s=6000)
+        [trajectory] = asyncio.run(collect(jobs, policy, GUESS, Limits(retries=0, generation_timeout_s=600)))
+    assert trajectory.success
+    assert policy.usage.retries == 1
+    assert max(waits) >= 5000
+
+
+@each_row(
+    "headers, seconds",
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "Tue, 02 Jan 2024 03:04:55 GMT", "Date": "Tue, 02 Jan 2024 03:04:05 GMT"}, 50),
+    ],
+)
+def test_retry_after_is_respected(headers: dict[str, str], seconds: float, monkeypatch: pytest.MonkeyPatch):
+    waits = recorded_waits(monkeypatch)
+    fake = Fake(at_first(Said({}, 429, headers)))
+    with fake.serving() as url:
+        [trajectory] = play(policy_at(url))
+    assert trajectory.success
+    assert seconds <= max(waits) <= seconds + 1
+
+
+def recorded_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let the client's waits pass at once, by the clock of the event loop too; return the list of them."""
+    from agentgym.trainers.endpoint import client, limits
+
+    waits: list[float] = []
+
+    class Clock:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+        async def sleep(self, seconds: float) -> None:
+            waits.append(seconds)
+            loop = asyncio.get_running_loop()
+            time = loop.time
+            monkeypatch.setattr(loop, "time", lambda: time() + seconds)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # timers that are due have run
+
+        def monotonic(self) -> float:
+            return 100.0 + sum(waits)
+
+    for module in (client, limits):
+        monkeypatch.setattr(module, "asyncio", Clock())
+        monkeypatch.setattr(module, "time", Clock())
+    return waits
+
+
+def test_an_endpoint_that_asks_for_too_long_a_wait_has_failed():
+    fake = Fake(lambda request, number: Said({"error": "Come back tomorrow."}, 429, {"Retry-After": "86400"}))
+    with fake.serving() as url:
+        [trajectory] = play(policy_at(url))
+    assert trajectory.reason is Reason.INFRASTRUCTURE
+    assert "asks to wait 86400 s, more than longest_wait_s (60)" in (trajectory.error or "")
+    assert len(fake.requests) == 1
+
+
+@each_row(
+    "said, told",
+    [
+        (Said({"error": {"message": "Bad key."}}, 401), r"\(HTTP 401\): Bad key; set MY_KEY to a valid API key"),
+        (Said({"detail": "Not here"}, 403), "check what the API key in MY_KEY may use"),
+        (Said({"message": "no model fake"}, 404), "no model fake; check the model's name, and the URL"),
+        (Said({"error": {"message": "top_k?", "code": "unknown"}}, 400), "top_k\\? \\(unknown\\); change the setting"),
+        (Said({"error": {"message": "Pay.", "code": "insufficient_quota"}}, 429), "its quota is used up"),
+        (Said("", 301, {"Location": "https://there/v1"}), "it moved to https://there/v1"),
+        (Said("", 405), "it gave no reason"),
+    ],
+)
+def test_failures_that_no_repetition_helps_stop_the_run_in_one_line(said: Said, told: str):
+    fake = Fake(lambda request, number: said)
+    with fake.serving() as url, pytest.raises(UsageError, match=told) as raised:
+        play(policy_at(url, key="MY_KEY"))
+    assert "\n" not in str(raised.value)
+    assert len(fake.requests) == 1
+
+
+REFUSED = Said({"error": {"message": "What is that?"}}, 400)
+
+
+def test_a_refusal_of_every_later_turn_stops_the_run():
+    fake = Fake(lambda request, _: REFUSED if len(request["messages"]) > 2 else calling(call("x", {})))
+    with fake.serving() as url, pytest.raises(UsageError, match="What is that"):
+        play(policy_at(url), 3)
+
+
+@each_row(
+    "pictures, told",
+    [(True, "At most 0 image\\(s\\) may be provided; set --endpoint pictures=false"), (False, "change the setting")],
+)
+def test_a_server_that_refuses_pictures_is_told_from_other_refusals(pictures: bool, told: str):
+    said = Said({"error": {"message": "At most 0 image(s) may be provided."}}, 400)
+    with Fake(lambda request, number: said).serving() as url, pytest.raises(UsageError, match=told):
+        play(policy_at(url, pictures=pictures))
+
+
+def test_a_turn_cut_off_at_its_limit_is_recorded_as_such_and_not_repeated():
+    said = completion("I should guess", "length")
+    for dialect in ("native", "hermes"):
+        fake = Fake(lambda request, number, dialect=dialect: said if number == 0 else guessing_as(dialect))
+        with fake.serving() as url:
+            [trajectory] = play(
+                policy := policy_at(url, max_tokens=5), factory=EnvFactory("agentgym/guess-v0", {"dialect": dialect})
+            )
+        assert [turn.action["finish_reason"] for turn in trajectory.turns[:2]] == ["length", "tool_calls"]  # type: ignore[index]
+        assert (policy.usage.cut_off, policy.usage.retries) == (1, 0)
+        assert fake.requests[0]["max_tokens"] == 5
+
+
+def guessing_as(dialect: str) -> Said:
+    if dialect == "native":
+        return calling(call("guess", {"number": 1}))
+    return completion('<tool_call>{"name": "guess", "arguments": {"number": 1}}</tool_call>', "tool_calls")
+
+
+@each_row(
+    "problem",
+    [
+        {"error": {"message": "This model's maximum context length is 4096 tokens. However, ...", "code": None}},
+        {"error": {"message": "no", "code": "context_length_exceeded"}},
+    ],
+)
+def test_a_conversation_that_outgrows_the_context_ends_its_episode_only(problem: dict[str, Any]):
+    fake = Fake(lambda request, number: Said(problem, 400) if len(request["messages"]) > 2 else calling(call("x", {})))
+    with fake.serving() as url:
+        trajectories = play(policy := policy_at(url), 3)
+    assert [trajectory.reason for trajectory in trajectories] == [Reason.CONTEXT] * 3
+    assert policy.usage.overflows == 3
+    assert "3 episodes ended" in policy.account()
+
+
+def test_a_prompt_that_does_not_fit_stops_the_run_if_none_has_fitted_yet():
+    fake = Fake(lambda request, number: Said({"error": {"message": "maximum context length is 9 tokens"}}, 400))
+    with fake.serving() as url, pytest.raises(UsageError, match=r"first prompt does not fit: .*lower --max"):
+        play(policy_at(url))
+
+
+def test_a_budget_stops_the_run_and_keeps_finished_episodes(tmp_path: Path):
+    out = tmp_path / "out.jsonl"
+    fake = Fake(lambda request, number: guessing(request))
+    prices = {"fake": {"input": 100_000, "output": 200_000, "cached_input": 0}}  # 2 a request
+    with fake.serving() as url:
+
+        def run(budget: float) -> Any:
+            policy = EndpointPolicy("fake", url, EndpointSettings(prices=prices, budget=budget))  # type: ignore[arg-type]
+            return evaluate(GUESS, policy, TASKS, out=out, limits=Limits(max_in_flight=1)), policy
+
+        with pytest.raises(UsageError, match=r"budget of 20 is spent.*file of --out.*may spend the budget again"):
+            run(20)
+        kept = list(read_jsonl(out))
+        asked = len(fake.requests)
+        summary, policy = run(1000)
+    assert asked == 10
+    assert 0 < len(kept) < len(TASKS)
+    assert all(trajectory.success for trajectory in kept)
+    assert summary.success == 1.0
+    assert policy.usage.cost == pytest.approx(2 * policy.usage.requests)
+    assert policy.usage.requests < sum(len(trajectory.turns) for trajectory in read_jsonl(out))
+
+
+def test_requests_that_are_broken_off_are_told_beside_the_cost():
+    both_asked, stopped = threading.Event(), threading.Event()
+
+    def said(request: dict[str, Any], number: int) -> Said:
+        if number:
+            both_asked.set()
+            stopped.wait(60)
+        both_asked.wait(60)  # this answer spends the budget while the other is waited for
+        return guessing(request)
+
+    with Fake(said).serving() as url:
+        policy = policy_at(url, budget_tokens=15)
+        try:
+            with pytest.raises(UsageError, match="budget_tokens of 15 is spent"):
+                play(policy, 2)
+        finally:
+            stopped.set()
+    assert (policy.usage.requests, policy.usage.broken_off) == (1, 1)
+    assert "1 broken off, which may be paid as well" in policy.account()
+
+
+def test_a_budget_needs_prices_and_an_endpoint_that_counts():
+    with pytest.raises(UsageError, match="a budget needs the price of 'fake'"):
+        policy_at("http://127.0.0.1:9/v1", budget=1)
+    fake = Fake(lambda request, number: completion("?", usage=None))
+    with fake.serving() as url, pytest.raises(UsageError, match="reports no usage"):
+        play(policy_at(url, budget_tokens=100))
+
+
+def test_usage_is_counted():
+    def said(request: dict[str, Any], number: int) -> Said:
+        answer = guessing(request)
+        answer.body["usage"] |= {"prompt_tokens_details": {"cached_tokens": 4}}
+        return answer
+
+    fake = Fake(said)
+    with fake.serving() as url:
+        prices = {"fake": {"input": 1.0, "output": 2.0, "cached_input": 0.5}}
+        [trajectory] = play(policy := policy_at(url, prices=prices))
+    count = len(trajectory.turns)
+    usage = policy.usage
+    assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (count, 10 * count, 5 * count)
+    assert usage.cached_prompt_tokens == 4 * count
+    assert usage.cost == pytest.approx(count * (6 * 1 + 4 * 0.5 + 5 * 2) / 1e6)
+    assert policy.account().startswith(f"{count} requests, {10 * count} + {5 * count} tokens")
+    recorded = {"prompt_tokens": 10 * count, "cached_prompt_tokens": 4 * count, "completion_tokens": 5 * count}
+    assert trajectory.usage == pytest.approx(recorded | {"cost": usage.cost})
+
+
+def test_a_run_from_the_cache_asks_nothing_and_attempts_differ(tmp_path: Path):
+    fake = Fake(lambda request, number: guessing(request))
+    jobs = [Job(TASKS[0], 7, attempt) for attempt in (0, 1)]
+    with fake.serving() as url:
+        first = asyncio.run(collect(jobs, policy_at(url, cache=str(tmp_path)), GUESS))
+        asked = len(fake.requests)
+        again = asyncio.run(collect(jobs, policy := policy_at(url, cache=str(tmp_path)), GUESS))
+        assert len(fake.requests) == asked == sum(len(trajectory.turns) for trajectory in first)
+        asyncio.run(collect(jobs, policy_at(url, cache=str(tmp_path), temperature=0.5), GUESS))
+        assert len(fake.requests) == 2 * asked
+    assert [trajectory.messages for trajectory in first] == [trajectory.messages for trajectory in again]
+    assert (policy.usage.requests, policy.usage.cached) == (0, asked)
+
+
+def test_failures_are_not_cached(tmp_path: Path):
+    fake = Fake(at_first(Said({}, 500), 2))
+    with fake.serving() as url:
+        [failed] = play(policy_at(url, retries=1, cache=str(tmp_path)))
+        [later] = play(policy_at(url, retries=1, cache=str(tmp_path)))
+    assert failed.failed
+    assert later.success
+
+
+def test_one_policy_plays_in_several_event_loops_and_leaves_nothing_open():
+    fake = Fake(lambda request, number: guessing(request))
+    with fake.serving() as url:
+        policy = policy_at(url, concurrency=1)
+        for _ in range(2):
+            assert all(trajectory.success for trajectory in play(policy, 3))
+
+        async def closed() -> None:
+            jobs = [Job(TASKS[0], 0)]
+            await collect(jobs, policy, GUESS)
+            await policy.aclose()
+            await collect(jobs, policy, GUESS)
+
+        asyncio.run(closed())

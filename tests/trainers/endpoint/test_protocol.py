@@ -1,0 +1,334 @@
+"""Conversations as strict chat servers accept them, whatever the model does: in every environment and turn."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentgym import Env, GeneratedTasks, Reason, Task, tool
+from agentgym.engine.actions import refusals
+from agentgym.history import shorten_observations
+from agentgym.messages import Message, Pictured, ToolCall, text_of, user
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.script import Script
+from agentgym.seat import Seat
+
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from tests.endpoints import Fake, Said, call, calling, completion, guessing, policy_at
+from tests.rows import each_row
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+
+
+class Albums(Env):
+    """Shows a picture of each page, and takes several calls in a turn."""
+
+    max_calls_per_turn = 3
+
+    @classmethod
+    def default_tasks(cls) -> GeneratedTasks:
+        return GeneratedTasks("album", lambda split, index: Task(f"album/{split}/{index}", split, "?"), {"train": 1})
+
+    def start(self, task: Task) -> Pictured:
+        return Pictured("What is in the album?", (PNG,))
+
+    def aside(self, text: str) -> str:
+        return f"You said {text!r}."
+
+    @tool
+    def page(self, number: int) -> Pictured:
+        """Show a page.
+
+        Args:
+            number: Which.
+        """
+        return Pictured(f"Page {number}.", (PNG,))
+
+    @tool
+    def close_album(self) -> str:
+        """Stop looking."""
+        self.finish(Reason.ANSWERED)
+        return "closed"
+
+
+def play(
+    env: Env, said: list[Said], *, turns: int | None = None, strict: bool = True, **settings: Any
+) -> tuple[Fake, list[list[Message]]]:
+    """Let a model that says this play; return the server and all observations."""
+    fake = Fake(lambda request, number: said[number], strict=strict)
+    seen: list[list[Message]] = []
+
+    async def episode(url: str) -> None:
+        policy = policy_at(url, retries=0, **settings)
+        observation, _ = await env.areset(seed=0)
+        player = policy.player(Seat.at(env, 0))
+        for _ in said[:turns]:
+            seen.append(observation)
+            action = await player.act(observation)
+            assert action is not None
+            observation = (await env.astep(action)).observation
+        seen.append(observation)
+
+    with fake.serving() as url:
+        asyncio.run(episode(url))
+    return fake, seen
+
+
+def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
+    """What a model may do wrong before its move of this number, and then the move. All ids are the same."""
+    if not isinstance(move, ToolCall):
+        yield completion(move)
+        return
+    right = call(move.name, dict(move.arguments))
+    if number % 2:
+        yield completion("Let me think.")
+        yield calling(call("no such tool!", "[1]"), right | {"id": ""})
+    else:
+        yield calling(call(move.name, '{"broken": '), content="I try.")
+    yield calling(right)
+
+
+@pytest.mark.real
+@each_row("env_id", ["guess", "errand", "sql", "code", "search"])
+@each_row("dialect", ["native", "hermes", "fenced"])
+def test_a_strict_server_accepts_every_turn_of_a_stumbling_solution(env_id: str, dialect: str):
+    queue: list[Said] = []
+    fake = Fake(lambda request, number: queue.pop(0), strict=True)
+
+    async def episode(url: str, env: Env) -> None:
+        observation, _ = await env.areset(seed=3)
+        player = policy_at(url, retries=0).player(Seat.at(env, 0))
+        script, number = Script(env.solution(env.task)), 0
+        while env.reason is None and (move := script.next_move(observation)) is not None:
+            queue.extend(stumbles(move, number) if dialect == "native" else [completion(written(env, move))])
+            number += 1
+            while queue and env.reason is None:
+                action = await player.act(observation)
+                assert action is not None
+                observation = (await env.astep(action)).observation
+        # One more request shows the server how the episode ended.
+        queue[:] = [completion("Bye.")]
+        await player.act(observation or [user("Is that all?")])
+
+    with fake.serving() as url:
+        env = make(env_id, dialect=dialect, max_turns=60)
+        try:
+            asyncio.run(episode(url, env))
+        finally:
+            env.close()
+    assert env.reason is Reason.SOLVED
+    assert ("tools" in fake.requests[0]) == (dialect == "native")
+
+
+def written(env: Env, move: ToolCall | str) -> str:
+    return env.dialect.render("Hm.", [move], env.tools) if isinstance(move, ToolCall) else move
+
+
+def test_every_call_of_a_refused_turn_is_answered():
+    two = calling(call("guess", {"number": 1}, "a"), call("guess", {"number": 2}, "b"))
+    _, seen = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
+    assert [message.get("tool_call_id") for message in seen[1]] == ["a", "b"]
+    assert all(message.get("role") == "tool" and "None of them ran" in text_of(message) for message in seen[1])
+
+
+def test_calls_after_the_end_of_the_episode_are_answered():
+    said = calling(call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c"))
+    _, seen = play(Albums(dialect="native"), [said])
+    assert [message.get("tool_call_id") for message in seen[1]] == ["a", "b", "c"]
+    assert ["has ended" in text_of(message) for message in seen[1]] == [False, True, True]
+
+
+def test_an_unreadable_message_without_calls_is_answered_by_the_dialect():
+    assert refusals("text", "no", 0) == []
+    assert refusals({"role": "assistant", "content": "", "tool_calls": ["x", 5]}, "no", 0) == []
+    told = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
+    assert [message.get("tool_call_id") for message in told] == ["call00005", "call00006"]
+
+
+def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
+    said = [calling(call("guess", {"number": 1}, id)) for id in ("same", "same", "", None, "call_3")]
+    fake, _ = play(make("guess", dialect="native"), [*said, completion("?")])
+    ids = [entry["id"] for message in fake.requests[-1]["messages"] for entry in message.get("tool_calls", ())]
+    assert len(set(ids)) == len(ids) == 5
+    assert ids[0] == "same"
+
+
+def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
+    said = [calling(call("guess", '{"number": }')), calling(call("gess", {"number": 1})), calling(call("guess", "[3]"))]
+    fake = Fake(lambda request, number: said[number] if number < 3 else guessing_later(request), strict=True)
+    env = make("guess")
+    task = env.tasks.get("test", 0)
+    with fake.serving() as url:
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+        [trajectory] = asyncio.run(collect([Job(task, 0)], policy_at(url), factory))
+    first: Any = trajectory.turns[0].action
+    assert first["tool_calls"][0]["function"]["arguments"] == '{"number": }'
+    told = [text_of(turn.observation[0]) for turn in trajectory.turns[:3]]
+    assert "not valid JSON" in told[0]
+    assert "Did you mean 'guess'" in told[1]
+    assert "JSON object" in told[2]
+    assert not trajectory.failed
+
+
+@each_row("arguments", ['{"number": NaN}', "[3]", "3", '"three"', "null", '{"number": 1e999}'])
+def test_arguments_that_the_server_has_read_are_the_models_mistake_if_they_are_wrong(arguments: str):
+    entry = f'{{"id": "a", "type": "function", "function": {{"name": "guess", "arguments": {arguments}}}}}'
+    body = f'{{"choices": [{{"message": {{"content": null, "tool_calls": [{entry}]}}}}]}}'
+    fake = Fake(lambda request, number: guessing_later(request) if number else Said(body), strict=True)
+    task = make("guess").tasks.get("test", 0)
+    with fake.serving() as url:
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+        [trajectory] = asyncio.run(collect([Job(task, 0)], policy_at(url), factory))
+    assert not trajectory.failed
+    assert text_of(trajectory.turns[0].observation[0]).startswith("Error: ")
+    json.dumps(trajectory.to_dict(), allow_nan=False)
+
+
+def guessing_later(request: dict[str, Any]) -> Said:
+    return calling(call("guess", {"number": len(request["messages"])}))
+
+
+@each_row("arguments", ['{"number": NaN}', '{"number": "\\ud800"}', '{"number": "\ud800"}', "[" * 9999])
+def test_arguments_that_only_lenient_readers_read_are_sent_inside_of_an_object(arguments: str):
+    fake, _ = play(make("guess", dialect="native"), [calling(call("guess", arguments)), completion("?")])
+    [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
+    assert list(json.loads(entry["function"]["arguments"])) == ["unreadable"]
+
+
+@each_row("dialect", ["native", "hermes"])
+@each_row("said", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
+def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, said: Any):
+    fake, _ = play(make("guess", dialect=dialect), [completion(said), completion("?")])
+    opening, later = (request["messages"] for request in fake.requests)
+    assert [message["role"] for message in later] == [message["role"] for message in opening]
+    assert "Your message is empty" in later[-1]["content"]
+
+
+@each_row("dialect", ["native", "hermes"])
+@each_row("role, opening", [("user", ["user"]), ("developer", ["developer", "user"])])
+def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, role: str, opening: list[str]):
+    said = [completion("?"), completion("?")]
+    asked, _ = play(make("guess", dialect=dialect), said)
+    moved, _ = play(make("guess", dialect=dialect), said, strict=role == "user", system=role)
+    before, after = (fake.requests[1]["messages"] for fake in (asked, moved))
+    assert [message["role"] for message in after] == [*opening, "assistant", "user"]
+    assert "\n\n".join(message["content"] for message in before[:2]) == "\n\n".join(
+        message["content"] for message in after[: len(opening)]
+    )
+
+
+def test_extra_content_of_calls_and_turns_is_sent_back_as_it_is():
+    sealed = {"google": {"thought_signature": "c2ln"}}
+    said = [
+        calling(call("guess", {"number": 1}, "a") | {"extra_content": sealed}),
+        completion({"content": "Hm.", "extra_content": sealed}),
+        completion("?"),
+    ]
+    fake, _ = play(make("guess", dialect="native"), said, strict=False)
+    called, spoken = (message for message in fake.requests[2]["messages"] if message["role"] == "assistant")
+    assert called["tool_calls"][0]["extra_content"] == spoken["extra_content"] == sealed
+
+
+DETAILS = [{"type": "reasoning.text", "text": "H", "signature": "x"}, {"type": "reasoning.summary", "summary": "m."}]
+
+
+@each_row("field", ["reasoning_content", "reasoning"])
+@each_row("dialect", ["native", "hermes"])
+def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, dialect: str):
+    said = [completion({"content": "?", field: "Hm.", "reasoning_details": DETAILS}), completion("?")]
+    for keep in ("keep", "drop"):
+        fake, _ = play(make("guess", dialect=dialect), said, strict=False, reasoning=keep)
+        [turn] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
+        kept = {field: "Hm.", "reasoning_details": DETAILS} if keep == "keep" else {}
+        assert turn == {"role": "assistant", "content": "?", **kept}
+
+
+def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
+    fake, _ = play(make("guess", dialect="native"), [completion("?")])
+    assert fake.requests[0]["parallel_tool_calls"] is False
+    fake, _ = play(make("guess", dialect="native"), [completion("?")], forbid_parallel_calls=False)
+    assert "parallel_tool_calls" not in fake.requests[0]
+    fake, _ = play(Albums(dialect="native"), [completion("?")])
+    assert "parallel_tool_calls" not in fake.requests[0]
+
+
+def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
+    said = [calling(call("page", {"number": 1}, "a"), call("page", {"number": 2}, "b")), completion("?")]
+    fake, _ = play(Albums(dialect="native"), said, pictures=True)
+    opening, _, *results, shown = fake.requests[1]["messages"]
+    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    picture = {"type": "image_url", "image_url": {"url": url}}
+    assert opening["content"] == [{"type": "text", "text": "What is in the album?"}, picture]
+    assert [result["content"] for result in results] == ["Page 1.", "Page 2."]
+    assert shown == {"role": "user", "content": [picture, picture]}
+
+
+@each_row("pictures", [False, True])
+def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool):
+    env = Albums(dialect="hermes")
+    said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
+    fake, _ = play(env, said, pictures=pictures)
+    assert [message["role"] for message in fake.requests[1]["messages"]] == ["system", "user", "assistant", "user"]
+    told = json.dumps(fake.requests[1]["messages"][-1]["content"])
+    assert told.count("<tool_response>") == 2
+    assert told.count("image_url") == (4 if pictures else 0)
+
+
+@each_row("pictures, roles", [(False, ["tool", "tool"]), (True, ["assistant", "user"])])
+def test_text_dialects_send_results_in_the_role_that_was_asked_for_but_for_pictures(pictures: bool, roles: list[str]):
+    env = Albums(dialect="hermes")
+    said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
+    fake, _ = play(env, said, strict=False, pictures=pictures, results="tool")
+    assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == roles
+
+
+def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
+    thought = {"content": "", "tool_calls": [call("guess", {"number": 1})], "reasoning_content": "Hm."}
+    for keep, sent in (("drop", False), ("keep", True)):
+        fake = Fake(lambda request, number: completion(thought, "tool_calls"))
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native", "max_turns": 2})
+        with fake.serving() as url:
+            jobs = [Job(make("guess").tasks.get("test", 3), 0)]
+            [trajectory] = asyncio.run(collect(jobs, policy_at(url, reasoning=keep), factory))
+        assert trajectory.turns[0].action["reasoning_content"] == "Hm."  # type: ignore[index]
+        [said] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
+        assert ("reasoning_content" in said) == sent
+
+
+@each_row("keep", [False, True])
+def test_reasoning_in_the_text_of_earlier_turns_is_treated_alike(keep: bool):
+    env = Albums(dialect="hermes")
+    written = env.dialect.render("<think>\nHm.\n</think>\n", [ToolCall("page", {"number": 1})], env.tools)
+    fake, _ = play(env, [completion(written), completion("?")], reasoning="keep" if keep else "drop")
+    sent = fake.requests[1]["messages"][2]["content"]
+    assert sent == (written if keep else written.partition("</think>\n\n")[2])
+
+
+def test_history_is_shortened_before_it_is_sent_and_stays_valid():
+    fake = Fake(lambda request, number: guessing_later(request), strict=True)
+    with fake.serving() as url:
+        policy = policy_at(url, lambda messages: shorten_observations(messages, keep=1, max_chars=3))
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+        [trajectory] = asyncio.run(collect([Job(make("guess").tasks.get("test", 3), 0)], policy, factory))
+    assert not trajectory.failed
+    [first, _] = [message for message in fake.requests[2]["messages"] if message["role"] == "tool"]
+    assert "characters left out" in first["content"]
+
+
+def test_the_whole_episode_is_solved_and_replays():
+    fake = Fake(lambda request, number: guessing(request), strict=True)
+    factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+    jobs = [Job(make("guess").tasks.get("test", index), index) for index in range(4)]
+    with fake.serving() as url:
+        trajectories = asyncio.run(collect(jobs, policy_at(url), factory))
+    assert all(trajectory.success for trajectory in trajectories)
+    from agentgym.records.replay import replay
+
+    assert [replay(trajectory) for trajectory in trajectories] == [None] * 4

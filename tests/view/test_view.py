@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agentgym.comparison import compare, read_run
+from agentgym.errors import UsageError
+from agentgym.rewards import Gate, Scheme
+from agentgym.trajectory import Turn, write_jsonl
+from agentgym.view.collection import Collection
+from agentgym.view.contents import Contents
+from agentgym.view.head import head_of
+from agentgym.view.page import script, served_page, style
+from agentgym.view.pay import Schemes, pays_of
+from agentgym.view.report import evenly, write_report
+from agentgym.view.rows import matching, ordered
+from agentgym.view.search import Search
+from agentgym.view.terminal import Browser, browse
+from agentgym.view.versus import all_versus, sides, versus
+from tests.rows import each_row
+from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "eval.jsonl"
+    write_jsonl(path, several())
+    return path
+
+
+def ids(rows: Any) -> list[str]:
+    return [row["id"].removeprefix("errand/test/") for row in rows]
+
+
+def test_filters_let_through_what_has_every_wanted_value(file: Path):
+    rows = Collection([file]).rows
+    assert ids(matching(rows, {"difficulty": "2", "solved": "no"})) == ["1#0", "1#1", "1#2"]
+    assert ids(matching(rows, {"solved": "yes"})) == ["0#0", "2#0"]
+    assert ids(matching(rows, {"tag": "t1", "ending": "answered", "q": ""})) == ids(rows[3:6] + rows[9:])
+    assert matching(rows, {"solved": "failed"}) == []
+
+
+def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: Path):
+    write_jsonl(file, [errand(9, 9, turns=[], tokens=None), errand(8, 8)], append=True)
+    rows = Collection([file]).rows
+    assert ids(ordered(rows, "-reward"))[:2] == ["0#0", "2#0"]
+    assert ids(ordered(rows, "sampled"))[-1] == ids(ordered(rows, "-sampled"))[-1] == "9#9"
+    assert ordered(rows, "") is rows
+    with pytest.raises(UsageError, match="cannot be sorted by 'channels'"):
+        ordered(rows, "channels")
+
+
+def test_search_looks_into_messages_calls_results_and_details(file: Path):
+    write_jsonl(
+        file,
+        [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})],
+        append=True,
+    )
+    collection = Collection([file])
+    search = Search(collection)
+    assert len(search.find("PORT veld: a town")) == 12
+    assert {collection.row(key)["id"] for key in search.find("select 2 from")} == {
+        f"errand/test/{n}#2" for n in range(4)
+    }
+    for text in ("zoë «diff", "ünder", "+x = 2"):
+        assert [collection.row(key)["task"] for key in search.find(text)] == ["errand/test/7"]
+    assert search.find("training_step") == frozenset()
+
+
+def test_a_search_goes_on_in_what_is_new(file: Path):
+    collection = Collection([file])
+    search = Search(collection)
+    assert search.find("number 77") == frozenset()
+    write_jsonl(file, [errand(77)], append=True)
+    assert collection.refresh()
+    assert len(search.find("number 77")) == 1
+
+
+def test_a_folder_holds_its_trajectory_files_and_its_metrics(tmp_path: Path):
+    write_run(tmp_path / "run" if (tmp_path / "run").mkdir() is None else tmp_path)
+    (tmp_path / "tasks.jsonl").write_text('{"id": "x"}\n', encoding="utf-8")
+    collection = Collection([tmp_path])
+    assert [row["file"] for row in collection.rows] == ["run/trajectories.jsonl"] * 16
+    assert collection.metrics["run"]["success"] == [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75)]
+
+
+def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
+    write_jsonl(tmp_path / "b.jsonl", several()[:2])
+    collection = Collection([tmp_path])
+    before, version = ids(collection.rows), collection.version
+    assert not collection.refresh()
+    write_jsonl(tmp_path / "a.jsonl", several()[4:6])
+    assert collection.refresh()
+    assert collection.version != version
+    assert [collection.row(f"0.{n}")["id"].removeprefix("errand/test/") for n in range(2)] == before
+
+
+def test_a_page_gets_only_the_rows_that_it_does_not_have(file: Path):
+    collection = Collection([file])
+    first = head_of(collection)
+    assert (first["start"], first["columns"]["id"]) == (0, [row["id"] for row in collection.rows])
+    write_jsonl(file, [errand(50)], append=True)
+    collection.refresh()
+    second = head_of(collection, first["version"])
+    assert (second["start"], second["columns"]["id"]) == (12, ["errand/test/50#0"])
+    write_jsonl(file, [errand(1, 1, solved=True)], append=True)  # takes the place of the row of its first try
+    collection.refresh()
+    for known, start in ((second["version"], 4), (first["version"], 4), ("another server's", 0)):
+        third = head_of(collection, known)
+        assert (third["start"], len(third["columns"]["id"])) == (start, 13 - start)
+    assert third["columns"]["group"] == [0] * 3 + [1] * 2 + [2] * 3 + [3] * 3 + [4, 1]
+
+
+def test_of_several_tries_of_an_episode_the_last_one_counts(tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    write_jsonl(file, [errand(0, solved=False), errand(1), errand(0, solved=True)])
+    rows = Collection([file]).rows
+    assert ids(rows) == ["1#0", "0#0"]
+    assert rows[1]["success"]
+
+
+def test_there_must_be_something_to_look_at(tmp_path: Path):
+    with pytest.raises(UsageError, match="there is no"):
+        Collection([tmp_path / "nothing.jsonl"])
+    with pytest.raises(UsageError, match="there are no trajectories in"):
+        Collection([tmp_path])
+
+
+def test_gates_are_shown_with_the_value_that_decided():
+    group = [errand(0, 0, solved=True), errand(0, 1)]
+    solved, other = pays_of(group, Schemes())
+    assert solved["gates"] == [
+        {"on": "outcome", "at_least": 1.0, "opens": ("chatted",), "scope": "trajectory", "strict": False}
+    ]
+    assert solved["turns"][0]["gates"] == [{"value": 1.0, "open": True}]
+    assert other["turns"][0]["gates"] == [{"value": 0.0, "open": False}]
+    assert (other["turns"][0]["raw"]["chatted"], other["turns"][0]["gated"]["chatted"]) == (1.0, 0.0)
+    assert solved["turns"][0]["credited"] == {"outcome": 0.0, "fetched": 0.0, "chatted": 0.8}
+    assert [turn["paid"] for turn in solved["turns"]] == pytest.approx([0.8, 1.2])
+
+
+def test_advantages_compare_the_attempts_of_a_group():
+    group = [errand(0, 0, solved=True), errand(0, 1)]
+    solved, other = (pay["modes"] for pay in pays_of(group, Schemes()))
+    assert set(solved) == {"outcome", "gated", "turn"}
+    assert solved["gated"][0] > 0 > other["gated"][0]
+    for pays in (pays_of(group[:1], Schemes()), pays_of(group, Schemes(), compared=False)):
+        assert pays[0]["modes"] == {}
+
+
+def test_advantages_that_the_trainer_used_come_first(tmp_path: Path):
+    contents = Contents(Collection([write_run(tmp_path)]), Schemes())
+    found = contents.of("0.1")
+    assert found["pay"]["modes"] == {"gated, as trained": [0.25, -0.5]}
+    assert found["notes"]["grade"] == {"why": "house 7 is right"}
+    tokens = contents.tokens("0.1")
+    assert tokens is not None
+    assert tokens["trainer_logprobs"] == [-0.4] * 12
+
+
+def test_a_recording_that_pays_otherwise_than_today_says_so():
+    today, before = errand(solved=True), errand(solved=True, turns=[Turn("x", [], {"outcome": 1.0}, 7.0)])
+    schemes = Schemes()
+    assert pays_of([today], schemes)[0]["note"] == ""
+    assert "7 was recorded" in pays_of([before], schemes)[0]["note"]
+
+
+@each_row(
+    ("values", "reason"),
+    [
+        ({"env_id": "os:System"}, "names the class"),
+        ({"env_kwargs": {"tasks": "/etc/passwd"}}, "which may name code or a place"),
+        ({"env_id": "no-such-env"}, "no-such-env"),
+    ],
+)
+def test_a_recording_cannot_choose_code_and_the_reason_is_shown(values: dict[str, Any], reason: str):
+    assert reason in pays_of([errand(**values)], Schemes())[0]["problem"]
+
+
+def test_a_trace_says_what_decided_in_every_scope():
+    turns = [{"outcome": 0.0, "work": 1.0, "extra": 1.0}, {"outcome": 1.0, "work": 0.0, "extra": 1.0}]
+    scheme = Scheme(
+        weights={"outcome": 1.0, "extra": 0.5},
+        gates=(Gate("work", 1.0, ("extra",), scope="past"), Gate("outcome", 1.0, ("work",), scope="turn")),
+    )
+    gated, states = scheme.trace(turns)
+    assert [[state.open for state in turn] for turn in states] == [[False, False], [True, True]]
+    assert [turn[0].value for turn in states] == [float("-inf"), 1.0]
+    assert gated == scheme.gated(turns)
+    contributions = scheme.contributions(turns)
+    assert contributions == [{"outcome": 0.0, "extra": 0.0}, {"outcome": 1.0, "extra": 0.5}]
+    assert [sum(turn.values()) for turn in contributions] == scheme.turn_rewards(turns)
+
+
+def test_a_report_needs_no_network_and_holds_nothing_that_could_end_its_blocks(tmp_path: Path):
+    file, out = tmp_path / "eval.jsonl", tmp_path / "report.html"
+    write_jsonl(file, [hostile(), *several()])
+    made = write_report(Collection([file]), out)
+    page = out.read_text(encoding="utf-8")
+    assert (made.trajectories, made.whole, made.size) == (13, 13, out.stat().st_size)
+    assert page.count("<script") == page.count("</script>") == 4  # two chunks, the head, the modules
+    for place in ("http:", "https:", "src=", "url(", "@import"):
+        assert place not in page.replace("http://www.w3.org/2000/svg", "")
+    for text in HOSTILE[:6]:
+        assert text not in page
+    assert "default-src 'none'" in page
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    noise = [errand(n, details={"noise": [f"{n * k * 7919 % 1000003:x}" for k in range(60_000)]}) for n in range(6)]
+    write_jsonl(file, noise)
+    made = write_report(Collection([file]), tmp_path / "report.html", max_mb=0.3)
+    assert made.trajectories == 6
+    assert 0 < made.whole < 6
+    assert list(evenly(list("abcde"))) == ["a", "e", "c", "b", "d"]
+
+
+def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
+    other = tmp_path / "other.jsonl"
+    write_jsonl(other, [errand(task, attempt, solved=task == 1) for task in range(5) for attempt in range(3)])
+    collection = Collection([file, other])
+    assert sides(collection.rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
+    found, expected = versus(collection, 0, 1), compare(read_run(file), read_run(other)).to_dict()
+    for name in ("overall", "by_difficulty", "p_value", "measures"):
+        assert found[name] == expected[name]
+    flipped = [{**task, "attempts": None} for task in found["tasks"]]
+    assert flipped == [{**task, "attempts": None} for task in expected["tasks"] if task["verdict"] != "tied"]
+    assert found["tasks"][1]["attempts"] == [
+        [["0.3", False], ["0.4", False], ["0.5", False]],
+        [["1.3", True], ["1.4", True], ["1.5", True]],
+    ]
+    assert set(all_versus(collection)) == {"0-1", "1-0"}
+
+
+def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
+    other, changed = tmp_path / "other.jsonl", tmp_path / "changed.jsonl"
+    write_jsonl(other, [errand(77)])
+    write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
+    assert sides(Collection([file, other]).rows) == []
+    collection = Collection([file, other, changed])
+    found = all_versus(collection)
+    assert "have no task in common" in found["0-1"]
+    assert "its hash differs" in found["0-2"]
+    with pytest.raises(UsageError, match="choose two different sides from 0 to 2"):
+        versus(collection, 1, 1)
+    with pytest.raises(UsageError, match="choose two different sides"):
+        versus(collection, 0, 3)
+
+
+def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):
+    write_run(tmp_path)
+    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
+        metrics.write('{"step": 4, "success": 0.5, "loss": NaN, "entropy": Infinity}\n')
+    found = Collection([tmp_path]).metrics
+    [series] = found.values()
+    assert series["success"][-1] == (4, 0.5)
+    json.dumps(found, allow_nan=False)
+
+
+def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path: Path):
+    write_run(tmp_path)
+    collection = Collection([tmp_path])
+    [series] = collection.metrics.values()
+    assert {row["step"] for row in collection.rows} == {step for step, _ in series["success"]} == {1, 2, 3, 4}
+    assert all("credit" in collection.notes(row["key"]) for row in collection.rows)
+    console = screen()
+    Browser(collection, console, Schemes()).run("step=4")
+    assert "of 4, 75.0% solved" in shown(console)
+
+
+def test_the_page_is_small_and_its_modules_are_whole():
+    assert len(script()) + len(style()) < 250_000
+    for hidden in ("</script", "<!--", "</style"):
+        assert hidden not in script() + style()
+    assert "import " not in script().replace("import from", "").split("const SQL")[0].split("const PYTHON")[0]
+    assert "<script>" not in served_page()
+    for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
+        assert sink not in script()
+
+
+def screen() -> Console:
+    return Console(file=io.StringIO(), width=140, color_system=None)
+
+
+def shown(console: Console) -> str:
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_terminal_lists_filters_opens_and_compares(file: Path):
+    console = screen()
+    lines = iter(
+        ["solved=yes", "0", "g", "c", "w", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what", "q"]
+    )
+    browse(Collection([file]), lambda _: next(lines), console)
+    text = shown(console)
+    assert "0 to 11 of 12, 16.7% solved" in text
+    assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
+    assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
+    assert "█████" in text
+    assert "attempt 1" in text
+    assert "leaves attempt 0 at turn 2" in text
+    assert "open: outcome ≥ 1 (is 1)" in text
+    assert "there is no number 2; the list has 2" in text
+    assert "0 to 3 of 4" in text
+    assert "'what' is not a command; h lists them" in text
+
+
+def test_a_terminal_ends_with_its_input(file: Path):
+    def closed(_: str) -> str:
+        raise EOFError
+
+    console = screen()
+    browse(Collection([file]), closed, console)
+    assert "0 to " in shown(console)
+
+
+def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    write_jsonl(file, [hostile()])
+    console = screen()
+    browser = Browser(Collection([file]), console, Schemes())
+    for line in ("l", "0", "g", "w", "h", "policy=\x1b[31m"):
+        browser.run(line)
+    text = shown(console)
+    assert "␛[31mred" in text
+    assert "[link=https://evil.test]markup[/link]" in text
+    assert not set("\x00\x08\r\x1b\x07\x9b\x9c\u061c\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\ud800") & set(text)
+
+
+def test_the_command_writes_a_report_and_refuses_what_contradicts_itself(file: Path, tmp_path: Path):
+    from typer.testing import CliRunner
+
+    from agentgym.cli import app
+
+    runner = CliRunner()
+    out = tmp_path / "report.html"
+    done = runner.invoke(app, ["view", str(file), "--out", str(out)])
+    assert done.exit_code == 0
+    assert "12 trajectories" in done.output
+    assert out.is_file()
+    refused = runner.invoke(app, ["view", str(file), "--out", str(out), "--term"])
+    assert refused.exit_code == 2
+    assert "choose one of them" in refused.output
+
+
+def test_json_of_contents_has_no_numbers_that_browsers_refuse(file: Path):
+    contents = Contents(Collection([file]), Schemes())
+    for key in ("0.0", "0.5"):
+        assert json.loads(json.dumps(contents.of(key), allow_nan=False))
+
+
+def test_the_terminal_says_which_attempts_are_the_same(tmp_path: Path):
+    path = tmp_path / "same.jsonl"
+    write_jsonl(path, [errand(0, attempt, turns=errand().turns) for attempt in range(2)])
+    console, lines = screen(), iter(["0", "g", "q"])
+    browse(Collection([path]), lambda _: next(lines), console)
+    assert "the same as attempt 0" in shown(console)

@@ -1,0 +1,66 @@
+"""The server of the viewer: it gives nothing but its own, to nobody but its own page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentgym.trajectory import write_jsonl
+from agentgym.view.collection import Collection
+from tests.view_cases import several
+
+pytest.importorskip("starlette", reason="needs the [serve] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+from agentgym.view.app import make_app
+from tests.serving_cases import raw, running
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "eval.jsonl"
+    write_jsonl(path, several())
+    return path
+
+
+FOREIGN = ("evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "evil.test:80", "", "[::1]", "127.0.0.2")
+OUTSIDE = (
+    *("/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/viewer.js/../../pyproject.toml"),
+    *("/..%2f..%2fetc%2fpasswd", "/eval.jsonl", "/api/../eval.jsonl", "/api/trajectory/../../x", "/data/main.js"),
+)
+
+
+def test_a_page_elsewhere_cannot_reach_the_server_through_a_name_of_its_own(file: Path):
+    with running(make_app(Collection([file]))) as server:
+        for path in ("/", "/viewer.js", "/api/rows", "/api/trajectory?key=0.0", "/api/versus"):
+            answers = {host: server.client.get(path, headers={"host": host}).status_code for host in FOREIGN}
+            assert answers == dict.fromkeys(FOREIGN, 400)
+
+
+def test_the_server_gives_no_file_but_its_own(file: Path):
+    with running(make_app(Collection([file]))) as server:
+        for path in OUTSIDE:
+            head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            with raw(server.port, head.encode()) as connection:
+                answer = b"".join(iter(lambda connection=connection: connection.recv(65536), b""))
+            assert answer.split()[1] == b"404", path
+
+
+def test_every_answer_carries_the_policy_that_stops_scripts_and_other_hosts(file: Path):
+    with running(make_app(Collection([file]))) as server:
+        for path in ("/", "/viewer.js", "/viewer.css", "/api/rows", "/api/versus?a=x"):
+            headers = server.client.get(path).headers
+            assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+            assert "frame-ancestors 'none'" in headers["content-security-policy"]
+            assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+            assert "access-control-allow-origin" not in headers
+
+
+def test_a_page_speaks_to_its_server_alone(file: Path):
+    with running(make_app(Collection([file]))) as server:
+        page = server.client.get("/")
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
+        assert server.client.get("/api/versus?a=x").status_code == 400
+        assert server.client.post("/api/rows").status_code == 405
