@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import socket
 from collections.abc import Callable
@@ -24,6 +25,9 @@ _WAITING = 1024
 """Connections that may keep the server waiting, for a request or for the client to read an answer."""
 _FILES = 8192
 """Open files, besides those of sessions, so that many connections at once leave room for others."""
+_M_MMAP_THRESHOLD = -3
+"""The option's number in glibc's `malloc.h`."""
+_LARGE_BYTES = 256 << 10
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -90,6 +94,7 @@ def make_server(
 
 def run_server(app: ASGIApp, listening: socket.socket, **limits: Any) -> None:
     """Serve until SIGINT or SIGTERM; requests in progress get a moment to finish. See `make_server` for the limits."""
+    _return_large_blocks()
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has ended
         make_server(app, **limits).run(sockets=[listening])
 
@@ -129,3 +134,13 @@ def _raised_file_limit(wanted: int) -> int:
     raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
     return raised
+
+
+def _return_large_blocks() -> None:
+    """Let the C library give large blocks of memory back as soon as they are free.
+
+    By default glibc keeps blocks of a size that was freed once, so a few large messages would cost memory for good.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
