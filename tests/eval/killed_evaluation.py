@@ -55,7 +55,8 @@ def clumsy(env: Env, task: Task) -> Iterator[Move]:
 def main() -> None:
     if sys.argv[1] == "--rescore":
         rescore._BATCH = 10  # grades that are written at once
-        rescore_file(Replay(Path(sys.argv[2]), trust=True))
+        # A single worker: of several, one that is overtaken could be held with an early trajectory.
+        rescore_file(Replay(Path(sys.argv[2]), trust=True), workers=1)
         return
     suite_runs.load_policy = lambda name, **options: ScriptedPolicy(clumsy, "clumsy")
     suite, out = load_suite(sys.argv[1]), Path(sys.argv[2])

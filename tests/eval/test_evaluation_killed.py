@@ -52,7 +52,7 @@ class Evaluation:
 
     def kill_scoring(self) -> None:
         """Kill a process that has scored a part of the file again."""
-        kill_holding([*self.command[:3], "--rescore", str(self.file)], self.grades, {}, in_flight=20)
+        kill_holding([*self.command[:3], "--rescore", str(self.file)], self.grades, {}, in_flight=10)
 
     def score(self) -> None:
         rescore_file(Replay(self.file, trust=True))
@@ -205,7 +205,7 @@ def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, 
     for _ in range(2):
         evaluation.kill_scoring()
         grades = {id_: grade for id_, grade in grades_of(evaluation).items() if grade}
-        assert len(grades) >= HELD - 20
+        assert len(grades) >= HELD - 10
         assert grades.items() <= grades_of(graded).items()
     evaluation.score()
     assert grades_of(evaluation) == grades_of(graded)
