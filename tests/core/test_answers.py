@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentgym.engine.answers import as_data, as_text, finite, message_of, opening_messages, without_pictures
-from agentgym.engine.steps import chosen_task, reset_options, training_step_in
+from agentgym.engine.steps import reset_options, select_task, training_step_in
 from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageError
 from agentgym.messages import Pictured, assistant, system, user
 from agentgym.task import GeneratedTasks
@@ -105,16 +105,16 @@ def test_a_training_step_is_a_whole_number_from_0(step: Any):
 
 def test_a_task_is_the_one_that_the_options_name():
     own = counter_task("test", 9)
-    assert chosen_task(TASKS, "train", {"task": own}, 7, undrawn) is own
-    assert chosen_task(TASKS, "train", {"task": "counter/test/2"}, 7, undrawn).id == "counter/test/2"
-    assert chosen_task(TASKS, "train", {"split": "test", "index": 0}, 7, undrawn).id == "counter/test/0"
-    assert chosen_task(TASKS, "test", {"index": 1}, None, undrawn).id == "counter/test/1"
+    assert select_task(TASKS, "train", {"task": own}, 7, undrawn) is own
+    assert select_task(TASKS, "train", {"task": "counter/test/2"}, 7, undrawn).id == "counter/test/2"
+    assert select_task(TASKS, "train", {"split": "test", "index": 0}, 7, undrawn).id == "counter/test/0"
+    assert select_task(TASKS, "test", {"index": 1}, None, undrawn).id == "counter/test/1"
 
 
 def test_a_seed_chooses_below_the_size_and_unlike_tasks_for_neighbouring_seeds():
-    few = [chosen_task(TASKS, "test", {}, seed, undrawn).id for seed in range(60)]
+    few = [select_task(TASKS, "test", {}, seed, undrawn).id for seed in range(60)]
     assert {few.count(f"counter/test/{index}") > 10 for index in range(3)} == {True}
-    many = [int(chosen_task(TASKS, "train", {}, seed, undrawn).id.rpartition("/")[2]) for seed in range(200)]
+    many = [int(select_task(TASKS, "train", {}, seed, undrawn).id.rpartition("/")[2]) for seed in range(200)]
     assert len(set(many)) == 200
     assert max(many) < 2**31
     assert sum(number > 2**30 for number in many) > 60
@@ -128,7 +128,7 @@ def test_without_a_seed_a_task_is_drawn_from_all_there_are():
         return 2
 
     for split in ("train", "test"):
-        assert chosen_task(TASKS, "train", {"split": split}, None, draw).id == f"counter/{split}/2"
+        assert select_task(TASKS, "train", {"split": split}, None, draw).id == f"counter/{split}/2"
     assert sizes == [2**31, 3]
 
 
@@ -143,4 +143,4 @@ def test_without_a_seed_a_task_is_drawn_from_all_there_are():
 )
 def test_options_that_name_no_task_are_refused(options: dict[str, Any], error: type[Exception], message: str):
     with pytest.raises(error, match=message):
-        chosen_task(TASKS, "train", options, 0, undrawn)
+        select_task(TASKS, "train", options, 0, undrawn)

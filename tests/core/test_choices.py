@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.choices import given_apart_from, limits_from, one_of, settings_of, some_of
+from agentgym.choices import explicit_choices, limits_from, one_of, settings_of, some_of
 from agentgym.counts import count_of
 from tests.refusals import not_refused, refusal
 
@@ -38,9 +38,9 @@ def test_an_unknown_choice_is_named_with_those_there_are():
 
 
 def test_a_task_source_leaves_nothing_else_to_choose():
-    assert given_apart_from(None, {"difficulty": 2, "families": None}) == {"difficulty": 2}
-    assert given_apart_from(object(), {"difficulty": None}) == {}
-    assert "['difficulty']" in refusal(lambda: given_apart_from(object(), {"difficulty": 2}))
+    assert explicit_choices(None, {"difficulty": 2, "families": None}) == {"difficulty": 2}
+    assert explicit_choices(object(), {"difficulty": None}) == {}
+    assert "['difficulty']" in refusal(lambda: explicit_choices(object(), {"difficulty": 2}))
 
 
 def test_limits_are_given_whole_by_name_or_not_at_all():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentgym.dialects import DIALECTS, Parsed, dialect_names, get_dialect
 from agentgym.dialects.base import MAX_ACTION_CHARS
-from agentgym.dialects.text import TextDialect, begun
+from agentgym.dialects.text import TextDialect, prefix_pattern
 from agentgym.envs.guess import GuessEnv
 from agentgym.messages import ToolCall, text_of
 from agentgym.toolset import Toolset, tool
@@ -311,7 +311,7 @@ def test_a_call_is_held_back_from_its_first_character_and_text_is_not(name: str)
 
 
 def test_a_pattern_of_a_beginning_matches_beginnings_at_the_end_only():
-    pattern = re.compile(begun("<a.b>"))
+    pattern = re.compile(prefix_pattern("<a.b>"))
     assert [bool(pattern.search(text)) for text in ("x<", "<a", "<a.", "<a.b", "x<a.b>y")] == [True] * 5
     assert [bool(pattern.search(text)) for text in ("", "x", "< ", "<a,b>", "<a.x")] == [False] * 5
 

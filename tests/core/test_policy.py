@@ -16,7 +16,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import Message, ToolCall, assistant, text_of, user
 from agentgym.policy import ChatPolicy, FunctionPolicy, RandomPolicy, ScriptedPolicy
-from agentgym.script import Script, solution_player, steps, written
+from agentgym.script import Script, as_action, solution_player, steps
 from agentgym.seat import Seat
 from agentgym.toolset import Toolset
 
@@ -119,10 +119,10 @@ def test_moves_of_any_kind_are_played_in_their_order_and_end():
 
 def test_a_call_is_written_in_the_dialect_and_everything_else_stays(env: GuessEnv):
     message = assistant("", [GUESS])
-    assert written(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
-    assert (written(env, "hm"), written(env, message)) == ("hm", message)
+    assert as_action(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
+    assert (as_action(env, "hm"), as_action(env, message)) == ("hm", message)
     env.dialect = Narrow()
-    assert written(env, GUESS) == message, "no dialect can write everything"
+    assert as_action(env, GUESS) == message, "no dialect can write everything"
 
 
 def test_steps_end_with_the_episode_or_with_the_moves(env: GuessEnv):

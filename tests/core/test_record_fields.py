@@ -10,6 +10,7 @@ from typing import Any
 from agentgym.records.fields import (
     Rules,
     check_fields,
+    excerpt_of,
     is_count,
     is_counts,
     is_messages,
@@ -22,7 +23,6 @@ from agentgym.records.fields import (
     object_of,
     or_null,
     required_fields,
-    shown,
 )
 from tests.refusals import differing, not_refused
 
@@ -135,4 +135,4 @@ def test_types_have_their_json_names_and_values_at_most_60_characters():
     assert differing(kind_of, kinds) == []
     texts = [(None, "None"), (0.5, "0.5"), ("a", "'a'"), (["a"], "a list"), ("x" * 58, repr("x" * 58))]
     texts += [("x" * count, "'" + "x" * 59 + "…") for count in (59, 99)]
-    assert differing(shown, texts) == []
+    assert differing(excerpt_of, texts) == []
