@@ -44,15 +44,15 @@ def tokenizer_of(name: str) -> Any:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     eos = next((end for family, end in _ENDS.items() if name.startswith(family)), "<|im_end|>")
-    made = transformers.PreTrainedTokenizerFast(
+    tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend,
         eos_token=eos,
         bos_token="<bos>",
         additional_special_tokens=[token for token in SPECIAL if token not in (eos, "<bos>")],
     )
-    made.chat_template = template(name)
-    made.name_or_path = name
-    return made
+    tokenizer.chat_template = template(name)
+    tokenizer.name_or_path = name
+    return tokenizer
 
 
 def idefics_processor() -> Any:

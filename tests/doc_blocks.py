@@ -24,8 +24,8 @@ class Block:
     @property
     def file(self) -> str | None:
         """The file that a block of Python is shown as, from its first line (`# receipt.py`)."""
-        found = re.match(r"# (\w+\.py)\n", self.text)
-        return found and found[1]
+        match = re.match(r"# (\w+\.py)\n", self.text)
+        return match and match[1]
 
     @property
     def commands(self) -> list[list[str]]:
@@ -36,8 +36,8 @@ class Block:
 
 def blocks_of(page: Path) -> list[Block]:
     """Return the blocks of Python and of shell, in order."""
-    found = [Block(m["language"], m["text"], m["why"]) for m in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    return [block for block in found if block.language in ("python", "sh")]
+    blocks = [Block(m["language"], m["text"], m["why"]) for m in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    return [block for block in blocks if block.language in ("python", "sh")]
 
 
 def pages() -> list[Path]:

@@ -37,8 +37,8 @@ class Said:
 
 def completion(message: Mapping[str, Any] | str, finish: str = "stop", **more: Any) -> Said:
     """A chat completion of 10 + 5 tokens."""
-    said = {"content": message} if isinstance(message, str) else message
-    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}
+    content = {"content": message} if isinstance(message, str) else message
+    choice = {"index": 0, "message": {"role": "assistant", **content}, "finish_reason": finish}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     return Said({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage, **more})
 
@@ -87,14 +87,16 @@ class Fake:
             wbufsize = 65_536  # head and body leave together; apart, each answer takes 40 ms
 
             def do_POST(self) -> None:
-                said = fake.respond(self.path, dict(self.headers), self.rfile.read(int(self.headers["content-length"])))
-                body = (said.body if isinstance(said.body, str) else json.dumps(said.body)).encode()
-                self.send_response_only(said.status)  # no date but that of the test
-                for name, value in {"content-length": str(len(body)), **said.headers}.items():
+                reply = fake.respond(
+                    self.path, dict(self.headers), self.rfile.read(int(self.headers["content-length"]))
+                )
+                body = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
+                self.send_response_only(reply.status)  # no date but that of the test
+                for name, value in {"content-length": str(len(body)), **reply.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body[: len(body) // 2] if said.cut else body)
-                self.close_connection = said.cut or self.close_connection
+                self.wfile.write(body[: len(body) // 2] if reply.cut else body)
+                self.close_connection = reply.cut or self.close_connection
 
         with serving(Handler, secure) as url:
             yield f"{url}/v1"
@@ -171,8 +173,8 @@ def guessing(request: Mapping[str, Any]) -> Said:
     prompt = next(message["content"] for message in messages if message["role"] == "user")
     low, high = 1, int(re.findall(r"from 1 to (\d+)", prompt)[0])
     guesses = [json.loads(m["tool_calls"][0]["function"]["arguments"])["number"] for m in messages if "tool_calls" in m]
-    told = [message["content"] for message in messages if message["role"] == "tool"]
-    for number, answer in zip(guesses, told, strict=True):
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    for number, answer in zip(guesses, results, strict=True):
         low, high = (number + 1, high) if "higher" in answer else (low, number - 1)
     return calling(call("guess", {"number": (low + high) // 2}))
 

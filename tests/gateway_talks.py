@@ -36,9 +36,9 @@ class Watched:
         outputs = self._engine.step()
         for output in outputs:
             if output.finished:
-                [said] = output.outputs
-                ids = list(said.token_ids)
-                logprobs = [chances[token].logprob for token, chances in zip(ids, said.logprobs, strict=True)]
+                [completion] = output.outputs
+                ids = list(completion.token_ids)
+                logprobs = [chances[token].logprob for token, chances in zip(ids, completion.logprobs, strict=True)]
                 self.said.append((list(output.prompt_token_ids), ids, logprobs))
         return outputs
 

@@ -65,6 +65,6 @@ def judge(folder: Path, root: Path) -> dict[str, float]:
     ran = subprocess.run(grade, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=280)
     assert ran.returncode == 0, ran.stderr
     assert not (root / "tests").exists()
-    said = json.loads((root / "logs/verifier/reward.json").read_text())
-    assert float((root / "logs/verifier/reward.txt").read_text()) == said["reward"]
-    return said
+    reward = json.loads((root / "logs/verifier/reward.json").read_text())
+    assert float((root / "logs/verifier/reward.txt").read_text()) == reward["reward"]
+    return reward

@@ -21,16 +21,16 @@ class Unreadable(Exception):
 
 
 def _nested(depth: int) -> Any:
-    made: Any = 1
+    value: Any = 1
     for _ in range(depth):
-        made = [made]
-    return made
+        value = [value]
+    return value
 
 
 def _looped() -> Any:
-    made: list[Any] = []
-    made.append(made)
-    return made
+    values: list[Any] = []
+    values.append(values)
+    return values
 
 
 VALUES: Mapping[str, Callable[[], Any]] = {

@@ -69,10 +69,12 @@ class Speaker:
         before = self.history.get(session, [])
         assert list(ids[: len(before)]) == before
         turn = self.turn[session] = self.turn.get(session, -1) + 1
-        said = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
-        said = said[:max_new_tokens]
-        self.history[session] = [*ids, *said]
-        return Generation(said, [-float(turn + 1)] * len(said), "stop" if said[-1] == END else "length", version=turn)
+        sampled = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
+        sampled = sampled[:max_new_tokens]
+        self.history[session] = [*ids, *sampled]
+        return Generation(
+            sampled, [-float(turn + 1)] * len(sampled), "stop" if sampled[-1] == END else "length", version=turn
+        )
 
     def release(self, session: str) -> None:
         self.turn.pop(session, None)

@@ -240,11 +240,11 @@ class Wire:
 
 @contextmanager
 def wire(port: int) -> Iterator[Wire]:
-    made = Wire(port)
+    wire = Wire(port)
     try:
-        yield made
+        yield wire
     finally:
-        made.close()
+        wire.close()
 
 
 def _unmasked(data: bytes) -> bytes:

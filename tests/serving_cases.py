@@ -47,11 +47,11 @@ class Running:
 
 @contextmanager
 def running(app: Any, **limits: Any) -> Iterator[Running]:
-    made = Running(app, **limits)
+    server = Running(app, **limits)
     try:
-        yield made
+        yield server
     finally:
-        made.stop()
+        server.stop()
 
 
 @contextmanager

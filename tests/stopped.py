@@ -70,8 +70,8 @@ class Command:
 
     def ended(self) -> tuple[int, str]:
         """Wait for the end; return exit status and output."""
-        said, _ = self.process.communicate(timeout=HANG_S)
-        return self.process.returncode, said
+        output, _ = self.process.communicate(timeout=HANG_S)
+        return self.process.returncode, output
 
     def left(self) -> list[str]:
         """Return what is left of it: processes, once they had time to notice, and temporary files."""
@@ -79,7 +79,7 @@ class Command:
         return [*map(str, self._alive()), *map(str, self.temporary.iterdir())]
 
     def _alive(self) -> list[psutil.Process]:
-        return [one for one in psutil.process_iter() if _session(one) == self.process.pid]
+        return [process for process in psutil.process_iter() if _session(process) == self.process.pid]
 
 
 def _session(process: psutil.Process) -> int | None:
@@ -113,7 +113,7 @@ def command(
     try:
         yield Command(process, temporary)
     finally:
-        for one in psutil.process_iter():
-            if _session(one) == process.pid:
-                one.kill()
+        for descendant in psutil.process_iter():
+            if _session(descendant) == process.pid:
+                descendant.kill()
         process.communicate(timeout=HANG_S)

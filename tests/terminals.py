@@ -31,10 +31,10 @@ def at_terminal(program: str, arguments: Sequence[str], *typed: bytes) -> tuple[
 def _typed(terminal: int, typed: Sequence[bytes]) -> bytes:
     """Type a line at each prompt as long as there are some; return what was shown until the end."""
     screen, prompts, lines = b"", 0, iter(typed)
-    while shown := _shown(terminal):
-        screen += shown
-        if (seen := len(re.findall(rb"^> ", screen.replace(b"\r", b""), re.MULTILINE))) > prompts:
-            prompts = seen
+    while output := _shown(terminal):
+        screen += output
+        if (count := len(re.findall(rb"^> ", screen.replace(b"\r", b""), re.MULTILINE))) > prompts:
+            prompts = count
             os.write(terminal, next(lines, b""))
     return screen
 

@@ -61,11 +61,11 @@ def times(number: int, tool: str) -> TurnTimes:
 
 
 def tokens(turns: int) -> Tokens:
-    made = Tokens([1, 2, 3])
+    tokens = Tokens([1, 2, 3])
     for number in range(turns):
-        made.append_sampled([10, 11, 12, 13], [-0.5, -0.1, -2.0, -0.01], number)
-        made.append_observed([20, 21])
-    return made
+        tokens.append_sampled([10, 11, 12, 13], [-0.5, -0.1, -2.0, -0.01], number)
+        tokens.append_observed([20, 21])
+    return tokens
 
 
 def channels(**values: float) -> dict[str, float]:
@@ -77,7 +77,7 @@ def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: A
     first = turn(0, "hello", SQL_RESULT, channels(chatted=1.0), 0.0)
     paid = channels(outcome=1.0, fetched=1.0, delivered=1.0) if solved else channels(delivered=1.0)
     second = turn(1, f"SELECT {attempt} FROM houses", HITS, paid, 2.0 if solved else 0.0, "query")
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": f"errand/test/{task}#{attempt}",
         "env_id": "agentgym/errand-v0",
         "task_id": f"errand/test/{task}",
@@ -95,7 +95,7 @@ def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: A
         "tokens": tokens(2),
         "seconds": 1.5 + attempt,
     }
-    return Trajectory(**known | values)
+    return Trajectory(**defaults | values)
 
 
 DEEP = '{"a":' * 50_000 + "1" + "}" * 50_000
@@ -137,8 +137,8 @@ def hostile() -> Trajectory:
             0.0,
         ),
     ]
-    for one in turns:
-        one.times = TurnTimes(0.0, 1.0, 1.0, 0.5, (Span(SCRIPT, 0.0, 0.5), Span(everything, -1.0, 9e9)), None)
+    for turn in turns:
+        turn.times = TurnTimes(0.0, 1.0, 1.0, 0.5, (Span(SCRIPT, 0.0, 0.5), Span(everything, -1.0, 9e9)), None)
     return errand(
         id=f"{SCRIPT}#0",
         task_id=SCRIPT,

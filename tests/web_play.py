@@ -32,14 +32,14 @@ def play_solution(env: Env) -> StepResult:
 
 def play_randomly(env: Any, seed: int, steps: int) -> list[str]:
     """Reset to a seed and take actions that it draws; return every observation."""
-    rng, seen = Random(seed), [text_of(env.reset(seed=seed)[0][-1])]
+    rng, texts = Random(seed), [text_of(env.reset(seed=seed)[0][-1])]
     for _ in range(steps):
         name, arguments = draw_action(env, rng)
         step = call(env, name, **arguments)
-        seen.append(f"{name} {arguments}\n{said(step)}")
+        texts.append(f"{name} {arguments}\n{said(step)}")
         if step.terminated or step.truncated:
             break
-    return seen
+    return texts
 
 
 def draw_action(env: Any, rng: Random) -> tuple[str, dict[str, Any]]:

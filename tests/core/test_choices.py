@@ -33,7 +33,7 @@ def test_an_unknown_choice_is_named_with_those_there_are():
         (3, "unknown site 3. Choose from: shop, mail"),
         ([], "choose from: shop, mail"),
     ]
-    assert not_refused(lambda wanted: some_of("site", wanted, SITES), rows) == []
+    assert not_refused(lambda choice: some_of("site", choice, SITES), rows) == []
     assert "one of shop, mail, not 'bank'" in refusal(lambda: one_of("site", "bank", SITES))
 
 

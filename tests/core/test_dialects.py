@@ -212,10 +212,10 @@ def test_arguments_may_hold_the_marks_of_calls_and_of_reasoning(name: str):
 def test_instructions_name_every_tool_and_how_many_calls_a_message_may_have():
     words = {"tags": "tags", "fenced": "blocks", "compact": "calls"}
     for name in NAMES:
-        single, several = (get_dialect(name).instructions(TOOLS, number) for number in (1, 3))
+        single, multiple = (get_dialect(name).instructions(TOOLS, number) for number in (1, 3))
         assert name == "native" or all(tool in single for tool in TOOLS.names)
         if name in words:
-            assert several.removeprefix(single) == f"\nUp to 3 {words[name]} may follow one another in a message."
+            assert multiple.removeprefix(single) == f"\nUp to 3 {words[name]} may follow one another in a message."
     assert get_dialect("native").instructions(TOOLS) == "", "the endpoint is sent the schemas"
     hermes = get_dialect("hermes")
     assert "one function at a time" in hermes.instructions(TOOLS, 1)

@@ -56,7 +56,7 @@ def test_the_async_methods_do_as_the_others_do(kind: type[Env]):
 
 @KINDS
 def test_a_blocking_tool_does_not_block_the_event_loop(kind: type[Env]):
-    begun, moved = threading.Event(), threading.Event()
+    started, resumed = threading.Event(), threading.Event()
 
     class Slow(kind):  # type: ignore[misc, valid-type]
         """Waits until the loop has moved. Beside it there may be tools that are coroutines."""
@@ -64,15 +64,15 @@ def test_a_blocking_tool_does_not_block_the_event_loop(kind: type[Env]):
         @tool
         def wait(self) -> str:
             """Wait."""
-            begun.set()
-            return "the loop moved" if moved.wait(30) else "the loop stood still"
+            started.set()
+            return "the loop moved" if resumed.wait(30) else "the loop stood still"
 
     async def play() -> str:
         env = Slow()
         await env.areset(seed=1)
         step = asyncio.create_task(env.astep(call("wait")))
-        await asyncio.to_thread(begun.wait, 30)
-        moved.set()
+        await asyncio.to_thread(started.wait, 30)
+        resumed.set()
         return text_of((await step).observation[0])
 
     assert asyncio.run(play()) == "the loop moved"

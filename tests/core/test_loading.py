@@ -58,7 +58,7 @@ LOADERS: dict[str, Callable[[str], Any]] = {
 
 def test_an_object_that_is_named_is_imported():
     assert function("json:dumps")([1]) == "[1]"
-    assert load_named("string:digits", "text", lambda found: isinstance(found, str)) == "0123456789"
+    assert load_named("string:digits", "text", lambda value: isinstance(value, str)) == "0123456789"
     assert policy("mine_to_load:make_policy").name == "silent"
 
 

@@ -87,6 +87,6 @@ def test_text_is_joined_and_pictures_counted_in_content_of_any_shape():
         (({"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "image"}), ("ab", 1)),
     ]
     assert differing(lambda content: (text_of({"content": content}), pictures_in({"content": content})), rows) == []
-    seen = with_pictures(user("two"), (b"one", b"other"))
-    assert (pictures_in(seen), text_of(seen), seen.get("role")) == (2, "two", "user")
+    pictured = with_pictures(user("two"), (b"one", b"other"))
+    assert (pictures_in(pictured), text_of(pictured), pictured.get("role")) == (2, "two", "user")
     assert with_pictures(user("two"), ()) == user("two")

@@ -136,9 +136,9 @@ def test_the_time_limit_of_a_tool_applies_to_each_call_and_each_returned_functio
 
 
 def test_the_number_of_calls_in_a_turn_is_an_argument_that_the_model_is_informed_of():
-    single, several = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
+    single, multiple = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
     assert "one function at a time" in text_of(single.reset(seed=0)[0][0])
-    assert "one or more functions" in text_of(several.reset(seed=0)[0][0])
+    assert "one or more functions" in text_of(multiple.reset(seed=0)[0][0])
     refused = texts(single.step(assistant("", [look("only"), look("only")])).observation)
     assert all("Call one tool at a time, not 2" in text for text in refused)
     with pytest.raises(UsageError, match="max_calls_per_turn"):

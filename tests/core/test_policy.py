@@ -76,38 +76,38 @@ def test_random_play_depends_on_its_seed_alone():
 
 
 def test_a_function_sees_the_whole_conversation_of_its_player_alone_and_may_be_async():
-    seen: list[list[Message]] = []
+    conversations: list[list[Message]] = []
 
     async def ask(conversation: list[Message]) -> str:
-        seen.append(list(conversation))
-        return f"try {len(seen)}"
+        conversations.append(list(conversation))
+        return f"try {len(conversations)}"
 
     policy = FunctionPolicy("f", ask)
     assert play(policy, GuessEnv(), turns=2) == ["try 1", "try 2"]
-    first, second = seen
+    first, second = conversations
     assert second[: len(first)] == first
     assert second[len(first)] == {"role": "assistant", "content": "try 1"}
     assert len(second) == len(first) + 2
     asyncio.run(policy.player(Seat.at(GuessEnv(), 0)).act([user("hi")]))  # type: ignore[arg-type]
-    assert len(seen[2]) == 1
+    assert len(conversations[2]) == 1
 
 
 # Scripts.
 
 
 def test_a_generator_is_sent_the_observation_of_each_move():
-    heard: list[list[Message]] = []
+    observations: list[list[Message]] = []
 
     def moves() -> Solution:
-        heard.append((yield "one"))
-        heard.append((yield "two"))
+        observations.append((yield "one"))
+        observations.append((yield "two"))
         raise OSError("no disk")
 
     script = Script(moves())
     assert [script.next_move([user(text)]) for text in ("opening", "first")] == ["one", "two"]
     with pytest.raises(OSError, match="no disk"):
         script.next_move([user("second")])
-    assert heard == [[user("first")], [user("second")]]
+    assert observations == [[user("first")], [user("second")]]
 
 
 def test_moves_of_any_kind_are_played_in_their_order_and_end():

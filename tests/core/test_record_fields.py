@@ -86,8 +86,8 @@ RULES_OF_VALUES: list[tuple[Callable[[Any], bool], list[Any]]] = [
 
 
 def test_a_rule_takes_its_values_and_no_others():
-    taken = [(passes, list(map(repr, right))) for passes, right in RULES_OF_VALUES]
-    assert differing(lambda passes: [repr(value) for value in VALUES if passes(value)], taken) == []
+    accepted = [(passes, list(map(repr, right))) for passes, right in RULES_OF_VALUES]
+    assert differing(lambda passes: [repr(value) for value in VALUES if passes(value)], accepted) == []
 
 
 @dataclass

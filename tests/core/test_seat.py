@@ -44,24 +44,24 @@ def secret_task(env: Env) -> Task:
     return Task(**{**vars(task), "gold": {**task.gold, "secret": SECRET}})
 
 
-def reachable(*given: Any) -> Iterator[Any]:
+def reachable(*roots: Any) -> Iterator[Any]:
     """Yield what can be got at from what is given; not through modules and classes, which are everybody's."""
-    seen: dict[int, Any] = {}
-    waiting = list(given)
+    visited: dict[int, Any] = {}
+    waiting = list(roots)
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, type | ModuleType):
+        if id(value) in visited or isinstance(value, type | ModuleType):
             continue
-        seen[id(value)] = value
+        visited[id(value)] = value
         yield value
         everybodys = value.__globals__ if isinstance(value, FunctionType) else None
         waiting += [referent for referent in gc.get_referents(value) if referent is not everybodys]
 
 
-def leaks(*given: Any) -> list[Any]:
+def leaks(*roots: Any) -> list[Any]:
     return [
         value
-        for value in reachable(*given)
+        for value in reachable(*roots)
         if isinstance(value, Env | Task) or (isinstance(value, str) and SECRET in value)
     ]
 
@@ -92,42 +92,42 @@ class Recording:
     name = "recording"
 
     def __init__(self):
-        self.given: list[Any] = []
+        self.received: list[Any] = []
 
-    def player(self, *given: Any, **named: Any) -> Any:
-        self.given += [given, named]
+    def player(self, *args: Any, **named: Any) -> Any:
+        self.received += [args, named]
         return self
 
-    async def act(self, *given: Any) -> None:
-        self.given.append(given)
+    async def act(self, *args: Any) -> None:
+        self.received.append(args)
 
 
 def played(policy: Any) -> Trajectory:
     env = GuessEnv()
     job = Job(secret_task(env), seed=5, attempt=2)
-    (found,) = asyncio.run(collect([job], policy, EnvFactory(f"{__name__}:Ticketing", {})))
-    return found
+    (trajectory,) = asyncio.run(collect([job], policy, EnvFactory(f"{__name__}:Ticketing", {})))
+    return trajectory
 
 
 def test_a_rollout_gives_a_policy_its_seat_and_what_is_shown_and_no_more():
     policy = Recording()
     assert played(policy).reason == "gave_up"
-    (seat,) = policy.given[0]
-    assert policy.given[1] == {}
+    (seat,) = policy.received[0]
+    assert policy.received[1] == {}
     assert isinstance(seat, Seat)
     assert (seat.tools.names, seat.dialect.name, seat.seed) == (("guess", "close_ticket"), "hermes", 7)
     assert leaks(policy) == []
 
 
 def test_a_scripted_policy_has_the_environment_and_its_gold():
-    seen: list[Any] = []
+    seats: list[Any] = []
 
     def script(env: Env, task: Task) -> Solution:
-        seen.append((type(env), task.gold["secret"]))
+        seats.append((type(env), task.gold["secret"]))
         return env.solution(task)
 
     assert played(ScriptedPolicy(script, "knows")).success
-    assert seen == [(Ticketing, SECRET)]
+    assert seats == [(Ticketing, SECRET)]
 
 
 @pytest.mark.parametrize("policy", [RandomPolicy(), SilentPolicy(), FunctionPolicy("f", lambda _: "hm")])
@@ -176,7 +176,7 @@ def test_random_play_depends_on_the_seat_alone():
         env = GuessEnv()
         env.reset(seed=0)
         player = RandomPolicy().player(Seat.at(env, seed))
-        shown: list[Message] = []
-        return [asyncio.run(player.act(shown)) for _ in range(5)]  # type: ignore[arg-type]
+        observations: list[Message] = []
+        return [asyncio.run(player.act(observations)) for _ in range(5)]  # type: ignore[arg-type]
 
     assert drawn(1) == drawn(1) != drawn(2)

@@ -51,7 +51,7 @@ class Talk(Env):
 
     def __init__(self, **kwargs: Any):
         super().__init__(tasks=TASKS, **kwargs)
-        self.heard: list[str] = []
+        self.texts: list[str] = []
         self.stopped: list[str] = []
 
     def start(self, task: Task) -> Any:
@@ -66,7 +66,7 @@ class Talk(Env):
         return f"You said: {text}"
 
     def aside(self, text: str) -> str | None:
-        self.heard.append(text)
+        self.texts.append(text)
         return "I heard that." if "loud" in text else None
 
     def stop(self) -> None:
@@ -94,11 +94,11 @@ class Talk(Env):
         return "Bye."
 
     def details(self) -> dict[str, Any]:
-        return {"heard": list(self.heard)}
+        return {"heard": list(self.texts)}
 
 
-def calls(*wanted: ToolCall, text: str = "") -> Message:
-    return assistant(text, list(wanted))
+def calls(*tool_calls: ToolCall, text: str = "") -> Message:
+    return assistant(text, list(tool_calls))
 
 
 SAY, LEAVE = ToolCall("say", {"word": "a"}), ToolCall("leave")

@@ -98,8 +98,8 @@ def test_content_falls_into_splits_by_a_hash_that_never_changes():
     splits = {"train": {0, 1, 3, 4, 7, 8, 9, 10, 11}, "validation": {2, 5, 6}}
     for split, numbers in splits.items():
         assert {number for number in range(12) if split_of(str(number), shares) == split} == numbers
-    drawn = [split_of(str(number), {"train": 0.75, "test": 0.25}) for number in range(4000)]
-    assert 0.72 < drawn.count("train") / 4000 < 0.78
+    assigned = [split_of(str(number), {"train": 0.75, "test": 0.25}) for number in range(4000)]
+    assert 0.72 < assigned.count("train") / 4000 < 0.78
     # Shares that add up to a little less than one leave nothing out.
     assert {split_of(str(number), {"train": 0.0, "test": 0.0}) for number in range(20)} == {"test"}
 

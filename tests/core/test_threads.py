@@ -143,17 +143,17 @@ def test_errors_come_through_and_a_call_that_would_wait_for_itself_is_refused():
 
 
 def test_work_that_is_given_up_is_cancelled():
-    begun, ended = threading.Event(), threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     async def wait() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
 
     pending = TESTING.submit(wait())
-    assert begun.wait(30)
+    assert started.wait(30)
     pending.cancel()
     assert ended.wait(30)
 

@@ -17,8 +17,8 @@ from tests.refusals import differing, not_refused, refusal
 
 
 def record(id: str = "a", **values: Any) -> Trajectory:
-    known: dict[str, Any] = {"env_id": "e", "task_id": "t", "task_hash": "h", "seed": 0, "policy": "p"}
-    return Trajectory(**{"id": id, **known, "opening": [user("start")], **values})
+    defaults: dict[str, Any] = {"env_id": "e", "task_id": "t", "task_hash": "h", "seed": 0, "policy": "p"}
+    return Trajectory(**{"id": id, **defaults, "opening": [user("start")], **values})
 
 
 def ids_in(path: Path) -> list[str]:
@@ -42,15 +42,15 @@ ids = st.lists(st.integers(0, 2**31), max_size=5)
 def played(draw: Any) -> tuple[list[Turn], Tokens | None]:
     """Turns, and the tokens that their spans lie in."""
     tokens = Tokens(draw(ids)) if draw(st.booleans()) else None
-    found: list[Turn] = []
+    turns: list[Turn] = []
     for _ in range(draw(st.integers(0, 3))):
         span = None
         if tokens is not None and draw(st.booleans()):
             tokens.append_observed(draw(ids))
             sampled = draw(ids)
             span = tokens.append_sampled(sampled, [draw(numbers) for _ in sampled], draw(st.integers(0, 9)))
-        found.append(Turn(draw(actions), draw(st.lists(messages, max_size=3)), draw(rewards), draw(numbers), span))
-    return found, tokens
+        turns.append(Turn(draw(actions), draw(st.lists(messages, max_size=3)), draw(rewards), draw(numbers), span))
+    return turns, tokens
 
 
 trajectories = st.builds(

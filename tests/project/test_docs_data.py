@@ -37,13 +37,13 @@ def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("published")
-    for parent in [made, *made.parents][:3]:
+    folder = tmp_path_factory.mktemp("published")
+    for parent in [folder, *folder.parents][:3]:
         parent.chmod(0o755)
     pytest.importorskip("pyarrow")
     for write in WRITERS.values():
-        write(made)
-    return made
+        write(folder)
+    return folder
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -94,8 +94,8 @@ def run_python(block: Block, names: dict[str, object], page: str) -> None:
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(block.text, f"docs/{page}", "exec"), names)
-    told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-    assert [line for line in told if line not in (block.file, *printed.getvalue().splitlines())] == []
+    notes = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+    assert [line for line in notes if line not in (block.file, *printed.getvalue().splitlines())] == []
 
 
 def run_command(words: list[str]) -> None:
@@ -137,8 +137,8 @@ def invoke(words: list[str], typed: str | None = None) -> str:
 def show_settings(words: list[str]) -> None:
     if find_spec("torch") is None:
         pytest.skip("needs the [train] extra")
-    shown = words if "--show-config" in words else [*words, "--show-config"]
-    assert "group_size" in invoke(["train", *shown])
+    command = words if "--show-config" in words else [*words, "--show-config"]
+    assert "group_size" in invoke(["train", *command])
 
 
 def ask_a_fake(words: list[str]) -> None:

@@ -26,12 +26,12 @@ _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material", reason="needs the [docs] extra")
     pytest.importorskip("mkdocstrings", reason="needs the [docs] extra")
-    made = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(made)]
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    return made
+    return folder
 
 
 class Loaded(HTMLParser):
@@ -42,17 +42,17 @@ class Loaded(HTMLParser):
         self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag in ("script", "img", "iframe", "source", "video"):
-            self.addresses.append(given.get("src") or "")
-        if tag == "link" and given.get("rel") != "canonical":
-            self.addresses.append(given.get("href") or "")
+            self.addresses.append(attributes.get("src") or "")
+        if tag == "link" and attributes.get("rel") != "canonical":
+            self.addresses.append(attributes.get("href") or "")
 
 
 def test_it_builds_without_a_warning_and_has_every_page(site: Path):
-    made = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     names = {page.relative_to(DOCS).as_posix() for page in PAGES}
-    assert {name.replace("README.md", "index.md").removesuffix(".md") + ".html" for name in names} <= made
+    assert {name.replace("README.md", "index.md").removesuffix(".md") + ".html" for name in names} <= pages
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path):
@@ -72,8 +72,8 @@ def test_names_of_the_api_are_shown_with_their_docstrings(site: Path):
 
 def test_every_public_name_has_a_place_in_the_api():
     pages = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
-    shown = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.M))
-    assert {name for name in agentgym.__all__ if not name.startswith("__")} - shown == set()
+    documented = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.M))
+    assert {name for name in agentgym.__all__ if not name.startswith("__")} - documented == set()
 
 
 @each_row("page", PAGES)

@@ -39,8 +39,8 @@ def test_the_commands_work_in_their_order(tmp_path: Path, monkeypatch: pytest.Mo
         assert done.exit_code == 0, f"{line}\n{done.output}"
     assert {path.name for path in (tmp_path / "divided").iterdir()} == {"train.jsonl", "test.jsonl"}
     pins = json.loads((tmp_path / "mine.pins.json").read_text(encoding="utf-8"))["entries"]
-    assert {name: len(some) for name, some in pins.items()} == {"guess": 8, "errand": 5}
-    assert {len(pin) for some in pins.values() for pin in some.values()} == {HASH_CHARS}
+    assert {name: len(suite_pins) for name, suite_pins in pins.items()} == {"guess": 8, "errand": 5}
+    assert {len(pin) for suite_pins in pins.values() for pin in suite_pins.values()} == {HASH_CHARS}
 
 
 def test_the_python_works():

@@ -47,15 +47,15 @@ def run(code: str, *arguments: str) -> str:
 
 def modules(*rooms: str) -> list[str]:
     """Names of all modules of these rooms, from the files that are there."""
-    found = []
+    imports = []
     for room in rooms:
         for path in sorted((ROOT / room).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             # What is behind the links is found in the rooms themselves.
             if parts[1] not in ROOMS and parts[-1] != "__main__":
                 name = ".".join(parts if room == "agentgym" else ("agentgym", *parts))
-                found.append(name.removesuffix(".__init__"))
-    return found
+                imports.append(name.removesuffix(".__init__"))
+    return imports
 
 
 def test_importing_the_package_imports_the_standard_library_at_most():

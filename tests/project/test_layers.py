@@ -115,9 +115,9 @@ def test_no_modules_import_each_other_in_a_circle():
 
 def imported(path: Path) -> set[str]:
     """Modules of ours that a module imports, inside of functions and for type checkers too."""
-    found = set()
+    modules = set()
     for name in modules_named(ast.parse(path.read_text(encoding="utf-8"))):
         module = name if name in MODULES else name.rpartition(".")[0]
         if module in MODULES and MODULES[module] != path:
-            found.add(module)
-    return found
+            modules.add(module)
+    return modules

@@ -109,8 +109,8 @@ def test_equivalent_mutants_count_neither_way_and_timeouts_are_kills():
 @pytest.fixture(scope="module")
 def copies() -> Iterator[Copies]:
     """One copy, whose process has loaded what tests load."""
-    with Copies(1) as made:
-        yield made
+    with Copies(1) as copies:
+        yield copies
 
 
 @pytest.mark.nightly

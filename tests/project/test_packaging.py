@@ -22,14 +22,14 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 def shipped() -> set[str]:
     """Every file of the package and its rooms, by the path that it has once installed."""
-    found = set()
+    modules = set()
     for top in ("agentgym", *ROOMS):
         for path in (ROOT / top).rglob("*"):
             relative = path.relative_to(ROOT)
             behind_link = top == "agentgym" and relative.parts[1] in ROOMS
             if path.is_file() and not behind_link and "__pycache__" not in relative.parts:
-                found.add(("" if top == "agentgym" else "agentgym/") + relative.as_posix())
-    return found
+                modules.add(("" if top == "agentgym" else "agentgym/") + relative.as_posix())
+    return modules
 
 
 def test_every_folder_with_modules_is_a_package():

@@ -35,8 +35,8 @@ def commands() -> list[list[str]]:
 
 def named(block: str) -> str | None:
     """The file that a block of Python is shown as, from its first line (`# receipt.py`)."""
-    found = re.match(r"# (\w+\.py)\n", block)
-    return found and found[1]
+    match = re.match(r"# (\w+\.py)\n", block)
+    return match and match[1]
 
 
 @pytest.fixture
@@ -87,16 +87,16 @@ def test_training_commands_name_settings_that_there_are():
     from agentgym.trainers.command import parse
     from agentgym.trainers.config import load_config
 
-    shown = [words[2:] for words in commands() if words[:2] == ["agentgym", "train"]]
-    assert len(shown) >= 4
-    for words in shown:
+    trainings = [words[2:] for words in commands() if words[:2] == ["agentgym", "train"]]
+    assert len(trainings) >= 4
+    for words in trainings:
         recipe, overrides, _ = parse(words)
         load_config(recipe, overrides)
 
 
 def test_scripts_are_there_and_their_shell_is_right():
-    shown = {words[0] for words in commands()} - {"agentgym"}
-    assert shown == {"scripts/train", "scripts/test"}
+    programs = {words[0] for words in commands()} - {"agentgym"}
+    assert programs == {"scripts/train", "scripts/test"}
     for path in [*sorted((ROOT / "scripts").iterdir()), *sorted((ROOT / ".ci").iterdir())]:
         assert os.access(path, os.X_OK), path
         if path.suffix == ".py":
