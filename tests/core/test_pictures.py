@@ -1,4 +1,4 @@
-"""Tools may show pictures: they come as content blocks beside the text, in every dialect."""
+"""Pictures from tools and hooks are content blocks after the text, in every dialect."""
 
 from __future__ import annotations
 
@@ -65,14 +65,7 @@ def test_pictures_of_a_tool_follow_its_bounded_text(dialect: str):
     assert json.loads(json.dumps(result)) == result
 
 
-def test_an_error_shows_no_picture():
-    env = WindowEnv()
-    env.reset(seed=0)
-    message = {"role": "assistant", "content": "", "tool_calls": [ToolCall("look", {"times": "x"}).to_dict()]}
-    assert pictures_in(env.step(message).observation[0]) == 0
-
-
-def test_an_answer_to_words_may_show_pictures():
+def test_respond_and_aside_may_return_pictures():
     env = WindowEnv()
     env.reset(seed=0)
     [answer] = env.step("Hello").observation

@@ -53,7 +53,7 @@ def play(policy: ChatPolicy | ScriptedPolicy, env: Env, seed: int = 0, turns: in
     return actions
 
 
-def test_the_scripted_policy_plays_the_solution_if_there_is_one():
+def test_the_scripted_policy_plays_the_solution():
     class Short(GuessEnv):
         def solution(self, task: Any) -> Solution:
             yield "I shall try."
@@ -70,12 +70,12 @@ def test_the_scripted_policy_plays_the_solution_if_there_is_one():
         play(ScriptedPolicy(), Unsolved())
 
 
-def test_random_play_depends_on_its_seed_alone():
+def test_random_play_depends_only_on_its_seed():
     first, again, other = (play(RandomPolicy(), GuessEnv(), seed=seed) for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_a_function_sees_the_whole_conversation_of_its_player_alone_and_may_be_async():
+def test_a_function_policy_sees_the_whole_conversation_of_its_player_only():
     conversations: list[list[Message]] = []
 
     async def ask(conversation: list[Message]) -> str:
@@ -110,14 +110,14 @@ def test_a_generator_is_sent_the_observation_of_each_move():
     assert observations == [[user("first")], [user("second")]]
 
 
-def test_moves_of_any_kind_are_played_in_their_order_and_end():
+def test_moves_of_any_iterable_are_played_in_order():
     kinds: list[Any] = [["one", "two"], iter(["one", "two"]), (word for word in ("one", "two"))]
     for moves in kinds:
         script = Script(moves)
         assert [script.next_move([]) for _ in range(4)] == ["one", "two", None, None]
 
 
-def test_a_call_is_written_in_the_dialect_and_everything_else_stays(env: GuessEnv):
+def test_a_call_is_written_in_the_dialect_and_other_moves_are_unchanged(env: GuessEnv):
     message = assistant("", [GUESS])
     assert as_action(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
     assert (as_action(env, "hm"), as_action(env, message)) == ("hm", message)

@@ -1,4 +1,4 @@
-"""The commands of docs/data.md work as they stand, on small data sets in the published layouts."""
+"""The commands of docs/data.md run unchanged on small data sets in the published layouts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
 
 
 def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the environment and the arguments that the section of a data set evaluates it with."""
+    """Return the environment and arguments of the `eval` command in a data set's section."""
     section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     command = re.sub(r"\s*\\\n\s*", " ", section).partition("agentgym eval --env ")[2].partition("\n")[0]
     env, *words = shlex.split(command)
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str):
+def test_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str):
     monkeypatch.chdir(folder)
     program, *words = shlex.split(line)
     assert program == "agentgym"
@@ -63,7 +63,7 @@ def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_entry_makes_a_task_that_its_gold_solves(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+def test_every_entry_becomes_a_task_solved_by_its_gold(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.chdir(folder)
     factory = EnvFactory(*shown_settings(name))
     env = factory()

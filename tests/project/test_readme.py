@@ -1,4 +1,4 @@
-"""The README works as it stands: its Python and its commands run as they stand, and its links lead somewhere."""
+"""The Python and the commands of the README run unchanged, and its links are valid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def named(block: str) -> str | None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of its own that holds the files that the README shows; its modules are forgotten afterwards."""
+    """A folder with the files of the README; their modules are unloaded afterwards."""
     files = {name: block for block in blocks("python") if (name := named(block))}
     for name, block in files.items():
         (tmp_path / name).write_text(block, encoding="utf-8")
@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("index", range(len(blocks("python"))))
-def test_python_runs_as_it_stands(folder: Path, index: int):
+def test_python_blocks_run(folder: Path, index: int):
     code = [sys.executable, "-W", "error", "-c", blocks("python")[index]]
     done = subprocess.run(code, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -67,7 +67,7 @@ def test_the_records_that_are_printed_are_solved(folder: Path):
     assert all(" solved 1.0 " in line for line in lines)
 
 
-def test_commands_run_in_the_order_they_are_shown(folder: Path):
+def test_commands_run_in_order(folder: Path):
     ran = [words for words in commands() if words[0] == "agentgym" and words[1] not in ("train", "play")]
     assert {words[1] for words in ran} >= {"check", "eval", "show", "replay"}
     for words in ran:
@@ -82,7 +82,7 @@ def test_the_environment_shown_can_be_played(folder: Path):
     assert "cents" in result.output
 
 
-def test_training_commands_name_settings_that_there_are():
+def test_training_commands_use_existing_settings():
     pytest.importorskip("torch")
     from agentgym.trainers.command import parse
     from agentgym.trainers.config import load_config
@@ -94,7 +94,7 @@ def test_training_commands_name_settings_that_there_are():
         load_config(recipe, overrides)
 
 
-def test_scripts_are_there_and_their_shell_is_right():
+def test_scripts_exist_and_have_valid_shell_syntax():
     programs = {words[0] for words in commands()} - {"agentgym"}
     assert programs == {"scripts/train", "scripts/test"}
     for path in [*sorted((ROOT / "scripts").iterdir()), *sorted((ROOT / ".ci").iterdir())]:
@@ -107,7 +107,7 @@ def test_scripts_are_there_and_their_shell_is_right():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_files_that_are_there(page: str):
+def test_links_point_to_existing_files(page: str):
     text = (ROOT / page).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []
