@@ -99,9 +99,9 @@ def test_scripts_exist_and_have_valid_shell_syntax():
     assert programs == {"scripts/train", "scripts/test"}
     for path in [*sorted((ROOT / "scripts").iterdir()), *sorted((ROOT / ".ci").iterdir())]:
         assert os.access(path, os.X_OK), path
-        if path.suffix == ".py":
-            continue
         shell = path.read_text(encoding="utf-8").partition("\n")[0].rpartition("/")[2].removeprefix("env ")
+        if shell == "python3":
+            continue
         done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
 
