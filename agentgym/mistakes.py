@@ -16,7 +16,7 @@ _SHOWN = re.compile(r"(?:^|[>\n])\s*Error: ")
 
 
 class Mistake(StrEnum):
-    """A kind of mistake. Those in `OF_TURNS` cost a turn without a call; all others concern a single call."""
+    """A kind of mistake. Kinds in `OF_TURNS` cost a turn without a call; all others concern a single call."""
 
     UNREADABLE = "unreadable"
     """The turn, or a call in it, cannot be read."""

@@ -85,7 +85,7 @@ def load_policy(
             f"vLLM finds no model {model_of(name)!r}: give a folder, a GGUF file, or a public name (org/name)"
         )
     near = nearest(name, (*BUILTIN, TINY, SMOLLM2))
-    raise UsageError(f"there is no policy {name!r}, nor a folder of that name{near} Give {CHOICES}")
+    raise UsageError(f"unknown policy {name!r}, and no folder has that name{near} Choose {CHOICES}")
 
 
 def is_endpoint(name: str) -> bool:

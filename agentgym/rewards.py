@@ -2,7 +2,7 @@
 
 A channel is a named quantity that an environment measures in a turn. A `Scheme` weighs the channels; with a `Gate`,
 some of them count only once another has reached a value (Gated Reward Accumulation, arXiv 2508.10548). `lint` refuses
-schemes in which a wrong outcome can earn more than a right one, or idle actions more than real work.
+schemes that can pay more for a wrong outcome than for a right one, or for idle actions than for real work.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class GateState:
     """State of a gate in one turn."""
 
     value: float
-    """The value that was compared with `Gate.at_least`; minus infinity if there was no earlier turn."""
+    """The value that was compared with `Gate.at_least`; minus infinity without an earlier turn."""
     open: bool
 
 

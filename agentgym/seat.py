@@ -19,7 +19,7 @@ class Seat:
     tools: Toolset
     """The available tools as described to the model. They validate calls but cannot run them."""
     dialect: Dialect
-    """The dialect in which the model writes calls."""
+    """The dialect of the model's calls."""
     seed: int
     """The player's random seed."""
     max_calls: int = 1

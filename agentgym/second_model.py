@@ -99,7 +99,7 @@ class SecondModel:
 
     async def _say(self, messages: list[Message]) -> str:
         if self.cost.calls >= self.max_calls:
-            raise InfrastructureError(f"the second model was asked more than {self.max_calls} times in one episode")
+            raise InfrastructureError(f"the second model got more than {self.max_calls} calls in one episode")
         self.cost.calls += 1
         self.cost.characters_in += sum(len(str(message.get("content"))) for message in messages)
         began = time.perf_counter()

@@ -1,7 +1,7 @@
 """Tools that a policy may call: typed, documented methods, or functions described by JSON schemas (`schema_tool`).
 
 The JSON schema of a method comes from its signature and docstring. Pydantic validates and coerces the arguments before
-the method runs; wrong arguments raise a `ToolError` that tells the model what was expected.
+the method runs; wrong arguments raise a `ToolError` with the expected form.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class Trajectory:
 
     @property
     def model_turns(self) -> list[Turn]:
-        """The turns in which the model acted, which excludes the grading of an interrupted episode."""
+        """The model's turns, without the grading of an interrupted episode."""
         return [turn for turn in self.turns if turn.action is not None]
 
     @property

@@ -1,4 +1,4 @@
-"""Tokenizers with real chat templates: those that TRL ships (Apache-2.0), read from the installed package."""
+"""Tokenizers with real chat templates, shipped by TRL (Apache-2.0) and read from the installed package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDS = {
     "glm": "<|endoftext|>",
     "idefics": "<end_of_utterance>",
 }
-"""The tokens with which families of models end texts; all others use `<|im_end|>`."""
+"""End-of-text tokens of model families; all others use `<|im_end|>`."""
 
 
 def template(name: str) -> str:
@@ -35,7 +35,7 @@ def template(name: str) -> str:
 
 
 def tokenizer_of(name: str) -> Any:
-    """A byte-level tokenizer without merges that has the special tokens of many families, and a chat template."""
+    """A byte-level tokenizer without merges, with the special tokens of many families and a chat template."""
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 

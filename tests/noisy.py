@@ -1,4 +1,4 @@
-"""Policies that know how to play but often take a wrong step. They see messages only, as a model does."""
+"""Policies that can play but often take a wrong step. Like a model, they see only messages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Move(Protocol):
     """Chooses the next call.
 
     Args:
-        heard: The text of each observation, the opening first.
-        said: The calls so far.
+        observations: The text of each observation, the opening first.
+        actions: The calls so far.
         dice: Decides whether this step is wrong, and how.
         noise: Probability of a wrong step.
     """
@@ -31,7 +31,7 @@ class Move(Protocol):
 
 
 def guess(observations: Sequence[str], actions: Sequence[str], dice: random.Random, noise: float) -> ToolCall:
-    """Halve the range of numbers; a wrong step is a number from anywhere in it."""
+    """Halve the range of numbers; a wrong step is a random number in the range."""
     match = re.search(r"from 1 to (\d+)", observations[0])
     assert match is not None
     low, high = 1, int(match[1])
@@ -42,7 +42,7 @@ def guess(observations: Sequence[str], actions: Sequence[str], dice: random.Rand
 
 
 def errand(observations: Sequence[str], actions: Sequence[str], dice: random.Random, noise: float) -> ToolCall:
-    """Fetch the parcel and deliver it; a wrong step is the parcel or the house of somebody else."""
+    """Fetch the parcel and deliver it; a wrong step is someone else's parcel or house."""
     names = NAMES.search(observations[0])
     assert names is not None
     if address := re.search(r"It goes to (\w+) House", observations[-1]):
@@ -72,7 +72,7 @@ class NoisyPolicy:
         return _Noisy(self, seat, ())
 
     def resume(self, seat: Seat, past: Past) -> Player:
-        """Return a player that goes on from the middle of an episode."""
+        """Return a player that continues from the middle of an episode."""
         return _Noisy(self, seat, past)
 
 

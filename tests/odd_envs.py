@@ -1,4 +1,4 @@
-"""An environment whose author returns and raises what is neither text nor JSON, at each place where one can."""
+"""An environment whose hooks return and raise values that are neither text nor JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ODD = "tests.odd_envs:OddEnv"
 
 
 class Unreadable(Exception):
-    """Its text cannot be had."""
+    """Has no readable text."""
 
     def __str__(self) -> str:
         raise SystemExit("str")
@@ -47,7 +47,7 @@ VALUES: Mapping[str, Callable[[], Any]] = {
 
 
 class OddEnv(Env):
-    """Says, ends with, or breaks with what the model names."""
+    """Returns, ends with, or raises a value that the model names."""
 
     max_turns = 50
 
@@ -87,7 +87,7 @@ class OddEnv(Env):
 
 
 class OddOpening(OddEnv):
-    """Opens with messages that no JSON can hold."""
+    """Opens with messages that JSON cannot represent."""
 
     def start(self, task: Task) -> Any:
         super().start(task)

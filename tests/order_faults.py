@@ -1,7 +1,7 @@
 """The customer service of `orders` with one subtle fault at a time.
 
-Each fault is a mistake that authors of environments really make, and leaves the environment playable: its solution
-solves every task. `FAULTS` lists which check of `agentgym check` must name it, and in which words.
+Each fault is a realistic mistake of an author and leaves the environment playable: its solution solves every task.
+`FAULTS` lists the check of `agentgym check` that must report it, and the words of its message.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ TODAY = date.today()
 
 
 class AskedWhenImported(OrdersEnv):
-    """Reports the day on which its module was imported."""
+    """Reports the day of its module's import."""
 
     def start(self, task: Task) -> str:
         return f"{super().start(task)} Today is {TODAY:%A}."
@@ -256,7 +256,7 @@ class ListsASet(OrdersEnv):
 
 
 class KeepsLastCase(OrdersEnv):
-    """Does not clear what the previous customer was told."""
+    """Does not clear the previous customer's answers."""
 
     previous: str = ""
 
@@ -283,7 +283,7 @@ def _late_twin(split: str, index: int) -> Task:
 
 @dataclass(frozen=True)
 class Fault:
-    """An environment with a fault, and the check of `agentgym check` that must name it."""
+    """An environment with a fault, and the check of `agentgym check` that must report it."""
 
     env: type[OrdersEnv]
     check: str

@@ -1,4 +1,4 @@
-"""A small customer service that keeps every promise, and variants of it that come close to breaking one."""
+"""A small customer service without faults, and sound variants that come close to a fault."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class OrdersEnv(Env):
 
 
 class TalkingOrdersEnv(OrdersEnv):
-    """The same service as a conversation: the customer says goodbye when told that all is done."""
+    """The same service as a conversation: the customer says goodbye once all is done."""
 
     def respond(self, text: str) -> str:
         if "done" not in text.casefold():
@@ -165,7 +165,7 @@ class TalkingOrdersEnv(OrdersEnv):
 
 
 class CachingEnv(OrdersEnv):
-    """Caches on the class what can be recomputed: nobody can notice."""
+    """Caches recomputable data on the class, which has no visible effect."""
 
     seen: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Small data sets in the published layouts of seven public ones. Their content is made up."""
+"""Small data sets in the layouts of seven public ones, with invented content."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def musique(folder: Path) -> None:
 
 
 def squad(folder: Path) -> None:
-    """One JSON object: articles of paragraphs with questions, some of which have no answer."""
+    """One JSON object: articles of paragraphs with questions, some unanswerable."""
     articles = [
         {
             "title": title.replace(" ", "_"),

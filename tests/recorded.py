@@ -1,4 +1,4 @@
-"""Recorded episodes of the guessing game, for tests of what is made of recordings."""
+"""Recorded episodes of the guessing game."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentgym.trajectory import Trajectory, Turn
 
 
 def trajectory(number: int, **changes: object) -> Trajectory:
-    """Return the recording of an episode that was solved in its second turn."""
+    """Return the recording of an episode solved in its second turn."""
     rewards = [{"outcome": 0.0, "format": 1.0}, {"outcome": 1.0, "format": 0.5}]
     trajectory = Trajectory(
         id=f"guess/test/{number}#0",

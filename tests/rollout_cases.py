@@ -40,7 +40,7 @@ def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **l
 
 
 class Letters:
-    """A codec over code points: text is its characters' numbers plus two, 1 is the start of a message, 0 its end."""
+    """A codec over code points: a character's id is its code point plus two; 1 starts a message, 0 ends it."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
         return [*self._written(messages), 1]
@@ -56,7 +56,7 @@ class Letters:
 
 
 class Speaker:
-    """A token policy that says given lines, and insists that each request extends the one before."""
+    """A token policy that samples fixed lines, and asserts that each request extends the previous one."""
 
     name = "speaker"
 

@@ -1,4 +1,4 @@
-"""Trajectories to look at: groups with gates and tokens, and one in which everything is hostile."""
+"""Trajectories for the viewer: groups with gates and tokens, and a hostile one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def channels(**values: float) -> dict[str, float]:
 
 
 def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: Any) -> Trajectory:
-    """An errand: a turn that all attempts share, then one in which they differ."""
+    """An errand: all attempts share the first turn and differ in the second."""
     first = turn(0, "hello", SQL_RESULT, channels(chatted=1.0), 0.0)
     paid = channels(outcome=1.0, fetched=1.0, delivered=1.0) if solved else channels(delivered=1.0)
     second = turn(1, f"SELECT {attempt} FROM houses", HITS, paid, 2.0 if solved else 0.0, "query")
@@ -99,7 +99,7 @@ def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: A
 
 
 DEEP = '{"a":' * 50_000 + "1" + "}" * 50_000
-"""Arguments, as a model may write them, in which functions that call themselves lose their way."""
+"""Arguments nested so deeply that recursive functions fail."""
 
 
 def nested(depth: int) -> Any:
@@ -110,7 +110,7 @@ def nested(depth: int) -> Any:
 
 
 def hostile() -> Trajectory:
-    """A trajectory in which the model, the tools and the environment try to run code wherever text is shown."""
+    """A trajectory whose model, tools and environment try to run code wherever text is displayed."""
     everything = "\n".join(HOSTILE)
     deep = ToolCall("deep", {"at": nested(200)}, "deep")
     call = ToolCall(SCRIPT, {SCRIPT: everything, "sql": f"SELECT '{everything}'"}, SCRIPT)
@@ -160,7 +160,7 @@ def several() -> list[Trajectory]:
 
 
 def write_run(folder: Path) -> Path:
-    """Write a run: trajectories of four steps with what the trainer knew of them, and its metrics."""
+    """Write a run: trajectories of four steps with the trainer's data, and metrics."""
     file = folder / "trajectories.jsonl"
     played = [
         errand(0, attempt, solved=attempt < step, training_step=step) for step in range(4) for attempt in range(4)

@@ -137,7 +137,7 @@ class Threads:
 
 
 blocking = Threads("agentgym-blocking")
-"""The threads in which environments and other blocking code run."""
+"""The threads that run environments and other blocking code."""
 
 blocks: ContextVar[bool] = ContextVar("blocks", default=False)
 """Whether blocking environments run on the event loop itself, one turn at a time, instead of in threads."""

@@ -35,7 +35,7 @@ def recorded_arguments(
     Args:
         kind: Class of the environment that takes them.
         recorded: The arguments in the file.
-        given: The arguments from the user.
+        user_arguments: The arguments from the user.
         source: Name of the file, for the message.
 
     Raises:

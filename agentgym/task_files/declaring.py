@@ -32,7 +32,7 @@ def with_defaults(
     Args:
         files: The task files that the environment accepts, if any.
         defaults: Arguments from a recipe or from a model's training.
-        given: Arguments from the user.
+        user_arguments: Arguments from the user.
         source: Name of the origin of the defaults, for the warning.
     """
     dropped = files.contradicted(defaults, user_arguments) if files is not None else []

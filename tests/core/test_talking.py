@@ -314,7 +314,7 @@ def test_a_second_model_is_bounded_in_calls_time_and_length():
         asyncio.run(model(slow, timeout_s=0.01, retries=0).reply("?"))
     second = model(lambda messages: "x" * 99, max_calls=1, max_chars=10)
     assert asyncio.run(second.reply("?")) == "x" * 10
-    with pytest.raises(InfrastructureError, match="more than 1 times"):
+    with pytest.raises(InfrastructureError, match="more than 1 calls"):
         asyncio.run(second.ask("?"))
     with pytest.raises(UsageError):
         SecondModel(str, max_calls=0)
