@@ -136,31 +136,6 @@ def test_each_malformed_turn_has_its_own_error_and_the_episode_continues(dialect
     assert wrong == []
 
 
-RIGHT = {
-    "hermes": f'{OPEN}{{"name": "add", "arguments": {{"a": "1", "b": 2}}}}{CLOSE}',
-    "tags": 'Easy. <add>{"a": 1, "b": 2}</add>',
-    "fenced": 'Easy.\n```add\n{"a": 1, "b": 2}\n```',
-    "compact": 'Easy.\n@add {"a":1,"b":2}',
-}
-
-
-@pytest.mark.parametrize("dialect", RIGHT)
-def test_wrong_calls_are_explained_and_right_calls_run(dialect: str):
-    env, right = started(dialect), RIGHT[dialect]
-
-    def answered(action: str) -> str:
-        return text_of(env.step(action)[0][0])
-
-    missing = answered(right.replace('"b"', '"c"'))
-    assert "argument 'b' is missing" in missing
-    assert "there is no argument 'c'" in missing
-    assert "valid integer" in answered(right.replace("2", '"two"'))
-    assert "one tool at a time, not 2" in answered(f"{right}\n{right.removeprefix('Easy.').lstrip()}")
-    if dialect in ("hermes", "compact"):  # elsewhere, unknown tags are text and fences are strings of `say`
-        assert "There is no tool 'ad'. Did you mean 'add'? Tools: add, say." in answered(right.replace("add", "ad"))
-    assert "3" in answered(right)
-
-
 def test_a_numbered_entity_is_a_character_only_if_that_exists():
     no_characters = [0, 0xD800, 0xDFFF, 0x110000]
     for code in [1, 0xD7FF, 0xE000, 0x10FFFF, *no_characters]:

@@ -95,22 +95,6 @@ def test_no_turns_earn_nothing_and_gating_does_not_change_raw_values():
     assert turns == [{OUTCOME: 0.0, "format": 1.0}]
 
 
-def test_only_plain_weights_pay_each_turn_independently():
-    assert Scheme({OUTCOME: 1.0, "format": 0.1}).is_simple
-    shaped = (Scheme(gates=(SOLVED,)), Scheme(averaged=frozenset({"format"})), Scheme(capped={"format": 1.0}))
-    assert [scheme.is_simple for scheme in shaped] == [False] * 3
-    assert Scheme({OUTCOME: 2.0, "format": 0.1}).pay([{OUTCOME: 1.0}, {OUTCOME: 0.5, "format": 1.0}]) == 1.1
-
-
-def test_the_ungated_control_differs_only_in_its_gates():
-    scheme = Scheme({OUTCOME: 1.0, "format": 0.1}, (SOLVED,), averaged=frozenset({"format"}))
-    control = scheme.ungated()
-    assert (control.weights, control.averaged, control.gates) == (scheme.weights, scheme.averaged, ())
-    assert (control.allow_unsound, scheme.allow_unsound) == (True, False)
-    assert scheme.without("format").weights == {OUTCOME: 1.0}
-    assert scheme.without("format").gates == scheme.gates
-
-
 values = st.floats(-1, 1, allow_nan=False)
 names = st.sampled_from(sorted(CHANNELS))
 gates = st.lists(

@@ -18,13 +18,13 @@ from agentgym.rollout import EnvFactory
 from agentgym.settings import parse_settings
 from agentgym.task import iterate
 from agentgym.task_files.left_out import LeavesOut, Why
+from tests.doc_blocks import DOCS, blocks_of
 from tests.published import WRITERS
 
 pytestmark = pytest.mark.real
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
-BLOCKS = [re.sub(r"\s*\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
-COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
+PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
+COMMANDS = [words for block in blocks_of(DOCS / "data.md") for words in block.commands]
 
 
 def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
@@ -46,10 +46,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str):
+@pytest.mark.parametrize("command", COMMANDS, ids=shlex.join)
+def test_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]):
     monkeypatch.chdir(folder)
-    program, *words = shlex.split(line)
+    program, *words = command
     assert program == "agentgym"
     if words[0] == "train":
         pytest.importorskip("trl", reason="needs the [train] extra")
