@@ -10,9 +10,10 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from agentgym.endings import Reason
+from agentgym.engine.actions import action_message
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.engine.threads import blocking, blocks
 from agentgym.env import Env
@@ -334,7 +335,7 @@ class FunctionPolicy:
         conversation: list[Message] = []
         ids: set[str] = set()
         for observation, action in past:
-            conversation += [*observation, _as_message(_with_ids(action, ids))]
+            conversation += [*observation, action_message(_with_ids(action, ids))]
         schemas = {"tools": seat.tools.schemas} if self._wants_tools else {}
 
         async def ask(observation: list[Message]) -> Action | None:
@@ -344,7 +345,7 @@ class FunctionPolicy:
             if action is None:
                 return None
             action = _with_ids(action, ids)
-            conversation.append(_as_message(action))
+            conversation.append(action_message(action))
             return action
 
         return _FunctionPlayer(ask)
@@ -352,7 +353,3 @@ class FunctionPolicy:
 
 def _with_ids(action: Action, ids: set[str]) -> Action:
     return with_call_ids(action, ids) if isinstance(action, Mapping) else action
-
-
-def _as_message(action: Action) -> Message:
-    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)

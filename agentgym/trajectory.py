@@ -9,9 +9,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agentgym.endings import AnyReason, Ending, reason_data, reason_from
+from agentgym.engine.actions import action_message
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError
 from agentgym.messages import Message
@@ -190,7 +191,7 @@ class Trajectory:
         messages = list(self.opening)
         for turn in self.turns:
             if turn.action is not None:
-                messages.append(_as_message(turn.action))
+                messages.append(action_message(turn.action))
             messages += turn.observation
         return messages
 
@@ -235,10 +236,6 @@ def logged_step(training_step: int | None) -> int | None:
 def _turn_data(turn: Turn) -> dict[str, Any]:
     span = None if turn.span is None else list(turn.span)
     return {**vars(turn), "span": span, "times": None if turn.times is None else turn.times.to_dict()}
-
-
-def _as_message(action: Action) -> Message:
-    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
 
 
 def _is_reason(value: Any) -> bool:

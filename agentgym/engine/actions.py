@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from agentgym.engine.spaces import Action
 from agentgym.messages import Message, ToolCall, numbered_call_id, text_of, tool_result
@@ -18,6 +18,11 @@ def is_text(action: Action) -> bool:
 def text_in(action: Action) -> str:
     """Return the text of an action."""
     return action if isinstance(action, str) else text_of(action)
+
+
+def action_message(action: Action) -> Message:
+    """Return an action as an assistant message."""
+    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
 
 
 def with_ids(calls: Sequence[ToolCall], before: int) -> list[ToolCall]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.records.fields import (
-    Rules,
-    check_fields,
     excerpt_of,
     is_count,
     is_counts,
@@ -22,9 +19,8 @@ from agentgym.records.fields import (
     list_of,
     object_of,
     or_null,
-    required_fields,
 )
-from tests.refusals import differing, not_refused
+from tests.refusals import differing
 
 MESSAGE = {"role": "user", "content": "hi"}
 WITH_BLOCKS = [MESSAGE, {"role": "tool", "content": [{"type": "text"}]}]
@@ -53,45 +49,6 @@ RULES_OF_VALUES: list[tuple[Callable[[Any], bool], list[Any]]] = [
 def test_a_rule_accepts_its_values_and_no_others():
     accepted = [(passes, list(map(repr, right))) for passes, right in RULES_OF_VALUES]
     assert differing(lambda passes: [repr(value) for value in VALUES if passes(value)], accepted) == []
-
-
-@dataclass
-class Record:
-    """Has every kind of field."""
-
-    name: str
-    size: int
-    more: int = 0
-    rest: list[int] = field(default_factory=list)
-
-
-RULES: Rules = {
-    "name": (is_text, "text"),
-    "size": (is_number, "a number"),
-    "more": (is_count, "a whole number"),
-    "rest": (is_counts, "whole numbers"),
-}
-
-
-MESSAGES_OF_FAULTS: list[tuple[Any, str]] = [
-    ([], "a record is a JSON object, not a list"),
-    (None, "a record is a JSON object, not null"),
-    ({}, "a record needs the field 'name'"),
-    ({"name": "a", "more": 1}, "a record needs the field 'size'"),
-    ({"name": "a", "size": 1, "sise": 2}, "a record has no field 'sise'; was it written by a newer release?"),
-    ({"name": "a", "size": 10**400}, "field 'size' of a record must be a number, not 1" + "0" * 59 + "…"),
-    ({"name": 1, "size": 1}, "field 'name' of a record must be text, not 1"),
-    ({"name": "a", "size": 1, "more": -1}, "field 'more' of a record must be a whole number, not -1"),
-    ({"name": "a", "size": 1, "rest": [-1]}, "field 'rest' of a record must be whole numbers, not a list"),
-]
-
-
-def test_the_first_wrong_field_is_named():
-    required = required_fields(Record)
-    assert required == {"name", "size"}, "those without a default"
-    assert not_refused(lambda data: check_fields(data, RULES, required, "a record"), MESSAGES_OF_FAULTS) == []
-    for data in ({"size": 1, "name": "a"}, {"name": "a", "rest": [], "more": 2, "size": 1.5}):
-        check_fields(data, RULES, required, "a record")
 
 
 def test_types_have_their_json_names_and_values_at_most_60_characters():

@@ -196,6 +196,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "usage of texts": (line_of(usage={"cost": "2"}), "field 'usage'"),
     "counts of texts": (line_of(counts={"calls": "2"}), "field 'counts'"),
     "seconds that are text": (line_of(seconds="2"), "field 'seconds'"),
+    "seconds beyond floats": (line_of(seconds=10**400), "a finite number, not 1" + "0" * 59 + "…"),
     "an error that is an object": (line_of(error={}), "field 'error'"),
     "an action that is a number": (line_of(turns=turn_of(action=3)), "field 'action' of turn 1 must be text"),
     "a turn without a reward": (line_of(turns=[{"action": "x", "observation": [], "rewards": {}}]), "needs the field"),
