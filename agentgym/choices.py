@@ -71,7 +71,7 @@ def limits_from(kind: type[T], limits: T | Mapping[str, Any] | None) -> Mapping[
     if isinstance(limits, kind):
         return {name: getattr(limits, name) for name in names}
     if not (limits is None or isinstance(limits, Mapping)):
-        raise UsageError(f"limits are given by name, such as {{{names[0]!r}: 5}}, not as {limits!r}")
+        raise UsageError(f"limits must be a mapping such as {{{names[0]!r}: 5}}, not {limits!r}")
     if unknown := set(limits or ()) - set(names):
         raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(names)}")
     return dict(limits or {})
