@@ -36,6 +36,7 @@ LIMIT = 5
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_to_load.py").write_text(MINE)
     (tmp_path / "mine_unmet.py").write_text("import mine")
+    (tmp_path / "mine_broken.py").write_text("1 / 0")
     (tmp_path / "mine_empty.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -85,10 +86,11 @@ def test_an_unknown_name_is_refused_with_the_names_of_the_module():
     assert not_refused(function, [(path, "module:name") for path in forms]) == []
 
 
-def test_a_failing_import_inside_a_module_is_not_reported_as_that_module():
-    """The missing module's name is a prefix of the importing module's."""
+def test_errors_inside_a_module_are_unchanged():
     with pytest.raises(ModuleNotFoundError, match="No module named 'mine'"):
-        function("mine_unmet:X")
+        function("mine_unmet:X")  # the missing module's name is a prefix of the importing module's
+    with pytest.raises(ZeroDivisionError):
+        function("mine_broken:X")
 
 
 def test_a_policy_that_sees_the_gold_is_not_loaded_by_name():

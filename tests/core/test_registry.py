@@ -93,16 +93,6 @@ def test_gymnasium_makes_environments_in_any_order_of_imports():
     assert (done.stdout, done.stderr) == ("12\n", "")
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("source", ["import no_such_dependency", "1 / 0"])
-def test_an_import_error_inside_a_module_is_unchanged(tmp_path: Path, source: str):
-    (tmp_path / "broken_boxes.py").write_text(source)
-    done = run("import agentgym; agentgym.make('broken_boxes:BoxesEnv')", tmp_path)
-    assert ("broken_boxes.py" in done.stderr, source in done.stderr) == (True, True)
-    errors = ("ModuleNotFoundError: No module named 'no_such", "ZeroDivisionError")
-    assert done.stderr.splitlines()[-1].startswith(errors)
-
-
 # From other packages.
 
 
