@@ -44,7 +44,7 @@ def why_barren(sampled_tokens: float | None, format_error_rate: float | None) ->
         return "nothing was sampled: the context holds only the first prompt; raise it"
     if format_error_rate is not None and format_error_rate >= 1:
         return (
-            "every turn was a format error: no tool call could be read. Choose the dialect that the model was trained on "
-            "(--dialect), allow longer turns, or train it on solutions first (supervised)"
+            "every turn was a format error: no tool call could be read. Choose the dialect that the model was trained "
+            "on (--dialect), allow longer turns, or train it on solutions first (supervised)"
         )
     return None
