@@ -138,5 +138,5 @@ def _from_factory(path: str) -> Policy:
             f"{path!r} returned a {type(policy).__name__}, which is neither a ChatPolicy nor a TokenPolicy"
         )
     if not isinstance(policy.name, str):
-        raise UsageError(f"{path!r} returned a policy whose name is not a string: {policy.name!r:.100}")
+        raise UsageError(f"{path!r} returned a policy whose name is no text, but {policy.name!r:.100}")
     return policy

@@ -84,7 +84,7 @@ def choose_families(
         criteria = {"name": names, **criteria}
         explicit = {attribute: values for attribute, values in criteria.items() if values is not None}
         choices = ", ".join(f"{_noun(attribute)} {values!r}" for attribute, values in explicit.items())
-        raise UsageError(f"no family matches all of: {choices}")
+        raise UsageError(f"no family fits all of this at once: {choices}")
     return fitting
 
 

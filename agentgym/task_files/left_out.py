@@ -97,7 +97,7 @@ class Quarantine:
         except Unusable as error:
             self.add(where, str(error), error.why)
         except UnicodeEncodeError:
-            self.add(where, "its text contains a lone surrogate")
+            self.add(where, "its text holds half of a character (a lone surrogate)")
         except (AgentGymError, MemoryError):
             raise
         except Exception as error:  # one bad entry must not lose the others

@@ -150,7 +150,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"where": {"colour": "gray"}}, "unknown colour 'gray'; did you mean 'grey'? Choose from: grey, red"),
     (
         {"difficulty": 2, "families": ["a"], "where": {"colour": "red"}},
-        "no family matches all of: family ['a'], difficulty 2, colour 'red'",
+        "no family fits all of this at once: family ['a'], difficulty 2, colour 'red'",
     ),
 ]
 
