@@ -15,15 +15,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"
 
 
-def into_cache(made: Path, folder: Path) -> None:
-    """Move a folder to its place in the cache in one step. If another process was faster, keep that one's.
+def into_cache(source: Path, folder: Path) -> None:
+    """Move a folder into the cache atomically. If another process got there first, its copy stays.
 
     Raises:
         OSError: The folder cannot be moved.
     """
     try:
-        made.rename(folder)
+        source.rename(folder)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        shutil.rmtree(made)
+        shutil.rmtree(source)

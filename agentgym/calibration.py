@@ -1,4 +1,4 @@
-"""How well stated confidences agree with success, for environments in which an answer carries one."""
+"""Calibration of the confidences that answers state, for environments whose answers carry one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ CONFIDENCE_DETAIL = "confidence"
 
 
 def calibration(trajectories: Iterable[Trajectory]) -> dict[str, float]:
-    """Return how well confidences are calibrated, to be returned by `Env.figures`; nothing where none was stated.
+    """Return calibration metrics for `Env.figures`; empty if no confidence was stated.
 
-    An environment states them as `details()["confidence"]`, from 0 to 1. Trajectories without one do not count, nor
-    does a value out of range, as it comes from the model.
+    An environment reports a confidence as `details()["confidence"]`, from 0 to 1. Trajectories without one are skipped,
+    as are values out of range, since they come from the model.
     """
     stated = [(_share(t.details.get(CONFIDENCE_DETAIL)), t.success) for t in trajectories]
-    known = [(value, success) for value, success in stated if value is not None]
-    if not known:
+    pairs = [(value, success) for value, success in stated if value is not None]
+    if not pairs:
         return {}
-    confidences, successes = [value for value, _ in known], [success for _, success in known]
+    confidences, successes = [value for value, _ in pairs], [success for _, success in pairs]
     return {
-        "confidence": sum(confidences) / len(known),
+        "confidence": sum(confidences) / len(pairs),
         "calibration error": expected_calibration_error(confidences, successes),
         "Brier score": brier_score(confidences, successes),
     }

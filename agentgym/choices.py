@@ -20,7 +20,7 @@ def one_of(name: str, value: Any, valid: Iterable[Any]) -> Any:
 
 
 def nearest(name: Any, valid: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: the closest known name, or a full stop."""
+    """Return the end of an error about an unknown name: a suggestion, or a full stop."""
     close = get_close_matches(str(name), list(valid), n=1)
     return f"; did you mean {close[0]!r}?" if close else "."
 
@@ -33,7 +33,7 @@ def named(what: str, name: Any, valid: Mapping[str, T]) -> T:
 
 
 def settings_of(name: str, value: Any) -> dict[str, Any]:
-    """Return an argument that holds settings by name, empty for `None`. Raises `UsageError` if it is something else."""
+    """Return an argument that maps names to settings; empty for `None`. Raises `UsageError` for anything else."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -41,37 +41,37 @@ def settings_of(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def some_of(what: str, wanted: Any, valid: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the wanted values (one or several) without duplicates; all if `wanted` is `None`."""
+def some_of(what: str, choice: Any, valid: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the values of `choice` (a value or a sequence) without duplicates; all of `valid` if it is `None`."""
     valid = tuple(valid)
-    if wanted is None:
+    if choice is None:
         return valid
-    asked = (wanted,) if isinstance(wanted, str | int) else tuple(wanted)
-    known = ", ".join(map(str, valid))
-    if not asked:
-        raise UsageError(f"no {what} was given; choose from: {known}")
-    for value in asked:
+    values = (choice,) if isinstance(choice, str | int) else tuple(choice)
+    valid_names = ", ".join(map(str, valid))
+    if not values:
+        raise UsageError(f"no {what} was given; choose from: {valid_names}")
+    for value in values:
         if value not in valid:
             hint = nearest(value, map(str, valid)) if isinstance(value, str) else "."
-            raise UsageError(f"unknown {what} {value!r}{hint} Choose from: {known}")
-    return tuple(dict.fromkeys(asked))
+            raise UsageError(f"unknown {what} {value!r}{hint} Choose from: {valid_names}")
+    return tuple(dict.fromkeys(values))
 
 
-def given_apart_from(tasks: object, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices that were given. They conflict with `tasks=...`, which already fixes the tasks."""
-    given = {name: value for name, value in choices.items() if value is not None}
-    if tasks is not None and given:
-        raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
-    return given
+def explicit_choices(tasks: object, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices that are not `None`. Raises `UsageError` if there are any besides `tasks=...`."""
+    explicit = {name: value for name, value in choices.items() if value is not None}
+    if tasks is not None and explicit:
+        raise UsageError(f"tasks=... was given, so {sorted(explicit)} cannot be chosen too; give one or the other")
+    return explicit
 
 
-def limits_from(kind: type[T], given: T | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return limits as a mapping. They may be given as an object, by name, or not at all."""
+def limits_from(kind: type[T], limits: T | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return limits, passed as an object, a mapping or `None`, as a mapping."""
     names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
-    if isinstance(given, kind):
-        return {name: getattr(given, name) for name in names}
-    if not (given is None or isinstance(given, Mapping)):
-        raise UsageError(f"limits are given by name, such as {{{names[0]!r}: 5}}, not as {given!r}")
-    if unknown := set(given or ()) - set(names):
+    if isinstance(limits, kind):
+        return {name: getattr(limits, name) for name in names}
+    if not (limits is None or isinstance(limits, Mapping)):
+        raise UsageError(f"limits must be a mapping such as {{{names[0]!r}: 5}}, not {limits!r}")
+    if unknown := set(limits or ()) - set(names):
         raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(names)}")
-    return dict(given or {})
+    return dict(limits or {})

@@ -16,7 +16,7 @@ class Ending(StrEnum):
     TERMINATED = "terminated"
     """The task ended: solved, answered wrongly or given up."""
     TRUNCATED = "truncated"
-    """A limit ended it."""
+    """A limit was reached."""
     FAILED = "failed"
     """The task is broken, or something around the model broke. Never rewarded, never trained on."""
 
@@ -36,7 +36,7 @@ class Reason(StrEnum):
     TIME = "time"
     """The episode reached its time limit."""
     GENERATION_TIME = "generation_time"
-    """The policy took too long for one turn, which was cut off."""
+    """The policy exceeded the time limit of one turn."""
     FORMAT_ERRORS = "format_errors"
     """Too many consecutive turns had no readable action."""
     INFRASTRUCTURE = "infrastructure"
@@ -110,7 +110,7 @@ def own_reasons(endings: Mapping[str, Ending]) -> dict[str, OwnReason]:
         endings: Maps names to kinds of ending, each terminated or truncated.
 
     Raises:
-        UsageError: A name is taken or invalid, or an environment may not choose the kind.
+        UsageError: A name already exists or is invalid, or the kind is not terminated or truncated.
     """
     for name, ending in endings.items():
         if not _NAME.fullmatch(name):

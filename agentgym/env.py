@@ -99,13 +99,13 @@ class Env(Engine):
 
     def close(self) -> None:
         """Release all resources. Safe to call twice."""
-        if self._begun:
+        if self._is_started:
             self._drive(self._stop())
         self.release()
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers; an `async def stop` runs on the loop that played the episode."""
-        if self._begun:
+        if self._is_started:
             await self._away(self._stop())
         if blocks.get():
             self.release()

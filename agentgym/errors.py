@@ -5,9 +5,9 @@ AgentGymError
 ├── InfrastructureError (RuntimeError) something around the model broke: the rollout is retried, never rewarded
 ├── UsageError (ValueError)            the caller asked for something impossible: one clear line
 │   ├── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command
-│   └── NoSolution                     an environment cannot say how a task is solved
-└── TaskError (LookupError)            no such task, split or manifest entry
-    └── BrokenTask                     the task's own gold or files are wrong: it is left out
+│   └── NoSolution                     an environment has no solution for a task └── TaskError (LookupError)
+no such task, split or manifest entry
+    └── BrokenTask                     the task's own gold or files are wrong: it is excluded
 """
 
 from agentgym.mistakes import Mistake
@@ -18,11 +18,11 @@ class AgentGymError(Exception):
 
 
 class ToolError(AgentGymError, ValueError):
-    """The model's mistake, explained so that it can do better next turn.
+    """The model's mistake, with an explanation that lets it recover next turn.
 
     Args:
         args: The message for the model.
-        mistake: What kind of mistake it is. Trajectories count the kinds.
+        mistake: The kind of mistake, which trajectories count.
     """
 
     mistake: Mistake = Mistake.REFUSED
@@ -45,7 +45,7 @@ class MissingExtra(UsageError, ImportError):
 
 
 class NoSolution(UsageError):
-    """An environment has no solution of its tasks, or none of this one."""
+    """An environment has no solution for its tasks, or for this one."""
 
 
 class TaskError(AgentGymError, LookupError):

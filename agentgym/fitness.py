@@ -1,6 +1,6 @@
-"""Whether a policy can play an environment at all: its prompt fits, something is sampled, some turn can be read.
+"""Checks that a policy can play an environment at all: the prompt fits, tokens are sampled, some turns parse.
 
-Each of these failures gives trajectories that look like those of a weak model, and a run that seems to work.
+Without these checks, such a failure looks like a weak model in a run that works.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def check_prompt_fits(codec: Codec, context: int, factory: EnvFactory, task: Tas
         codec: Converts the messages of the opening to token ids.
         context: Longest conversation of the policy, in tokens.
         factory: Makes the environment.
-        task: The task to look at.
+        task: The task whose opening is measured.
         what_to_change: Advice, as the end of the error's message.
     """
     with closed_after(factory()) as env:
@@ -34,17 +34,17 @@ def check_prompt_fits(codec: Codec, context: int, factory: EnvFactory, task: Tas
 
 
 def why_barren(sampled_tokens: float | None, format_error_rate: float | None) -> str | None:
-    """Return why episodes say nothing about what a model can do, if so.
+    """Return why the episodes do not measure the model's ability, or `None` if they do.
 
     Args:
         sampled_tokens: Sampled tokens per episode; `None` if the policy speaks in messages.
-        format_error_rate: Format errors per turn; `None` if there was no turn.
+        format_error_rate: Format errors per turn; `None` without turns.
     """
     if sampled_tokens == 0:
         return "nothing was sampled: the context holds only the first prompt; raise it"
     if format_error_rate is not None and format_error_rate >= 1:
         return (
-            "every turn was a format error: no tool call could be read. Choose the dialect that the model has learned "
-            "to write tool calls in (--dialect), allow longer turns, or teach it first (supervised, on solutions)"
+            "every turn was a format error: no tool call could be read. Choose the dialect that the model was trained "
+            "on (--dialect), allow longer turns, or train it on solutions first (supervised)"
         )
     return None

@@ -1,8 +1,8 @@
 """Shortens conversations for policies with a small context: cuts old observations, or drops earlier reasoning.
 
-`shorten_observations` is WebAgent-R1's dynamic context compression (arXiv 2505.16421): once the policy has acted on a
-page, the page is worth little. Only for policies that speak in messages; the history of token policies is never
-rendered again.
+`shorten_observations` is WebAgent-R1's dynamic context compression (arXiv 2505.16421): an old page is worth little once
+the policy has acted on it. Only for policies that speak in messages; the history of token policies is never
+re-rendered.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def _shortened(message: Message, states_task: bool, max_chars: int) -> Message:
 def drop_reasoning(messages: Sequence[Message]) -> list[Message]:
     """Return a conversation without the policy's reasoning: `<think>...</think>` and its fields.
 
-    Most reasoning models are served like this: their templates drop the thoughts of earlier turns.
+    Most reasoning models are served this way: their templates drop the reasoning of earlier turns.
     """
     return [without_reasoning(message) if message.get("role") == "assistant" else message for message in messages]
 
 
 def without_reasoning(message: Message) -> Message:
-    """Return a message without its reasoning. A turn that is nothing else keeps it: endpoints refuse empty turns."""
-    kept: Message = {key: value for key, value in message.items() if key not in _FIELDS}  # type: ignore[assignment]
+    """Return a message without its reasoning, unless it has no other content: endpoints refuse empty turns."""
+    shortened: Message = {key: value for key, value in message.items() if key not in _FIELDS}  # type: ignore[assignment]
     content = message.get("content")
     if isinstance(content, str) and ((rest := _REASONING.sub("", content)) or message.get("tool_calls")):
-        kept["content"] = rest
-    return kept
+        shortened["content"] = rest
+    return shortened

@@ -20,16 +20,16 @@ def load_named(path: str, what: str, fits: Callable[[Any], bool] = callable) -> 
         fits: Whether an object is of that kind.
 
     Raises:
-        UsageError: There is no such module, or no fitting object of that name in it; the message lists alternatives.
+        UsageError: The module or a fitting object of that name does not exist; the message lists alternatives.
     """
     module_name, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), name)):
         raise UsageError(f"{path!r} is not of the form module:name")
     module = _module(module_name, path, what)
-    found = getattr(module, name, None)
-    if not fits(found):
+    value = getattr(module, name, None)
+    if not fits(value):
         raise UsageError(f"{path!r} does not name {what}{_what_there_is(module, name, fits)}")
-    return found
+    return value
 
 
 def _module(name: str, path: str, what: str) -> ModuleType:
@@ -46,8 +46,10 @@ def _module(name: str, path: str, what: str) -> ModuleType:
 def _what_there_is(module: ModuleType, name: str, fits: Callable[[Any], bool]) -> str:
     """Return the end of a sentence about a missing name: the closest name that the module defines, or all."""
     here = module.__name__
-    public = {one: value for one, value in vars(module).items() if not one.startswith("_")}
-    own = [one for one, value in public.items() if getattr(value, "__module__", None) == here and fits(value)]
+    public = {attribute: value for attribute, value in vars(module).items() if not attribute.startswith("_")}
+    own = [
+        attribute for attribute, value in public.items() if getattr(value, "__module__", None) == here and fits(value)
+    ]
     if close := get_close_matches(name, own, n=1):
         return f"; did you mean {here}:{close[0]}?"
     return f"; {here} has {', '.join(own)}" if own else f", and {here} has none"

@@ -1,4 +1,4 @@
-"""`Measures`: what episodes cost and how their tools were used, besides whether they were solved."""
+"""`Measures`: metrics of episodes besides success, such as cost, time and tool use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentgym.mistakes import OF_CALLS, OF_TURNS, Mistake, count_of
 from agentgym.results.entry import Entry
 
 UNRECORDED = "unrecorded"
-"""The kind of mistakes in some recordings among others, made before kinds were counted."""
+"""The kind reported for mistakes in recordings made before kinds were counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """Means over episodes that did not fail. `None` where nothing was measured."""
+    """Means over episodes that did not fail. `None` where nothing was measure."""
 
     reward: float | None
     """Mean reward per episode."""
@@ -44,20 +44,20 @@ class Measures:
     seconds_p95: float | None
     """95 % of the episodes took at most this long."""
     generation_seconds: float | None
-    """Mean time of an episode in which it waited for the policy."""
+    """Mean time per episode spent waiting for the policy."""
     environment_seconds: float | None
-    """Mean time of an episode in which it waited for the environment, without making and resetting it."""
+    """Mean time per episode spent waiting for the environment, excluding construction and reset."""
     cost: float | None
     """Mean cost per episode, in the currency of the endpoint's prices."""
     feedback: dict[str, float] = field(default_factory=dict)
-    """Mean number of times that a simulated user commented (`feedback`), and that a comment was withheld because it
-    revealed the gold (`feedback_withheld`); empty without such a user."""
+    """Mean number of comments by a simulated user (`feedback`), and of comments withheld because they revealed the gold
+    (`feedback_withheld`); empty without such a user."""
     search: dict[str, float] = field(default_factory=dict)
     """Mean of each count over the whole search behind an episode (`agentgym.lookahead.Cost`); empty without a search.
     The other numbers are those of the chosen line of play."""
 
 
-def measured(entries: Sequence[Entry]) -> Measures:
+def measure(entries: Sequence[Entry]) -> Measures:
     """Measure episodes that did not fail."""
     turns = sum(t.turns for t in entries)
     calls = _total(entries, "calls")
@@ -86,11 +86,11 @@ def measured(entries: Sequence[Entry]) -> Measures:
 def _by_kind(entries: Iterable[Entry], kinds: Iterable[Mistake], errors: int, whole: int) -> dict[str, float]:
     """Return the share of each kind of mistake, most frequent first; nothing if no kind was recorded."""
     counts = [t.counts for t in entries]
-    found = {kind.value: sum(count_of(kind, one) for one in counts) for kind in kinds}
-    if not (recorded := sum(found.values())):
+    by_kind = {kind.value: sum(count_of(kind, episode_counts) for episode_counts in counts) for kind in kinds}
+    if not (recorded := sum(by_kind.values())):
         return {}
-    found[UNRECORDED] = errors - recorded
-    ordered = sorted(found.items(), key=lambda item: -item[1])
+    by_kind[UNRECORDED] = errors - recorded
+    ordered = sorted(by_kind.items(), key=lambda item: -item[1])
     return {kind: count / whole for kind, count in ordered if count > 0 and whole}
 
 
@@ -103,14 +103,14 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return fmean(found) if found else None
+    numbers = list(values)
+    return fmean(numbers) if numbers else None
 
 
 def _means(counts: Sequence[Mapping[str, float]], start: str = "") -> dict[str, float]:
-    """Return the mean of each count whose name starts so; what a search left out was 0."""
-    names = dict.fromkeys(name for one in counts for name in one if name.startswith(start))
-    return {name: fmean(one.get(name, 0.0) for one in counts) for name in names}
+    """Return the mean of each count whose name begins with `start`; a missing count is 0."""
+    names = dict.fromkeys(name for episode_counts in counts for name in episode_counts if name.startswith(start))
+    return {name: fmean(episode_counts.get(name, 0.0) for episode_counts in counts) for name in names}
 
 
 def _mean_known(values: Iterable[float | None]) -> float | None:

@@ -42,7 +42,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Pictured:
-    """Text with pictures, returned by tools that show something."""
+    """Text with pictures, as a tool may return."""
 
     text: str
     pictures: tuple[bytes, ...]
@@ -94,15 +94,15 @@ def _is_picture(block: Any) -> bool:
 
 
 def without_pictures(message: Message) -> Message:
-    """Return `message` as text, with a line that says what a policy that reads only text cannot see."""
-    if not (shown := pictures_in(message)):
+    """Return `message` as text, with a note about the pictures that a text-only policy cannot see."""
+    if not (pictures := pictures_in(message)):
         return message
-    what = "A picture was" if shown == 1 else f"{shown} pictures were"
+    what = "A picture was" if pictures == 1 else f"{pictures} pictures were"
     return {**message, "content": f"{text_of(message)}\n({what} shown here, which you cannot see.)".lstrip("\n")}
 
 
 def as_template_content(content: Any) -> Any:
-    """Return a message's content as chat templates of vision models take it: a picture is `{"type": "image"}`."""
+    """Return content in the form that vision models' chat templates expect: a picture is `{"type": "image"}`."""
     if not isinstance(content, list | tuple):
         return content
     return [{"type": "image"} if _is_picture(block) else block for block in content]
@@ -119,46 +119,46 @@ def shown_pictures(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
     ]
 
 
-def copied(value: Any) -> Any:
-    """Return a copy of messages, or of a part of one, that shares no list and no object with them."""
+def deep_copy(value: Any) -> Any:
+    """Return a deep copy of messages, or of part of a message."""
     if isinstance(value, dict):
-        return {key: copied(part) for key, part in value.items()}
-    return [copied(part) for part in value] if isinstance(value, list) else value
+        return {key: deep_copy(part) for key, part in value.items()}
+    return [deep_copy(part) for part in value] if isinstance(value, list) else value
 
 
 def numbered_call_id(number: int) -> str:
-    """Return an id for a call that has none: nine letters and digits, since Mistral's servers refuse all others."""
+    """Return an id for a call without one: nine letters and digits, since Mistral's servers refuse all others."""
     return f"call{number:05}"
 
 
-def with_call_ids(message: Mapping[str, Any], taken: set[str]) -> Mapping[str, Any]:
-    """Return an assistant message in which every call has an id of its own, as chat endpoints require.
+def with_call_ids(message: Mapping[str, Any], used_ids: set[str]) -> Mapping[str, Any]:
+    """Return an assistant message whose calls have unique ids, as chat endpoints require.
 
     Args:
-        message: The message. Ids that are missing or taken are replaced.
-        taken: The ids used in the conversation so far; those of this message are added.
+        message: The message. Missing or repeated ids are replaced.
+        used_ids: The ids used in the conversation so far; those of this message are added.
     """
     entries = message.get("tool_calls")
     if not entries or not isinstance(entries, list | tuple):
         return message
-    return {**message, "tool_calls": [_with_id(entry, taken) for entry in entries]}
+    return {**message, "tool_calls": [_with_id(entry, used_ids) for entry in entries]}
 
 
-def _with_id(entry: Any, taken: set[str]) -> Any:
+def _with_id(entry: Any, used_ids: set[str]) -> Any:
     if not isinstance(entry, Mapping):
         return entry
     own = entry.get("id")
-    number = len(taken) + 1
-    while not own or not isinstance(own, str) or own in taken:
+    number = len(used_ids) + 1
+    while not own or not isinstance(own, str) or own in used_ids:
         own, number = numbered_call_id(number), number + 1
-    taken.add(own)
+    used_ids.add(own)
     return {"type": "function", **entry, "id": own}
 
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """Return the tool calls of an assistant message, whose arguments may be an object or JSON text.
+    """Return the tool calls of an assistant message. Arguments may be an object or JSON text.
 
-    Raises `ToolError` that says what is wrong with an unreadable call.
+    Raises `ToolError` with an explanation for an unreadable call.
     """
     entries = message.get("tool_calls") or ()
     if not isinstance(entries, list | tuple):
@@ -187,7 +187,7 @@ def _unreadable(problem: str) -> ToolError:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, joining its text blocks and dropping all other blocks."""
+    """Return the text of a message: its text blocks joined, other blocks dropped."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content

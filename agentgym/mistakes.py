@@ -1,8 +1,8 @@
-"""`Mistake`: what kind of mistake a model made when it called a tool, as trajectories count them.
+"""`Mistake`: the kinds of mistake that a model makes when it calls tools, as trajectories count them.
 
-The kinds are those of TL-Training (Ye et al., arXiv 2412.15495) that show without knowing the right call: calls that
-cannot be read, tools and arguments that do not exist, missing arguments, wrong contents. Its other two, the wrong tool
-and a superfluous argument, are relative to a gold call.
+The kinds are those of TL-Training (Ye et al., arXiv 2412.15495) that can be detected without a gold call: unreadable
+calls, unknown tools and arguments, missing arguments, wrong values. Its other two, the wrong tool and a superfluous
+argument, need one.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _SHOWN = re.compile(r"(?:^|[>\n])\s*Error: ")
 
 
 class Mistake(StrEnum):
-    """A kind of mistake. Those of `OF_TURNS` cost the model a turn without a call; all others are of one call."""
+    """A kind of mistake. Kinds in `OF_TURNS` cost a turn without a call; all others concern a single call."""
 
     UNREADABLE = "unreadable"
     """The turn, or a call in it, cannot be read."""
     TOO_MANY_CALLS = "too_many_calls"
     """The turn has more calls than the environment allows."""
     REFUSED_TEXT = "refused_text"
-    """The environment did not accept the turn's text, for example because a call was due."""
+    """The environment did not accept the turn's text, for example because it expected a call."""
     UNKNOWN_TOOL = "unknown_tool"
     UNKNOWN_ARGUMENT = "unknown_argument"
-    """Whatever else is wrong with the arguments: an invented name is the gravest mistake in them."""
+    """The arguments contain an unknown name, which takes precedence over other mistakes."""
     MISSING_ARGUMENT = "missing_argument"
     WRONG_ARGUMENT = "wrong_argument"
     """The type or the range of an argument is wrong."""
     TIMEOUT = "timeout"
-    """The tool gave up on what it was asked to do, because it took too long."""
+    """The tool hit its own time limit."""
     REFUSED = "refused"
     """The tool itself refused the call."""
 
@@ -41,12 +41,12 @@ OF_CALLS = tuple(mistake for mistake in Mistake if mistake not in OF_TURNS)
 
 
 def of_turn(mistake: Mistake) -> Mistake:
-    """Return the kind under which a turn without a call counts."""
+    """Return the kind to count for a turn without a call."""
     return mistake if mistake in OF_TURNS else Mistake.REFUSED_TEXT
 
 
 def of_call(mistake: Mistake) -> Mistake:
-    """Return the kind under which a call counts."""
+    """Return the kind to count for a call."""
     return mistake if mistake in OF_CALLS else Mistake.REFUSED
 
 
@@ -60,6 +60,6 @@ def count_of(mistake: Mistake, counts: Mapping[str, int]) -> int:
     return counts.get(f"{_PREFIX}{mistake}", 0)
 
 
-def has_error(shown: str) -> bool:
-    """Whether the text of an observation shows that a turn or a call in it was a mistake, in any dialect."""
-    return _SHOWN.search(shown) is not None
+def has_error(observation: str) -> bool:
+    """Whether the text of an observation reports a mistake, in any dialect."""
+    return _SHOWN.search(observation) is not None

@@ -1,4 +1,4 @@
-"""The policy interfaces, and the policies without weights: scripted (the solution), random, silent and function.
+"""Policy interfaces, and the policies without weights: scripted (the solution), random, silent and function.
 
 A `ChatPolicy` speaks in messages and can be evaluated. A `TokenPolicy` speaks in token ids with log-probabilities and
 can also be trained. A `ScriptedPolicy` is not a model: it has access to the environment.
@@ -10,15 +10,16 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from agentgym.endings import Reason
+from agentgym.engine.actions import action_message
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.engine.threads import blocking, blocks
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.messages import Message, with_call_ids
-from agentgym.script import Script, ScriptedPlayer, solution_player, written
+from agentgym.script import Script, ScriptedPlayer, as_action, solution_player
 from agentgym.seat import Seat
 
 _OF_POLICIES = frozenset({Reason.GAVE_UP, Reason.CONTEXT, Reason.TOKEN_BUDGET, Reason.GENERATION_TIME})
@@ -31,7 +32,7 @@ class EndEpisode(Exception):
         reason: Why: `gave_up`, `context`, `token_budget` or `generation_time`.
 
     Raises:
-        UsageError: The reason is not one of a policy's.
+        UsageError: The reason is not one that a policy may use.
     """
 
     def __init__(self, reason: Reason):
@@ -47,15 +48,15 @@ class EndEpisode(Exception):
 class Player(Protocol):
     """A chat policy's side of one episode.
 
-    If it has a mapping `usage`, such as tokens and costs that an endpoint reports, the trajectory records it
-    (`Trajectory.usage`).
+    An optional mapping `usage`, such as the tokens and costs that an endpoint reports, is recorded in
+    `Trajectory.usage`.
     """
 
     async def act(self, observation: list[Message]) -> Action | None:
         """Return the next action, given the messages since the last one; `None` gives up.
 
         Raises:
-            EndEpisode: The episode ends here, for a reason on the policy's side.
+            EndEpisode: The policy ends the episode.
         """
         ...
 
@@ -72,15 +73,15 @@ class ChatPolicy(Protocol):
 
 
 Past = Sequence[tuple[list[Message], Action]]
-"""What was played of an episode: each observation, and the action that answered it."""
+"""The turns played so far: each observation, and the action that answered it."""
 
 
 @runtime_checkable
 class ResumablePolicy(ChatPolicy, Protocol):
-    """A chat policy that can go on from the middle of an episode, as beam search and tree search ask of it."""
+    """A chat policy that can continue from the middle of an episode, as beam search and tree search require."""
 
     def resume(self, seat: Seat, past: Past) -> Player:
-        """Return a player for an episode in which `past` was played, by whomever. `act` gets what follows it."""
+        """Return a player that continues an episode after `past`, which any player may have played."""
         ...
 
 
@@ -95,9 +96,9 @@ class Generation:
     logprobs: list[float]
     """Log-probability of each id under the sampling policy."""
     finish: Finish
-    """Whether the model ended its turn, or hit the token or the time limit."""
+    """Whether the model ended its turn, or hit the token limit or the time limit."""
     version: int = 0
-    """Number of weight updates of the sampling policy."""
+    """Number of weight updates of the policy when it sampled the turn."""
     queued_s: float | None = field(default=None, compare=False)
     """Seconds that the request waited before its first pass, if known."""
 
@@ -135,9 +136,9 @@ class TokenPolicy(Protocol):
         Args:
             ids: The conversation so far.
             max_new_tokens: The most tokens to sample.
-            session: Names the conversation. Calls with the same one extend each other, so that state can be reused.
-            timeout_s: Seconds after which to cut the turn off and return what has been sampled, which may be nothing,
-                with the finish `"time"`. They run from when sampling begins, not from when the turn is queued.
+            session: Names the conversation. Successive calls with the same name extend it, so state can be reused.
+            timeout_s: Seconds of sampling, not counting time in a queue, after which the turn is cut off and returned,
+                possibly empty, with the finish `"time"`.
         """
         ...
 
@@ -148,13 +149,13 @@ class TokenPolicy(Protocol):
 
 @runtime_checkable
 class SeeingPolicy(TokenPolicy, Protocol):
-    """A token policy that may see pictures. Its codec writes a place for each into the tokens."""
+    """A token policy that may see pictures. Its codec writes a placeholder for each into the tokens."""
 
     sees: bool
-    """Whether it does: the model may read only text."""
+    """Whether this policy sees pictures; its model may be text-only."""
 
     def picture_tokens(self, picture: bytes) -> int:
-        """Return how many tokens a picture (PNG) takes besides its place."""
+        """Return the number of tokens that a picture (PNG) takes besides its placeholder."""
         ...
 
     async def generate(
@@ -173,17 +174,17 @@ class SeeingPolicy(TokenPolicy, Protocol):
             max_new_tokens: The most tokens to sample.
             session: Names the conversation.
             timeout_s: Seconds after which to cut the turn off.
-            pictures: PNG files, in the order of their places in `ids`.
+            pictures: PNG files, in the order of their placeholders in `ids`.
         """
         ...
 
 
 @runtime_checkable
 class StreamingPolicy(TokenPolicy, Protocol):
-    """A token policy that tells which tokens it samples while it samples a turn."""
+    """A token policy that reports tokens while it samples a turn."""
 
     streams: bool
-    """Whether it does."""
+    """Whether this policy streams."""
 
     async def generate(
         self,
@@ -201,14 +202,14 @@ class StreamingPolicy(TokenPolicy, Protocol):
             max_new_tokens: The most tokens to sample.
             session: Names the conversation.
             timeout_s: Seconds after which to cut the turn off.
-            on_tokens: Called with the tokens sampled since its last call, in the thread that awaits the turn. It must
-                be quick, and must not raise: other turns wait for it.
+            on_tokens: Called with the tokens sampled since its last call, in the thread that awaits the turn. It blocks
+                other turns, so it must be quick, and it must not raise.
         """
         ...
 
 
 class ScriptedPolicy:
-    """Plays a script with access to the environment and the task's gold. Its results do not compare with a model's.
+    """Plays a script with access to the environment and the task's gold. Do not compare its results with a model's.
 
     Args:
         script: The script to play; by default each environment's own solution.
@@ -230,11 +231,11 @@ class _Scripted:
         self._ids: set[str] = set()
 
     async def act(self, observation: list[Message]) -> Action | None:
-        move = await self._moved(observation)
-        action = None if move is None else written(self._env, move)
+        move = await self._next_move(observation)
+        action = None if move is None else as_action(self._env, move)
         return with_call_ids(action, self._ids) if isinstance(action, Mapping) else action
 
-    async def _moved(self, observation: list[Message]) -> Any:
+    async def _next_move(self, observation: list[Message]) -> Any:
         """Return the next move. A script may block, so it runs in a thread where others wait for the event loop."""
         return self._next(observation) if blocks.get() else await blocking.run(lambda: self._next(observation))
 
@@ -288,7 +289,7 @@ class SilentPolicy:
         return _Silent()
 
 
-class _Asked:
+class _FunctionPlayer:
     def __init__(self, ask: Callable[[list[Message]], Awaitable[Action | None]]):
         self._ask = ask
 
@@ -309,10 +310,9 @@ class FunctionPolicy:
     Args:
         name: Name in reports.
         ask: `(messages) -> action` or `(messages, tools) -> action`, plain or `async def`; receives the whole
-            conversation so far, and the tools' schemas if it has a parameter `tools`. The calls of a message it
-            returns get ids of their own where theirs are missing or repeated. A plain function runs on the event loop
-            of the rollout: one that waits, as for a model, must be `async def`, or it holds up every other episode,
-            and no time limit stops it.
+            conversation so far, and the tools' schemas if it has a parameter `tools`. Missing or repeated ids of the
+            calls it returns are replaced. A plain function runs on the event loop of the rollout; make it `async def`
+            if it waits, for example for a model: otherwise it blocks every other episode, and no time limit stops it.
         history: Transforms the conversation first, e.g. `agentgym.history.shorten_observations`.
     """
 
@@ -335,7 +335,7 @@ class FunctionPolicy:
         conversation: list[Message] = []
         ids: set[str] = set()
         for observation, action in past:
-            conversation += [*observation, _as_message(_with_ids(action, ids))]
+            conversation += [*observation, action_message(_with_ids(action, ids))]
         schemas = {"tools": seat.tools.schemas} if self._wants_tools else {}
 
         async def ask(observation: list[Message]) -> Action | None:
@@ -345,15 +345,11 @@ class FunctionPolicy:
             if action is None:
                 return None
             action = _with_ids(action, ids)
-            conversation.append(_as_message(action))
+            conversation.append(action_message(action))
             return action
 
-        return _Asked(ask)
+        return _FunctionPlayer(ask)
 
 
 def _with_ids(action: Action, ids: set[str]) -> Action:
     return with_call_ids(action, ids) if isinstance(action, Mapping) else action
-
-
-def _as_message(action: Action) -> Message:
-    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)

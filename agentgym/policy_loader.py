@@ -20,7 +20,7 @@ _VLLM = "vllm:"
 
 
 def _human() -> ChatPolicy:
-    from agentgym.commands.human import HumanPolicy  # consoles are slow to import, and few ask for it
+    from agentgym.commands.human import HumanPolicy  # consoles are slow to import and rarely used
 
     return HumanPolicy.at_terminal()
 
@@ -50,20 +50,21 @@ def load_policy(
     max_new_tokens: int | None = None,
     **options: Any,
 ) -> Policy:
-    """Return the policy that `name` names.
+    """Return the policy called `name`.
 
     Args:
         name: `scripted`, `random`, `silent`, `human`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF
-            file, `vllm:MODEL` (such a model, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers),
-            `openai:MODEL@URL` (behind a chat endpoint), or `module:factory`, which is called without arguments.
+            file, `vllm:MODEL` (any of these models, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM
+            servers), `openai:MODEL@URL` (behind a chat endpoint), or `module:factory`, which is called without
+            arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
         endpoint: Settings of an endpoint: `KEY=VALUE` or YAML files.
-        max_new_tokens: Maximum sampled tokens per turn, for an endpoint that no setting tells otherwise.
+        max_new_tokens: Maximum sampled tokens per turn for an endpoint, unless a setting overrides it.
         options: For policies with weights: see `agentgym.trainers.policies.load`.
 
     Raises:
-        UsageError: There is no such policy; the message lists the choices.
+        UsageError: The policy does not exist; the message lists the choices.
         MissingExtra: The policy has weights, and the packages to run them are not installed.
     """
     if is_endpoint(name):
@@ -84,7 +85,7 @@ def load_policy(
             f"vLLM finds no model {model_of(name)!r}: give a folder, a GGUF file, or a public name (org/name)"
         )
     near = nearest(name, (*BUILTIN, TINY, SMOLLM2))
-    raise UsageError(f"there is no policy {name!r}, nor a folder of that name{near} Give {CHOICES}")
+    raise UsageError(f"unknown policy {name!r}, and no folder has that name{near} Choose {CHOICES}")
 
 
 def is_endpoint(name: str) -> bool:
@@ -95,7 +96,7 @@ def is_endpoint(name: str) -> bool:
 def has_weights(name: str) -> bool:
     """Whether `name` names a model: `tiny`, `smollm2`, a folder or GGUF file that exists, or a public name.
 
-    All of these may stand after `vllm:`.
+    A prefix `vllm:` is allowed.
     """
     if name in BUILTIN or is_endpoint(name) or _is_factory(name):
         return False
@@ -106,7 +107,7 @@ def has_weights(name: str) -> bool:
 
 
 def model_of(name: str) -> str:
-    """Return the model that a policy's name names, without how it is sampled."""
+    """Return the model in a policy's name, without the sampling backend."""
     return split_vllm(name)[0]
 
 
@@ -115,8 +116,8 @@ def split_vllm(name: str) -> tuple[str, list[str]]:
     if not name.startswith(_VLLM):
         return name, []
     model, at, urls = name.removeprefix(_VLLM).partition("@http")
-    found = [url.strip().rstrip("/").removesuffix("/v1") for url in f"http{urls}".split(",")] if at else []
-    return model, found
+    addresses = [url.strip().rstrip("/").removesuffix("/v1") for url in f"http{urls}".split(",")] if at else []
+    return model, addresses
 
 
 def _is_factory(name: str) -> bool:

@@ -22,7 +22,7 @@ PLUGIN_GROUP = "agentgym.envs"
 
 def register_declared() -> frozenset[str]:
     """Register the bundled and installed environments that are not registered yet; return all their ids."""
-    # Imported here because most users of agentgym need none of them.
+    # Imported here because most uses of agentgym do not need them.
     from importlib.metadata import entry_points
 
     import gymnasium
@@ -32,7 +32,7 @@ def register_declared() -> frozenset[str]:
     plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
     declared = dict(plugins)
     for catalog in (CATALOG, CATALOG_ON_FILES):
-        declared |= load_named(catalog, "a catalog", lambda found: isinstance(found, dict))
+        declared |= load_named(catalog, "a catalog", lambda value: isinstance(value, dict))
     for env_id, (path, kwargs) in declared.items():
         if env_id in gymnasium.registry:
             continue

@@ -44,7 +44,7 @@ def make(env_id: str, **kwargs: Any) -> Env:
         kwargs: Passed to the environment's class.
 
     Raises:
-        UsageError: There is no such environment; the message lists those there are.
+        UsageError: The environment does not exist; the message lists the available ones.
     """
     if is_class_path(env_id):
         return load_class(env_id)(**kwargs)
@@ -55,39 +55,39 @@ def make(env_id: str, **kwargs: Any) -> Env:
 
 
 def resolve(env_id: str) -> str:
-    """Return the full id for `env_id`. Raises `UsageError` with a suggestion if there is none."""
+    """Return the full id for `env_id`. Raises `UsageError` with a suggestion for an unknown id."""
     if env_id in gymnasium.registry:
         return env_id
-    candidates = [known for known in gymnasium.registry if env_id in _short_forms(known)]
+    candidates = [registered_id for registered_id in gymnasium.registry if env_id in _short_forms(registered_id)]
     if not candidates:
         names = list_environments()
-        forms = {form: known for known in names for form in _short_forms(known)}
+        forms = {form: full_id for full_id in names for form in _short_forms(full_id)}
         raise UsageError(
             f"unknown environment {env_id!r}{nearest(env_id, forms)} There are: {', '.join(_in_brief(names))}; "
             "a class of your own is named module:Class"
         )
-    return max(candidates, key=lambda known: gymnasium.registry[known].version or 0)
+    return max(candidates, key=lambda full_id: gymnasium.registry[full_id].version or 0)
 
 
 def common_beginning(ids: Sequence[str]) -> str:
-    """Return what all ids begin with."""
+    """Return the common prefix of ids."""
     pairs = zip(min(ids), max(ids), strict=False)
     return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _in_brief(names: Sequence[str]) -> list[str]:
     """Return ids, collapsing each large family (ids with a common prefix) into one entry."""
-    families = {family: list(some) for family, some in groupby(names, lambda name: name.partition("-")[0])}
+    families = {family: list(members) for family, members in groupby(names, lambda name: name.partition("-")[0])}
     return [
         name
-        for family, some in families.items()
-        for name in (some if len(some) < _MANY else [f"{family}-* ({len(some)}: agentgym list)"])
+        for family, members in families.items()
+        for name in (members if len(members) < _MANY else [f"{family}-* ({len(members)}: agentgym list)"])
     ]
 
 
 def list_environments() -> tuple[str, ...]:
     """Return the ids of all registered `agentgym.Env`s that can be recognised without importing them."""
-    return tuple(sorted(known for known, spec in gymnasium.registry.items() if _may_be_ours(spec)))
+    return tuple(sorted(env_id for env_id, spec in gymnasium.registry.items() if _may_be_ours(spec)))
 
 
 def load_class(path: str) -> type[Env]:
@@ -95,8 +95,8 @@ def load_class(path: str) -> type[Env]:
     return load_named(path, "an agentgym.Env class", _is_env_class)
 
 
-def _is_env_class(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, Env)
+def _is_env_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Env)
 
 
 def class_of(env_id: str) -> type[Env]:

@@ -2,7 +2,7 @@
 
 A channel is a named quantity that an environment measures in a turn. A `Scheme` weighs the channels; with a `Gate`,
 some of them count only once another has reached a value (Gated Reward Accumulation, arXiv 2508.10548). `lint` refuses
-schemes in which a wrong outcome can earn more than a right one, or idle actions more than real work.
+schemes that can pay more for a wrong outcome than for a right one, or for idle actions than for real work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Channel:
     """Whether any legal action can earn it: readable, ran, valid, submitted. Schemes pay it only behind a gate on real
     work."""
     per_call: bool = False
-    """Whether each call of a turn adds to it, as to a cost of calls. The range is then that of one call."""
+    """Whether each call of a turn adds to it, such as a cost per call. The range is then that of one call."""
 
     def for_calls(self, calls: int) -> Channel:
         """Return the channel with its range in turns of up to `calls` calls."""
@@ -79,10 +79,10 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateState:
-    """What a gate did in one turn."""
+    """State of a gate in one turn."""
 
     value: float
-    """The value that decided, to be compared with `Gate.at_least`; minus infinity if there was none yet."""
+    """The value that was compared with `Gate.at_least`; minus infinity without an earlier turn."""
     open: bool
 
 
@@ -172,7 +172,7 @@ class Scheme:
         """Return the episode's reward."""
         if not self._gates_act_on_sums:
             return sum(self.turn_rewards(turns))
-        earned = dict.fromkeys(self._counted, 0.0)
+        earned = dict.fromkeys(self._paying_channels, 0.0)
         for turn in turns:
             for name, value in turn.items():
                 if value and name in earned:
@@ -191,7 +191,7 @@ class Scheme:
         return all(gate.scope == "trajectory" for gate in self.gates)
 
     @cached_property
-    def _counted(self) -> tuple[str, ...]:
+    def _paying_channels(self) -> tuple[str, ...]:
         """Channels that affect the pay."""
         return tuple(dict.fromkeys([*self.weights, *(gate.on for gate in self.gates)]))
 

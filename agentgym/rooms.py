@@ -1,4 +1,5 @@
-"""The names through which the core reaches the other rooms, which `agentgym.loading` imports on demand."""
+"""Import paths of the parts of the other top-level packages that the core uses; `agentgym.loading` imports them on
+demand."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
 """The bundled environments: maps an id to the path of its class and the arguments that the id implies."""
 
 CATALOG_ON_FILES = "agentgym.envs.catalog:ON_FILES"
-"""The same for environments that have no tasks but those of files or packages that the user has."""
+"""The same for environments whose tasks come only from the user's files or packages."""
 
 SUITES = "agentgym.tasks.suite_files:SUITES"
 """The folder of the bundled suites."""
@@ -16,7 +17,7 @@ COMMANDS = {
     "index": "agentgym.tools.index.command:index_app",
     "serve": "agentgym.tools.serving.command:serve_app",
 }
-"""The commands of other rooms: functions or Typer apps."""
+"""Commands defined in other packages: functions or Typer apps."""
 
 TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
 """The commands `agentgym tasks build KIND`, by kind."""
@@ -24,7 +25,7 @@ HARBOR_EXPORT = "agentgym.tasks.exporting.export:export_harbor"
 """Writes tasks as Harbor task folders."""
 
 ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
-"""The rooms that environments are built from."""
+"""The packages that environments are built from."""
 TRAIN = "agentgym.trainers.command:main"
 POLICIES = "agentgym.trainers.policies:load"
 """Loads policies with weights."""
@@ -35,9 +36,9 @@ VLLM = "agentgym.trainers.vllm.loading:load"
 TRAINING_ARGUMENTS = "agentgym.trainers.policies:training_arguments"
 """Reads from a trained model the arguments of the environment it was trained in."""
 TEMPLATE_DIALECT = "agentgym.trainers.template_dialect:load"
-"""Makes the dialect of a model's own chat template."""
+"""Builds the dialect of a model's own chat template."""
 TEMPLATE_DIALECT_NAME = "agentgym.trainers.template_dialect:name_of"
-"""Names that dialect for a model."""
+"""Returns the name of that dialect for a model."""
 ADVANTAGES = "agentgym.trainers.credit:advantages_by_mode"
 """Computes the advantages of a group of trajectories."""
 SERVE_LOCALLY = "agentgym.tools.serving.running:serve_locally"

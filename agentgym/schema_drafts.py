@@ -1,7 +1,7 @@
-"""JSON Schemas of older drafts, and schemas that are only true or false, in the words of draft 2020-12.
+"""Converts JSON Schemas of older drafts, and boolean schemas, to draft 2020-12.
 
-Libraries still write drafts 4 to 7, such as most servers of MCP in TypeScript. All who read a tool's schema here, from
-validation to chat templates, know one form.
+Libraries still write drafts 4 to 7, such as most MCP servers in TypeScript. Everything that reads a tool's schema here,
+from validation to chat templates, handles a single form.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 
 def modern(schema: Any) -> Any:
-    """Return a schema that allows the same in draft 2020-12; of what is no schema, nothing changes.
+    """Return an equivalent schema in draft 2020-12. Keywords that do not hold schemas are unchanged.
 
     Lists of `items` become `prefixItems`, an exclusive bound that is a flag becomes the bound, and inner schemas that
     are `true` or `false` become objects.
     """
     if not isinstance(schema, dict):
         return schema
-    made = {word: _inner(word, value) for word, value in schema.items() if word != "$schema"}
-    if isinstance(made.get("items"), list):
-        made["prefixItems"] = made.pop("items")
-        if "additionalItems" in made:
-            made["items"] = made.pop("additionalItems")
+    converted = {word: _inner(word, value) for word, value in schema.items() if word != "$schema"}
+    if isinstance(converted.get("items"), list):
+        converted["prefixItems"] = converted.pop("items")
+        if "additionalItems" in converted:
+            converted["items"] = converted.pop("additionalItems")
     for word, bound in _EXCLUSIVE.items():
-        if isinstance(made.get(word), bool) and made.pop(word) and bound in made:
-            made[word] = made.pop(bound)
-    return made
+        if isinstance(converted.get(word), bool) and converted.pop(word) and bound in converted:
+            converted[word] = converted.pop(bound)
+    return converted
 
 
 def _inner(word: str, value: Any) -> Any:
     if word in _NAMED and isinstance(value, Mapping):
-        return {name: _as_object(one) for name, one in value.items()}
+        return {name: _as_object(inner) for name, inner in value.items()}
     if word in _SEVERAL and isinstance(value, list):
-        return [_as_object(one) for one in value]
+        return [_as_object(inner) for inner in value]
     if word in _ONE:
         return _as_object(value)
     return modern(value) if word == "additionalProperties" else value

@@ -66,10 +66,12 @@ class SchemaTool(Tool):
         return _again, self._made_of
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of the arguments. Raises `ToolError` that says what the schema requires."""
+        """Return a copy of the arguments. Raises `ToolError` with the schema's requirements."""
         try:
-            given = json.loads(json.dumps(arguments))
-            problems = sorted(self._validator.iter_errors(given), key=lambda one: list(map(str, one.absolute_path)))
+            copied = json.loads(json.dumps(arguments))
+            problems = sorted(
+                self._validator.iter_errors(copied), key=lambda problem: list(map(str, problem.absolute_path))
+            )
         except (TypeError, ValueError, RecursionError):
             problem = f"{self.name}: the arguments are not a JSON object. Usage: {self.usage}"
             raise ToolError(problem, mistake=Mistake.WRONG_ARGUMENT) from None
@@ -77,7 +79,7 @@ class SchemaTool(Tool):
             raise UsageError(f"tool {self.name!r}: its schema refers to what is not in it: {error}") from error
         if problems:
             raise ToolError(f"{self.name}: {_explain(problems)} Usage: {self.usage}", mistake=_kind_of(problems))
-        return given
+        return copied
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
         """Return the function that runs the tool; it ignores the environment."""
@@ -87,11 +89,11 @@ class SchemaTool(Tool):
 def schema_tools(schemas: Iterable[Mapping[str, Any]], handler: Callable[[str, dict[str, Any]], Any]) -> list[Tool]:
     """Return the tools that schemas describe. One function runs them all, given a tool's name and arguments."""
 
-    return [SchemaTool(schema, _named(handler, _parts(schema)[0])) for schema in schemas]
+    return [SchemaTool(schema, _handler_of(handler, _parts(schema)[0])) for schema in schemas]
 
 
-def _named(handler: Callable[[str, dict[str, Any]], Any], name: str) -> Handler:
-    """Return the function that runs one of the tools. It can be pickled if `handler` can."""
+def _handler_of(handler: Callable[[str, dict[str, Any]], Any], name: str) -> Handler:
+    """Return the function that runs one of the tools, picklable if `handler` is."""
     return partial(_run_async if inspect.iscoroutinefunction(handler) else _run, handler, name)
 
 
@@ -114,9 +116,9 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         raise UsageError(f"a tool's schema needs a 'name': {_SHORT.repr(schema)}")
     if not isinstance(description := function.get("description"), str) or not description.strip():
         raise UsageError(f"the schema of tool {name!r} needs a 'description': the model reads it")
-    found = next((function[key] for key in _SCHEMA_KEYS if function.get(key) is not None), {})
+    declared = next((function[key] for key in _SCHEMA_KEYS if function.get(key) is not None), {})
     try:
-        parameters = modern(json.loads(json.dumps(found)))
+        parameters = modern(json.loads(json.dumps(declared)))
         Draft202012Validator.check_schema(parameters)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"the parameters of tool {name!r} are not JSON: {error}") from error
@@ -129,7 +131,7 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def _kind_of(problems: Iterable[ValidationError]) -> Mistake:
-    """Return what kind of mistake arguments are that break a schema in these ways."""
+    """Return the kind of mistake for these validation errors."""
     broken = {str(problem.validator) for problem in problems}
     if "additionalProperties" in broken:
         return Mistake.UNKNOWN_ARGUMENT
@@ -148,8 +150,10 @@ def _explain(problems: list[ValidationError]) -> str:
             missing = next(name for name in rule if name not in instance)
             mistakes.append(f"argument {f'{where}.{missing}' if where else missing!r} is missing.")
         elif problem.validator == "additionalProperties" and rule is False and not where:
-            known: Any = problem.schema
-            mistakes.append(f"there is no argument {min(set(instance) - set(known.get('properties', {})))[:100]!r}.")
+            object_schema: Any = problem.schema
+            mistakes.append(
+                f"there is no argument {min(set(instance) - set(object_schema.get('properties', {})))[:100]!r}."
+            )
         elif not where and problem.validator == "type":
             mistakes.append("the arguments must be an object.")
         else:

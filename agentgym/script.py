@@ -15,7 +15,7 @@ from agentgym.messages import Message, ToolCall, assistant
 from agentgym.task import Task
 
 Move = ToolCall | Action
-"""A script's move in one turn: a call, which is written in the environment's dialect, or a finished action."""
+"""A script's move in one turn: a call, to be rendered in the environment's dialect, or a complete action."""
 
 M = TypeVar("M", bound=Move)
 
@@ -40,7 +40,7 @@ class Script(Generic[M]):
         self._started = False
 
     def next_move(self, observation: list[Message]) -> M | None:
-        """Return the next move, given the messages since the last one; `None` if there is none."""
+        """Return the next move, given the messages since the last one; `None` at the end of the script."""
         try:
             if self._started and isinstance(self._moves, Generator):
                 return self._moves.send(observation)
@@ -50,8 +50,8 @@ class Script(Generic[M]):
             return None
 
 
-def written(env: Env, move: Move) -> Action:
-    """Return a move as an action, in the environment's dialect if that can express it."""
+def as_action(env: Env, move: Move) -> Action:
+    """Return a move as an action, in the environment's dialect if it can express the move."""
     if not isinstance(move, ToolCall):
         return move
     try:
@@ -66,7 +66,7 @@ def steps(env: Env, moves: Iterable[Move]) -> Iterator[StepResult]:
     script = Script(moves)
     observation: list[Message] = []
     while (move := script.next_move(observation)) is not None:
-        result = env.step(written(env, move))
+        result = env.step(as_action(env, move))
         yield result
         if result.terminated or result.truncated:
             return

@@ -1,4 +1,4 @@
-"""`Seat`: what a player knows about its episode besides the messages. It holds no reference to the environment."""
+"""`Seat`: what a player knows about its episode besides the messages, without a reference to the environment."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Seat:
     """A player's place in one episode."""
 
     tools: Toolset
-    """The callable tools as described to the model: for writing calls, not for running them."""
+    """The available tools as described to the model. They validate calls but cannot run them."""
     dialect: Dialect
-    """How calls are written."""
+    """The dialect of the model's calls."""
     seed: int
     """The player's random seed."""
     max_calls: int = 1
@@ -50,7 +50,7 @@ class _DescribedTool(Tool):
         )
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments if the schema allows them; the environment may be more lenient."""
+        """Return the arguments if the schema allows them. The environment may be more lenient."""
         from agentgym.schema_tool import SchemaTool  # validators are slow to build, and few players need them
 
         return SchemaTool(self.schema, self.bound_to(None)).check(arguments)

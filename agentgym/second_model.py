@@ -1,7 +1,7 @@
 """`SecondModel`: another model in an episode, such as a simulated user or a judge, with limits, a log and costs.
 
-Its output reaches the policy only if the environment passes it on. If it breaks, the episode has failed: that is not
-the policy's fault.
+Its output reaches the policy only if the environment passes it on. If it breaks, the episode fails rather than counting
+against the policy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ask = Callable[[list[Message]], str | Awaitable[str]]
 
 
 @dataclass
-class Cost:
+class SecondModelCost:
     """Costs of a second model in the current episode."""
 
     calls: int = 0
@@ -51,12 +51,12 @@ class SecondModel:
     timeout_s: float = 60.0
     """Wall-clock limit for one call, in seconds."""
     retries: int = 2
-    """How often a call is retried that raised, timed out or returned nothing."""
+    """Number of retries for a call that raises, times out or returns nothing."""
     conversation: list[Message] = field(default_factory=list)
-    """Messages to it and its answers in `reply`, since `begin`. In it, the second model is the assistant."""
+    """The conversation held through `reply` since `begin`. The second model is its assistant."""
     questions: list[Message] = field(default_factory=list)
-    """Questions to it and its answers in `ask`, since `begin`."""
-    cost: Cost = field(default_factory=Cost)
+    """The questions and answers of `ask` since `begin`."""
+    cost: SecondModelCost = field(default_factory=SecondModelCost)
     """Costs since `begin`."""
 
     def __post_init__(self) -> None:
@@ -64,20 +64,20 @@ class SecondModel:
             raise UsageError("a second model needs max_calls and max_chars from 1, timeout_s above 0, retries from 0")
 
     def begin(self, system_prompt: str | None = None) -> None:
-        """Forget the last episode.
+        """Start a new episode: clear the log and the costs.
 
         Args:
             system_prompt: Instructions for this episode, such as who the user is and what they want.
         """
         prompt = self.system_prompt if system_prompt is None else system_prompt
         self.conversation = [system(prompt)] if prompt else []
-        self.questions, self.cost = [], Cost()
+        self.questions, self.cost = [], SecondModelCost()
 
     async def reply(self, text: str) -> str:
         """Return the model's answer in the conversation.
 
         Raises:
-            InfrastructureError: The model could not be asked, or too many calls were made.
+            InfrastructureError: The model did not answer, or the call limit was reached.
         """
         reply = await self._say([*self.conversation, user(text)])
         self.conversation += [user(text), assistant(reply)]
@@ -99,19 +99,19 @@ class SecondModel:
 
     async def _say(self, messages: list[Message]) -> str:
         if self.cost.calls >= self.max_calls:
-            raise InfrastructureError(f"the second model was asked more than {self.max_calls} times in one episode")
+            raise InfrastructureError(f"the second model got more than {self.max_calls} calls in one episode")
         self.cost.calls += 1
         self.cost.characters_in += sum(len(str(message.get("content"))) for message in messages)
         began = time.perf_counter()
         try:
-            reply = (await self._tried(messages))[: self.max_chars]
+            reply = (await self._call_with_retries(messages))[: self.max_chars]
         finally:
             self.cost.seconds += time.perf_counter() - began
         self.cost.characters_out += len(reply)
         return reply
 
-    async def _tried(self, messages: list[Message]) -> str:
-        """Ask until there is an answer or no retry is left."""
+    async def _call_with_retries(self, messages: list[Message]) -> str:
+        """Call the model until it answers or the retries are used up."""
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:
@@ -119,7 +119,7 @@ class SecondModel:
                 await asyncio.sleep(doubled_s(0.1, attempt - 1, 2.0))
             task = running_task()
             try:
-                reply = await self._once(messages)
+                reply = await self._call_once(messages)
             except BaseException as error:
                 if ends_work(error, task) or isinstance(error, UsageError):
                     raise
@@ -130,14 +130,14 @@ class SecondModel:
             problem = f"it returned {reply!r}, not text"
         raise InfrastructureError(f"the second model could not be asked: {problem}")
 
-    async def _once(self, messages: list[Message]) -> Any:
+    async def _call_once(self, messages: list[Message]) -> Any:
         async with asyncio.timeout(self.timeout_s):
             if inspect.iscoroutinefunction(self.ask_model):
                 return await self.ask_model(list(messages))
-            reply = await asyncio.to_thread(self._asked, list(messages))
+            reply = await asyncio.to_thread(self._call_blocking, list(messages))
             return await reply if inspect.isawaitable(reply) else reply
 
-    def _asked(self, messages: list[Message]) -> Any:
+    def _call_blocking(self, messages: list[Message]) -> Any:
         try:
             return self.ask_model(messages)
         except BaseException as error:

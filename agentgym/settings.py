@@ -20,24 +20,24 @@ def parse_settings(settings: Iterable[str], flag: str = "--set") -> dict[str, An
     """Return `KEY=VALUE` settings as arguments; for a repeated key, the last value counts.
 
     Args:
-        settings: The settings as typed.
+        settings: The settings as typed on the command line.
         flag: The flag they were given with, for error messages.
 
     Raises:
-        UsageError: A setting has another form.
+        UsageError: A setting has the wrong form.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for setting in settings:
         key, text = split_pair(setting, flag)
         name = name_of(key)
         if not name.isidentifier():
             raise UsageError(f"{flag} {setting!r}: {key!r} cannot be the name of an argument")
-        found[name] = read_value(text, f"{flag} {name}")
-    return found
+        arguments[name] = read_value(text, f"{flag} {name}")
+    return arguments
 
 
 def split_pair(pair: str, flag: str, form: str = "KEY=VALUE") -> tuple[str, str]:
-    """Return both sides of `KEY=VALUE`. Raises `UsageError` if there is no key or no `=`."""
+    """Return both sides of `KEY=VALUE`. Raises `UsageError` if the key or the `=` is missing."""
     key, equals, value = pair.partition("=")
     if not key.strip() or not equals:
         raise UsageError(f"{flag} takes {form}, not {pair!r}")
@@ -45,12 +45,12 @@ def split_pair(pair: str, flag: str, form: str = "KEY=VALUE") -> tuple[str, str]
 
 
 def name_of(key: str) -> str:
-    """Return the name that a key stands for: `tool-cost` is `tool_cost`."""
+    """Return the argument name for a key: `tool-cost` is `tool_cost`."""
     return key.replace("-", "_")
 
 
 def read_value(text: str, what: str) -> Any:
-    """Return the value that `text` stands for.
+    """Parse a value.
 
     Args:
         text: The value as typed.

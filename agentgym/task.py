@@ -1,4 +1,4 @@
-"""Tasks and where they come from. A task is plain data; the grader's part of it (`gold`) never reaches the policy.
+"""Tasks and task sources. A task is plain data; the part for the grader (`gold`) never reaches the policy.
 
 A `TaskSource` is deterministic: the same source always gives the same task for the same split and index. A manifest
 (JSONL of tasks with their hashes) pins a suite exactly.
@@ -19,7 +19,7 @@ from agentgym.records.json_lines import json_lines
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 TEST_UNSEEN = "test_unseen"
-"""The split for held-out content, such as databases or kinds of task that no other split has."""
+"""The split for held-out content, such as databases or kinds of task that occur in no other split."""
 SHARES: Mapping[str, float] = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
 """The usual shares of the splits (see `split_of`)."""
 
@@ -101,27 +101,27 @@ class TaskSource(Protocol):
         ...
 
     def get(self, split: str, index: int) -> Task:
-        """Return task number `index` (from 0) of `split`. Raises `TaskError` if there is none."""
+        """Return task number `index` (from 0) of `split`. Raises `TaskError` if it does not exist."""
         ...
 
     def find(self, task_id: str) -> Task:
-        """Return the task with this id. Raises `TaskError` if there is none."""
+        """Return the task with this id. Raises `TaskError` for an unknown id."""
         ...
 
 
 def check_split(source: TaskSource, split: str) -> str:
-    """Return `split` if the source has it, else raise `TaskError` naming those it has."""
+    """Return `split` if the source has it, else raise `TaskError` listing its splits."""
     if split not in source.splits:
         raise TaskError(f"unknown split {split!r}; this task source has: {', '.join(source.splits)}")
     return split
 
 
-def default_split(source: TaskSource, wanted: str) -> str:
-    """Return the split to use if none was named: `wanted`, else the nearest one that the source has.
+def default_split(source: TaskSource, preferred: str) -> str:
+    """Return the split to use by default: `preferred`, or a substitute that the source has.
 
-    Without `test` that is `validation`: data sets with hidden answers have no other split to evaluate on.
+    The substitute for `test` is `validation`, the only labelled split of data sets with hidden answers.
     """
-    for split in (wanted, VALIDATION) if wanted == TEST else (wanted,):
+    for split in (preferred, VALIDATION) if preferred == TEST else (preferred,):
         if split in source.splits:
             return split
     return source.splits[0]
@@ -138,7 +138,7 @@ def iterate(source: TaskSource, split: str, limit: int | None = None, start: int
 
 
 class TaskList:
-    """A task source over tasks held in memory: a manifest, a loaded data set, or a few of your own.
+    """A task source over a list of tasks, for example from a manifest or a data set.
 
     Splits must not share content: two tasks with the same hash in different splits raise `TaskError`.
     """
@@ -160,7 +160,7 @@ class TaskList:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits, in the order in which they first appeared."""
+        """Names of the splits, in order of first appearance."""
         return tuple(self._by_split)
 
     def size(self, split: str) -> int:
@@ -210,19 +210,19 @@ class GeneratedTasks:
         return self._generate(split, index)
 
     def find(self, task_id: str) -> Task:
-        """Generate the task that an id of the form `name/split/index` names."""
+        """Generate the task with an id of the form `name/split/index`."""
         return self.get(*parse_task_id(task_id, self._name, self.splits))
 
 
 def parse_task_id(task_id: str, name: str, splits: Sequence[str]) -> tuple[str, int]:
-    """Return the split and the index that an id of the form `name/split/index` names.
+    """Return the split and index in an id of the form `name/split/index`.
 
     Raises:
-        TaskError: The id has another form, name or split; the message shows a valid id.
+        TaskError: The id is malformed or has another name or split; the message shows a valid id.
     """
     head, _, index = task_id.rpartition("/")
-    given, _, split = head.rpartition("/")
-    if given != name or split not in splits or not index.isdecimal():
+    prefix, _, split = head.rpartition("/")
+    if prefix != name or split not in splits or not index.isdecimal():
         raise TaskError(f"no task {task_id!r}; ids look like {name}/{splits[0]}/0")
     return split, int(index)
 
@@ -250,7 +250,7 @@ def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
 
 
 def _hashed(task: Task) -> Task:
-    """Return the task once its hash is computed. Raises `UnicodeEncodeError` for text with lone surrogates."""
+    """Compute and cache the task's hash. Raises `UnicodeEncodeError` for text with lone surrogates."""
     assert task.hash
     return task
 
@@ -270,7 +270,7 @@ def read_manifest(path: Path) -> TaskList:
 
 
 def manifest_tasks(path: Path) -> list[Task]:
-    """Return the tasks of a manifest as they stand there, even if they conflict. Errors as for `read_manifest`."""
+    """Return the tasks of a manifest unchanged, even if they conflict. Errors as for `read_manifest`."""
     tasks: list[Task] = []
     for where, data in json_lines(path, "a task"):
         try:

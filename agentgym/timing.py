@@ -1,4 +1,4 @@
-"""`TurnTimes`: what the wall-clock time of a turn was spent on. Times never take part in comparisons of turns."""
+"""`TurnTimes`: the wall-clock time of a turn, broken down. Comparisons of turns ignore times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from agentgym.records.fields import Rules, check_fields, is_number, is_text, or_null
 
 _DIGITS = 6
-"""Digits after the point that are recorded: microseconds."""
+"""Recorded decimal places: microseconds."""
 
 
 class Span(NamedTuple):
@@ -24,15 +24,15 @@ class Span(NamedTuple):
 
 @dataclass
 class StepTimes:
-    """What ran within a step of an environment, noted while it runs."""
+    """Tool calls and grading within a step of an environment."""
 
     calls: list[Span] = field(default_factory=list)
-    """Calls of tools as they ended up in the episode; those that ran at the same time overlap."""
+    """Tool calls, in the order of their results; concurrent ones overlap."""
     grading: Span | None = None
     began: float = field(default_factory=time.monotonic)
 
     def span(self, name: str, began: float, ended: float | None = None) -> Span:
-        """Return the span between two moments (`time.monotonic`); by default up to now."""
+        """Return the span between two times (`time.monotonic`); by default it ends now."""
         ended = time.monotonic() if ended is None else ended
         return Span(name, round(began - self.began, _DIGITS), round(ended - began, _DIGITS))
 
@@ -42,15 +42,15 @@ class TurnTimes:
     """Times of a turn, in seconds."""
 
     began_s: float
-    """When the policy was asked, since the episode began."""
+    """Start of the turn: seconds from the start of the episode to the request to the policy."""
     generation_s: float
-    """Until the policy had answered, including the time that its request waited."""
+    """Time for the policy's answer, including time in its queue."""
     environment_s: float
-    """Until the environment had answered, including what it takes to reach it in another process."""
+    """Time for the environment's answer, including communication with another process."""
     queued_s: float | None = None
-    """How much of `generation_s` the request waited for a free place, if the policy tells."""
+    """The part of `generation_s` spent in the policy's queue, if reported."""
     calls: tuple[Span, ...] = ()
-    """Calls of tools; those of concurrent tools overlap."""
+    """Tool calls; concurrent ones overlap."""
     grading: Span | None = None
     """The grading of the episode, in its last turn."""
 
@@ -90,30 +90,32 @@ class TurnClock:
 
     def __init__(self, started: float):
         self._started = started
-        self._asked: float | None = None
+        self._requested: float | None = None
         self._stepped = started
         self._queued_s: float | None = None
 
     def ask(self) -> None:
-        """Note that the policy is asked for a turn now."""
-        self._asked, self._queued_s = time.perf_counter(), None
+        """Mark the request to the policy."""
+        self._requested, self._queued_s = time.perf_counter(), None
 
     def queued(self, seconds: float | None) -> None:
-        """Note how long the policy's request waited for a free place."""
+        """Record how long the request waited in the policy's queue."""
         self._queued_s = seconds
 
     def step(self) -> None:
-        """Note that the environment is asked now."""
+        """Mark the call of the environment's step."""
         self._stepped = time.perf_counter()
 
     def stop(self, step: StepTimes) -> TurnTimes:
-        """Return the times of the turn that the environment has answered now."""
+        """Mark the environment's answer and return the times of the turn."""
         ended = time.perf_counter()
-        asked = self._stepped if self._asked is None else self._asked  # the policy has no part in some last turns
-        self._asked = None
+        began = (
+            self._stepped if self._requested is None else self._requested
+        )  # an interrupted episode is graded without the policy
+        self._requested = None
         return TurnTimes(
-            began_s=round(asked - self._started, _DIGITS),
-            generation_s=round(self._stepped - asked, _DIGITS),
+            began_s=round(began - self._started, _DIGITS),
+            generation_s=round(self._stepped - began, _DIGITS),
             environment_s=round(ended - self._stepped, _DIGITS),
             queued_s=None if self._queued_s is None else round(self._queued_s, _DIGITS),
             calls=tuple(step.calls),
@@ -122,11 +124,13 @@ class TurnClock:
 
 
 def total_times(times: list[TurnTimes | None]) -> tuple[float | None, float | None]:
-    """Return the seconds that all turns spent in generation and in the environment; `None` if one has no times."""
-    known = [one for one in times if one is not None]
-    if not known or len(known) < len(times):
+    """Return the total seconds of generation and of the environment; `None` if any turn lacks times."""
+    measured = [turn_times for turn_times in times if turn_times is not None]
+    if not measured or len(measured) < len(times):
         return None, None
-    return sum(one.generation_s for one in known), sum(one.environment_s for one in known)
+    return sum(turn_times.generation_s for turn_times in measured), sum(
+        turn_times.environment_s for turn_times in measured
+    )
 
 
 def _is_time(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Tools that a policy may call: typed, documented methods, or functions described by JSON schemas (`schema_tool`).
 
 The JSON schema of a method comes from its signature and docstring. Pydantic validates and coerces the arguments before
-the method runs; wrong arguments raise a `ToolError` that tells the model what was expected.
+the method runs; wrong arguments raise a `ToolError` with the expected form.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def tool(
         max_chars: Longer results are cut, with a note about the length.
         concurrent: Whether calls of this tool are independent of other calls of concurrent tools, so that adjacent ones
             in a turn run at the same time, in threads unless it is `async def`. Rewards and `finish` take effect in
-            the order of the calls. Anything else that the tool changes, or that depends on the calls before, belongs
-            into a function that it returns: that is called without arguments in the order of the calls, and returns
-            the result.
+            the order of the calls. Put any other side effect, or anything that depends on earlier calls, into a
+            function that the tool returns: it is called without arguments in the order of the calls, and returns the
+            result.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +74,7 @@ def tool(
 
 
 class Tool(ABC):
-    """A tool: its schema, the validation of arguments, and the code it runs. Not bound to an environment instance.
+    """A tool: its schema, argument validation and code. Not bound to an environment instance.
 
     Args:
         name: The name that the model uses.
@@ -94,7 +94,7 @@ class Tool(ABC):
 
     @abstractmethod
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated arguments to pass by name. Raises `ToolError` that says what was expected."""
+        """Return validated arguments to pass by name. Raises `ToolError` stating what was expected."""
 
     @abstractmethod
     def bound_to(self, env: Any) -> Callable[..., Any]:
@@ -139,7 +139,7 @@ class MethodTool(Tool):
         return MethodTool, (self.method, self._options)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated and coerced arguments. Raises `ToolError` that says what was expected."""
+        """Return validated and coerced arguments. Raises `ToolError` stating what was expected."""
         try:
             checked = self._parameters.model_validate(dict(arguments) if isinstance(arguments, Mapping) else arguments)
         except ValidationError as error:
@@ -171,19 +171,19 @@ class Toolset:
 
         An override takes the position of the original; without `@tool`, it is no longer a tool.
         """
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for base in reversed(owner.__mro__):
             for attribute, value in vars(base).items():
                 if isinstance(options := getattr(value, _MARK, None), ToolOptions):
                     if not inspect.isfunction(value):
                         raise UsageError(f"tool {attribute!r} of {base.__name__} must be a plain method")
-                    found[attribute] = MethodTool(value, options)
-                elif attribute in found:
-                    del found[attribute]
-        return cls(found.values())
+                    tools[attribute] = MethodTool(value, options)
+                elif attribute in tools:
+                    del tools[attribute]
+        return cls(tools.values())
 
     def only(self, *names: str) -> Toolset:
-        """Return a toolset with only the named tools, in this order. Raises `UsageError` for an unknown name."""
+        """Return a toolset of the named tools, in this order. Raises `UsageError` for an unknown name."""
         if unknown := [name for name in names if name not in self._tools]:
             raise UsageError(f"there is no tool {unknown[0]!r}; there are: {', '.join(self._tools)}")
         return Toolset(self._tools[name] for name in names)
@@ -217,14 +217,14 @@ class Toolset:
 
     def get(self, name: str) -> Tool:
         """Return a tool by name. Raises `ToolError` that lists the known tools."""
-        found = self._tools.get(name)
-        if found is None:
+        known_tool = self._tools.get(name)
+        if known_tool is None:
             close = get_close_matches(str(name)[:100], self._tools, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            known = f"Tools: {', '.join(self._tools)}." if self._tools else "There are none; write text."
-            problem = f"There is no tool {str(name)[:100]!r}.{hint} {known}"
+            hint_of_tools = f"Tools: {', '.join(self._tools)}." if self._tools else "There are none; write text."
+            problem = f"There is no tool {str(name)[:100]!r}.{hint} {hint_of_tools}"
             raise ToolError(problem, mistake=Mistake.UNKNOWN_TOOL)
-        return found
+        return known_tool
 
     def check(self, call: ToolCall) -> dict[str, Any]:
         """Return the validated arguments of a call. Raises `ToolError` for an unknown tool or wrong arguments."""
@@ -246,9 +246,9 @@ def bounded(value: Any, max_chars: int) -> str:
     """Return a tool's result as text of at most `max_chars` characters, with a note if it was cut."""
     text = _as_text(value)
     if len(text) > max_chars:
-        note = f"\n[cut: {len(text)} characters, of which the first {{kept}} are shown]"
-        kept = max(0, max_chars - len(note) - 8)
-        text = (text[:kept] + note.format(kept=kept))[:max_chars]
+        note = f"\n[cut: {len(text)} characters, of which the first {{head}} are shown]"
+        head = max(0, max_chars - len(note) - 8)
+        text = (text[:head] + note.format(head=head))[:max_chars]
     # Lone surrogates (e.g. from file names that are not UTF-8) would break the encoding of the message.
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -294,15 +294,15 @@ def _without_titles(schema: Any) -> Any:
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
-    if isinstance(properties := kept.get("properties"), dict):
-        kept["properties"] = {name: _without_titles(part) for name, part in properties.items()}
+    shortened = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
+    if isinstance(properties := shortened.get("properties"), dict):
+        shortened["properties"] = {name: _without_titles(part) for name, part in properties.items()}
     as_they_are = _VALUE_KEYS | {"properties"}
-    return {key: value if key in as_they_are else _without_titles(value) for key, value in kept.items()}
+    return {key: value if key in as_they_are else _without_titles(value) for key, value in shortened.items()}
 
 
 def _kind_of_mistake(problems: Set[str]) -> Mistake:
-    """Return what kind of mistake arguments are, given pydantic's types of all problems with them."""
+    """Return the kind of mistake, given the types of pydantic's validation errors."""
     if "extra_forbidden" in problems:
         return Mistake.UNKNOWN_ARGUMENT
     return Mistake.MISSING_ARGUMENT if "missing" in problems else Mistake.WRONG_ARGUMENT
@@ -324,6 +324,6 @@ def _explain(error: ValidationError) -> str:
         elif not where:
             problems.append("the arguments must be an object.")
         else:
-            given = _SHORT.repr(problem["input"])
-            problems.append(f"argument {where!r}: {problem['msg']}, got {given}.")
+            received = _SHORT.repr(problem["input"])
+            problems.append(f"argument {where!r}: {problem['msg']}, got {received}.")
     return " ".join(problems)

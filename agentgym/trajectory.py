@@ -1,4 +1,4 @@
-"""Trajectories: the single record that evaluation, training, replay and viewers read. Lossless, versioned JSONL.
+"""Trajectories: the record that evaluation, training, replay and viewers share. Lossless, versioned JSONL.
 
 Token ids are stored exactly as sampled; history is never rendered or tokenised again.
 """
@@ -9,15 +9,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agentgym.endings import AnyReason, Ending, reason_data, reason_from
+from agentgym.engine.actions import action_message
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError
 from agentgym.messages import Message
 from agentgym.records.fields import (
     Rules,
     check_fields,
+    excerpt_of,
     is_count,
     is_counts,
     is_messages,
@@ -29,7 +31,6 @@ from agentgym.records.fields import (
     object_of,
     or_null,
     required_fields,
-    shown,
 )
 from agentgym.records.json_lines import json_lines, mend_last_line
 from agentgym.rewards import OUTCOME, SOLVED_AT
@@ -53,13 +54,13 @@ class Turn:
     span: tuple[int, int] | None = None
     """Position of this turn's sampled tokens in `Tokens.completion_ids`: `[start, end)`."""
     feedback: int = 0
-    """How many of the last messages of the observation are feedback, which does not come from the environment."""
+    """Number of messages at the end of the observation that are feedback, not from the environment."""
     times: TurnTimes | None = field(default=None, compare=False)
-    """What its time was spent on; unknown in older recordings. Ignored where turns are compared."""
+    """Breakdown of the turn's time; missing in older recordings. Ignored when turns are compared."""
 
     @property
     def answered(self) -> list[Message]:
-        """What the environment itself returned: the observation without feedback."""
+        """The environment's own messages: the observation without feedback."""
         return self.observation[: len(self.observation) - self.feedback]
 
 
@@ -89,7 +90,7 @@ class Tokens:
         return start, len(self.completion_ids)
 
     def append_observed(self, ids: list[int]) -> None:
-        """Append tokens that the policy did not choose."""
+        """Append tokens that the policy did not sample."""
         self.completion_ids += ids
         self.loss_mask += [0] * len(ids)
         self.logprobs += [0.0] * len(ids)
@@ -122,7 +123,7 @@ class Trajectory:
     attempt: int = 0
     """Index among the trajectories of the same task, from 0."""
     training_step: int | None = None
-    """Steps that the training had done when it was sampled, which the environment was told; `None` outside of training.
+    """Number of completed training steps when it was sampled, as passed to the environment; `None` outside of training.
     Logs, tables and the viewer count steps from 1 (`logged_step`).
     """
     turns: list[Turn] = field(default_factory=list)
@@ -133,12 +134,12 @@ class Trajectory:
     details: dict[str, Any] = field(default_factory=dict)
     """The environment's details at the end of the episode (`Env.details`), such as why an answer was wrong."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Tool calls, tool errors and format errors; under `errors/KIND`, how many of these are of a kind (`Mistake`)."""
+    """Numbers of tool calls, tool errors and format errors; `errors/KIND` counts the errors of one kind (`Mistake`)."""
     usage: dict[str, float] = field(default_factory=dict)
-    """What an endpoint reports for the episode: `prompt_tokens` (over all requests), `cached_prompt_tokens`,
-    `completion_tokens`, and `cost` if it has prices."""
+    """Usage reported by an endpoint: `prompt_tokens` (over all requests), `cached_prompt_tokens`, `completion_tokens`,
+    and `cost` if it has prices."""
     search: dict[str, float] = field(default_factory=dict)
-    """What the search that chose this line of play did in all (`agentgym.lookahead.cost`); empty without a search."""
+    """Total cost of the search that chose this line of play (`agentgym.lookahead.cost`); empty without a search."""
     tokens: Tokens | None = None
     """Absent if the policy speaks only in messages."""
     seconds: float = 0.0
@@ -146,7 +147,8 @@ class Trajectory:
     error: str | None = None
     """The error of a failed episode."""
     component: str | None = None
-    """What failed: `making` (the environment), `reset`, `step`, `policy`, `feedback`, `worker` or `task`."""
+    """The component that failed: `making` (the environment), `reset`, `step`, `policy`, `feedback`, `worker` or
+    `task`."""
 
     @property
     def ending(self) -> Ending | None:
@@ -155,12 +157,12 @@ class Trajectory:
 
     @property
     def failed(self) -> bool:
-        """Whether the task or something around the model broke. Such an episode says nothing about the model."""
+        """Whether the task or the infrastructure broke. Such an episode says nothing about the model."""
         return self.ending is Ending.FAILED
 
     @property
     def model_turns(self) -> list[Turn]:
-        """The turns in which the model acted; the grading of an interrupted episode is not one of them."""
+        """The model's turns, without the grading of an interrupted episode."""
         return [turn for turn in self.turns if turn.action is not None]
 
     @property
@@ -189,7 +191,7 @@ class Trajectory:
         messages = list(self.opening)
         for turn in self.turns:
             if turn.action is not None:
-                messages.append(_as_message(turn.action))
+                messages.append(action_message(turn.action))
             messages += turn.observation
         return messages
 
@@ -213,7 +215,7 @@ class Trajectory:
             if version is None:
                 raise UsageError("it has no schema version, which every trajectory has")
             raise UsageError(
-                f"this trajectory has schema version {shown(version)}; this release reads {SCHEMA_VERSION}"
+                f"this trajectory has schema version {excerpt_of(version)}; this release reads {SCHEMA_VERSION}"
             )
         check_fields(data, _FIELDS, _REQUIRED, "a trajectory")
         values = {**data}
@@ -227,17 +229,13 @@ class Trajectory:
 
 
 def logged_step(training_step: int | None) -> int | None:
-    """Return the number from 1 that logs, tables and the viewer give to a training step."""
+    """Return the number of a training step in logs, tables and the viewer, which count from 1."""
     return None if training_step is None else training_step + 1
 
 
 def _turn_data(turn: Turn) -> dict[str, Any]:
     span = None if turn.span is None else list(turn.span)
     return {**vars(turn), "span": span, "times": None if turn.times is None else turn.times.to_dict()}
-
-
-def _as_message(action: Action) -> Message:
-    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
 
 
 def _is_reason(value: Any) -> bool:
@@ -260,7 +258,7 @@ _FIELDS: Rules = {
     "training_step": (or_null(is_count), "a whole number from 0 or null"),
     "turns": (list_of(dict), "a list of objects"),
     "tools": (list_of(dict), "a list of objects"),
-    "reason": (or_null(_is_reason), "the name of an ending, an object with one's name and kind, or null"),
+    "reason": (or_null(_is_reason), "the name of an ending, an object with its name and kind, or null"),
     "details": (is_object, "an object"),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
     "usage": (object_of(is_number), "an object of finite numbers"),
@@ -293,8 +291,8 @@ _TURN_REQUIRED = required_fields(Turn)
 def _turn(data: Mapping[str, Any], number: int) -> Turn:
     check_fields(data, _TURN_FIELDS, _TURN_REQUIRED, f"turn {number}")
     span, times = data.get("span"), data.get("times")
-    known = None if times is None else TurnTimes.from_dict(times, f"'times' of turn {number}")
-    return Turn(**{**data, "span": None if span is None else (span[0], span[1]), "times": known})
+    turn_times = None if times is None else TurnTimes.from_dict(times, f"'times' of turn {number}")
+    return Turn(**{**data, "span": None if span is None else (span[0], span[1]), "times": turn_times})
 
 
 def _tokens(data: dict[str, Any] | None) -> Tokens | None:
@@ -327,7 +325,7 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
     """Write trajectories, one JSON object per line. Appending first removes a last line that a crash cut off.
 
     Returns:
-        The place of what was written in the file: its first byte and its length; meaningless for a pipe or a device.
+        Offset and length of the written bytes in the file; meaningless for a pipe or a device.
 
     Raises:
         UsageError: The file cannot be written; an append keeps its previous contents.
@@ -345,7 +343,7 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     except ValueError as error:
-        raise UsageError(f"cannot write to {str(path)!r} what could not be read back: {error}") from error
+        raise UsageError(f"cannot write {str(path)!r}: it could not be read back: {error}") from error
     return offset, length
 
 

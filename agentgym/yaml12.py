@@ -1,7 +1,7 @@
 """YAML as version 1.2 defines it: `5e-4` is a number, and `no`, `1:30` and `2024-01-01` are text.
 
-PyYAML implements version 1.1, where it is the other way round. What would silently lose or multiply values is refused:
-a key that stands twice in a map, a merge key, a value that contains itself, and aliases that expand to millions of
+PyYAML implements version 1.1, which reads these the other way round. Anything that would silently lose or multiply
+values is refused: a duplicate key, a merge key, a value that contains itself, and aliases that expand to millions of
 values.
 """
 
@@ -18,7 +18,7 @@ from agentgym.errors import UsageError
 MAX_CHARS = 1_000_000
 """Longer texts are refused: PyYAML takes seconds for a megabyte, and no settings are that long."""
 MAX_VALUES = 1_000_000
-"""More values are refused, each counted as often as aliases repeat it."""
+"""Maximum number of values; a value counts each time an alias repeats it."""
 
 _PLAIN = {
     "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", [*"~nN", ""]),
@@ -59,40 +59,40 @@ def _decimal(loader: _Loader, node: Any) -> int:
 _Loader.add_constructor("tag:yaml.org,2002:int", _decimal)
 
 
-def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
-    """Return the number of values that a node stands for.
+def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
+    """Return the number of values in a node, with aliases expanded.
 
     Args:
         node: The node.
-        known: The sizes by node; `None` for those that contain this one.
+        sizes: Known sizes by node id; `None` for the nodes being measured.
     """
-    if id(node) not in known:
-        known[id(node)] = None
+    if id(node) not in sizes:
+        sizes[id(node)] = None
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
         parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
-        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
-    if (size := known[id(node)]) is None:
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    if (size := sizes[id(node)]) is None:
         raise yaml.constructor.ConstructorError(None, None, "found a value that contains itself", node.start_mark)
     return size
 
 
 def _check_keys(node: yaml.MappingNode) -> None:
-    """Raise `YAMLError` for a merge key, or for two keys that are the same text."""
-    seen: set[str] = set()
+    """Raise `YAMLError` for a merge key or a duplicate key."""
+    seen_keys: set[str] = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
             continue
         if key.value == "<<" and key.style is None:
             problem = "found a merge key, which version 1.2 does not have; write the keys out"
             raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-        if key.value in seen:
+        if key.value in seen_keys:
             problem = f"found the key {key.value!r:.100} twice in one map; keep one of them"
             raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-        seen.add(key.value)
+        seen_keys.add(key.value)
 
 
 def load(text: str) -> Any:
-    """Return the value that `text` stands for. Raises `yaml.YAMLError` if it is not YAML, or is refused."""
+    """Parse YAML text. Raises `yaml.YAMLError` if it is invalid or refused."""
     if len(text) > MAX_CHARS:
         raise yaml.YAMLError(f"it has {len(text):,} characters; at most {MAX_CHARS:,} are read")
     try:
@@ -106,10 +106,10 @@ def read(path: Path, what: str) -> Any:
 
     Args:
         path: The file.
-        what: What it should be, for messages, such as `the suite`.
+        what: A name for the contents in messages, such as `the suite`.
 
     Raises:
-        UsageError: It cannot be read, or is not YAML; the message names the file, and the place in it.
+        UsageError: The file cannot be read or is not YAML; the message names the file and position.
     """
     try:
         return load(path.read_text(encoding="utf-8-sig"))
@@ -122,7 +122,7 @@ def read(path: Path, what: str) -> Any:
 
 
 def _in_one_line(error: yaml.YAMLError) -> str:
-    """Return what is wrong and where, without the excerpts that PyYAML shows."""
+    """Return the problem and its position, without PyYAML's excerpts."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem and (mark := error.problem_mark):
         return f"{error.problem}, at line {mark.line + 1}, column {mark.column + 1}"
     return " ".join(str(error).split())

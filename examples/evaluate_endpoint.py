@@ -20,7 +20,7 @@ from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings
 def main(url: str, model: str, env_id: str, count: int, attempts: int, out: Path | None) -> None:
     """Play tasks of the split `test` and print success with its interval, turns, tokens and errors."""
     policy = EndpointPolicy(model, url, EndpointSettings(temperature=0.7, max_tokens=1024))
-    factory = EnvFactory(env_id, {"dialect": "native"})  # the server is given the tools and parses the calls
+    factory = EnvFactory(env_id, {"dialect": "native"})  # the server receives the tools and parses the calls
     tasks = list(iterate(make(env_id).tasks, "test", limit=count))
     print_summary(evaluate(factory, policy, tasks, attempts, out=out))
 

@@ -1,4 +1,4 @@
-"""Record an agent that knows nothing of agentgym, token by token, through an OpenAI-compatible gateway.
+"""Record an unmodified agent, token by token, through an OpenAI-compatible gateway.
 
 The agent below is plain HTTP with a tool of its own. Its calls become trajectories with the sampled tokens, their
 log-probabilities and its reward, ready to train on. Any agent with a configurable base URL works in its place.
@@ -24,7 +24,7 @@ TOOLS = [{"type": "function", "function": {"name": "guess", "description": "Gues
 
 
 def agent(base_url: str, api_key: str, hidden: int) -> bool:
-    """Let the model at an address guess a number; return whether it found it."""
+    """Let the model at `base_url` guess a number; return whether it succeeds."""
     messages = [{"role": "user", "content": "I have chosen a whole number from 1 to 10. Find it."}]
     with httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {api_key}"}, timeout=60) as client:
         for _ in range(8):

@@ -12,7 +12,7 @@ from agentgym.rollout import EnvFactory, Group, RolloutEngine
 
 
 def make_task(split: str, index: int) -> Task:
-    n = 40 + 2 * index + (split == "test")  # even in one split and odd in the other, so that they share no problem
+    n = 40 + 2 * index + (split == "test")  # even in one split, odd in the other: they share no problem
     prompt = f"Of the coins 1 to {n}, one is heavier than the others. Find it."
     return Task(f"coins/{split}/{index}", split, prompt, data={"coins": n}, gold={"heavy": Random(n).randint(1, n)})
 

@@ -1,4 +1,4 @@
-"""TRL's own GRPOTrainer trains on an environment: agentgym gives it a class with the tools, and the rows of a data set.
+"""Train on an environment with TRL's GRPOTrainer: agentgym provides a class with the tools, and the rows of a data set.
 
     pip install 'agentgym-suite[train]'
     python examples/trl_factory.py Qwen/Qwen3-0.6B --env errand --steps 100

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure how much there is to carry: lines, modules, packages, levels of imports, test cases.
+"""Measure the size of the project: lines, modules, packages, levels of imports, test cases.
 
 Usage: scripts/measure.py [--cases]
     --cases   also collect the tests of each tier; needs .venv, and takes a minute
@@ -22,25 +22,25 @@ TIERS = {"fast": "not real and not nightly", "real": "real and not nightly", "ni
 
 
 def tracked(*folders: str) -> list[Path]:
-    """Return the files of folders that git tracks; links are left out."""
+    """Return the files of folders that git tracks, without links."""
     names = subprocess.check_output(["git", "ls-files", "-z", *folders], cwd=ROOT, text=True).split("\0")
     return [path for name in names if name and (path := ROOT / name).is_file() and not path.is_symlink()]
 
 
 def lines_in(paths: list[Path]) -> int:
-    """Return the number of lines in files of text."""
+    """Return the number of lines in text files."""
     return sum(path.read_bytes().count(b"\n") for path in paths)
 
 
 def module_name(path: Path) -> str:
-    """Return the name by which a module of the product is imported."""
+    """Return the import name of a module of the product."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     name = ".".join(parts if parts[0] == "agentgym" else ("agentgym", *parts))
     return name.removesuffix(".__init__")
 
 
 def imported_names(path: Path) -> Iterator[str]:
-    """Yield every dotted name that a module imports, wherever the statement stands."""
+    """Yield every dotted name that a module imports, at any level."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -81,7 +81,7 @@ def shared_class_names(modules: dict[str, Path]) -> list[str]:
 
 
 def cases(expression: str) -> int:
-    """Return how many test cases pytest selects."""
+    """Return the number of test cases that pytest selects."""
     command = [".venv/bin/python", "-m", "pytest", "--collect-only", "-q", "-m", expression]
     output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     numbers = re.search(r"(\d+)(?:/\d+)? tests? collected", output)

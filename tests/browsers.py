@@ -1,4 +1,4 @@
-"""A browser for tests, a small site for it, and the reason when there is none."""
+"""A browser for tests and a small site for it, or the reason why a browser is missing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agentgym.errors import UsageError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, SessionOptions, find_executable
 
 PATIENCE_S = 30.0
-"""A busy machine must not fail a test."""
+"""Generous, so that a busy machine does not fail a test."""
 Answer = str | tuple[int, dict[str, str], str]
 
 
 @cache
 def why_no_browser() -> str:
-    """Why tests marked `web` cannot run here; empty when they can."""
+    """Why tests marked `web` cannot run here; empty if they can."""
     if find_spec("playwright") is None:
         return "needs the [web] extra"
     try:
@@ -37,7 +37,7 @@ def why_no_browser() -> str:
 
 
 def need_browser() -> None:
-    """Skip the test, or the module, when there is no browser."""
+    """Skip the test, or the module, if a browser is missing."""
     if reason := why_no_browser():
         pytest.skip(reason, allow_module_level=True)
 
@@ -92,7 +92,7 @@ World = tuple[BrowserPool, Site]
 
 @contextmanager
 def browser_site(**options: Any) -> Iterator[World]:
-    """A site at http://*.test/ and a pool whose browsers know these names."""
+    """A site at http://*.test/ and a pool of browsers that resolve these names."""
     need_browser()
     site = Site()
     pool = BrowserPool(BrowserOptions(resolve=(("*.test", f"127.0.0.1:{site.port}"),), **options))
@@ -104,7 +104,7 @@ def browser_site(**options: Any) -> Iterator[World]:
 
 
 def open_page(world: World, html: str, **options: Any) -> BrowserSession:
-    """A session that has `html` open at http://a.test/."""
+    """A session with `html` open at http://a.test/."""
     pool, site = world
     site.pages["/"] = html
     defaults: dict[str, Any] = {"allowed": ("http://a.test",), "deadline": PATIENCE_S}

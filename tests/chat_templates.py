@@ -1,4 +1,4 @@
-"""Tokenizers with real chat templates: those that TRL ships (Apache-2.0), read from the installed package."""
+"""Tokenizers with real chat templates, shipped by TRL (Apache-2.0) and read from the installed package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDS = {
     "glm": "<|endoftext|>",
     "idefics": "<end_of_utterance>",
 }
-"""The tokens with which families of models end texts; all others use `<|im_end|>`."""
+"""End-of-text tokens of model families; all others use `<|im_end|>`."""
 
 
 def template(name: str) -> str:
@@ -35,7 +35,7 @@ def template(name: str) -> str:
 
 
 def tokenizer_of(name: str) -> Any:
-    """A byte-level tokenizer without merges that has the special tokens of many families, and a chat template."""
+    """A byte-level tokenizer without merges, with the special tokens of many families and a chat template."""
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -44,15 +44,15 @@ def tokenizer_of(name: str) -> Any:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     eos = next((end for family, end in _ENDS.items() if name.startswith(family)), "<|im_end|>")
-    made = transformers.PreTrainedTokenizerFast(
+    tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend,
         eos_token=eos,
         bos_token="<bos>",
         additional_special_tokens=[token for token in SPECIAL if token not in (eos, "<bos>")],
     )
-    made.chat_template = template(name)
-    made.name_or_path = name
-    return made
+    tokenizer.chat_template = template(name)
+    tokenizer.name_or_path = name
+    return tokenizer
 
 
 def idefics_processor() -> Any:

@@ -23,7 +23,7 @@ PROVIDED = re.compile(
     r"needs (the \[|a Chromium|a model)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set"
     r"|no backend"
 )
-"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser and a Docker engine."""
+"""Skip reasons that must not occur in `.ci/run`, which installs every extra, a model, a browser and a Docker engine."""
 
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",
@@ -40,17 +40,17 @@ FIRST = (
     "tests/project/test_mutants.py",
     "tests/envs/swe/building/test_building.py",
 )
-"""Groups and files to start with, the slowest first, so that no worker is left with one at the end.
+"""Groups and files to run first, the slowest first, so that none of them runs alone at the end.
 
 Not `tests/rollout/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
 """
 
 FEWEST_WORKERS, MOST_WORKERS = 3, 8
-"""Many tests wait for a browser, a sandbox or a process, so two processors have work for more than two workers; a
-worker that has loaded torch and a browser holds about a gigabyte."""
+"""Many tests wait for a browser, a sandbox or a process, so two processors can serve more than two workers; a worker
+with torch and a browser uses about a gigabyte."""
 
 SLOWEST = 10
-"""Files that are named as the slowest after a run."""
+"""Number of slowest files to report after a run."""
 
 TIERS = ("real", "nightly")
 """Marks of the tests that the fast tier leaves out."""
@@ -62,15 +62,15 @@ MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *T
 """A file whose tests all belong to one of `TIERS`."""
 
 ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.checks.probe_child", "uname -p")
-"""The programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and `platform`'s own."""
+"""Programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and that of `platform`."""
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
 
 
 class TierGuard:
-    """Notes what a test touches that only the tiers `real` and `nightly` may touch.
+    """Records uses of resources that only the tiers `real` and `nightly` may use.
 
-    It listens to Python's audit events, among them `agentgym.sandbox.open`, and cannot be taken off again.
+    It listens to Python's audit events, among them `agentgym.sandbox.open`, and cannot be removed.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ GUARD = TierGuard()
 for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
-# A slow machine is no failure, and a red run is about the change: the same examples each time.
+# No deadline, since machines are slow; the same examples each time, so that failures come from changes.
 settings.register_profile(
     "agentgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -109,7 +109,7 @@ settings.load_profile("agentgym")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let garbage collections pass over all that is collected, now and later: it stays, and there is a lot of it."""
+    """Exclude collected test items from garbage collection: they are many and live until the end."""
     gc.disable()
     try:
         return (yield)
@@ -119,12 +119,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_sessionfinish() -> None:
-    """Let the interpreter collect everything at its end; libraries complain of what it cannot."""
+    """Let the interpreter collect everything at its end, since libraries complain otherwise."""
     gc.unfreeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave a file unread, and what it imports too, if the expression after `-m` excludes all of its tests."""
+    """Ignore a file, and so its imports, if the expression after `-m` excludes all of its tests."""
     if collection_path.suffix != ".py" or "not " not in _expression(config):
         return None
     mark = MARKED_FILE.search(collection_path.read_text(encoding="utf-8"))
@@ -132,7 +132,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Put a test into the tier that follows from what it needs."""
+    """Put a test into the tier of its other marks."""
     for need, tier in TIER_OF.items():
         if item.get_closest_marker(need):
             item.add_marker(tier)
@@ -150,7 +150,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the group of a test: the one that it is marked with, or its file."""
+    """Return the group of a test: from its mark, or its file."""
     mark = item.get_closest_marker("xdist_group")
     return item.nodeid.partition("::")[0] if mark is None else mark.args[0]
 
@@ -164,7 +164,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
-    """Let one worker run all tests of a group or a file with `--dist loadgroup`: they share what is slow to make."""
+    """With `--dist loadgroup`, let one worker run all tests of a group or file, which share slow fixtures."""
     if config.getoption("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadGroupScheduling
@@ -180,7 +180,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Watch each test and its fixtures in a run of the fast tier alone; elsewhere, other tests leave threads behind."""
+    """Guard each test and its fixtures in runs of the fast tier only; in other runs, other tests leave threads
+    behind."""
     GUARD.violations.clear()
     GUARD.is_armed = "not real" in _expression(item.config)
     try:
@@ -207,7 +208,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def _not_skipped(report: _Report) -> _Report:
-    """Make a skip a failure where `AGENTGYM_TEST_SKIPS=refuse` says that all that tests need is there."""
+    """Turn a skip for a missing requirement into a failure if `AGENTGYM_TEST_SKIPS=refuse`."""
     if report.skipped and os.environ.get("AGENTGYM_TEST_SKIPS") == "refuse" and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2]
         if PROVIDED.search(reason):
@@ -217,7 +218,7 @@ def _not_skipped(report: _Report) -> _Report:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """After a run of many files, print those that took longest, set-up included."""
+    """After a run of many files, print the slowest ones, with set-up."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:

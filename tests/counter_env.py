@@ -1,4 +1,4 @@
-"""A small environment whose tools can be made to break, and how tests play it."""
+"""A small environment whose tools can be made to break, and helpers to play it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment whose calls may run at the same time, and wait for each other."""
+"""An environment with concurrent calls that wait for each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG_S = 20.0
 
 
 class Desk(Env):
-    """Drawers that may be looked into at the same time, and a lamp that may not be touched meanwhile."""
+    """Drawers are concurrent tools; the lamp is not."""
 
     channels = {
         "outcome": Channel("1 if done"),
@@ -37,7 +37,7 @@ class Desk(Env):
 
     @tool(concurrent=True)
     def meet(self) -> str:
-        """Wait for another who waits."""
+        """Wait for another caller."""
         self.met.wait(LONG_S)
         return "met"
 

@@ -1,4 +1,4 @@
-"""The fenced blocks of a Markdown page, and what its shell blocks say."""
+"""The fenced blocks of a Markdown page, and the commands in its shell blocks."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class Block:
     language: str
     text: str
     why_not: str | None
-    """Why it cannot run here, from a comment on the line before it."""
+    """Why the block is not run, from a comment on the line before it."""
 
     @property
     def file(self) -> str | None:
-        """The file that a block of Python is shown as, from its first line (`# receipt.py`)."""
-        found = re.match(r"# (\w+\.py)\n", self.text)
-        return found and found[1]
+        """The file name of a Python block, from its first line (`# receipt.py`)."""
+        match = re.match(r"# (\w+\.py)\n", self.text)
+        return match and match[1]
 
     @property
     def commands(self) -> list[list[str]]:
-        """Every line as words; a line that ends in a backslash goes on."""
+        """Every line as words; a backslash continues a line."""
         lines = re.sub(r"\\\n", " ", self.text).splitlines()
         return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def blocks_of(page: Path) -> list[Block]:
     """Return the blocks of Python and of shell, in order."""
-    found = [Block(m["language"], m["text"], m["why"]) for m in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    return [block for block in found if block.language in ("python", "sh")]
+    blocks = [Block(m["language"], m["text"], m["why"]) for m in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    return [block for block in blocks if block.language in ("python", "sh")]
 
 
 def pages() -> list[Path]:
-    """Return the pages that a person wrote; cards are made, and hold no example to run."""
+    """Return the hand-written pages, without the generated cards."""
     return [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "envs"]

@@ -20,7 +20,7 @@ KEYS = {
     "assistant": {"role", "content", "tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
-"""Keys that a strict server takes in messages, by role."""
+"""Keys that a strict server accepts in messages, by role."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Said:
     """An HTTP response."""
 
     body: Any = ""
-    """Data, or text as it is."""
+    """Data, or raw text."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
@@ -37,8 +37,8 @@ class Said:
 
 def completion(message: Mapping[str, Any] | str, finish: str = "stop", **more: Any) -> Said:
     """A chat completion of 10 + 5 tokens."""
-    said = {"content": message} if isinstance(message, str) else message
-    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}
+    content = {"content": message} if isinstance(message, str) else message
+    choice = {"index": 0, "message": {"role": "assistant", **content}, "finish_reason": finish}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     return Said({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage, **more})
 
@@ -53,10 +53,10 @@ def calling(*calls: dict[str, Any], content: str | None = None) -> Said:
 
 
 class Fake:
-    """An endpoint that answers as `answer` says and keeps every request.
+    """An endpoint that answers with `answer` and records every request.
 
     Args:
-        answer: Given a request's body and its number from 0, returns the response.
+        answer: Maps a request's body and its number from 0 to the response.
         strict: Refuse conversations that other servers refuse.
     """
 
@@ -79,29 +79,31 @@ class Fake:
 
     @contextmanager
     def serving(self, secure: ssl.SSLContext | None = None) -> Iterator[str]:
-        """Serve, over TLS if it is set up; gives the base URL."""
+        """Serve, over TLS if configured; yield the base URL."""
         fake = self
 
         class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
-            wbufsize = 65_536  # head and body leave together; apart, each answer takes 40 ms
+            wbufsize = 65_536  # head and body in one packet; otherwise each answer takes 40 ms
 
             def do_POST(self) -> None:
-                said = fake.respond(self.path, dict(self.headers), self.rfile.read(int(self.headers["content-length"])))
-                body = (said.body if isinstance(said.body, str) else json.dumps(said.body)).encode()
-                self.send_response_only(said.status)  # no date but that of the test
-                for name, value in {"content-length": str(len(body)), **said.headers}.items():
+                reply = fake.respond(
+                    self.path, dict(self.headers), self.rfile.read(int(self.headers["content-length"]))
+                )
+                body = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
+                self.send_response_only(reply.status)  # no `Date` except the test's
+                for name, value in {"content-length": str(len(body)), **reply.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body[: len(body) // 2] if said.cut else body)
-                self.close_connection = said.cut or self.close_connection
+                self.wfile.write(body[: len(body) // 2] if reply.cut else body)
+                self.close_connection = reply.cut or self.close_connection
 
         with serving(Handler, secure) as url:
             yield f"{url}/v1"
 
 
 def fault_in(request: Mapping[str, Any]) -> str | None:
-    """Return why a strict server refuses a request, if it does."""
+    """Return the reason why a strict server refuses a request, if any."""
     waiting: set[str] = set()
     used: set[str] = set()
     before = ""
@@ -156,7 +158,7 @@ def _fault_in_message(message: Mapping[str, Any]) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Return the data in a JSON text; `None` if strict readers find none, who know no NaN and no half characters."""
+    """Return the data in a JSON text; `None` if a strict reader refuses it, for example for NaN or lone surrogates."""
     try:
         data = json.loads(text, parse_constant=lambda name: [][0])
         json.dumps(data, ensure_ascii=False).encode()
@@ -166,17 +168,17 @@ def _json(text: str) -> Any:
 
 
 def guessing(request: Mapping[str, Any]) -> Said:
-    """The answer of a model that solves `guess` by halving."""
+    """The answer of a model that solves `guess` by bisection."""
     messages = request["messages"]
     prompt = next(message["content"] for message in messages if message["role"] == "user")
     low, high = 1, int(re.findall(r"from 1 to (\d+)", prompt)[0])
     guesses = [json.loads(m["tool_calls"][0]["function"]["arguments"])["number"] for m in messages if "tool_calls" in m]
-    told = [message["content"] for message in messages if message["role"] == "tool"]
-    for number, answer in zip(guesses, told, strict=True):
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    for number, answer in zip(guesses, results, strict=True):
         low, high = (number + 1, high) if "higher" in answer else (low, number - 1)
     return calling(call("guess", {"number": (low + high) // 2}))
 
 
 def policy_at(url: str, history: Any = None, **settings: Any) -> EndpointPolicy:
-    """A policy that waits for nothing longer than it must."""
+    """A policy with minimal waiting times."""
     return EndpointPolicy("fake", url, EndpointSettings(**{"first_wait_s": 0.001, **settings}), history)

@@ -1,4 +1,4 @@
-"""Conversations with a policy through its gateway, and what the engine behind it says of them."""
+"""Conversations with a policy through its gateway, and the engine's own record of them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Turns = list[tuple[list[int], list[int], list[float]]]
 TURNS = 3
 LIMITS = Limits(max_new_tokens=12)
 HANG_S = 280.0
-"""Ends a test that would hang. An engine may compile before its first turn, on a busy machine for minutes."""
+"""Ends a test that hangs. On a busy machine, an engine may compile for minutes before its first turn."""
 
 
 class Watched:
-    """An engine that notes what it has sampled."""
+    """An engine that records its samples."""
 
     def __init__(self, engine: Any):
         self._engine = engine
@@ -36,9 +36,9 @@ class Watched:
         outputs = self._engine.step()
         for output in outputs:
             if output.finished:
-                [said] = output.outputs
-                ids = list(said.token_ids)
-                logprobs = [chances[token].logprob for token, chances in zip(ids, said.logprobs, strict=True)]
+                [completion] = output.outputs
+                ids = list(completion.token_ids)
+                logprobs = [chances[token].logprob for token, chances in zip(ids, completion.logprobs, strict=True)]
                 self.said.append((list(output.prompt_token_ids), ids, logprobs))
         return outputs
 
@@ -55,7 +55,7 @@ def talking(policy: Any, limits: Limits = LIMITS) -> Iterator[tuple[Any, httpx.C
 
 
 def conversation(policy: Any) -> Tokens:
-    """Talk for some turns; the tokens of the one row."""
+    """Talk for some turns and return the tokens of the only row."""
     with talking(policy) as (session, client):
         messages: list[Any] = []
         for turn in range(TURNS):
@@ -70,7 +70,7 @@ def conversation(policy: Any) -> Tokens:
 
 
 def streamed_like_answered(policy: Any, limits: Limits = LIMITS) -> list[str]:
-    """The pieces in which a turn is streamed; together they are the message of the same turn that is not."""
+    """The chunks of a streamed turn; together they equal the message of the same turn without streaming."""
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello."}]}
     with talking(policy, limits) as (_, client):
         whole = client.post("/chat/completions", json=body).json()["choices"][0]["message"]["content"]

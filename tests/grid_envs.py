@@ -1,4 +1,4 @@
-"""A grid with a cost for each move, as in many published environments, and variants of what is charged."""
+"""A grid with a cost for each move, as in many published environments, and variants of the cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOAL: Place = (SIZE - 1, SIZE - 1)
 
 
 def way_to_goal(holes: set[Place]) -> list[str] | None:
-    """Return the shortest way from the first field to the last one, or `None` if the holes leave none."""
+    """Return the shortest path from the first field to the last one, or `None` if the holes block every path."""
     ways: dict[Place, list[str]] = {(0, 0): []}
     for place in (queue := [(0, 0)]):
         for name, after in _moves(place):
@@ -41,7 +41,7 @@ def _moves(place: Place) -> Iterator[tuple[str, Place]]:
 
 
 def lake_task(split: str, index: int) -> Task:
-    """A lake with holes that no other split has."""
+    """A lake whose holes occur in no other split."""
     rng = random.Random(f"lake {split} {index}")
     fields = [(x, y) for x in range(SIZE) for y in range(SIZE) if (x, y) not in ((0, 0), GOAL)]
     holes: set[Place] = set()
@@ -96,13 +96,13 @@ class LakeEnv(Env):
 
 
 class GatedLakeEnv(LakeEnv):
-    """Charges for moves only where the goal was reached."""
+    """Charges for moves only if the goal was reached."""
 
     scheme = Scheme({OUTCOME: 1.0, "move": 0.01}, gates=(Gate(on=OUTCOME, at_least=1.0, opens=("move",)),))
 
 
 class FreeLookLakeEnv(LakeEnv):
-    """Charges for moves, and nothing for looking around for ever."""
+    """Charges for moves, but not for looking around for ever."""
 
     @tool
     def look(self) -> str:
@@ -125,6 +125,6 @@ class PaidRestLakeEnv(LakeEnv):
 
 
 class MeanCostLakeEnv(LakeEnv):
-    """Charges the mean cost of a turn, which is less where turns without a move are free."""
+    """Charges the mean cost of a turn, which free turns without a move reduce."""
 
     scheme = Scheme({OUTCOME: 1.0, "move": 0.01}, averaged=frozenset({"move"}))

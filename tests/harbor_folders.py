@@ -1,4 +1,4 @@
-"""Exported Harbor folders, judged on this machine as a container would judge them."""
+"""Exported Harbor folders, graded on this machine as in a container."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _for_all(path: Path) -> bool:
 
 
 PYTHON = next((str(path) for path in (Path(sys.executable).resolve(), Path("/usr/bin/python3")) if _for_all(path)), "")
-"""An interpreter that every user may run; it is started without any installed package (`-S`)."""
+"""An interpreter that every user may run, started without installed packages (`-S`)."""
 IS_ROOT = os.geteuid() == 0
-"""Whether what an agent wrote is run as a user without rights."""
+"""Whether the agent's code runs as an unprivileged user."""
 
 
 def exported(env: Env, task: Task, out: Path) -> Path:
@@ -35,7 +35,7 @@ def exported(env: Env, task: Task, out: Path) -> Path:
 
 
 def machine_of(folder: Path, root: Path) -> Path:
-    """Put what the agent's image has at /app below a root, and return that folder."""
+    """Copy the /app folder of the agent's image below a root and return it."""
     app, context = root / "app", folder / "environment"
     app.mkdir(parents=True)
     for line in (context / "Dockerfile").read_text().splitlines():
@@ -57,7 +57,7 @@ def solve(folder: Path, root: Path) -> None:
 
 
 def judge(folder: Path, root: Path) -> dict[str, float]:
-    """Run the tests as a container does, whose file system begins at `root`, and return what they say."""
+    """Run the tests as in a container whose file system is rooted at `root`, and return the reward."""
     if not PYTHON:
         pytest.skip("there is no Python that every user may run")
     shutil.copytree(folder / "tests", root / "tests")
@@ -65,6 +65,6 @@ def judge(folder: Path, root: Path) -> dict[str, float]:
     ran = subprocess.run(grade, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=280)
     assert ran.returncode == 0, ran.stderr
     assert not (root / "tests").exists()
-    said = json.loads((root / "logs/verifier/reward.json").read_text())
-    assert float((root / "logs/verifier/reward.txt").read_text()) == said["reward"]
-    return said
+    reward = json.loads((root / "logs/verifier/reward.json").read_text())
+    assert float((root / "logs/verifier/reward.txt").read_text()) == reward["reward"]
+    return reward

@@ -1,4 +1,4 @@
-"""Policies that know how to play but often take a wrong step. They see messages only, as a model does."""
+"""Policies that can play but often take a wrong step. Like a model, they see only messages."""
 
 from __future__ import annotations
 
@@ -19,31 +19,33 @@ class Move(Protocol):
     """Chooses the next call.
 
     Args:
-        heard: The text of each observation, the opening first.
-        said: The calls so far.
+        observations: The text of each observation, the opening first.
+        actions: The calls so far.
         dice: Decides whether this step is wrong, and how.
         noise: Probability of a wrong step.
     """
 
-    def __call__(self, heard: Sequence[str], said: Sequence[str], dice: random.Random, noise: float) -> ToolCall: ...
+    def __call__(
+        self, observations: Sequence[str], actions: Sequence[str], dice: random.Random, noise: float
+    ) -> ToolCall: ...
 
 
-def guess(heard: Sequence[str], said: Sequence[str], dice: random.Random, noise: float) -> ToolCall:
-    """Halve the range of numbers; a wrong step is a number from anywhere in it."""
-    found = re.search(r"from 1 to (\d+)", heard[0])
-    assert found is not None
-    low, high = 1, int(found[1])
-    for text, call in zip(heard[1:], said, strict=True):
+def guess(observations: Sequence[str], actions: Sequence[str], dice: random.Random, noise: float) -> ToolCall:
+    """Halve the range of numbers; a wrong step is a random number in the range."""
+    match = re.search(r"from 1 to (\d+)", observations[0])
+    assert match is not None
+    low, high = 1, int(match[1])
+    for text, call in zip(observations[1:], actions, strict=True):
         number = int(re.findall(r"-?\d+", call)[-1])
         low, high = (number + 1, high) if "higher" in text else (low, number - 1) if "lower" in text else (low, high)
     return ToolCall("guess", {"number": dice.randint(low, high) if dice.random() < noise else (low + high) // 2})
 
 
-def errand(heard: Sequence[str], said: Sequence[str], dice: random.Random, noise: float) -> ToolCall:
-    """Fetch the parcel and deliver it; a wrong step is the parcel or the house of somebody else."""
-    names = NAMES.search(heard[0])
+def errand(observations: Sequence[str], actions: Sequence[str], dice: random.Random, noise: float) -> ToolCall:
+    """Fetch the parcel and deliver it; a wrong step is someone else's parcel or house."""
+    names = NAMES.search(observations[0])
     assert names is not None
-    if address := re.search(r"It goes to (\w+) House", heard[-1]):
+    if address := re.search(r"It goes to (\w+) House", observations[-1]):
         wrong = dice.choice(("Hill", "Mill", "Lake", "Park", "Rose", "Ford"))
         return ToolCall("deliver", {"house": wrong if dice.random() < noise else address[1]})
     wrong = dice.choice(names[1].split(", "))
@@ -70,21 +72,21 @@ class NoisyPolicy:
         return _Noisy(self, seat, ())
 
     def resume(self, seat: Seat, past: Past) -> Player:
-        """Return a player that goes on from the middle of an episode."""
+        """Return a player that continues from the middle of an episode."""
         return _Noisy(self, seat, past)
 
 
 class _Noisy:
     def __init__(self, policy: NoisyPolicy, seat: Seat, past: Past):
         self._policy, self._seat, self._dice = policy, seat, random.Random(seat.seed)
-        self._heard = [_text(observation) for observation, _ in past]
-        self._said = [str(action) for _, action in past]
+        self._observations = [_text(observation) for observation, _ in past]
+        self._actions = [str(action) for _, action in past]
 
     async def act(self, observation: list[Message]) -> Action:
-        self._heard.append(_text(observation))
-        call = MOVES[self._policy.env](self._heard, self._said, self._dice, self._policy.noise)
+        self._observations.append(_text(observation))
+        call = MOVES[self._policy.env](self._observations, self._actions, self._dice, self._policy.noise)
         action = self._seat.dialect.render("", [call], self._seat.tools)
-        self._said.append(str(action))
+        self._actions.append(str(action))
         return action
 
 

@@ -1,4 +1,4 @@
-"""An environment whose author returns and raises what is neither text nor JSON, at each place where one can."""
+"""An environment whose hooks return and raise values that are neither text nor JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ODD = "tests.odd_envs:OddEnv"
 
 
 class Unreadable(Exception):
-    """Its text cannot be had."""
+    """Has no readable text."""
 
     def __str__(self) -> str:
         raise SystemExit("str")
@@ -21,16 +21,16 @@ class Unreadable(Exception):
 
 
 def _nested(depth: int) -> Any:
-    made: Any = 1
+    value: Any = 1
     for _ in range(depth):
-        made = [made]
-    return made
+        value = [value]
+    return value
 
 
 def _looped() -> Any:
-    made: list[Any] = []
-    made.append(made)
-    return made
+    values: list[Any] = []
+    values.append(values)
+    return values
 
 
 VALUES: Mapping[str, Callable[[], Any]] = {
@@ -47,7 +47,7 @@ VALUES: Mapping[str, Callable[[], Any]] = {
 
 
 class OddEnv(Env):
-    """Says, ends with, or breaks with what the model names."""
+    """Returns, ends with, or raises a value that the model names."""
 
     max_turns = 50
 
@@ -87,7 +87,7 @@ class OddEnv(Env):
 
 
 class OddOpening(OddEnv):
-    """Opens with messages that no JSON can hold."""
+    """Opens with messages that JSON cannot represent."""
 
     def start(self, task: Task) -> Any:
         super().start(task)

@@ -1,7 +1,7 @@
 """The customer service of `orders` with one subtle fault at a time.
 
-Each fault is a mistake that authors of environments really make, and leaves the environment playable: its solution
-solves every task. `FAULTS` lists which check of `agentgym check` must name it, and in which words.
+Each fault is a realistic mistake of an author and leaves the environment playable: its solution solves every task.
+`FAULTS` lists the check of `agentgym check` that must report it, and the words of its message.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from tests.orders import SIZES, OrdersEnv, TalkingOrdersEnv, orders_task
 class GoldInError(OrdersEnv):
     """An error that the solution never sees contains the auditor's number."""
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
-        if found["status"] == "refunded":
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        if record["status"] == "refunded":
             raise ToolError(f"Order {order} was refunded before, see audit {self.task.gold['audit']}.")
-        return super().pay_back(order, found)
+        return super().pay_back(order, record)
 
 
 class PaysTwice(OrdersEnv):
     """Every change of address counts as progress, even one that changes nothing."""
 
-    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+    def redirect(self, order: str, record: dict[str, str], address: str) -> str:
         self.advance()
-        return super().redirect(order, found, address)
+        return super().redirect(order, record, address)
 
     def advance(self) -> None:
         self.progress += 0.5
@@ -47,19 +47,19 @@ class PaysTwice(OrdersEnv):
 class SetsVariable(OrdersEnv):
     """Passes the order to a helper through environment variables of the process."""
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
         os.environ["LAST_REFUND"] = order
-        return super().pay_back(order, found)
+        return super().pay_back(order, record)
 
 
 class ChangesFolder(OrdersEnv):
     """Changes the working directory for a moment."""
 
-    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+    def redirect(self, order: str, record: dict[str, str], address: str) -> str:
         here = os.getcwd()
         os.chdir(os.sep)
         try:
-            return super().redirect(order, found, address)
+            return super().redirect(order, record, address)
         finally:
             os.chdir(here)
 
@@ -76,16 +76,16 @@ class Prints(OrdersEnv):
 class AsksForToday(OrdersEnv):
     """Reports how long ago an order was bought, counted from today."""
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
-        age = (date.today() - date.fromisoformat(found["bought"])).days
-        return f"{super().pay_back(order, found)} It was bought {age} days ago."
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        age = (date.today() - date.fromisoformat(record["bought"])).days
+        return f"{super().pay_back(order, record)} It was bought {age} days ago."
 
 
 TODAY = date.today()
 
 
 class AskedWhenImported(OrdersEnv):
-    """Reports the day on which its module was imported."""
+    """Reports the day of its module's import."""
 
     def start(self, task: Task) -> str:
         return f"{super().start(task)} Today is {TODAY:%A}."
@@ -94,15 +94,15 @@ class AskedWhenImported(OrdersEnv):
 class NumbersByTime(OrdersEnv):
     """Receipts are numbered by the current second."""
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
-        return f"{super().pay_back(order, found)} Receipt {int(time.time())}."
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        return f"{super().pay_back(order, record)} Receipt {int(time.time())}."
 
 
 class NumbersByChance(OrdersEnv):
     """Receipts are numbered by a UUID."""
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
-        return f"{super().pay_back(order, found)} Receipt {uuid.uuid4()}."
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        return f"{super().pay_back(order, record)} Receipt {uuid.uuid4()}."
 
 
 class TasksByTime(OrdersEnv):
@@ -118,9 +118,9 @@ class RemembersCustomers(OrdersEnv):
 
     served: Counter[str] = Counter()
 
-    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+    def redirect(self, order: str, record: dict[str, str], address: str) -> str:
         self.served[order] += 1
-        text = super().redirect(order, found, address)
+        text = super().redirect(order, record, address)
         return text if self.served[order] == 1 else "Again? " + text
 
 
@@ -134,15 +134,15 @@ class TiresOut(OrdersEnv):
         _served.append(task.id)
         return super().start(task)
 
-    def shown(self, found: dict[str, str]) -> str:
-        return super().shown(found) if len(_served) < 100 else "…"
+    def shown(self, record: dict[str, str]) -> str:
+        return super().shown(record) if len(_served) < 100 else "…"
 
 
 class RarelyAtRandom(OrdersEnv):
     """Occasionally a clerk adds a word, drawn from the module `random`."""
 
-    def shown(self, found: dict[str, str]) -> str:
-        text = super().shown(found)
+    def shown(self, record: dict[str, str]) -> str:
+        text = super().shown(record)
         return f"{text} ({random.choice(['sic', 'sic!'])})" if self.np_random.random() < 0.03 else text
 
 
@@ -157,9 +157,9 @@ class SeedsNumpy(OrdersEnv):
 class Slow(OrdersEnv):
     """Waits for a courier whenever an address changes."""
 
-    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+    def redirect(self, order: str, record: dict[str, str], address: str) -> str:
         time.sleep(WAIT_S)
-        return super().redirect(order, found, address)
+        return super().redirect(order, record, address)
 
 
 WAIT_S = 0.6
@@ -199,7 +199,7 @@ class PaysForTrying(OrdersEnv):
     """Counts attempts, whatever their outcome."""
 
     def start(self, task: Task) -> str:
-        self.tried: set[str] = set()
+        self.called: set[str] = set()
         return super().start(task)
 
     @tool
@@ -209,7 +209,7 @@ class PaysForTrying(OrdersEnv):
         Args:
             order: The order's number.
         """
-        self.tried.add("refund")
+        self.called.add("refund")
         return super().refund(order)
 
     @tool
@@ -220,19 +220,21 @@ class PaysForTrying(OrdersEnv):
             order: The order's number.
             address: Street and number.
         """
-        self.tried.add("move")
+        self.called.add("move")
         return super().move(order, address)
 
     def solved(self) -> bool:
-        return self.reason is Reason.ANSWERED and self.tried == {"refund", "move"}
+        return self.reason is Reason.ANSWERED and self.called == {"refund", "move"}
 
 
 class ForgetsAddresses(OrdersEnv):
     """Grades the refunds, but not where orders go."""
 
     def solved(self) -> bool:
-        wanted = {one: order["status"] for one, order in self.task.gold["after"].items()}
-        return self.reason is Reason.ANSWERED and wanted == {one: order["status"] for one, order in self.orders.items()}
+        expected = {order_id: order["status"] for order_id, order in self.task.gold["after"].items()}
+        return self.reason is Reason.ANSWERED and expected == {
+            order_id: order["status"] for order_id, order in self.orders.items()
+        }
 
 
 class ChangesItsTask(OrdersEnv):
@@ -254,13 +256,13 @@ class ListsASet(OrdersEnv):
 
 
 class KeepsLastCase(OrdersEnv):
-    """Does not clear what the previous customer was told."""
+    """Does not clear the previous customer's answers."""
 
-    told: str = ""
+    previous: str = ""
 
-    def shown(self, found: dict[str, str]) -> str:
-        before, self.told = self.told, super().shown(found)
-        return f"{self.told}{' (not ' + before + ')' if before else ''}"
+    def shown(self, record: dict[str, str]) -> str:
+        before, self.previous = self.previous, super().shown(record)
+        return f"{self.previous}{' (not ' + before + ')' if before else ''}"
 
 
 def _dated_task(split: str, index: int) -> Task:
@@ -281,7 +283,7 @@ def _late_twin(split: str, index: int) -> Task:
 
 @dataclass(frozen=True)
 class Fault:
-    """An environment with a fault, and the check of `agentgym check` that must name it."""
+    """An environment with a fault, and the check of `agentgym check` that must report it."""
 
     env: type[OrdersEnv]
     check: str

@@ -1,4 +1,4 @@
-"""A small customer service that keeps every promise, and variants of it that come close to breaking one."""
+"""A small customer service without faults, and sound variants that come close to a fault."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ SIZES = {"train": 80, "test": 40}
 def orders_task(split: str, index: int, number: int | None = None) -> Task:
     """Return a task: refund one order and send another to a new address."""
     rng = random.Random(f"orders {split} {index}" if number is None else f"orders {number}")
-    ids = [str(found) for found in rng.sample(range(1000, 10_000), 4)]
+    ids = [str(number) for number in rng.sample(range(1000, 10_000), 4)]
     orders = {
-        one: {
+        order_id: {
             "item": rng.choice(_ITEMS),
             "address": f"{rng.choice(_STREETS)} {rng.randrange(1, 100)}",
             "bought": f"2026-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}",
             "status": "paid",
         }
-        for one in ids
+        for order_id in ids
     }
-    refunded, moved = rng.sample(ids, 2)
+    refunded, redirected = rng.sample(ids, 2)
     address = f"{rng.choice(_STREETS)} {rng.randrange(100, 1000)}"
     after = copy.deepcopy(orders)
     after[refunded]["status"] = "refunded"
-    after[moved]["address"] = address
+    after[redirected]["address"] = address
     return Task(
         id=f"orders/{split}/{index}",
         split=split,
-        prompt=f"Please refund order {refunded}, and send order {moved} to {address} instead.",
+        prompt=f"Please refund order {refunded}, and send order {redirected} to {address} instead.",
         difficulty=1 + index % 2,
-        data={"orders": orders, "request": {"refund": refunded, "move": moved, "to": address}},
+        data={"orders": orders, "request": {"refund": refunded, "move": redirected, "to": address}},
         gold={
             "refund": refunded,
-            "move": moved,
+            "move": redirected,
             "to": address,
             "after": after,
             "audit": rng.randrange(10_000, 100_000),
@@ -112,21 +112,21 @@ class OrdersEnv(Env):
             raise ToolError(f"There is no order {order[:20]!r}; there are: {', '.join(self.orders)}.")
         return self.orders[order]
 
-    def shown(self, found: dict[str, str]) -> str:
-        return f"{found['item']}, bought on {found['bought']}, {found['status']}, goes to {found['address']}"
+    def shown(self, record: dict[str, str]) -> str:
+        return f"{record['item']}, bought on {record['bought']}, {record['status']}, goes to {record['address']}"
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
-        if found["status"] == "refunded":
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        if record["status"] == "refunded":
             raise ToolError(f"Order {order} was refunded before.")
-        found["status"] = "refunded"
+        record["status"] = "refunded"
         self.advance()
         return f"Order {order} is refunded."
 
-    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
-        if found["address"] != address:
-            found["address"] = address
+    def redirect(self, order: str, record: dict[str, str], address: str) -> str:
+        if record["address"] != address:
+            record["address"] = address
             self.advance()
-        return f"Order {order} goes to {found['address'][:100]}."
+        return f"Order {order} goes to {record['address'][:100]}."
 
     def advance(self) -> None:
         self.progress = min(1.0, self.progress + 0.5)
@@ -138,10 +138,10 @@ class OrdersEnv(Env):
         return {OUTCOME: float(self.solved()), "progress": self.progress}
 
     def solution(self, task: Task) -> Solution:
-        wanted = task.data["request"]
-        yield ToolCall("find", {"order": wanted["refund"]})
-        yield ToolCall("refund", {"order": wanted["refund"]})
-        yield ToolCall("move", {"order": wanted["move"], "address": wanted["to"]})
+        request = task.data["request"]
+        yield ToolCall("find", {"order": request["refund"]})
+        yield ToolCall("refund", {"order": request["refund"]})
+        yield ToolCall("move", {"order": request["move"], "address": request["to"]})
         yield ToolCall("close_case")
 
 
@@ -149,7 +149,7 @@ class OrdersEnv(Env):
 
 
 class TalkingOrdersEnv(OrdersEnv):
-    """The same service as a conversation: the customer says goodbye when told that all is done."""
+    """The same service as a conversation: the customer says goodbye once all is done."""
 
     def respond(self, text: str) -> str:
         if "done" not in text.casefold():
@@ -158,20 +158,20 @@ class TalkingOrdersEnv(OrdersEnv):
         return "Goodbye."
 
     def solution(self, task: Task) -> Solution:
-        wanted = task.data["request"]
-        yield ToolCall("refund", {"order": wanted["refund"]})
-        yield ToolCall("move", {"order": wanted["move"], "address": wanted["to"]})
+        request = task.data["request"]
+        yield ToolCall("refund", {"order": request["refund"]})
+        yield ToolCall("move", {"order": request["move"], "address": request["to"]})
         yield "It is done."
 
 
 class CachingEnv(OrdersEnv):
-    """Caches on the class what can be recomputed: nobody can notice."""
+    """Caches recomputable data on the class, which has no visible effect."""
 
     seen: dict[str, str] = {}
 
-    def shown(self, found: dict[str, str]) -> str:
-        key = repr(sorted(found.items()))
-        return self.seen.setdefault(key, super().shown(found))
+    def shown(self, record: dict[str, str]) -> str:
+        key = repr(sorted(record.items()))
+        return self.seen.setdefault(key, super().shown(record))
 
 
 class CountingEnv(OrdersEnv):
@@ -181,8 +181,8 @@ class CountingEnv(OrdersEnv):
         self.refunds = 0
         return f"{super().start(task)} It is {task.data['orders'][min(self.orders)]['bought']}."
 
-    def pay_back(self, order: str, found: dict[str, str]) -> str:
-        text = super().pay_back(order, found)
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        text = super().pay_back(order, record)
         self.refunds += 1
         return f"{text} Receipt {self.refunds}-{self.np_random.integers(1000)}."
 
@@ -190,9 +190,9 @@ class CountingEnv(OrdersEnv):
 class NotingEnv(OrdersEnv):
     """Has a tool for lookups that the solution does not need, and one that waits briefly."""
 
-    def shown(self, found: dict[str, str]) -> str:
+    def shown(self, record: dict[str, str]) -> str:
         time.sleep(0.002)
-        return super().shown(found)
+        return super().shown(record)
 
 
 SOUND = (OrdersEnv, TalkingOrdersEnv, CachingEnv, CountingEnv, NotingEnv)

@@ -1,4 +1,4 @@
-"""Episodes played by moves that a test writes down, for tests of what policies are paid."""
+"""Episodes played by explicit moves, for tests of rewards."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentgym.task import Task
 
 Moves = Generator[ToolCall, list[Message], None]
 Play = Callable[[Env], Solution]
-"""A policy: what it calls in the episode that an environment has begun; it is sent what it is shown."""
+"""A policy: a generator of calls for the environment's running episode, which is sent each observation."""
 
 
 class Played(NamedTuple):
-    """What became of an episode."""
+    """The result of an episode."""
 
     paid: float
     channels: Counter[str]
@@ -27,7 +27,7 @@ class Played(NamedTuple):
 
 
 def played(env: Env, task: Task, play: Play) -> Played:
-    """Play an episode; where the moves end before it does, it is given up."""
+    """Play an episode; if the moves run out, give up."""
     env.reset(seed=0, options={"task": task})
     paid, channels = 0.0, Counter[str]()
     for result in _results(env, play(env)):
@@ -43,7 +43,7 @@ def _results(env: Env, moves: Solution) -> Iterator[StepResult]:
 
 
 def failing_honestly(last: ToolCall) -> Play:
-    """Return the solution of an environment with its last call replaced: an honest attempt that fails."""
+    """Return the solution with its last call replaced: an honest attempt that fails."""
 
     def play(env: Env) -> Moves:
         script = Script(env.solution(env.task))

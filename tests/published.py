@@ -1,4 +1,4 @@
-"""Small data sets in the published layouts of seven public ones. Their content is made up."""
+"""Small data sets in the layouts of seven public ones, with invented content."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def kaggle_dbqa(folder: Path) -> None:
     """`examples/NAME.json` with all questions, `_fewshot` and `_test` with parts of them, and `databases/`."""
     root = folder / "KaggleDBQA"
     _database(root / "databases" / "Bakery" / "Bakery.sqlite", BAKERY)
-    asked = [_asked("Bakery", *pair) for pair in BREAD]
-    for name, entries in (("Bakery", asked), ("Bakery_fewshot", asked[:1]), ("Bakery_test", asked[1:])):
+    questions = [_asked("Bakery", *pair) for pair in BREAD]
+    for name, entries in (("Bakery", questions), ("Bakery_fewshot", questions[:1]), ("Bakery_test", questions[1:])):
         _json(root / "examples" / f"{name}.json", entries)
     _json(root / "KaggleDBQA_tables.json", [{"db_id": "Bakery", "column_descriptions": ["*"]}])
 
@@ -96,7 +96,7 @@ def musique(folder: Path) -> None:
 
 
 def squad(folder: Path) -> None:
-    """One JSON object: articles of paragraphs with questions, some of which have no answer."""
+    """One JSON object: articles of paragraphs with questions, some unanswerable."""
     articles = [
         {
             "title": title.replace(" ", "_"),

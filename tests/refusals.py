@@ -1,4 +1,4 @@
-"""Tables of cases in one test: it collects every row that fails and asserts that there is none."""
+"""Tables of cases in one test, which reports every failing row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refusal(call: Callable[..., Any], *arguments: Any, raises: type[Exception] =
 def not_refused(
     call: Callable[[Any], Any], rows: Iterable[tuple[Any, str]], kind: type[Exception] = UsageError
 ) -> list[tuple[Any, str, str]]:
-    """Return the rows (argument, words) whose call is not refused in one line that has the words."""
+    """Return the rows (argument, words) whose call does not raise a one-line error that contains the words."""
     refusals = [(argument, words, refusal(call, argument, raises=kind)) for argument, words in rows]
     return [row for row in refusals if row[1] not in row[2] or "\n" in row[2]]
 
@@ -38,5 +38,5 @@ def differing(call: Callable[[Any], object], rows: Iterable[tuple[Any, Any]]) ->
 
 
 def sampled(few: int, many: int) -> pytest.MarkDecorator:
-    """Run a test of generated data with the argument `count`: few in every run, many every night."""
+    """Run a test of generated data with the argument `count`: `few` in every run, `many` nightly."""
     return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.nightly)])

@@ -40,7 +40,7 @@ def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **l
 
 
 class Letters:
-    """A codec over code points: text is its characters' numbers plus two, 1 is the start of a message, 0 its end."""
+    """A codec over code points: a character's id is its code point plus two; 1 starts a message, 0 ends it."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
         return [*self._written(messages), 1]
@@ -56,7 +56,7 @@ class Letters:
 
 
 class Speaker:
-    """A token policy that says given lines, and insists that each request extends the one before."""
+    """A token policy that samples fixed lines, and asserts that each request extends the previous one."""
 
     name = "speaker"
 
@@ -69,10 +69,12 @@ class Speaker:
         before = self.history.get(session, [])
         assert list(ids[: len(before)]) == before
         turn = self.turn[session] = self.turn.get(session, -1) + 1
-        said = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
-        said = said[:max_new_tokens]
-        self.history[session] = [*ids, *said]
-        return Generation(said, [-float(turn + 1)] * len(said), "stop" if said[-1] == END else "length", version=turn)
+        sampled = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
+        sampled = sampled[:max_new_tokens]
+        self.history[session] = [*ids, *sampled]
+        return Generation(
+            sampled, [-float(turn + 1)] * len(sampled), "stop" if sampled[-1] == END else "length", version=turn
+        )
 
     def release(self, session: str) -> None:
         self.turn.pop(session, None)

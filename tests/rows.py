@@ -1,4 +1,4 @@
-"""One test case for all rows of a table: it runs every row and names those that fail."""
+"""One test case for all rows of a table: it runs every row and reports the failing ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _own_folder(fixtures: dict[str, Any], number: int) -> dict[str, Any]:
 def each_row(
     columns: str | tuple[str, ...], rows: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Call a test once per row, as one case; several of these try all combinations.
+    """Call a test once per row, as one case. Stacked decorators try all combinations.
 
     Args:
-        columns: Names of parameters of the test, separated by commas; the others are fixtures, shared by all rows,
-            except that each row has a `tmp_path` of its own.
-        rows: Their values; of a single column, the values themselves.
+        columns: Names of parameters of the test, separated by commas; its other parameters are fixtures, shared by all
+            rows, except that each row has its own `tmp_path`.
+        rows: Tuples of values; for a single column, the values themselves.
     """
     names = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else [*columns]
     table = [(row,) if isinstance(columns, str) and len(names) == 1 else row for row in rows]

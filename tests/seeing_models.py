@@ -1,4 +1,4 @@
-"""A tiny model that sees, with random weights: Idefics3, the architecture of SmolVLM, and its processor."""
+"""A tiny vision model with random weights: Idefics3, the architecture of SmolVLM, and its processor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def save_seeing_model(folder: Path, *, positions: int = 512) -> None:
     """Save a model that is large enough to have clear preferences, and its processor.
 
     Args:
-        folder: Where to.
+        folder: The folder to write to.
         positions: Longest conversation, in tokens.
     """
     import torch

@@ -1,4 +1,4 @@
-"""A server of environments in a thread, raw clients of it, and environments that show what a server does to them."""
+"""A server of environments in a thread, raw clients for it, and environments that record the server's actions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _held_task(split: str) -> Task:
 
 
 class HeldEnv(Env):
-    """Its tools wait for a test, break, or count; what they did shows in class attributes."""
+    """Its tools wait for a test, break, or count; class attributes record their effects."""
 
     max_turns = 50
     made = 0
@@ -150,7 +150,7 @@ def served(*envs: str, **options: Any) -> Iterator[Served]:
 
 
 class RawStream:
-    """A WebSocket that sends what it is told, with a client that is not ours."""
+    """A raw WebSocket of an independent client library."""
 
     def __init__(self, port: int, token: str | None = TOKEN):
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -171,7 +171,7 @@ class RawStream:
         return self.reply()
 
     def exchange(self, sent: str | list[str]) -> str:
-        """Send text, whole or in fragments, and return what comes."""
+        """Send text, whole or in fragments, and return the reply."""
         self.socket.send(sent)
         return str(self.socket.recv(HANG_S))
 
@@ -240,11 +240,11 @@ class Wire:
 
 @contextmanager
 def wire(port: int) -> Iterator[Wire]:
-    made = Wire(port)
+    wire = Wire(port)
     try:
-        yield made
+        yield wire
     finally:
-        made.close()
+        wire.close()
 
 
 def _unmasked(data: bytes) -> bytes:

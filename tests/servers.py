@@ -11,7 +11,7 @@ from typing import Any
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """A handler that writes no log, and sends bodies whole."""
+    """A handler without a log that sends whole bodies."""
 
     def log_message(self, format: str, *args: Any) -> None:
         return
@@ -26,7 +26,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler], secure: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Serve in threads, over TLS if it is set up; gives the address, without a slash at its end."""
+    """Serve in threads, over TLS if configured; yield the address without a trailing slash."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     if secure:
         server.socket = secure.wrap_socket(server.socket, server_side=True)

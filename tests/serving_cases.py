@@ -14,11 +14,11 @@ import httpx
 from agentgym.tools.serving.running import listen, make_server
 
 HANG_S = 60.0
-"""Ends a test that would hang; nothing is expected to take so long."""
+"""Ends a test that hangs."""
 
 
 class Running:
-    """An application served in a thread, as our servers serve theirs."""
+    """An application served in a thread like the project's own servers."""
 
     def __init__(self, app: Any, **limits: Any) -> None:
         self._listening = listen("127.0.0.1", 0)
@@ -47,11 +47,11 @@ class Running:
 
 @contextmanager
 def running(app: Any, **limits: Any) -> Iterator[Running]:
-    made = Running(app, **limits)
+    server = Running(app, **limits)
     try:
-        yield made
+        yield server
     finally:
-        made.stop()
+        server.stop()
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def raw(port: int, sent: bytes = b"") -> Iterator[socket.socket]:
 
 
 def all_of(connection: socket.socket) -> bytes:
-    """Return what comes until the other side ends the connection."""
+    """Return the bytes received until the other side closes the connection."""
     came = b""
     try:
         while piece := connection.recv(1 << 16):
@@ -74,7 +74,7 @@ def all_of(connection: socket.socket) -> bytes:
 
 
 def until(condition: Any) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     ends = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < ends, "it did not come to be"

@@ -1,4 +1,4 @@
-"""Commands in processes of their own that are sent a signal, and environments that hold them up until then."""
+"""Commands in processes of their own that receive a signal, and environments that block them until then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HANG_S = 60.0
 
 
 class Waiting(Counter):
-    """Its tool runs a program that does not end before the environment is closed; a file says that it has begun."""
+    """Its tool runs a program until the environment is closed; a file marks the start."""
 
     def __init__(self, folder: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -46,7 +46,7 @@ class Waiting(Counter):
 
 
 class NeverClosed(Counter):
-    """Cannot be closed; a file says that it is tried."""
+    """Cannot be closed; a file marks the attempt."""
 
     def __init__(self, folder: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -70,16 +70,16 @@ class Command:
 
     def ended(self) -> tuple[int, str]:
         """Wait for the end; return exit status and output."""
-        said, _ = self.process.communicate(timeout=HANG_S)
-        return self.process.returncode, said
+        output, _ = self.process.communicate(timeout=HANG_S)
+        return self.process.returncode, output
 
     def left(self) -> list[str]:
-        """Return what is left of it: processes, once they had time to notice, and temporary files."""
+        """Return its remaining processes, after some time to end, and temporary files."""
         eventually(lambda: not self._alive())
         return [*map(str, self._alive()), *map(str, self.temporary.iterdir())]
 
     def _alive(self) -> list[psutil.Process]:
-        return [one for one in psutil.process_iter() if _session(one) == self.process.pid]
+        return [process for process in psutil.process_iter() if _session(process) == self.process.pid]
 
 
 def _session(process: psutil.Process) -> int | None:
@@ -94,10 +94,10 @@ def _session(process: psutil.Process) -> int | None:
 def command(
     words: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None, **options: Any
 ) -> Iterator[Command]:
-    """Run `agentgym` with its temporary files in a folder of their own; nothing of it survives the block."""
+    """Run `agentgym` with a folder for its temporary files; all its processes end with the block."""
     temporary = folder / "temporary"
     temporary.mkdir()
-    # What runs the tests may have SIGINT ignored, which processes inherit.
+    # The test runner may ignore SIGINT, which child processes inherit.
     program = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from agentgym.cli import main; main()"
     )
@@ -113,7 +113,7 @@ def command(
     try:
         yield Command(process, temporary)
     finally:
-        for one in psutil.process_iter():
-            if _session(one) == process.pid:
-                one.kill()
+        for descendant in psutil.process_iter():
+            if _session(descendant) == process.pid:
+                descendant.kill()
         process.communicate(timeout=HANG_S)

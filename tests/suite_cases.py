@@ -19,7 +19,7 @@ WRONG = "tests.suite_cases:WrongGold"
 
 
 class LineTasks(TaskList):
-    """Each line of a file is the prompt of a task; the task also says where its file is."""
+    """Each line of a file is the prompt of a task, which also records its file."""
 
     def __init__(self, path: Path):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -43,7 +43,7 @@ class Lines(Counter):
 
 
 class WrongGold(Counter):
-    """Half of the solutions count too far."""
+    """Half of the solutions overshoot."""
 
     def solution(self, task: Task) -> Any:
         self.count += self.task.id.endswith("1")

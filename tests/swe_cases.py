@@ -1,4 +1,4 @@
-"""A tiny repository with a fault, what mends it, and ways to cheat, for the tests of the SWE environment."""
+"""A tiny repository with a fault, its fix, and ways to cheat, for the tests of the SWE environment."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ REPOSITORY = Repository(INSTANCE, FILES)
 
 Cheat = Callable[[], dict[str, bytes]]
 CHEATS: dict[str, Cheat] = {}
-"""Each returns the whole workspace after an agent cheated instead of mending."""
+"""Each returns the whole workspace after an agent cheated instead of fixing the fault."""
 SIGNS = frozenset({"patched reports", "patched runtest", "atexit", "always equal", "caller's frame", "signs for all"})
-"""Cheats that changed tests must find out, because nothing else is in their way."""
+"""Cheats that only changed tests can detect."""
 
 
 def cheat(name: str) -> Callable[[Cheat], Cheat]:

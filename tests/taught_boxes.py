@@ -1,4 +1,4 @@
-"""A checkpoint that has learned some of the tasks of `trainers/boxes_env.py`, and a suite of all of them."""
+"""A checkpoint that solves some tasks of `trainers/boxes_env.py`, and a suite of all of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def teach(folder: Path) -> Path:
 
 
 def greedy_suite(path: Path) -> Path:
-    """Write a suite whose entry names the dialect, so that an endpoint is sent what the weights know."""
+    """Write a suite whose entry names the dialect that the weights were trained on, also for endpoints."""
     entry = {
         "env": BOXES, "name": "boxes", "dialect": "compact", "sampling": {"temperature": 0},
         "limits": {"max_new_tokens": MAX_NEW_TOKENS},

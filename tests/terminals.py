@@ -1,4 +1,4 @@
-"""Programs in a terminal of their own, with someone who types."""
+"""Programs in a terminal of their own, with simulated typing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 _PROLOGUE = "import os; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR))\n"
-"""Makes the terminal that of the program: its Ctrl-C reaches this program and no other."""
+"""Makes the terminal the program's own, so that its Ctrl-C reaches only this program."""
 
 
 def at_terminal(program: str, arguments: Sequence[str], *typed: bytes) -> tuple[str, int]:
@@ -29,12 +29,12 @@ def at_terminal(program: str, arguments: Sequence[str], *typed: bytes) -> tuple[
 
 
 def _typed(terminal: int, typed: Sequence[bytes]) -> bytes:
-    """Type a line at each prompt as long as there are some; return what was shown until the end."""
+    """Type a line at each prompt until the lines run out; return the whole output."""
     screen, prompts, lines = b"", 0, iter(typed)
-    while shown := _shown(terminal):
-        screen += shown
-        if (seen := len(re.findall(rb"^> ", screen.replace(b"\r", b""), re.MULTILINE))) > prompts:
-            prompts = seen
+    while output := _shown(terminal):
+        screen += output
+        if (count := len(re.findall(rb"^> ", screen.replace(b"\r", b""), re.MULTILINE))) > prompts:
+            prompts = count
             os.write(terminal, next(lines, b""))
     return screen
 
@@ -42,5 +42,5 @@ def _typed(terminal: int, typed: Sequence[bytes]) -> bytes:
 def _shown(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65_536)
-    except OSError:  # its last user is gone
+    except OSError:  # the last user has left
         return b""

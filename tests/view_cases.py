@@ -1,4 +1,4 @@
-"""Trajectories to look at: groups with gates and tokens, and one in which everything is hostile."""
+"""Trajectories for the viewer: groups with gates and tokens, and a hostile one."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def times(number: int, tool: str) -> TurnTimes:
 
 
 def tokens(turns: int) -> Tokens:
-    made = Tokens([1, 2, 3])
+    tokens = Tokens([1, 2, 3])
     for number in range(turns):
-        made.append_sampled([10, 11, 12, 13], [-0.5, -0.1, -2.0, -0.01], number)
-        made.append_observed([20, 21])
-    return made
+        tokens.append_sampled([10, 11, 12, 13], [-0.5, -0.1, -2.0, -0.01], number)
+        tokens.append_observed([20, 21])
+    return tokens
 
 
 def channels(**values: float) -> dict[str, float]:
@@ -73,11 +73,11 @@ def channels(**values: float) -> dict[str, float]:
 
 
 def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: Any) -> Trajectory:
-    """An errand: a turn that all attempts share, then one in which they differ."""
+    """An errand: all attempts share the first turn and differ in the second."""
     first = turn(0, "hello", SQL_RESULT, channels(chatted=1.0), 0.0)
     paid = channels(outcome=1.0, fetched=1.0, delivered=1.0) if solved else channels(delivered=1.0)
     second = turn(1, f"SELECT {attempt} FROM houses", HITS, paid, 2.0 if solved else 0.0, "query")
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": f"errand/test/{task}#{attempt}",
         "env_id": "agentgym/errand-v0",
         "task_id": f"errand/test/{task}",
@@ -95,11 +95,11 @@ def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: A
         "tokens": tokens(2),
         "seconds": 1.5 + attempt,
     }
-    return Trajectory(**known | values)
+    return Trajectory(**defaults | values)
 
 
 DEEP = '{"a":' * 50_000 + "1" + "}" * 50_000
-"""Arguments, as a model may write them, in which functions that call themselves lose their way."""
+"""Arguments nested so deeply that recursive functions fail."""
 
 
 def nested(depth: int) -> Any:
@@ -110,7 +110,7 @@ def nested(depth: int) -> Any:
 
 
 def hostile() -> Trajectory:
-    """A trajectory in which the model, the tools and the environment try to run code wherever text is shown."""
+    """A trajectory whose model, tools and environment try to run code wherever text is displayed."""
     everything = "\n".join(HOSTILE)
     deep = ToolCall("deep", {"at": nested(200)}, "deep")
     call = ToolCall(SCRIPT, {SCRIPT: everything, "sql": f"SELECT '{everything}'"}, SCRIPT)
@@ -137,8 +137,8 @@ def hostile() -> Trajectory:
             0.0,
         ),
     ]
-    for one in turns:
-        one.times = TurnTimes(0.0, 1.0, 1.0, 0.5, (Span(SCRIPT, 0.0, 0.5), Span(everything, -1.0, 9e9)), None)
+    for turn in turns:
+        turn.times = TurnTimes(0.0, 1.0, 1.0, 0.5, (Span(SCRIPT, 0.0, 0.5), Span(everything, -1.0, 9e9)), None)
     return errand(
         id=f"{SCRIPT}#0",
         task_id=SCRIPT,
@@ -160,7 +160,7 @@ def several() -> list[Trajectory]:
 
 
 def write_run(folder: Path) -> Path:
-    """Write a run: trajectories of four steps with what the trainer knew of them, and its metrics."""
+    """Write a run: trajectories of four steps with the trainer's data, and metrics."""
     file = folder / "trajectories.jsonl"
     played = [
         errand(0, attempt, solved=attempt < step, training_step=step) for step in range(4) for attempt in range(4)

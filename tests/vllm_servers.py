@@ -20,7 +20,7 @@ RUN = {
     "TORCHDYNAMO_DISABLE": "1",
     "OMP_NUM_THREADS": "2",
 }
-"""Environment variables with which vLLM starts quickly and shares the processor."""
+"""Environment variables that make vLLM start quickly and share the processor."""
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def served(folder: Path, log: Path, name: str | None = None) -> Iterator[str]:
 
     Args:
         folder: The checkpoint.
-        log: File that receives what the server prints.
-        name: What clients call the model; by default the folder's path.
+        log: File for the server's output.
+        name: The model's name for clients; by default the folder's path.
     """
     port = _free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port)]

@@ -1,4 +1,4 @@
-"""Waiting for what other processes and threads do: as long as a slow machine needs, and no longer."""
+"""Waiting for other processes and threads, as long as a slow machine needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
-    """Whether something becomes true; the bound is only there to end the test."""
+    """Whether a condition becomes true; the limit only ends the test."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

@@ -31,19 +31,19 @@ def play_solution(env: Env) -> StepResult:
 
 
 def play_randomly(env: Any, seed: int, steps: int) -> list[str]:
-    """Reset to a seed and take actions that it draws; return every observation."""
-    rng, seen = Random(seed), [text_of(env.reset(seed=seed)[0][-1])]
+    """Reset with a seed and take random actions; return every observation."""
+    rng, texts = Random(seed), [text_of(env.reset(seed=seed)[0][-1])]
     for _ in range(steps):
         name, arguments = draw_action(env, rng)
         step = call(env, name, **arguments)
-        seen.append(f"{name} {arguments}\n{said(step)}")
+        texts.append(f"{name} {arguments}\n{said(step)}")
         if step.terminated or step.truncated:
             break
-    return seen
+    return texts
 
 
 def draw_action(env: Any, rng: Random) -> tuple[str, dict[str, Any]]:
-    """Draw an action on what is seen, mostly a sensible one."""
+    """Draw an action for the current observation, mostly a sensible one."""
     nodes = list(env._view.refs.values())
     kind = rng.random()
     if not nodes or kind < 0.1:

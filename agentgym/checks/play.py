@@ -18,7 +18,7 @@ from agentgym.env import Env
 from agentgym.errors import NoSolution
 from agentgym.foreign.errors import describe, ends_work
 from agentgym.messages import Message, ToolCall, assistant
-from agentgym.script import Move, Script, ScriptedPlayer, written
+from agentgym.script import Move, Script, ScriptedPlayer, as_action
 from agentgym.task import Task
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -132,7 +132,7 @@ def _play_on(env: Env, episode: Episode, task: Task, player: ScriptedPlayer) -> 
     for turn in range(1, env.max_turns + _SPARE_TURNS + 1):
         if (move := script.next_move(observation)) is None:
             return
-        action = written(env, move)
+        action = as_action(env, move)
         started = time.perf_counter()
         result = env.step(action)
         episode.step_s.append(time.perf_counter() - started)

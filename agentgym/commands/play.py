@@ -24,7 +24,7 @@ from agentgym.engine.steps import StepResult, reset_options
 from agentgym.env import Env
 from agentgym.errors import AgentGymError
 from agentgym.messages import Message, text_of
-from agentgym.script import Script, written
+from agentgym.script import Script, as_action
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Session:
             script, observation = Script(env.solution(env.task)), []
             while env.reason is None and (move := script.next_move(observation)) is not None:
                 self._console.print(Text(f"{PROMPT}{as_typed(move, env.tools)}", style="bold green"))
-                observation = env.step(written(env, move)).observation
+                observation = env.step(as_action(env, move)).observation
                 shown = "\n".join(text_of(message) for message in observation)
                 self._console.print(Text(plain(shown), style="dim"))
         except AgentGymError as error:

@@ -15,10 +15,10 @@ DIALECTS: dict[str, str] = {
     "compact": "agentgym.dialects.compact:Compact",
     "native": "agentgym.dialects.native:Native",
 }
-"""The location of each dialect's class, by name, but for `TEMPLATE`. Add yours here, or pass its "module:Class"."""
+"""Import path of each dialect's class except `TEMPLATE`, by name. Add yours here, or pass its "module:Class"."""
 
 TEMPLATE = "template"
-"""The dialect of a model's own chat template. Its whole name tells the model: "template:MODEL"."""
+"""The dialect of a model's own chat template. Its full name includes the model: "template:MODEL"."""
 
 _NEEDS_MODEL = (
     "the dialect 'template' reads a model's own chat template, so it needs a policy with one (--policy FOLDER, "
@@ -67,12 +67,12 @@ def get_dialect(name: str) -> Dialect:
 
 
 def is_template(name: str) -> bool:
-    """Whether a name is that of a dialect that leaves the tools to the model's chat template."""
+    """Whether this is the name of the dialect that leaves the tools to the model's chat template."""
     return name.partition(":")[0] == TEMPLATE
 
 
 def checked_dialect(dialect: object, name: str | None = None) -> Dialect:
-    """Return an object that should be a dialect. Raises `UsageError` with what it lacks."""
+    """Return `dialect` if it has a dialect's methods. Raises `UsageError` naming a missing one."""
     needed = ("name", "instructions", "parse", "render", "result", "problem")
     if missing := [attribute for attribute in needed if not hasattr(dialect, attribute)]:
         raise UsageError(f"{name or dialect!r} is not a dialect: it has no {', '.join(missing)}")

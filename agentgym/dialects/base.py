@@ -25,7 +25,7 @@ class Parsed:
     """The text besides the calls (reasoning, prose)."""
     calls: tuple[ToolCall, ...] = ()
     error: str | None = None
-    """A message for the model if the action could not be read, in which case `calls` is empty; otherwise `None`."""
+    """A message for the model if the action could not be read (`calls` is then empty); otherwise `None`."""
     unclosed: bool = False
     """Whether the error is an unclosed construct, as in a truncated generation."""
 

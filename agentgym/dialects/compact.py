@@ -9,8 +9,8 @@ from typing import Any
 
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import (
+    ParseError,
     TextDialect,
-    Unreadable,
     allowed,
     before_call,
     first_outside_reasoning,
@@ -36,8 +36,8 @@ class Compact(TextDialect):
 
     A call starts at the beginning of a line, after any text. A string extends verbatim to the next line that begins
     with `@` and the name of a tool, or to the end; `render` puts a backslash before such an `@` inside a string, and
-    `parse` removes it; likewise in `</think>`, before which there would be reasoning, before the slash. Every argument
-    can therefore be expressed; `render` raises `ValueError` for text in which a line begins like a call, and for a call
+    `parse` removes it; likewise before the slash of `</think>`, which would otherwise end reasoning. Every argument can
+    therefore be expressed; `render` raises `ValueError` for text with a line that begins like a call, and for a call
     without its string. `parse` cannot detect that a string was truncated.
     """
 
@@ -57,7 +57,7 @@ class Compact(TextDialect):
         while opening is not None:
             name = opening[1]
             if opening[2] is None:
-                raise Unreadable(f"After '@{name[:60]}' comes {excerpt(text, opening.end())}. Write a space there.")
+                raise ParseError(f"After '@{name[:60]}' comes {excerpt(text, opening.end())}. Write a space there.")
             following = names.opening.search(text, opening.end(1))
             end = len(text) if following is None else following.start() - 1
             rest = text[opening.end(1) : end]
@@ -105,11 +105,11 @@ def _read_object(name: str, rest: str, tools: Toolset) -> dict[str, Any]:
     try:
         value, end = strict_json.read_value(rest)
     except JsonProblem as problem:
-        raise Unreadable(f"Write {usage}, but {problem}", unclosed=problem.cut) from None
+        raise ParseError(f"Write {usage}, but {problem}", unclosed=problem.cut) from None
     if not isinstance(value, dict):
-        raise Unreadable(f"Write {usage}: the arguments must be a JSON object, not {kind_of(value)}.")
+        raise ParseError(f"Write {usage}: the arguments must be a JSON object, not {kind_of(value)}.")
     if (end := skip_space(rest, end)) < len(rest):
-        raise Unreadable(f"There is text after the call: {excerpt(rest, end)}. End your message after it.")
+        raise ParseError(f"There is text after the call: {excerpt(rest, end)}. End your message after it.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""How families of models write tool calls: readers for what their chat templates write.
+"""Readers for the tool calls of model families, as their chat templates write them.
 
 A reader maps a text and the tools to the text before the calls and the calls. It raises `ToolError` with a message for
 the model.
@@ -12,7 +12,7 @@ from typing import Any
 
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.hermes import BEGINNING, Hermes
-from agentgym.dialects.text import Unreadable, before_call, begun, first_outside_reasoning
+from agentgym.dialects.text import ParseError, before_call, first_outside_reasoning, prefix_pattern
 from agentgym.messages import ToolCall
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, skip_space
@@ -44,7 +44,7 @@ _TYPES = (
     (dict, "object"),
 )
 _MAX_REFERENCES = 20
-"""Deeper schemas are not followed: they may refer to themselves."""
+"""Maximum depth of schemas to follow: they may refer to themselves."""
 
 _DEEPSEEK = re.compile(r"<think>|<｜tool▁calls▁begin｜>|<｜tool▁call▁begin｜>")
 _DEEPSEEK_CALL = re.compile(
@@ -58,7 +58,7 @@ def json_in_tags(text: str, tools: Toolset) -> Parsed:
     """Read `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`: Qwen 2.5 and 3, SmolLM3, Hermes."""
     parsed = Hermes().parse(text, tools)
     if parsed.error is not None:
-        raise Unreadable(parsed.error, unclosed=parsed.unclosed)
+        raise ParseError(parsed.error, unclosed=parsed.unclosed)
     return parsed
 
 
@@ -78,15 +78,17 @@ def deepseek_blocks(text: str, tools: Toolset) -> Parsed:
 
 
 FAMILIES: tuple[Reader, ...] = (json_in_tags, xml_in_tags, deepseek_blocks, json_with_parameters)
-"""All readers. `TemplateDialect` uses the first that reads what a chat template writes."""
+"""All readers. `TemplateDialect` uses the first that can read a chat template's calls."""
 
 BEGINNINGS: Mapping[Reader, re.Pattern[str]] = {
     json_in_tags: BEGINNING,
-    xml_in_tags: re.compile(f"{begun('<tool_call>')}|{begun('<function=')}"),
-    deepseek_blocks: re.compile(f"{begun('<｜tool▁calls▁begin｜>')}|{begun('<｜tool▁call▁begin｜>')}"),
-    json_with_parameters: re.compile(rf'{begun("<|python_tag|>")}|\{{\s*(?:\Z|")'),
+    xml_in_tags: re.compile(f"{prefix_pattern('<tool_call>')}|{prefix_pattern('<function=')}"),
+    deepseek_blocks: re.compile(
+        f"{prefix_pattern('<｜tool▁calls▁begin｜>')}|{prefix_pattern('<｜tool▁call▁begin｜>')}"
+    ),
+    json_with_parameters: re.compile(rf'{prefix_pattern("<|python_tag|>")}|\{{\s*(?:\Z|")'),
 }
-"""Where the calls of each begin or, at the end of an unfinished text, may be about to."""
+"""For each reader, the beginning of a call or, at the end of an unfinished text, a prefix of it."""
 
 
 def _read(text: str, marks: re.Pattern[str], read_call: Callable[[int], _Call]) -> Parsed:
@@ -104,14 +106,14 @@ def _read(text: str, marks: re.Pattern[str], read_call: Callable[[int], _Call]) 
 def _llama_call(text: str, start: int) -> _Call:
     opening = _LLAMA.match(text, start)
     if opening is None:
-        raise Unreadable(f"There is text after the call: {excerpt(text, start)}. End your message after it.")
+        raise ParseError(f"There is text after the call: {excerpt(text, start)}. End your message after it.")
     try:
         value, end = strict_json.read_value(text, opening.end())
     except JsonProblem as problem:
-        raise Unreadable(f"The tool call must be {_LLAMA_SHAPE}, but {problem}", unclosed=problem.cut) from None
+        raise ParseError(f"The tool call must be {_LLAMA_SHAPE}, but {problem}", unclosed=problem.cut) from None
     arguments = value.get("parameters", value.get("arguments"))
     if not isinstance(value["name"], str) or not isinstance(arguments, dict):
-        raise Unreadable(f"The tool call must be {_LLAMA_SHAPE}.")
+        raise ParseError(f"The tool call must be {_LLAMA_SHAPE}.")
     return ToolCall(value["name"], arguments), _after(_SEPARATOR, text, end)
 
 
@@ -121,11 +123,11 @@ def _xml_call(text: str, start: int, tools: Toolset) -> _Call:
         raise _unexpected(text, start, _XML_SHAPE)
     name, at = opening[1].strip(), opening.end()
     arguments: dict[str, Any] = {}
-    while (given := _PARAMETER.match(text, at)) is not None:
-        arguments[given[1]] = _typed(given[2], _types_of(tools, name, given[1]))
-        at = given.end()
+    while (parameter := _PARAMETER.match(text, at)) is not None:
+        arguments[parameter[1]] = _typed(parameter[2], _types_of(tools, name, parameter[1]))
+        at = parameter.end()
     if (ending := _FUNCTION_END.match(text, at)) is None:
-        raise Unreadable(f"The call of {name!r:.100} is never closed. Write {_XML_SHAPE}.", unclosed=True)
+        raise ParseError(f"The call of {name!r:.100} is never closed. Write {_XML_SHAPE}.", unclosed=True)
     return ToolCall(name, arguments), ending.end()
 
 
@@ -137,30 +139,30 @@ def _deepseek_call(text: str, start: int) -> _Call:
     try:
         arguments, end = strict_json.read_value(text, opening.end())
     except JsonProblem as problem:
-        raise Unreadable(
+        raise ParseError(
             f"The arguments of {name!r:.100} must be a JSON object, but {problem}", unclosed=problem.cut
         ) from None
     if not isinstance(arguments, dict):
-        raise Unreadable(f"The arguments of {name!r:.100} must be a JSON object, not {strict_json.kind_of(arguments)}.")
+        raise ParseError(f"The arguments of {name!r:.100} must be a JSON object, not {strict_json.kind_of(arguments)}.")
     if (ending := _DEEPSEEK_END.match(text, end)) is None:
-        raise Unreadable(f"The call of {name!r:.100} is never closed. Write {_DEEPSEEK_SHAPE}.", unclosed=True)
+        raise ParseError(f"The call of {name!r:.100} is never closed. Write {_DEEPSEEK_SHAPE}.", unclosed=True)
     return ToolCall(name, arguments), ending.end()
 
 
-def _unexpected(text: str, start: int, shape: str) -> Unreadable:
-    """Return the error for what is no call: a call that is cut off if it begins like one, else text after a call."""
+def _unexpected(text: str, start: int, shape: str) -> ParseError:
+    """Return the error for text that is not a call: a truncated call if it begins like one, else text after a call."""
     if text.startswith("<", start):
-        return Unreadable(f"The tool call is not complete: {excerpt(text, start)}. Write {shape}.", unclosed=True)
-    return Unreadable(f"There is text after the call: {excerpt(text, start)}. End your message after it.")
+        return ParseError(f"The tool call is not complete: {excerpt(text, start)}. Write {shape}.", unclosed=True)
+    return ParseError(f"There is text after the call: {excerpt(text, start)}. End your message after it.")
 
 
 def _after(separator: re.Pattern[str], text: str, at: int) -> int:
-    found = separator.match(text, at)
-    return at if found is None else found.end()
+    match = separator.match(text, at)
+    return at if match is None else match.end()
 
 
 def _types_of(tools: Toolset, name: str, key: str) -> frozenset[str]:
-    """Return the JSON types that a parameter takes; none if they are not known."""
+    """Return the JSON types of a parameter; empty if unknown."""
     if name not in tools:
         return frozenset()
     parameters = tools.get(name).parameters
@@ -186,9 +188,9 @@ def _type_of(value: Any) -> str:
 
 
 def _typed(text: str, types: frozenset[str]) -> Any:
-    """Return a value that is written without quotes: JSON, or as Python writes it, where its type may be meant.
+    """Parse a value written without quotes, as JSON or Python literals, if the parameter may have its type.
 
-    Where a text may be meant and the written value has no other type of the parameter, it is a text.
+    If the parameter may be a string and no other of its types fits, the value is the text itself.
     """
     if types == {"string"}:
         return text

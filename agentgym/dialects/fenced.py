@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import (
+    ParseError,
     TextDialect,
-    Unreadable,
     allowed,
     before_call,
     first_outside_reasoning,
@@ -38,8 +38,8 @@ the block. If the block itself holds ```, use a longer fence.
 class Fenced(TextDialect):
     """Fenced blocks: the info string's first word names the tool; the body is its string, or a JSON object.
 
-    Every block is a call. If its first word names no tool (a language, or nothing) and exactly one tool takes a single
-    string, it is a call of that tool; otherwise it calls an unknown tool. `render` uses a fence longer than any run of
+    Every block is a call. If its first word is not a tool (a language, or missing) and exactly one tool takes a single
+    string, the block calls that tool; otherwise it calls an unknown tool. `render` uses a fence longer than any run of
     backticks in the body. It raises `ValueError` for text that contains a block, and for strings that contain
     `</think>` when no reasoning precedes the call.
     """
@@ -49,11 +49,11 @@ class Fenced(TextDialect):
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """List the tools with an example block for each."""
         strings = text_parameters(tools)
-        shown = []
+        listings = []
         for tool in tools:
             body = strings.get(tool.name) or ("{...}" if tool.parameters.get("properties") else "")
-            shown.append(listing(tool, _block(tool.name, body)))
-        return _INSTRUCTIONS.format(tools="\n".join(shown)) + allowed(max_calls, "blocks")
+            listings.append(listing(tool, _block(tool.name, body)))
+        return _INSTRUCTIONS.format(tools="\n".join(listings)) + allowed(max_calls, "blocks")
 
     def result(self, call: ToolCall, content: str) -> Message:
         """Return the result in a block called `output`, as a user message."""
@@ -68,7 +68,7 @@ class Fenced(TextDialect):
         while at < len(text):
             opening = _FENCE.match(text, at)
             if opening is None:
-                raise Unreadable(f"There is text after the block: {excerpt(text, at)}. End your message after it.")
+                raise ParseError(f"There is text after the block: {excerpt(text, at)}. End your message after it.")
             body, end = _body(text, opening)
             calls.append(_call(opening[2].split()[:1], body, strings, tools))
             at = _next_line(text, end)
@@ -98,12 +98,12 @@ def _body(text: str, opening: re.Match[str]) -> tuple[str, int]:
         if len(fence[1]) < len(opening[1]):
             continue
         if fence[2].strip():
-            raise Unreadable(
+            raise ParseError(
                 f"The block {fence[0].strip()[:60]!r} starts inside {opening[0].strip()[:60]!r}. Close that with "
                 f"{opening[1][:60]} first, or give it a longer fence."
             )
         return text[opening.end() + 1 : fence.start()].removesuffix("\n"), fence.end()
-    raise Unreadable(
+    raise ParseError(
         f"The block {opening[0].strip()[:60]!r} is never closed. End it with a line of ```.", unclosed=True
     )
 
@@ -113,7 +113,7 @@ def _call(info: list[str], body: str, strings: dict[str, str], tools: Toolset) -
     if name not in tools:
         if len(strings) != 1:
             if not name:
-                raise Unreadable(f"The block names no tool. Write one of {', '.join(tools.names)} after the ```.")
+                raise ParseError(f"The block names no tool. Write one of {', '.join(tools.names)} after the ```.")
             return ToolCall(name)
         name = next(iter(strings))
     return ToolCall(name, {strings[name]: body} if name in strings else read_body(body, name))

@@ -1,4 +1,4 @@
-"""The Hermes dialect, on which Qwen models are trained: JSON in `<tool_call>` tags."""
+"""The Hermes dialect, which Qwen models are trained on: JSON in `<tool_call>` tags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.text import TextDialect, Unreadable, before_call, begun, first_outside_reasoning, set_apart
+from agentgym.dialects.text import (
+    ParseError,
+    TextDialect,
+    before_call,
+    first_outside_reasoning,
+    prefix_pattern,
+    set_apart,
+)
 from agentgym.messages import ToolCall
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, kind_of, skip_space
@@ -16,8 +23,8 @@ from agentgym.toolset import Toolset
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _SHAPE = '{"name": ..., "arguments": {...}}'
 _MARKS = re.compile(r"<think>|</?tool_call>")
-BEGINNING = re.compile(f"{begun(_OPEN)}|{begun(_CLOSE)}")
-"""Where a call begins or, at the end of an unfinished text, may be about to."""
+BEGINNING = re.compile(f"{prefix_pattern(_OPEN)}|{prefix_pattern(_CLOSE)}")
+"""The beginning of a call or, at the end of an unfinished text, a prefix of it."""
 
 _IN_JSON = re.compile(r"<(?=/?(?:tool_call|think)>)")
 
@@ -44,15 +51,16 @@ class Hermes(TextDialect):
     """JSON in `<tool_call>` tags, after free text; `<think>...</think>` is text, whatever it contains.
 
     `render` escapes the tags inside arguments, so every argument can be expressed. It raises `ValueError` for text that
-    would be read as a call, and for values that JSON cannot represent. A list of calls in one pair of tags is read too.
+    would be read as a call, and for values that JSON cannot represent. A list of calls in one pair of tags is accepted
+    too.
     """
 
     name = "hermes"
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
-        """List the schemas in `<tools>` and show the syntax, in the words of Qwen's chat templates.
+        """List the schemas in `<tools>` and show the syntax, in the wording of Qwen's chat templates.
 
-        Only where a second call would be refused, "one or more functions" is "one function at a time".
+        If a second call would be refused, "one or more functions" becomes "one function at a time".
         """
         schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
         return _INSTRUCTIONS.format(how_many=_ONE if max_calls == 1 else _SEVERAL, schemas=schemas)
@@ -62,13 +70,13 @@ class Hermes(TextDialect):
         if first is None:
             return Parsed(text)
         if first[0] == _CLOSE:
-            raise Unreadable(f"{_CLOSE} stands without {_OPEN}. Write {_OPEN}{_SHAPE}{_CLOSE}.")
+            raise ParseError(f"{_CLOSE} stands without {_OPEN}. Write {_OPEN}{_SHAPE}{_CLOSE}.")
         calls, at = [], first.start()
         while at < len(text):
             if not text.startswith(_OPEN, at):
-                raise Unreadable(f"There is text after the call: {excerpt(text, at)}. End your message after it.")
-            some, at = _read_calls(text, at + len(_OPEN))
-            calls += some
+                raise ParseError(f"There is text after the call: {excerpt(text, at)}. End your message after it.")
+            block_calls, at = _read_calls(text, at + len(_OPEN))
+            calls += block_calls
             at = skip_space(text, at)
         return Parsed(before_call(text, first.start()), tuple(calls))
 
@@ -87,40 +95,40 @@ def _write_call(call: ToolCall) -> str:
 def _read_calls(text: str, start: int) -> tuple[list[ToolCall], int]:
     """Parse what follows the opening tag that ends at `start`; return its calls and the end of its closing tag.
 
-    A call, or a list of calls, as SmolLM2 has learned to write them.
+    The tags hold a call, or a list of calls, which SmolLM2 writes.
     """
     closes = text.find(_CLOSE, start)
     if closes < 0:
-        raise Unreadable(f"{_OPEN} is never closed. Write {_OPEN}{_SHAPE}{_CLOSE} in full.", unclosed=True)
+        raise ParseError(f"{_OPEN} is never closed. Write {_OPEN}{_SHAPE}{_CLOSE} in full.", unclosed=True)
     try:
         value, end = strict_json.read_value(text, start)
     except JsonProblem as problem:
         if text.find(_OPEN, start, closes) >= 0:
-            raise Unreadable(f"A {_OPEN} starts inside another. Close each with {_CLOSE} first.") from None
+            raise ParseError(f"A {_OPEN} starts inside another. Close each with {_CLOSE} first.") from None
         if not text[start:closes].strip():
-            raise Unreadable(f"The tool call is empty. Write {_OPEN}{_SHAPE}{_CLOSE}.") from None
-        raise Unreadable(f"The tool call must be {_SHAPE}, but {problem}") from None
+            raise ParseError(f"The tool call is empty. Write {_OPEN}{_SHAPE}{_CLOSE}.") from None
+        raise ParseError(f"The tool call must be {_SHAPE}, but {problem}") from None
     end = skip_space(text, end)
     if not text.startswith(_CLOSE, end):
-        raise Unreadable(f"Only one JSON object may stand in a tool call; after it comes {excerpt(text, end)}.")
+        raise ParseError(f"Only one JSON object may stand in a tool call; after it comes {excerpt(text, end)}.")
     is_list = isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value)
     return [*map(_call_from, value if is_list else [value])], end + len(_CLOSE)
 
 
 def _call_from(value: Any) -> ToolCall:
     if not isinstance(value, dict):
-        raise Unreadable(f"The tool call must be a JSON object {_SHAPE}, not {kind_of(value)}.")
+        raise ParseError(f"The tool call must be a JSON object {_SHAPE}, not {kind_of(value)}.")
     if not isinstance(value.get("name"), str):
-        raise Unreadable(f'The tool call has no "name", or it is no string. Write {_SHAPE}.')
+        raise ParseError(f'The tool call has no "name", or it is no string. Write {_SHAPE}.')
     if "arguments" not in value:
         keys = ", ".join(repr(key[:40]) for key in list(value)[:8])
-        raise Unreadable(f'The call of {value["name"]!r:.100} has no "arguments", only {keys}. Write {_SHAPE}.')
+        raise ParseError(f'The call of {value["name"]!r:.100} has no "arguments", only {keys}. Write {_SHAPE}.')
     arguments = value["arguments"]
     if isinstance(arguments, str):
         try:
             arguments = strict_json.read_object(arguments)
         except JsonProblem as problem:
-            raise Unreadable(f'"arguments" is a string, and read as JSON {problem} Write {_SHAPE}.') from None
+            raise ParseError(f'"arguments" is a string, and read as JSON {problem} Write {_SHAPE}.') from None
     if not isinstance(arguments, dict):
-        raise Unreadable(f'"arguments" must be an object, not {kind_of(arguments)}. Write {_SHAPE}.')
+        raise ParseError(f'"arguments" must be an object, not {kind_of(arguments)}. Write {_SHAPE}.')
     return ToolCall(value["name"], arguments)

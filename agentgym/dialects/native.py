@@ -6,28 +6,35 @@ import re
 from collections.abc import Sequence
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.text import TextDialect, Unreadable, before_call, begun, first_outside_reasoning, set_apart
+from agentgym.dialects.text import (
+    ParseError,
+    TextDialect,
+    before_call,
+    first_outside_reasoning,
+    prefix_pattern,
+    set_apart,
+)
 from agentgym.messages import ToolCall, calls_of
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, skip_space
 from agentgym.toolset import Toolset
 
 _MARKS = re.compile(r'<think>|^\{"tool_calls":', re.MULTILINE)
-_BEGINNING = re.compile("^" + begun('{"tool_calls":'), re.MULTILINE)
+_BEGINNING = re.compile("^" + prefix_pattern('{"tool_calls":'), re.MULTILINE)
 _IN_JSON = re.compile(r"<(?=/?think>)")
 
 
 class Native(TextDialect):
-    """No instructions: whoever plays the model is given the schemas and returns messages with `tool_calls`.
+    """No instructions: the player passes the schemas to the model and returns messages with `tool_calls`.
 
     For players that only write text, a call is a last line of JSON: `{"tool_calls": [{"function": {...}}]}`. `render`
-    raises `ValueError` for text in which a line begins like that.
+    raises `ValueError` for text with a line that begins like that.
     """
 
     name = "native"
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
-        """Return an empty text: the schemas go to the endpoint beside the messages."""
+        """Return an empty text: the endpoint receives the schemas separately."""
         return ""
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
@@ -37,11 +44,11 @@ class Native(TextDialect):
         try:
             value, end = strict_json.read_value(text, first.start())
         except JsonProblem as problem:
-            raise Unreadable(f'Write {{"tool_calls": [...]}}, but {problem}', unclosed=problem.cut) from None
+            raise ParseError(f'Write {{"tool_calls": [...]}}, but {problem}', unclosed=problem.cut) from None
         if (end := skip_space(text, end)) < len(text):
-            raise Unreadable(f"There is text after the calls: {excerpt(text, end)}. End your message after them.")
+            raise ParseError(f"There is text after the calls: {excerpt(text, end)}. End your message after them.")
         if not (calls := calls_of(value)):
-            raise Unreadable('The list of "tool_calls" is empty. Write a call, or text only.')
+            raise ParseError('The list of "tool_calls" is empty. Write a call, or text only.')
         return Parsed(before_call(text, first.start()), calls)
 
     def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import (
+    ParseError,
     TextDialect,
-    Unreadable,
     allowed,
     before_call,
-    begun,
     first_outside_reasoning,
     listing,
+    prefix_pattern,
     read_body,
     set_apart,
     text_argument,
@@ -43,8 +43,8 @@ class Tags(TextDialect):
     """`<search>query</search>`: a tool with one string parameter takes the body, any other a JSON object.
 
     In such a string, white space at the ends is ignored, and `&lt;`, `&amp;` and `&#32;` (a character code) are
-    entities. `render` uses them where a body would otherwise be read differently, so every argument can be expressed.
-    It raises `ValueError` for text that would be read as a call, and for a call without its string.
+    entities. `render` uses them where needed, so every argument can be expressed. It raises `ValueError` for text that
+    would be read as a call, and for a call without its string.
     """
 
     name = "tags"
@@ -52,11 +52,11 @@ class Tags(TextDialect):
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """List the tools with an example of each tag."""
         strings = text_parameters(tools)
-        shown = []
+        listings = []
         for tool in tools:
             body = strings.get(tool.name) or ("{...}" if tool.parameters.get("properties") else "")
-            shown.append(listing(tool, f"<{tool.name}>{body}</{tool.name}>"))
-        return _INSTRUCTIONS.format(tools="\n".join(shown)) + allowed(max_calls, "tags")
+            listings.append(listing(tool, f"<{tool.name}>{body}</{tool.name}>"))
+        return _INSTRUCTIONS.format(tools="\n".join(listings)) + allowed(max_calls, "tags")
 
     def result(self, call: ToolCall, content: str) -> Message:
         """Return the result in `<information>`, as a user message."""
@@ -71,7 +71,7 @@ class Tags(TextDialect):
         while at < len(text):
             opening = tags.only.match(text, at)
             if opening is None:
-                raise Unreadable(f"There is text after the call: {excerpt(text, at)}. End your message after it.")
+                raise ParseError(f"There is text after the call: {excerpt(text, at)}. End your message after it.")
             name, (body, at) = opening[2], _body(text, opening, tags.only)
             calls.append(ToolCall(name, _arguments(name, body, strings)))
             at = skip_space(text, at)
@@ -94,7 +94,7 @@ class _Tags:
         self.only = re.compile(rf"<(/?)({either})(/?)>")
         self.with_think = re.compile(rf"<think>|<(/?)({either})(/?)>")
         marks = (form.format(name) for name in names for form in ("<{}>", "</{}>", "<{}/>"))
-        self.beginning = re.compile("|".join(map(begun, marks)) or "(?!)")
+        self.beginning = re.compile("|".join(map(prefix_pattern, marks)) or "(?!)")
         self.in_json = re.compile(rf"<(?=/?(?:think|{either})/?>)")
         self.in_string = re.compile(rf"{_IS_ENTITY}|{self.in_json.pattern}")
 
@@ -108,14 +108,14 @@ def _body(text: str, opening: re.Match[str], tags: re.Pattern[str]) -> tuple[str
     """Return the text between an opening tag and its closing tag, and the end of the closing tag."""
     name = opening[2]
     if opening[1]:
-        raise Unreadable(f"</{name}> stands without <{name}>. Write <{name}>...</{name}>.")
+        raise ParseError(f"</{name}> stands without <{name}>. Write <{name}>...</{name}>.")
     if opening[3]:
         return "", opening.end()
     closing = tags.search(text, opening.end())
     if closing is None:
-        raise Unreadable(f"<{name}> is never closed. End the call with </{name}>.", unclosed=True)
+        raise ParseError(f"<{name}> is never closed. End the call with </{name}>.", unclosed=True)
     if closing[0] != f"</{name}>":
-        raise Unreadable(f"{closing[0]} stands inside <{name}>. Close <{name}> first, or write &lt; for the <.")
+        raise ParseError(f"{closing[0]} stands inside <{name}>. Close <{name}> first, or write &lt; for the <.")
     return text[opening.end() : closing.start()], closing.end()
 
 
@@ -137,7 +137,7 @@ def _escape(value: str, special: re.Pattern[str]) -> str:
     start = len(value) - len(value.lstrip())
     before, after = value[:start], value[start + len(inner) :]
     numbered = ["".join(f"&#{ord(character)};" for character in space) for space in (before, after)]
-    return numbered[0] + special.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", inner) + numbered[1]
+    return numbered[0] + special.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", inner) + numbered[1]
 
 
 def _character(entity: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""The template dialect: a model's own chat template shows the tools and writes calls, as the model has learned them.
+"""The template dialect: a model's own chat template shows the tools and writes the calls.
 
-`--dialect template` chooses it for a model; `get_dialect("template:MODEL")` makes it by name. Importing this file does
-not import transformers.
+`--dialect template` selects it; `get_dialect("template:MODEL")` returns it by name. Importing this file does not import
+transformers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.families import BEGINNINGS, FAMILIES, Reader, json_in_tags
 from agentgym.dialects.hermes import Hermes
-from agentgym.dialects.text import END_THINK, THINK, TextDialect, Unreadable
+from agentgym.dialects.text import END_THINK, THINK, ParseError, TextDialect
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import Message, ToolCall, assistant, calls_of, user
 from agentgym.records import strict_json
@@ -22,11 +22,11 @@ from agentgym.schema_tool import SchemaTool
 from agentgym.toolset import Toolset
 
 TOOLS_NAMES = ("tools", "xml_tools")
-"""The arguments in which chat templates take the schemas of tools: nearly all the first, SmolLM3's the second."""
+"""The arguments that chat templates use for tool schemas: nearly all the first, SmolLM3's the second."""
 
 _CALLS, _CONTENT = "tool_calls", "content"
 _MARK = "\ue000"
-"""Appended to the text: a region that absorbs the mark was still open at the end."""
+"""A mark appended to the text: a region that absorbs it was still open at the end."""
 _SAID = "\u2042"
 _REASONING = re.compile(rf"\s*{THINK}(.*?){END_THINK}\s*", re.DOTALL)
 _TIDY_THOUGHT = re.compile(rf"{THINK}\n\S")
@@ -64,9 +64,9 @@ To call a function, end your message like this, with its name and arguments:
 class TemplateDialect(TextDialect):
     """Calls as the model's chat template writes them; the prompt gets them through the template's `tools=`.
 
-    What the template writes is read by the tokenizer's `response_template` if it has one (transformers 5.15 or later),
-    else by the first reader of `agentgym.dialects.families` that understands it: Qwen, SmolLM3, Llama 3, DeepSeek and
-    those that write like them.
+    Turns are read with the tokenizer's `response_template` if it has one (transformers 5.15 or later), else with the
+    first reader in `agentgym.dialects.families` that understands them: Qwen, SmolLM3, Llama 3, DeepSeek and models with
+    the same format.
 
     `parse` requires special tokens to be kept in the text where the model's call syntax uses them. `Parsed.text` is the
     content, preceded by the reasoning in `<think>`. `render` raises `ValueError` for turns that the template changes,
@@ -78,7 +78,7 @@ class TemplateDialect(TextDialect):
             the prompts, so that `parse` knows what the template already wrote.
 
     Raises:
-        UsageError: The template writes no tool calls, or in a form that is not known.
+        UsageError: The template writes no tool calls, or writes them in an unknown form.
     """
 
     name = "template"
@@ -92,7 +92,7 @@ class TemplateDialect(TextDialect):
             self._prompt = self._templated([user("?")], None, add_generation_prompt=True)
             self._end = self._end_of_turn()
         except Exception as error:  # jinja's errors, and anything else a template raises
-            raise UsageError(f"the chat template of {self._named} cannot write a turn of text: {error}") from error
+            raise UsageError(f"the chat template of {self._name} cannot write a turn of text: {error}") from error
         self._tools_name = self._name_of_tools()
         self._writes_calls = True
         self._opens_reasoning = self._prompt.rstrip().endswith(THINK)
@@ -102,9 +102,11 @@ class TemplateDialect(TextDialect):
         self._example = self._example_call() if self._tools_name is None else ""
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
-        """Return how many calls are allowed: the chat template writes the tools, and many templates allow several.
+        """Return a sentence about the number of calls: the chat template lists the tools, and many templates allow
+        several.
 
-        Templates that write calls but show no tools (DeepSeek's) get them here, with an example from the template.
+        For templates that write calls but do not list tools (DeepSeek's), also list them, with an example from the
+        template.
         """
         number = _ONE_CALL if max_calls == 1 else ""
         if self._tools_name is not None:
@@ -123,19 +125,19 @@ class TemplateDialect(TextDialect):
         return Parsed(_tidy(parsed.text), parsed.calls)
 
     def settled(self, text: str, tools: Toolset) -> int:
-        """Return how many characters at the beginning of an unfinished turn are text, however it goes on.
+        """Return the number of leading characters of an unfinished turn that are certainly text.
 
-        Where `parse` writes them in another way, such as without white space at the beginning, they are not settled;
-        nor are any if a `response_template` reads the turn.
+        Characters that `parse` may change, such as leading white space, do not count; with a `response_template`, none
+        do.
         """
         raw = text[: super().settled(text, tools)].rstrip()
         cut = next((size for size in range(len(self._end), 0, -1) if raw.endswith(self._end[:size])), 0)
         raw = raw[: len(raw) - cut].rstrip()
-        is_thought = raw.startswith(THINK) or THINK.startswith(raw)  # or may become one
+        is_thought = raw.startswith(THINK) or THINK.startswith(raw)  # or a prefix of one
         if (self._opens_reasoning and not is_thought) or (is_thought and not _TIDY_THOUGHT.match(raw)):
             return 0
         tidy = _tidy(raw)
-        same = (at for at, (one, other) in enumerate(zip(raw, tidy, strict=False)) if one != other)
+        same = (at for at, (raw_char, tidy_char) in enumerate(zip(raw, tidy, strict=False)) if raw_char != tidy_char)
         return next(same, min(len(raw), len(tidy)))
 
     def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str] | None:
@@ -152,7 +154,7 @@ class TemplateDialect(TextDialect):
                 calls += _calls(value)
             elif isinstance(value, str) and (piece := value.strip()):
                 if calls:
-                    raise Unreadable(f"There is text after the call: {piece[:60]!r}. End your message after it.")
+                    raise ParseError(f"There is text after the call: {piece[:60]!r}. End your message after it.")
                 (content if field == _CONTENT else reasoning).append(piece)
         return Parsed(_with_reasoning("\n".join(reasoning), "\n".join(content)), tuple(calls))
 
@@ -166,12 +168,12 @@ class TemplateDialect(TextDialect):
         except ToolError:
             raise
         except Exception as error:  # another package's parser may raise anything on bad input
-            raise Unreadable(_complaint(error)) from None
-        found = [(event["field"], event["value"]) for event in events if event["type"] == "region_close"]
-        return [(field, value.removesuffix(_MARK) if isinstance(value, str) else value) for field, value in found]
+            raise ParseError(_complaint(error)) from None
+        regions = [(event["field"], event["value"]) for event in events if event["type"] == "region_close"]
+        return [(field, value.removesuffix(_MARK) if isinstance(value, str) else value) for field, value in regions]
 
     def _ended(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return what the end of a text brought. Refuses a call that begins there: its name may go on."""
+        """Return the events at the end of a text. Raises for a call that begins there: its name may be incomplete."""
         if any(event["type"] == "region_open" and event["field"] == _CALLS for event in events):
             raise _unclosed("tool call")
         return events
@@ -184,20 +186,20 @@ class TemplateDialect(TextDialect):
             raise _unclosed(name)
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
-        return self._written(text, calls, tools.schemas or None)
+        return self._template_text(text, calls, tools.schemas or None)
 
-    def _written(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None) -> str:
+    def _template_text(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None) -> str:
         """Return what the template writes for a turn. Raises `ValueError` if it cannot write it."""
         prompt = self._templated([user("?")], schemas, add_generation_prompt=True)
         whole = self._turn(text, calls, schemas, prompt)
-        begun = prompt.rstrip()
+        prefix = prompt.rstrip()
         if self._opens_reasoning:
-            begun = begun.removesuffix(THINK).rstrip()  # the turn is written with its reasoning, or without any
-        if not whole.startswith(begun):
+            prefix = prefix.removesuffix(THINK).rstrip()  # the template writes the turn with or without its reasoning
+        if not whole.startswith(prefix):
             raise ValueError(
-                "the chat template does not continue its own generation prompt, so turns cannot be cut out"
+                "the chat template does not continue its own generation prompt, so turns cannot be extracted"
             )
-        return whole.removeprefix(begun).strip().removesuffix(self._end).rstrip()
+        return whole.removeprefix(prefix).strip().removesuffix(self._end).rstrip()
 
     def _turn(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None, prompt: str) -> str:
         """Write a turn in the first form that the template accepts (`_forms`)."""
@@ -215,19 +217,19 @@ class TemplateDialect(TextDialect):
         raise ValueError(f"the chat template cannot write this turn: {problems[0]}")
 
     def _end_of_turn(self) -> str:
-        """Return the text that ends a turn, which the parsed text may or may not have."""
+        """Return the text that ends a turn. A parsed text may lack it."""
         return self._templated([user("?"), assistant(_SAID)], None).partition(_SAID)[2].strip()
 
     def _known_reader(self) -> Reader:
-        """Return the first reader that reads what the template writes."""
+        """Return the first reader that can read the template's calls."""
         try:
-            written = self._written("", [_PROBE_CALL], _PROBE_TOOLS.schemas)
+            written = self._template_text("", [_PROBE_CALL], _PROBE_TOOLS.schemas)
         except ValueError as error:
             if self._explains_json_in_tags():
                 self._writes_calls = False
                 return json_in_tags
             raise UsageError(
-                f"the chat template of {self._named} writes no tool calls ({error}); choose another dialect, such as "
+                f"the chat template of {self._name} writes no tool calls ({error}); choose another dialect, such as "
                 "hermes"
             ) from None
         for reader in FAMILIES:
@@ -240,55 +242,55 @@ class TemplateDialect(TextDialect):
             ]:
                 return reader
         raise UsageError(
-            f"the chat template of {self._named} writes tool calls in a form that is not known: {written[:120]!r}; set "
-            "tokenizer.response_template and save it beside the model, or choose another dialect, such as hermes"
+            f"the chat template of {self._name} writes tool calls in an unknown form: {written[:120]!r}; set "
+            "tokenizer.response_template and save it with the model, or choose another dialect, such as hermes"
         )
 
     def _example_call(self) -> str:
-        """Return a call as the template writes it, for prompts in which the template shows no tools."""
+        """Return an example call in the template's form, for templates that do not list tools."""
         try:
-            return self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
+            return self._template_text("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
         except ValueError as error:
             raise UsageError(
-                f"the chat template of {self._named} shows no tools and writes no calls ({error}); choose another "
+                f"the chat template of {self._name} shows no tools and writes no calls ({error}); choose another "
                 "dialect, such as hermes"
             ) from None
 
     def _name_of_tools(self) -> str | None:
-        """Return the argument in which the template takes tools and shows them, if it does."""
+        """Return the argument for tool schemas that makes the template list them, if any."""
         return next((name for name in TOOLS_NAMES if _PROBE_CALL.name in self._prompt_with(name)), None)
 
     def _prompt_with(self, tools_name: str) -> str:
-        given: dict[str, Any] = {tools_name: _PROBE_TOOLS.schemas}
+        tools: dict[str, Any] = {tools_name: _PROBE_TOOLS.schemas}
         try:
-            return self._templated([user("?")], None, add_generation_prompt=True, **given)
+            return self._templated([user("?")], None, add_generation_prompt=True, **tools)
         except Exception:  # a template that refuses tools does not show them
             return ""
 
     def _explains_json_in_tags(self) -> bool:
-        """Whether the prompt tells the model to write calls as `hermes` does, though the template writes none itself.
-
-        SmolLM3's template leaves that to who calls it.
+        """Whether the prompt asks the model for calls like those of `hermes`, though the template itself writes none.
+        SmolLM3's template leaves that to its caller.
         """
-        told = self._prompt_with(self._tools_name) if self._tools_name else ""
-        return all(word in told for word in ("<tool_call>", "</tool_call>", '"name"', '"arguments"'))
+        prompt = self._prompt_with(self._tools_name) if self._tools_name else ""
+        return all(word in prompt for word in ("<tool_call>", "</tool_call>", '"name"', '"arguments"'))
 
     @property
-    def _named(self) -> str:
+    def _name(self) -> str:
         return repr(getattr(self._tokenizer, "name_or_path", "") or type(self._tokenizer).__name__)
 
     def _templated(self, messages: list[Message], schemas: list[dict[str, Any]] | None, **options: Any) -> str:
         tools: dict[str, Any] = {} if schemas is None else {self._tools_name or "tools": schemas}
-        given = {"tools": None, **tools, **self._options, **options}
-        return self._tokenizer.apply_chat_template(messages, tokenize=False, **given)
+        arguments = {"tools": None, **tools, **self._options, **options}
+        return self._tokenizer.apply_chat_template(messages, tokenize=False, **arguments)
 
 
-def _unclosed(name: str) -> Unreadable:
-    return Unreadable(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
+def _unclosed(name: str) -> ParseError:
+    return ParseError(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
 
 
 def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:
-    """Return a turn in the forms that templates expect: arguments are an object or JSON text, no text may be none."""
+    """Return a turn in the forms that templates expect: arguments as an object or JSON text, empty content as "" or
+    `None`."""
     forms: list[Any] = [assistant(text, list(calls))]
     if calls:
         as_text = [call.to_dict(arguments_as_text=True) for call in calls]
@@ -299,9 +301,9 @@ def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:
 
 
 def _tidy(text: str) -> str:
-    """Return a text with its reasoning as `_with_reasoning` writes it. An empty reasoning is none."""
-    found = _REASONING.match(text)
-    return text.strip() if found is None else _with_reasoning(found[1].strip(), text[found.end() :].strip())
+    """Return a text with its reasoning as `_with_reasoning` writes it, or without reasoning if that is empty."""
+    match = _REASONING.match(text)
+    return text.strip() if match is None else _with_reasoning(match[1].strip(), text[match.end() :].strip())
 
 
 def _with_reasoning(reasoning: str, content: str) -> str:
@@ -317,7 +319,7 @@ def _calls(value: Any) -> tuple[ToolCall, ...]:
 
 
 def _complaint(error: Exception) -> str:
-    """Describe what is wrong with a call, given the response parser's exception."""
+    """Describe the fault in a call, given the response parser's exception."""
     cause = error.__cause__
     if isinstance(cause, json.JSONDecodeError):
         try:

@@ -1,4 +1,4 @@
-"""The shared base of the text dialects: guards around `parse` and `render`, and parsing of bodies and reasoning.
+"""Base of the text dialects: guards around `parse` and `render`, and parsing of bodies and reasoning.
 
 A subclass implements `_read`, which may raise, and `_write`; the base class makes `parse` total and `render` exact.
 """
@@ -20,8 +20,8 @@ from agentgym.toolset import Tool, Toolset
 THINK, END_THINK = "<think>", "</think>"
 
 
-class Unreadable(ToolError):
-    """A model's text cannot be parsed. `unclosed` is true if a construct in it was never closed."""
+class ParseError(ToolError):
+    """A model's text cannot be parsed. `unclosed` means that a construct in it was never closed."""
 
     def __init__(self, message: str, *, unclosed: bool = False):
         super().__init__(message)
@@ -50,29 +50,29 @@ class TextDialect(ABC):
         try:
             check_readable(text)
             return self._read(text, tools)
-        except Unreadable as problem:
+        except ParseError as problem:
             return Parsed(error=str(problem), unclosed=problem.unclosed)
         except ToolError as problem:
             return Parsed(error=_sentence(str(problem)))
 
     def settled(self, text: str, tools: Toolset) -> int:
-        """Return how many characters at the beginning of an unfinished turn are text, however it goes on.
+        """Return the number of leading characters of an unfinished turn that are certainly text.
 
-        What follows may be a call, or become one.
+        The rest may be a call or the beginning of one.
         """
         call = self._beginning_of_call(tools)
         if call is None:
             return 0
         try:
-            found = first_outside_reasoning(text, re.compile(f"{THINK}|{call.pattern}", call.flags))
-        except Unreadable:  # what is in the reasoning is text, whether it will be closed or not
+            match = first_outside_reasoning(text, re.compile(f"{THINK}|{call.pattern}", call.flags))
+        except ParseError:  # reasoning is text, even if it is never closed
             return len(text)
-        return len(before_call(text, len(text) if found is None else found.start()))
+        return len(before_call(text, len(text) if match is None else match.start()))
 
     def _beginning_of_call(self, tools: Toolset) -> re.Pattern[str] | None:
-        """Return a pattern of where a call begins or, at the end of an unfinished text, may be about to.
+        """Return a pattern for the beginning of a call or, at the end of an unfinished text, a prefix of it.
 
-        By default `None`: such a place cannot be told.
+        The default, `None`, means that it is unknown.
         """
         return None
 
@@ -96,9 +96,9 @@ class TextDialect(ABC):
 def check_readable(text: str) -> None:
     """Raise `ToolError` for a text that no dialect accepts: empty, too long, or not valid Unicode."""
     if len(text) > MAX_ACTION_CHARS:
-        raise Unreadable(f"Your message has {len(text)} characters; at most {MAX_ACTION_CHARS} are read. Be shorter.")
+        raise ParseError(f"Your message has {len(text)} characters; at most {MAX_ACTION_CHARS} are read. Be shorter.")
     if not text.strip():
-        raise Unreadable("Your message is empty. Call a tool.")
+        raise ParseError("Your message is empty. Call a tool.")
     strict_json.check_text(text)
 
 
@@ -108,8 +108,8 @@ def check_round_trip(back: Parsed, text: str, calls: Sequence[ToolCall], dialect
         raise ValueError(f"the {dialect} dialect cannot express this turn; it would be read as: {back.error}")
     if back.text != text:
         raise ValueError(f"the {dialect} dialect cannot express the text {text[:80]!r}; it reads {back.text[:80]!r}")
-    wanted = [_plain(call) for call in calls]
-    for call, read in zip(wanted, map(_plain, back.calls), strict=False):
+    expected = [_plain(call) for call in calls]
+    for call, read in zip(expected, map(_plain, back.calls), strict=False):
         if call != read:
             raise ValueError(f"the {dialect} dialect cannot express the call {call!r:.200}; it reads {read!r:.200}")
     if len(calls) != len(back.calls):
@@ -126,8 +126,8 @@ def set_apart(text: str, call: str) -> str:
     return f"{text}\n{call}" if text else call
 
 
-def begun(mark: str) -> str:
-    r"""Return a pattern of a mark or, at the end of a text, of its beginning: `ab` is written `a(?:\Z|b)`."""
+def prefix_pattern(mark: str) -> str:
+    r"""Return a pattern for a mark or, at the end of a text, a prefix of it: `ab` is written `a(?:\Z|b)`."""
     *earlier, pattern = map(re.escape, mark)
     for character in reversed(earlier):
         pattern = rf"{character}(?:\Z|{pattern})"
@@ -142,15 +142,15 @@ def first_outside_reasoning(text: str, marks: re.Pattern[str]) -> re.Match[str] 
         marks: The pattern to find; it must match `<think>` too.
 
     Raises:
-        Unreadable: A `<think>` is never closed.
+        ParseError: A `<think>` is never closed.
     """
     start = _after(text, END_THINK, 0) or 0
-    while (found := marks.search(text, start)) and found[0] == THINK:
-        end = _after(text, END_THINK, found.end())
+    while (match := marks.search(text, start)) and match[0] == THINK:
+        end = _after(text, END_THINK, match.end())
         if end is None:
-            raise Unreadable(f"{THINK} is never closed. Close it with {END_THINK}, then call a tool.", unclosed=True)
+            raise ParseError(f"{THINK} is never closed. Close it with {END_THINK}, then call a tool.", unclosed=True)
         start = end
-    return found
+    return match
 
 
 def text_parameter(tool: Tool) -> str | None:
@@ -168,13 +168,13 @@ def text_parameters(tools: Toolset) -> dict[str, str]:
 
 
 def read_body(body: str, name: str) -> dict[str, Any]:
-    """Parse a call's body as a JSON object; an empty body means no arguments. Raises `Unreadable`."""
+    """Parse a call's body as a JSON object; an empty body means no arguments. Raises `ParseError`."""
     if not body.strip():
         return {}
     try:
         return strict_json.read_object(body)
     except JsonProblem as problem:
-        raise Unreadable(f"The arguments of {name!r} must be a JSON object, but {problem}") from None
+        raise ParseError(f"The arguments of {name!r} must be a JSON object, but {problem}") from None
 
 
 def write_body(call: ToolCall) -> str:
@@ -183,7 +183,7 @@ def write_body(call: ToolCall) -> str:
 
 
 def text_argument(call: ToolCall, parameter: str) -> str:
-    """Return the single string argument of a call. Raises `ValueError` if the call has other arguments or none."""
+    """Return the single string argument of a call. Raises `ValueError` for missing or other arguments."""
     value = call.arguments.get(parameter)
     if len(call.arguments) != 1 or not isinstance(value, str):
         raise ValueError(f"a call of {call.name!r} takes the string {parameter!r} only, not {dict(call.arguments)!r}")
@@ -191,11 +191,11 @@ def text_argument(call: ToolCall, parameter: str) -> str:
 
 
 def allowed(max_calls: int, calls: str) -> str:
-    """Return the sentence that offers several calls in a message; empty where only one is allowed.
+    """Return the sentence that allows several calls in a message; empty if only one is allowed.
 
     Args:
-        max_calls: The number of calls that are allowed.
-        calls: What a dialect's calls are, such as `tags`.
+        max_calls: Maximum number of calls in a message.
+        calls: The dialect's word for calls, such as `tags`.
     """
     return f"\nUp to {max_calls} {calls} may follow one another in a message." if max_calls > 1 else ""
 
@@ -216,8 +216,8 @@ def _plain(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
 
 
 def _after(text: str, mark: str, start: int) -> int | None:
-    found = text.find(mark, start)
-    return None if found < 0 else found + len(mark)
+    position = text.find(mark, start)
+    return None if position < 0 else position + len(mark)
 
 
 def _sentence(problem: str) -> str:

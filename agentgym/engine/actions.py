@@ -1,10 +1,10 @@
-"""What an action says, and answers to its calls: chat endpoints refuse a conversation in which a call has no answer."""
+"""Reads actions, and answers calls that did not run: chat endpoints refuse a conversation with an unanswered call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from agentgym.engine.spaces import Action
 from agentgym.messages import Message, ToolCall, numbered_call_id, text_of, tool_result
@@ -20,8 +20,13 @@ def text_in(action: Action) -> str:
     return action if isinstance(action, str) else text_of(action)
 
 
+def action_message(action: Action) -> Message:
+    """Return an action as an assistant message."""
+    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
+
+
 def with_ids(calls: Sequence[ToolCall], before: int) -> list[ToolCall]:
-    """Return calls with an id each; those without one are numbered.
+    """Return calls with ids. Calls without one are numbered.
 
     Args:
         calls: The calls of one turn.
@@ -32,13 +37,13 @@ def with_ids(calls: Sequence[ToolCall], before: int) -> list[ToolCall]:
 
 
 def refusals(action: Action, problem: str, before: int) -> list[Message]:
-    """Return one tool message with `problem` for each call of a message of which none ran.
+    """Return one tool message with `problem` for each call of a message whose calls did not run.
 
     Text has no calls, so the list is empty.
 
     Args:
         action: The action.
-        problem: Why they did not run.
+        problem: Why the calls did not run.
         before: Number of calls in the turns before.
     """
     calls = [] if isinstance(action, str) else list(_heads(action.get("tool_calls")))
@@ -46,7 +51,7 @@ def refusals(action: Action, problem: str, before: int) -> list[Message]:
 
 
 def _heads(entries: Any) -> Iterator[ToolCall]:
-    """Yield name and id of calls whose arguments may be unreadable."""
+    """Yield the name and id of each call, even if its arguments are unreadable."""
     for entry in entries if isinstance(entries, list | tuple) else ():
         if isinstance(entry, Mapping):
             function = entry.get("function")

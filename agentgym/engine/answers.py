@@ -11,18 +11,18 @@ from pydantic_core import to_jsonable_python
 
 from agentgym.counts import count_of
 from agentgym.errors import InfrastructureError, ToolError, UsageError
-from agentgym.messages import Message, Pictured, copied, user, with_pictures
+from agentgym.messages import Message, Pictured, deep_copy, user, with_pictures
 from agentgym.records.fields import is_messages
 from agentgym.toolset import MAX_RESULT_CHARS, bounded
 
 
 def as_text(answer: Any) -> str:
-    """Return a hook's answer as message text."""
+    """Return a hook's return value as message text."""
     return answer if isinstance(answer, str) else bounded(answer, MAX_RESULT_CHARS)
 
 
 def as_message(answer: Any) -> Message:
-    """Return a hook's answer, text or `Pictured`, as a user message."""
+    """Return a hook's return value, text or `Pictured`, as a user message."""
     text, pictures = without_pictures(answer)
     return with_pictures(user(as_text(text)), pictures)
 
@@ -31,7 +31,8 @@ def opening_messages(opening: Any) -> list[Message]:
     """Return the messages that open an episode: those that `start` returned, or one user message.
 
     Raises:
-        UsageError: A list holds anything but chat messages, holds a system message, or ends with the assistant's.
+        UsageError: A list contains anything but chat messages, contains a system message, or ends with an assistant
+            message.
     """
     if not isinstance(opening, list):
         return [as_message(opening)]
@@ -40,17 +41,17 @@ def opening_messages(opening: Any) -> list[Message]:
     if any(message["role"] == "system" for message in opening):
         raise UsageError("start() returned a system message; set self.system_prompt instead")
     if opening[-1]["role"] == "assistant":
-        raise UsageError("start() returned messages of which the last is the assistant's; the policy speaks next")
-    return copied(opening)  # the author may change them later
+        raise UsageError("start() returned messages that end with the assistant's; the policy speaks next")
+    return deep_copy(opening)  # the author may change them later
 
 
 def turns_stated(turns: int) -> str:
-    """Return the sentence of a system message that says how many turns an episode has."""
+    """Return the sentence of a system message that states the number of turns."""
     return f"You have {count_of(turns, 'turn')}, one for each message."
 
 
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:
-    """Split a tool's result into the result itself and its pictures."""
+    """Split a tool's result into text and pictures."""
     return (result.text, result.pictures) if isinstance(result, Pictured) else (result, ())
 
 
@@ -63,9 +64,9 @@ def message_of(mistake: ToolError) -> str:
 
 
 def as_data(value: Any) -> Any:
-    """Return a value as JSON data, with a note in place of anything that is not.
+    """Return a value as JSON data, with a note in place of anything else.
 
-    Bad details from an author must not lose the episode.
+    Bad details must not lose the episode.
     """
     try:
         return json.loads(json.dumps(to_jsonable_python(value, fallback=plain_data), allow_nan=False))
@@ -74,7 +75,7 @@ def as_data(value: Any) -> Any:
 
 
 def plain_data(value: Any) -> Any:
-    """Return a number or an array of NumPy or a tensor as plain data, anything else as a note."""
+    """Return NumPy numbers and arrays, and tensors, as plain data; anything else as a note."""
     plain = getattr(value, "tolist", None)
     return plain() if callable(plain) else _no_data(value)
 
@@ -84,17 +85,17 @@ def _no_data(value: Any) -> str:
 
 
 def finite(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return channel values as finite numbers. Anything else is refused, because it would corrupt every mean.
+    """Return channel values as finite numbers. Others are refused, because they would corrupt every mean.
 
     Raises:
         InfrastructureError: A value is not a finite number.
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in values.items():
         try:
-            found[name] = nan if isinstance(value, str | bytes) else float(value)
+            numbers[name] = nan if isinstance(value, str | bytes) else float(value)
         except (TypeError, ValueError, OverflowError):
-            found[name] = nan
-        if not isfinite(found[name]):
+            numbers[name] = nan
+        if not isfinite(numbers[name]):
             raise InfrastructureError(f"reward channel {name!r} was given {value!r}, which is not a finite number")
-    return found
+    return numbers

@@ -1,4 +1,4 @@
-"""`Authoring`: the interface that environment authors declare, override and call. `Env` plays it (`engine`).
+"""`Authoring`: the interface that environment authors declare, override and call. `Engine` runs it.
 
 An author writes typed `@tool` methods, `start`, `grade` and `solution`. Nothing here depends on a particular
 environment, model or trainer.
@@ -67,21 +67,21 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     system_prompt: str = ""
     """Text of the system message before the tool instructions. If set in `start`, it applies to that episode only."""
     states_turns: bool = False
-    """Whether the system message says, after `system_prompt`, how many turns an episode has. Instances may set it."""
+    """Whether the system message states the number of turns after `system_prompt`. Instances may set it."""
     example_call: ToolCall | None = None
-    """A call to show after the tool instructions, as the dialect writes it. Instances may set it."""
+    """An example call to show after the tool instructions, in the dialect. Instances may set it."""
     max_turns: int = 10
     max_calls_per_turn: int = 1
-    """Tool calls allowed in one action; if there are more, none of them runs. Calls run in order, and none runs after
-    `finish`. Adjacent calls of `@tool(concurrent=True)` tools run at the same time. In a turn with several calls, no
-    channel leaves its declared range."""
+    """Tool calls allowed in one action; with more, none of them runs. Calls run in order, and none runs after `finish`.
+    Adjacent calls of `@tool(concurrent=True)` tools run concurrently. In a turn with several calls, each channel stays
+    within its declared range."""
     max_format_errors: ClassVar[int] = 3
     """The episode is truncated after this many consecutive turns without a readable action."""
     unrepeatable: str = ""
-    """Why an episode cannot be played again from its actions, such as "its user is a language model"; empty if it can.
-    `snapshot` and searches over turns (`agentgym.lookahead`) stand on that. Instances may set it."""
+    """Why an episode cannot be replayed from its actions, such as "its user is a language model"; empty if it can.
+    `snapshot` and searches over turns (`agentgym.lookahead`) rely on replay. Instances may set it."""
     max_concurrent: int | None = None
-    """Most episodes that one process can run concurrently (e.g. browser contexts); `None` means no limit."""
+    """Maximum number of concurrent episodes in one process (e.g. browser contexts); `None` means no limit."""
     harmless_arguments: ClassVar[frozenset[str]] = frozenset(
         {"split", "dialect", "scheme", "max_turns", "max_calls_per_turn", "time_limit_s"}
     )
@@ -93,7 +93,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     """Reasons for an ending besides `Reason`, e.g. `{"transferred": Ending.TERMINATED}`; `finish("transferred")`."""
 
     files: ClassVar[TaskFiles | None] = None
-    """The files that tasks can be loaded from instead of being generated, if any."""
+    """The files that tasks can be loaded from, instead of generating them, if any."""
     tools: Toolset = Toolset(())
     """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`. If set in
     `start`, it applies to that episode only."""
@@ -154,7 +154,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self._reason: AnyReason | None = None
         self._running: dict[object, tuple[str, float]] = {}
         self._times = StepTimes()
-        self._begun = False
+        self._is_started = False
         self._own_words: tuple[str, Toolset] | None = None
         self._task: Task | None = None
         self._seed: int | None = None
@@ -188,8 +188,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     def aside(self, text: str) -> Any:
         """Receive the text that accompanies tool calls, before the calls run. By default it is ignored.
 
-        A return value other than `None`, text or `Pictured`, is shown as a user message after the results. May be
-        `async def`.
+        If it returns text or `Pictured`, that is shown as a user message after the results. May be `async def`.
         """
         return None
 
@@ -200,8 +199,8 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     def details(self) -> Mapping[str, Any]:
         """Return additional entries of `info` at the start and end of an episode, such as why an answer was wrong.
 
-        Must be JSON data without the gold, under names that `info` does not hold already (`task`, `rewards`, …).
-        Trajectories record it.
+        Must be JSON data without the gold. Keys that the engine sets (`task`, `rewards`, …) are reserved. Trajectories
+        record it.
         """
         return {}
 
@@ -213,17 +212,18 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         """
 
     def solution(self, task: Task) -> Solution:
-        """Yield the actions that solve `task`: the reference policy. It is sent the observation after each action.
+        """Yield the actions that solve `task`: the reference policy. The generator is sent the observation after each
+        action.
 
         Raises:
-            NoSolution: There is none. `agentgym check` then plays random actions in its place.
+            NoSolution: The task has no solution here. `agentgym check` then plays random actions instead.
         """
         raise NoSolution(f"{type(self).__name__} has no solution()")
         yield ""
 
     def failing(self, task: Task) -> Solution | None:
-        """Return an honest attempt at `task` that fails: real work with a wrong end. `agentgym check` compares its pay
-        with the pay of junk actions. If this returns `None`, the check spoils the end of `solution` instead.
+        """Return an honest attempt at `task` that fails: real work with a wrong end. `agentgym check` compares its
+        reward with that of junk actions. If this returns `None`, the check spoils the end of `solution` instead.
         """
         return None
 
@@ -274,11 +274,11 @@ class Authoring(gymnasium.Env[list[Message], Action]):
 
     @property
     def reason(self) -> AnyReason | None:
-        """Why the episode ended, or `None` while it goes on."""
+        """Why the episode ended, or `None` while it is running."""
         return self._reason
 
     def _take_effect(self, effect: Callable[..., None], *args: Any) -> None:
-        """Change the episode: now, or, from a call that runs beside others, when that is concluded."""
+        """Change the episode: now, or, from a concurrent call, when that call is concluded."""
         call = parallel_call.get()
         if call is None or call.env is not self:
             effect(*args)
@@ -293,13 +293,13 @@ class Authoring(gymnasium.Env[list[Message], Action]):
 
 
 def unknown_channel(env: Authoring, name: object) -> str:
-    """Return the message about a channel that an environment does not have."""
+    """Return the error message for an unknown channel."""
     return f"unknown reward channel {name!r}; {type(env).__name__} has {sorted(env.channels)}"
 
 
-def _from_1(name: str, given: int | None, default: int) -> int:
-    """Return the given number, or the default. Raises `UsageError` unless it is a whole number from 1."""
-    value = default if given is None else given
+def _from_1(name: str, number: int | None, default: int) -> int:
+    """Return `number`, or the default for `None`. Raises `UsageError` unless it is a whole number from 1."""
+    value = default if number is None else number
     if not isinstance(value, int) or value < 1:
         raise UsageError(f"{name} must be a whole number from 1, not {value!r}")
     return value

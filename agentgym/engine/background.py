@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """An event loop in its own thread, started on first use. Make one per purpose, and keep it.
+    """An event loop in its own thread, started on first use. Create one per purpose and keep it.
 
-    A forked child does not inherit threads: it starts a new loop, without the work of the parent's.
+    A forked child does not inherit threads: it starts a new loop without the parent's work.
 
     Args:
         name: Name of the thread.
@@ -50,7 +50,7 @@ class BackgroundLoop:
         loop = self.loop
         if threading.current_thread() is self._thread:
             work.close()
-            raise UsageError(f"a blocking call was made on the own thread of {self._name}; await it instead")
+            raise UsageError(f"a blocking call was made in the thread of {self._name}; await it instead")
         return asyncio.run_coroutine_threadsafe(work, loop)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -63,7 +63,7 @@ class BackgroundLoop:
             raise
 
     def _forget(self) -> None:
-        """In a forked child, drop the parent's loop, and its lock, which another thread may have held."""
+        """In a forked child, drop the parent's loop and lock, which another thread may have held."""
         self._lock = threading.Lock()
         self._parents.append(self._loop)  # kept, because a garbage-collected loop warns that it was not closed
         self._loop = self._thread = None

@@ -42,7 +42,8 @@ def run_on_loop(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def start_on_loop(work: Coroutine[Any, Any, _T]) -> Future[_T | BaseException]:
-    """Start a coroutine on the background loop. The result is what it returns or raises; cancelling it cancels it."""
+    """Start a coroutine on the background loop. The future holds its result or exception; cancelling the future cancels
+    the coroutine."""
     return _background.submit(caught(lambda: work))
 
 

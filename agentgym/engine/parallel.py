@@ -1,7 +1,7 @@
-"""Runs independent calls of one turn at the same time, and gives the results and effects of running them in order.
+"""Runs independent calls of one turn concurrently, with the results and effects of running them in order.
 
-All calls are validated before the first one runs. What a call does to its episode while it runs (rewards, an ending) is
-held back until every call before it has been concluded.
+All calls are validated before the first one runs. The effects of a call on its episode (rewards, an ending) are held
+back until every earlier call has been concluded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentgym.messages import ToolCall
 from agentgym.toolset import Tool, Toolset
 
 Running = MutableMapping[object, tuple[str, float]]
-"""Name and start (`time.monotonic`) of every tool that runs."""
+"""Name and start (`time.monotonic`) of every running tool."""
 
 
 def batches(calls: Sequence[ToolCall], tools: Toolset) -> Iterator[Sequence[ToolCall]]:
@@ -30,11 +30,11 @@ def batches(calls: Sequence[ToolCall], tools: Toolset) -> Iterator[Sequence[Tool
     def concurrent(call: ToolCall) -> bool:
         return call.name in tools and tools.get(call.name).concurrent
 
-    for at_once, some in groupby(calls, concurrent):
+    for at_once, group in groupby(calls, concurrent):
         if at_once:
-            yield list(some)
+            yield list(group)
         else:
-            yield from ([call] for call in some)
+            yield from ([call] for call in group)
 
 
 class ParallelCall:
@@ -49,7 +49,7 @@ class ParallelCall:
     def __init__(self, env: object, call: ToolCall, tool: Tool):
         self.env, self.call, self.tool = env, call, tool
         self.is_valid = False
-        """Whether the tool took the arguments. Otherwise it does not run."""
+        """Whether the tool accepted the arguments. Otherwise it does not run."""
         self.effects: list[Callable[[], None]] = []
         self.ran: tuple[float, float] = (0.0, 0.0)
         """When the call began and ended (`time.monotonic`)."""
@@ -62,18 +62,18 @@ class ParallelCall:
             self._error = error
 
     def run(self, running: Running) -> None:
-        """Run the call in this thread. Whatever it raises is kept for `conclude`."""
-        with self._held(running):
+        """Run the call in this thread. Exceptions are kept for `conclude`."""
+        with self._deferring(running):
             self._result = self._work()
 
     async def run_async(self, running: Running) -> None:
-        """Run the call on the event loop, in a task of its own. Whatever it raises is kept for `conclude`."""
-        with self._held(running):
+        """Run the call on the event loop, in a task of its own. Exceptions are kept for `conclude`."""
+        with self._deferring(running):
             result = self._work()
             self._result = await result if type(result) is CoroutineType else result
 
     @contextmanager
-    def _held(self, running: Running) -> Iterator[None]:
+    def _deferring(self, running: Running) -> Iterator[None]:
         """Keep the effects and the error of the code inside, and note that it is running."""
         token = parallel_call.set(self)
         began = time.monotonic()
@@ -88,7 +88,7 @@ class ParallelCall:
             parallel_call.reset(token)
 
     def conclude(self) -> Any:
-        """Apply the effects of the call, and return its result or raise what it raised."""
+        """Apply the effects of the call, and return its result or raise its exception."""
         for effect in self.effects:
             effect()
         if self._error is not None:
@@ -97,11 +97,11 @@ class ParallelCall:
 
 
 parallel_call: ContextVar[ParallelCall | None] = ContextVar("parallel_call", default=None)
-"""The call that runs in this thread or task beside others, if any."""
+"""The concurrent call that runs in this thread or task, if any."""
 
 
 async def run_all(calls: Sequence[ParallelCall], running: Running, *, on_loop: bool) -> None:
-    """Run calls at the same time and wait for all of them.
+    """Run calls concurrently and wait for all of them.
 
     Args:
         calls: The calls.
@@ -110,7 +110,10 @@ async def run_all(calls: Sequence[ParallelCall], running: Running, *, on_loop: b
     """
     if on_loop:
         await asyncio.gather(
-            *(one.run_async(running) if one.tool.is_async else blocking.run(partial(one.run, running)) for one in calls)
+            *(
+                call.run_async(running) if call.tool.is_async else blocking.run(partial(call.run, running))
+                for call in calls
+            )
         )
     else:
-        blocking.run_together([partial(one.run, running) for one in calls])
+        blocking.run_together([partial(call.run, running) for call in calls])

@@ -21,7 +21,7 @@ from agentgym.engine.authoring import Authoring, unknown_channel
 from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.parallel import ParallelCall, batches, run_all
 from agentgym.engine.spaces import Action, ActionSpace
-from agentgym.engine.steps import ENGINE_INFO, RESET_INFO, StepResult, chosen_task, training_step_in
+from agentgym.engine.steps import ENGINE_INFO, RESET_INFO, StepResult, select_task, training_step_in
 from agentgym.engine.threads import blocking, blocks
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
@@ -43,7 +43,7 @@ class Engine(Authoring):
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]
-        """Gymnasium's generator, made on first use: making one takes longer than most turns."""
+        """Gymnasium's generator, created on first use: creating one takes longer than most turns."""
         generator = self._generator
         if generator is None:
             generator, self._np_random_seed = seeding.np_random(self._np_random_seed)
@@ -74,7 +74,7 @@ class Engine(Authoring):
         return run_now(work) if blocks.get() else await blocking.run(lambda: run_now(work))
 
     async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
-        if self._begun:
+        if self._is_started:
             await self._stop()
         if seed is not None:
             self._reseed(seed)
@@ -109,12 +109,12 @@ class Engine(Authoring):
             self.system_prompt, self.tools = self._own_words
             self._own_words = None
         words = self.system_prompt, self.tools
-        self._begun = True
+        self._is_started = True
         try:
             opening = self._call(self.start, task)
             if type(opening) is CoroutineType:
                 opening = await self._awaited(opening)
-        finally:  # even a start() that raised must not leave its prompt or tools behind
+        finally:  # even a start() that raises must not leave its prompt or tools behind
             if self.system_prompt is not words[0] or self.tools is not words[1]:
                 self._own_words = words
         if self.tools is not self._offered:
@@ -122,14 +122,14 @@ class Engine(Authoring):
         return opening
 
     def _offer(self, tools: Toolset) -> None:
-        """Make these tools the ones that actions can call."""
+        """Set the tools that actions can call."""
         self._offered = tools
         self._is_async = type(self)._is_async or any(tool.is_async for tool in tools)
         self.action_space = ActionSpace(tools, self.dialect)
 
     async def _stop(self) -> None:
         """Let the author's `stop` free the episode's resources. An error in it does not change the episode's result."""
-        self._begun = False
+        self._is_started = False
         if not self._stops:
             return
         task = running_task()
@@ -144,14 +144,14 @@ class Engine(Authoring):
 
     def _instructions(self) -> str:
         """Return the system message: the environment's prompt and the tool instructions. Cached."""
-        known, words = self._instructed, self.system_prompt
+        cached, words = self._instructed, self.system_prompt
         now = (self.dialect, words, self.tools, self.max_turns)
-        if known is None or any(old is not new for old, new in zip(known, now, strict=False)):
+        if cached is None or any(old is not new for old, new in zip(cached, now, strict=False)):
             stated = turns_stated(self.max_turns) if self.states_turns else ""
             opening = " ".join(part for part in (words, stated) if part)
             text = "\n\n".join(part for part in (opening, self._tool_instructions()) if part)
-            known = self._instructed = (*now, text)
-        return known[4]
+            cached = self._instructed = (*now, text)
+        return cached[4]
 
     def _tool_instructions(self) -> str:
         """Return the dialect's instructions, with the example call if the episode's tools include it."""
@@ -163,8 +163,8 @@ class Engine(Authoring):
         return f"{text}\n\nFor example:\n{self.dialect.render('', [example], self.tools)}"
 
     def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
-        """Return the task that the options name, or one chosen by the seed or this instance's generator."""
-        return chosen_task(self.tasks, self.split, options or {}, seed, lambda size: int(self.np_random.integers(size)))
+        """Return the task in the options, or one chosen by the seed or this instance's generator."""
+        return select_task(self.tasks, self.split, options or {}, seed, lambda size: int(self.np_random.integers(size)))
 
     async def _step(self, action: Action) -> StepResult:
         if self._task is None or self._reason is not None:
@@ -199,7 +199,7 @@ class Engine(Authoring):
 
     async def _interrupt(self, reason: AnyReason) -> StepResult:
         if self._task is None or self._reason is not None:
-            raise ResetNeeded("there is no running episode to interrupt")
+            raise ResetNeeded("no episode is running")
         self._channels = self._zeros.copy()
         self._times = StepTimes()
         self._reason = reason
@@ -223,7 +223,7 @@ class Engine(Authoring):
             raise ToolError(problem, mistake=Mistake.TOO_MANY_CALLS)
         return text, calls
 
-    async def _run_all(self, text: str, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:
+    async def _run_all(self, text: str, calls: Sequence[ToolCall], to_message: _Shown) -> list[Message]:
         """Run the calls of a turn in order, after passing the accompanying text to `aside`. Each gets a result."""
         answer = None
         if self._hears_asides and text.strip():
@@ -232,23 +232,23 @@ class Engine(Authoring):
                 answer = await self._awaited(answer)
         calls = with_ids(calls, self._calls)
         observation: list[Message] = []
-        for some in (calls,) if len(calls) == 1 else self._batches(calls):
+        for batch in (calls,) if len(calls) == 1 else self._batches(calls):
             if self._reason is not None:
-                observation += [shown(call, "Error: " + _TOO_LATE) for call in some]
-            elif len(some) == 1:
-                observation.append(await self._run(some[0], shown))
+                observation += [to_message(call, "Error: " + _TOO_LATE) for call in batch]
+            elif len(batch) == 1:
+                observation.append(await self._run(batch[0], to_message))
             else:
-                observation += await self._run_parallel(some, shown)
+                observation += await self._run_parallel(batch, to_message)
         if len(calls) > 1:
             self._keep_ranges()
         return observation if answer is None else [*observation, as_message(answer)]
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterable[Sequence[ToolCall]]:
-        """Return calls in order; those that may run at the same time stand together."""
+        """Return the calls in order, grouped into batches of calls that may run concurrently."""
         is_inline = blocks.get() and not self._is_async
         return [[call] for call in calls] if is_inline else batches(calls, self.tools)
 
-    async def _run(self, call: ToolCall, shown: _Shown) -> Message:
+    async def _run(self, call: ToolCall, to_message: _Shown) -> Message:
         """Run one call; the model's mistakes are returned as its result."""
         self._calls += 1
         try:
@@ -262,33 +262,33 @@ class Engine(Authoring):
             finally:
                 self._running.pop(call.id, None)
                 self._note_call(call, began)
-            return self._result_message(call, tool, await self._concluded(call, result), shown)
+            return self._result_message(call, tool, await self._concluded(call, result), to_message)
         except ToolError as mistake:
-            return self._mistake_message(call, mistake, shown)
+            return self._mistake_message(call, mistake, to_message)
 
-    async def _run_parallel(self, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:
-        """Run independent calls at the same time, with the results and effects of running them in order."""
+    async def _run_parallel(self, calls: Sequence[ToolCall], to_message: _Shown) -> list[Message]:
+        """Run independent calls concurrently, with the results and effects of running them in order."""
         parallel = [ParallelCall(self, call, self.tools.get(call.name)) for call in calls]
-        valid = [one for one in parallel if one.is_valid]
+        valid = [run for run in parallel if run.is_valid]
         await run_all(valid, self._running, on_loop=self._is_async)
-        self._times.calls += [self._times.span(one.call.name, *one.ran) for one in valid]
-        return [await self._conclude_call(one, shown) for one in parallel]
+        self._times.calls += [self._times.span(run.call.name, *run.ran) for run in valid]
+        return [await self._conclude_call(run, to_message) for run in parallel]
 
-    async def _conclude_call(self, one: ParallelCall, shown: _Shown) -> Message:
-        """Let a call that has run beside others take effect, as if it ran now."""
+    async def _conclude_call(self, run: ParallelCall, to_message: _Shown) -> Message:
+        """Apply a concurrent call, as if it ran now."""
         if self._reason is not None:
-            return shown(one.call, "Error: " + _TOO_LATE)
+            return to_message(run.call, "Error: " + _TOO_LATE)
         self._calls += 1
         try:
-            if one.is_valid:
+            if run.is_valid:
                 self._understood()
-            result = await self._concluded(one.call, self._call(one.conclude))
-            return self._result_message(one.call, one.tool, result, shown)
+            result = await self._concluded(run.call, self._call(run.conclude))
+            return self._result_message(run.call, run.tool, result, to_message)
         except ToolError as mistake:
-            return self._mistake_message(one.call, mistake, shown)
+            return self._mistake_message(run.call, mistake, to_message)
 
     async def _concluded(self, call: ToolCall, result: Any) -> Any:
-        """Return what a tool returned or, if that is a function, what it returns now."""
+        """Return a tool's result; if it is a function, call it and return its result."""
         if not callable(result):
             return result
         began = time.monotonic()
@@ -300,21 +300,21 @@ class Engine(Authoring):
             self._note_call(call, began)
 
     def _note_call(self, call: ToolCall, began: float) -> None:
-        """Note that a call that began at a moment (`time.monotonic`) has run."""
+        """Record that a call that began at `began` (`time.monotonic`) has run."""
         self._times.calls.append(self._times.span(call.name, began))
 
-    def _result_message(self, call: ToolCall, tool: Tool, result: Any, shown: _Shown) -> Message:
+    def _result_message(self, call: ToolCall, tool: Tool, result: Any, to_message: _Shown) -> Message:
         """Return the message that shows the result of a call."""
         content, pictures = without_pictures(result)
-        return with_pictures(shown(call, bounded(content, tool.max_chars)), pictures)
+        return with_pictures(to_message(call, bounded(content, tool.max_chars)), pictures)
 
-    def _mistake_message(self, call: ToolCall, mistake: ToolError, shown: _Shown) -> Message:
+    def _mistake_message(self, call: ToolCall, mistake: ToolError, to_message: _Shown) -> Message:
         self._tool_errors += 1
         self._mistakes[of_call(mistake.mistake)] += 1
-        return shown(call, bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS))
+        return to_message(call, bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS))
 
     def _keep_ranges(self) -> None:
-        """Bound each channel by its range in one turn: only what is declared `per_call` adds up over several calls."""
+        """Clip each channel to its range in one turn: only `per_call` channels add up over several calls."""
         for name, value in self._channels.items():
             channel = self.channels[name]
             self._channels[name] = min(max(value, channel.low), channel.high)
@@ -329,12 +329,12 @@ class Engine(Authoring):
 
     @property
     def step_times(self) -> StepTimes:
-        """What the last step spent its time on. Not part of `info`, which is the same for the same actions."""
+        """Breakdown of the last step's time. Not part of `info`, which is the same for the same actions."""
         return self._times
 
     @property
     def running_tool(self) -> tuple[str, float] | None:
-        """The tool that has been running longest, and since when (`time.monotonic`); for other threads to read."""
+        """The tool that has been running longest, and its start (`time.monotonic`); other threads may read this."""
         return min(self._running.copy().values(), key=lambda tool: tool[1], default=None)
 
     def _understood(self) -> None:
@@ -359,7 +359,7 @@ class Engine(Authoring):
             raise
 
     def _blame(self, error: BaseException, task: asyncio.Task[Any] | None) -> None:
-        """Mark the episode as failed, unless `error` is the model's mistake; wrap errors that are not ours."""
+        """Mark the episode as failed, unless `error` is the model's mistake; wrap foreign errors."""
         if isinstance(error, ToolError) or ends_work(error, task):
             return
         self._reason = Reason.INFRASTRUCTURE
@@ -404,13 +404,14 @@ class Engine(Authoring):
             **counts_of(self._mistakes),
         }
         info.update(self._call(self._own_details))
-        if self._begun:
+        if self._is_started:
             await self._stop()
         ending = reason.ending
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
 
     def _graded(self, grades: Any) -> dict[str, float]:
-        """Return the channels that `grade` returned. Raises `UsageError` if they are none of this environment."""
+        """Return the channels that `grade` returned. Raises `UsageError` if they are not channels of this
+        environment."""
         if grades is None:
             return {}
         if not isinstance(grades, Mapping):
@@ -423,10 +424,12 @@ class Engine(Authoring):
         return finite(grades)
 
     def _own_details(self) -> dict[str, Any]:
-        """Return what the author's `details` tells. Raises `UsageError` if that would replace what the engine tells."""
+        """Return the author's `details`. Raises `UsageError` if it uses a key that the engine sets."""
         details = dict(self.details())
-        if taken := [name for name in details if name in RESET_INFO or name in ENGINE_INFO]:
-            raise UsageError(f"{type(self).__name__}.details() may not hold {taken[0]!r}: every info has that already")
+        if reserved := [name for name in details if name in RESET_INFO or name in ENGINE_INFO]:
+            raise UsageError(
+                f"{type(self).__name__}.details() must not contain {reserved[0]!r}: the engine sets that key"
+            )
         return details
 
     def _outcome(self) -> float:

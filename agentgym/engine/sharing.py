@@ -25,7 +25,7 @@ _KEPT = 8
 
 @dataclass(eq=False)
 class _Loaded:
-    """A source that its first user loads."""
+    """A task source that is loaded on first use."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     source: TaskSource | None = None
@@ -79,7 +79,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _after_fork_in_child() -> None:
-    """Replace all locks: one that another thread held at the fork would never be released in the child."""
+    """Replace all locks: a lock that another thread held at the fork would never be released in the child."""
     global _lock
     _lock = threading.Lock()
     for loaded in _recent.values():

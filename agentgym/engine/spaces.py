@@ -54,12 +54,12 @@ class ActionSpace(Space[Action]):
         return isinstance(x, str) or (isinstance(x, Mapping) and x.get("role") == "assistant")
 
     def sample(self, mask: Any = None, probability: Any = None) -> Action:
-        """Return a random call in the environment's dialect, or a number if there are no tools."""
+        """Return a random call in the environment's dialect, or a number in an environment without tools."""
         tools = list(self._tools)
         if not tools:
             return str(int(self.np_random.integers(0, 101)))
-        chosen = tools[int(self.np_random.integers(len(tools)))]
-        return self._dialect.render("", [ToolCall(chosen.name, self.sample_arguments(chosen))], self._tools)
+        tool = tools[int(self.np_random.integers(len(tools)))]
+        return self._dialect.render("", [ToolCall(tool.name, self.sample_arguments(tool))], self._tools)
 
     def sample_arguments(self, tool: Tool) -> dict[str, Any]:
         """Return random arguments for a tool, of the right types."""

@@ -14,11 +14,11 @@ from agentgym.messages import Message, ToolCall
 from agentgym.task import Task, TaskSource, check_split
 
 Solution = Generator[ToolCall | str, list[Message], None]
-"""A reference policy: yields tool calls (or plain text) and is sent the observation after each."""
+"""A reference policy: a generator of tool calls (or plain text) that is sent the observation after each."""
 
 
 ENGINE_INFO = frozenset({"rewards", "turn", "ending", "is_success", "counts"})
-"""Keys that the engine sets in a step's `info`; all others are the environment's own (`Env.details`)."""
+"""Keys that the engine sets in a step's `info`; all others come from `Env.details`."""
 
 
 RESET_INFO = frozenset({"task", "split", "difficulty", "tools"})
@@ -26,7 +26,7 @@ RESET_INFO = frozenset({"task", "split", "difficulty", "tools"})
 
 
 def details_in(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an environment told of itself in a step's `info`, as data that JSON can hold."""
+    """Return the environment's own entries in a step's `info`, as JSON data."""
     return {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}
 
 
@@ -56,33 +56,33 @@ def reset_options(task: Task | str, training_step: int | None = None) -> dict[st
 
 
 def training_step_in(options: Mapping[str, Any] | None) -> int | None:
-    """Return the training step that the options of `Env.reset` name. Raises `UsageError` if it is invalid."""
+    """Return the training step in the options of `Env.reset`. Raises `UsageError` if it is invalid."""
     step = options.get("training_step") if options else None
     if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
         raise UsageError(f"training_step is a whole number from 0 upwards, not {step!r}")
     return step
 
 
-def chosen_task(
+def select_task(
     tasks: TaskSource, split: str, options: Mapping[str, Any], seed: int | None, draw: Callable[[int], int]
 ) -> Task:
     """Return the task to play.
 
     Args:
         tasks: The source of the task.
-        split: The split to draw from unless the options name another.
+        split: The split to draw from by default.
         options: The options of `Env.reset`: `task`, or `split` and `index`.
         seed: Chooses the task if the options do not.
         draw: Returns a random integer below its argument; chooses the task if there is no seed either.
 
     Raises:
-        UsageError: An option is unknown, or the index no number.
-        TaskError: There is no such split or task.
+        UsageError: An option is unknown, or the index is not a number.
+        TaskError: The split or the task does not exist.
     """
     if unknown := set(options) - {"task", "split", "index", "training_step"}:
         raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task, training_step")
-    if (wanted := options.get("task")) is not None:
-        return wanted if isinstance(wanted, Task) else tasks.find(str(wanted))
+    if (task := options.get("task")) is not None:
+        return task if isinstance(task, Task) else tasks.find(str(task))
     split, index = check_split(tasks, options.get("split", split)), options.get("index")
     if index is not None and (not isinstance(index, Integral) or isinstance(index, bool)):
         raise UsageError(f"the index of a task is a whole number, not {type(index).__name__!r}")

@@ -1,4 +1,4 @@
-"""`Adviser`: asks for feedback during one episode, withholds what reveals the gold, and counts both."""
+"""`Adviser`: requests feedback during one episode, withholds feedback that reveals the gold, and counts both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from agentgym.engine.spaces import Action
 from agentgym.feedback.leaks import reveals
-from agentgym.feedback.scene import Scene, shown
+from agentgym.feedback.scene import FeedbackContext, observation_text
 from agentgym.feedback.simulator import Simulator
 from agentgym.messages import Message, user
 from agentgym.mistakes import has_error
@@ -15,7 +15,7 @@ from agentgym.rollout.jobs import Job
 from agentgym.rollout.workers.base import Opening
 
 When = Literal["turn", "mistake"]
-"""After which turns feedback is given: each that does not end the episode, or those with an error."""
+"""Turns that get feedback: all that do not end the episode, or those with an error."""
 
 GIVEN, WITHHELD = "feedback", "feedback_withheld"
 """Counts in `Trajectory.counts`."""
@@ -25,9 +25,9 @@ class Adviser:
     """The feedback of one episode.
 
     Args:
-        simulator: Gives it.
-        when: After which turns.
-        job: What is played.
+        simulator: Source of the feedback.
+        when: Turns that get feedback.
+        job: The job being played.
     """
 
     def __init__(self, simulator: Simulator, when: When, job: Job):
@@ -35,14 +35,14 @@ class Adviser:
         self._turns: list[tuple[Action, list[Message]]] = []
         self.counts: Counter[str] = Counter({GIVEN: 0, WITHHELD: 0})
         self.usage: Counter[str] = Counter()
-        """What endpoints report for the feedback, each name after `feedback_`."""
+        """Usage that endpoints report for the feedback, under names prefixed with `feedback_`."""
 
     async def after(self, opening: Opening, action: Action, observation: list[Message]) -> list[Message]:
-        """Return the feedback to a turn that did not end the episode: a user message, or nothing."""
+        """Return the feedback on a turn that did not end the episode: a user message, or an empty list."""
         self._turns.append((action, observation))
-        if self._when == "mistake" and not has_error(shown(observation)):
+        if self._when == "mistake" and not has_error(observation_text(observation)):
             return []
-        scene = Scene(self._job.task, opening.messages, list(self._turns), opening.max_turns)
+        scene = FeedbackContext(self._job.task, opening.messages, list(self._turns), opening.max_turns)
         key = f"{self._job.seed}/{self._job.id}/feedback{len(self._turns)}"
         remark = await self._simulator.remark(scene, key)
         self.usage.update({f"feedback_{name}": value for name, value in remark.usage.items()})  # type: ignore[arg-type]
@@ -52,6 +52,6 @@ class Adviser:
             self.counts[WITHHELD] += 1
             return []
         self.counts[GIVEN] += 1
-        said = [user(remark.text)]
-        self._turns[-1] = action, [*observation, *said]
-        return said
+        messages = [user(remark.text)]
+        self._turns[-1] = action, [*observation, *messages]
+        return messages

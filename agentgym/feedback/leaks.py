@@ -1,4 +1,4 @@
-"""Whether feedback reveals the gold: its values, or a run of words of them, that the episode has not brought up."""
+"""Detects feedback that reveals the gold: a value, or a run of its words, that the episode has not mentioned."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 RUN = 5
-"""So many words in a row of a longer value, such as a query or a program, reveal it."""
+"""Number of consecutive words that reveal a longer value, such as a query or a program."""
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _SHORT = 2
-"""A value of one word with at most so many letters is compared with its case: the choice `A` is no article."""
+"""One-word values up to this length are compared case-sensitively: the choice `A` is not an article."""
 
 
-def reveals(text: str, gold: Mapping[str, Any], known: str) -> bool:
-    """Whether a text names a value of the gold that is not in `known`.
+def reveals(text: str, gold: Mapping[str, Any], context: str) -> bool:
+    """Whether a text mentions a value of the gold that is not in `context`.
 
     Args:
         text: The feedback.
         gold: The gold of the task.
-        known: What the policy has said and was shown since the opening. What the opening says is not known: among
-            names in a prompt, saying which one is right would reveal it.
+        context: The text of the episode since the opening. The opening itself does not count: it may list candidates,
+            and feedback that picks the right one reveals it.
     """
-    return any(_brings_up(text, known, words) for value in _values(gold) for words in _parts(value))
+    return any(_brings_up(text, context, words) for value in _values(gold) for words in _parts(value))
 
 
-def _brings_up(text: str, known: str, words: list[str]) -> bool:
+def _brings_up(text: str, context: str, words: list[str]) -> bool:
     fold = len(words) > 1 or any(len(word) > _SHORT for word in words)
-    wanted = _folded(words) if fold else words
-    said, before = (_folded(_words(one)) if fold else _words(one) for one in (text, known))
-    return _has(said, wanted) and not _has(before, wanted)
+    part = _folded(words) if fold else words
+    text_words, context_words = (_folded(_words(source)) if fold else _words(source) for source in (text, context))
+    return _has(text_words, part) and not _has(context_words, part)
 
 
 def _values(gold: Any) -> Iterator[str]:
@@ -38,8 +38,8 @@ def _values(gold: Any) -> Iterator[str]:
     if isinstance(gold, Mapping):
         gold = list(gold.values())
     if isinstance(gold, list | tuple | set | frozenset):
-        for one in gold:
-            yield from _values(one)
+        for item in gold:
+            yield from _values(item)
     elif isinstance(gold, str | int | float) and not isinstance(gold, bool):
         yield f"{gold:g}" if isinstance(gold, float) else str(gold)
 
@@ -61,7 +61,7 @@ def _folded(words: list[str]) -> list[str]:
 
 
 def _has(words: list[str], part: list[str]) -> bool:
-    """Whether a run of words occurs in others."""
+    """Whether `part` occurs as a run in `words`."""
     if not part:
         return False
     starts = (at for at, word in enumerate(words) if word == part[0])

@@ -1,4 +1,4 @@
-"""`ModelUser`: feedback by a model that is shown the gold and told not to reveal it."""
+"""`ModelUser`: feedback by a model that sees the gold and must not reveal it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agentgym.engine.actions import text_in
 from agentgym.errors import UsageError
-from agentgym.feedback.scene import Scene, shown
+from agentgym.feedback.scene import FeedbackContext, observation_text
 from agentgym.feedback.simulator import Remark
 from agentgym.lookahead.cost import Cost
 from agentgym.lookahead.voice import answer_of
@@ -37,7 +37,7 @@ class ModelUser:
 
     Args:
         policy: The model.
-        limits: Limits of an answer.
+        limits: Limits of a comment.
     """
 
     policy: ChatPolicy | TokenPolicy
@@ -54,7 +54,7 @@ class ModelUser:
         """The name of the model."""
         return self.policy.name
 
-    async def remark(self, scene: Scene, key: str) -> Remark:
+    async def remark(self, scene: FeedbackContext, key: str) -> Remark:
         """Ask the model."""
         cost = Cost()
         text = await answer_of(self.policy, _question(scene), key, self.limits, cost)
@@ -62,11 +62,11 @@ class ModelUser:
         return Remark(text.strip()[:MOST_CHARS], {name: value for name, value in usage.items() if value})
 
 
-def _question(scene: Scene) -> str:
-    parts = [f"[user] {shown(scene.opening)}"]
+def _question(scene: FeedbackContext) -> str:
+    parts = [f"[user] {observation_text(scene.opening)}"]
     for action, observation in scene.turns:
         parts += [f"[assistant] {text_in(action) if isinstance(action, str) else json.dumps(action, default=str)}"]
-        parts += [f"[result] {shown(observation)}"]
+        parts += [f"[result] {observation_text(observation)}"]
     text = "\n".join(parts)
     half = _CONVERSATION_CHARS // 2
     text = text if len(text) <= _CONVERSATION_CHARS else f"{text[:half]}\n[…]\n{text[-half:]}"

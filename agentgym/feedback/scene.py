@@ -1,4 +1,4 @@
-"""`Scene`: what a simulated user sees of an episode when it gives feedback."""
+"""`FeedbackContext`: what a simulated user sees of an episode when it gives feedback."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from agentgym.task import Task
 
 
 @dataclass(frozen=True)
-class Scene:
+class FeedbackContext:
     """An episode after a turn that did not end it."""
 
     task: Task
-    """With the gold, for those who are told not to reveal it."""
+    """Includes the gold, which simulators must not reveal."""
     opening: Sequence[Message]
     turns: Sequence[tuple[Action, Sequence[Message]]]
-    """Each action, and the observation with the feedback so far."""
+    """Each action so far, with its observation and feedback."""
     max_turns: int
 
     @property
     def turns_left(self) -> int:
-        """Number of turns that are left."""
+        """Number of remaining turns."""
         return self.max_turns - len(self.turns)
 
     @property
     def since(self) -> str:
-        """What the policy said and was shown after the opening."""
-        return "\n".join(f"{text_in(action)}\n{shown(observation)}" for action, observation in self.turns)
+        """The text of the policy's turns and of the observations after the opening."""
+        return "\n".join(f"{text_in(action)}\n{observation_text(observation)}" for action, observation in self.turns)
 
 
-def shown(observation: Sequence[Message]) -> str:
+def observation_text(observation: Sequence[Message]) -> str:
     """Return the text of an observation."""
     return "\n".join(text_of(message) for message in observation)

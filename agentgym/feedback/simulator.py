@@ -6,40 +6,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agentgym.feedback.scene import Scene
+from agentgym.feedback.scene import FeedbackContext
 
 
 @dataclass(frozen=True)
 class Remark:
-    """What a simulator said."""
+    """A simulator's comment."""
 
     text: str = ""
     """Empty if it has nothing to say."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What an endpoint reports for it."""
+    """Usage that an endpoint reports for it."""
 
 
 class Simulator(Protocol):
-    """Gives feedback. One object serves many episodes at once, so it keeps nothing of them."""
+    """Gives feedback. One object serves many concurrent episodes, so it must be stateless."""
 
     @property
     def name(self) -> str:
-        """Its name in reports, with every setting that changes what it says."""
+        """Name in reports, with every setting that changes its comments."""
         ...
 
     @property
     def sees_gold(self) -> bool:
-        """Whether it is shown the gold; what it says is then checked for it."""
+        """Whether it sees the gold; its comments are then checked for leaks."""
         ...
 
-    async def remark(self, scene: Scene, key: str) -> Remark:
-        """Say something about the last turn.
+    async def remark(self, scene: FeedbackContext, key: str) -> Remark:
+        """Comment on the last turn.
 
         Args:
             scene: The episode so far.
-            key: Names the question; seeds follow from it.
+            key: Identifies the request; seeds are derived from it.
 
         Raises:
-            InfrastructureError: The simulator broke; the episode fails and is tried again.
+            InfrastructureError: The simulator broke; the episode fails and is retried.
         """
         ...

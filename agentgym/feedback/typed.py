@@ -1,4 +1,4 @@
-"""Feedback as it is typed: `scripted`, `openai:MODEL@URL`, `scripted,when=mistake`."""
+"""Parses feedback settings: `scripted`, `openai:MODEL@URL`, `scripted,when=mistake`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _WHEN = re.compile(r",\s*when=(\w*)$")
 
 @dataclass(frozen=True)
 class TypedFeedback:
-    """Feedback as typed, whose model is not loaded yet."""
+    """A feedback setting whose model is not loaded yet."""
 
     source: str
     when: When
 
     @property
     def name(self) -> str:
-        """The feedback as typed, with all settings."""
+        """The setting as typed, in full."""
         return f"{self.source},when={self.when}"
 
     @property
@@ -51,9 +51,9 @@ class TypedFeedback:
 
 
 def read_feedback(text: str) -> TypedFeedback:
-    """Read what was typed after `--feedback`. Raises `UsageError` if there is nothing, or for an unknown `when`."""
-    found = _WHEN.search(text)
-    source, when = (text[: found.start()], found[1]) if found else (text, "turn")
+    """Parse the value of `--feedback`. Raises `UsageError` if it is empty or has an unknown `when`."""
+    match = _WHEN.search(text)
+    source, when = (text[: match.start()], match[1]) if match else (text, "turn")
     if not source.strip():
         raise UsageError("--feedback takes scripted, or a model such as openai:MODEL@URL")
     return TypedFeedback(source.strip(), cast(When, one_of("when", when, get_args(When))))

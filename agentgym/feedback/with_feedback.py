@@ -1,4 +1,4 @@
-"""`WithFeedback`: a way to make trajectories in which a simulated user comments on the turns."""
+"""`WithFeedback`: a rollout method with a simulated user who comments on the turns."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ class WithFeedback:
     def attempt(
         self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits, places: int
     ) -> Episode:
-        """Return an episode with feedback."""
+        """Play an episode with feedback."""
         adviser = Adviser(self.simulator, self.when, job)
         return Episode(job, policy, factory, limits, waits, name=self.named(policy.name), listener=adviser)

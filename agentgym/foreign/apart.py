@@ -1,7 +1,7 @@
-"""Awaits foreign code in a task of its own, so that code that does not listen to a cancellation can be left to itself.
+"""Awaits foreign code in a task of its own, so that code that ignores cancellation can be abandoned.
 
-A policy with `except: pass` around its requests, for example, goes on whoever cancels it. Awaited directly, it would
-hold its episode, and the end of the rollout, for ever.
+A policy with `except: pass` around its requests, for example, survives every cancellation. Awaited directly, it would
+block its episode, and the end of the rollout, for ever.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from agentgym.foreign.errors import caught
 _T = TypeVar("_T")
 
 UNHEARD_S = 5.0
-"""Seconds that foreign code has to end after it was cancelled. Then it is left to itself."""
+"""Seconds that cancelled foreign code has to end before it is abandoned."""
 
 _left: set[asyncio.Task[Any]] = set()
-"""Tasks that were left to themselves. An event loop does not keep its tasks alive."""
+"""Abandoned tasks, kept here because an event loop does not keep its tasks alive."""
 
 
 async def apart(work: Coroutine[Any, Any, _T]) -> _T:
-    """Await foreign code. Whoever cancels this does not wait long for code that does not listen."""
+    """Await foreign code. Cancelling this returns soon, even if the code ignores cancellation."""
     task = asyncio.create_task(caught(lambda: work))
     try:
         await asyncio.wait((task,))
@@ -36,7 +36,7 @@ async def apart(work: Coroutine[Any, Any, _T]) -> _T:
             _left.add(task)
             task.add_done_callback(_left.discard)
         if getcoroutinestate(work) == CORO_CREATED:
-            work.close()  # it was cancelled before it began
+            work.close()  # cancelled before it started
     result = task.result()
     if isinstance(result, BaseException):
         raise result

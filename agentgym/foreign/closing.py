@@ -1,4 +1,4 @@
-"""Closes environments of other authors: an error in closing is logged, and loses nothing that was played."""
+"""Closes environments of other authors: an error while closing is logged and does not lose finished episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def closed_after(env: _E) -> Iterator[_E]:
-    """Provide an environment and close it."""
+    """Context manager: yield an environment and close it."""
     try:
         yield env
     finally:
@@ -33,7 +33,7 @@ def close(env: Env) -> None:
 
 @contextmanager
 def closing_errors_logged(env: Env) -> Iterator[None]:
-    """Log what the block raises, unless the caller ends the work."""
+    """Log exceptions raised in the block, unless the caller ends the work."""
     try:
         yield
     except BaseException as error:

@@ -34,7 +34,7 @@ def running_task() -> asyncio.Task[Any] | None:
 
 
 def ends_work(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Whether `error` means that the caller ends the work, rather than that the work raised it.
+    """Whether `error` means that the caller is ending the work, rather than that the work raised it.
 
     Args:
         error: The exception that foreign code raised.
@@ -61,14 +61,14 @@ def describe(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Return where an error was raised, such as ` (my_env.py, line 12)`, for those who wrote the code."""
+    """Return the file and line that raised an error, such as ` (my_env.py, line 12)`, for the code's author."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 @contextmanager
 def as_usage_error(what: str) -> Iterator[None]:
-    """Raise what the block raises as a `UsageError` of one line that begins with `what` and names the place."""
+    """Convert exceptions raised in the block to a one-line `UsageError` that begins with `what` and names the line."""
     try:
         yield
     except AgentGymError:

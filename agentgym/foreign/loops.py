@@ -1,7 +1,7 @@
-"""Keeps event loops on which foreign code runs, whatever that does to them, and ends what it leaves on them.
+"""Keeps event loops alive while foreign code runs on them, and ends the tasks that it leaves behind.
 
-A callback that raises `SystemExit` ends its loop, as does `loop.stop()`. Whoever waits for the loop from another thread
-would then wait for ever.
+A callback that raises `SystemExit` ends its loop, as does `loop.stop()`. Threads that wait for the loop would then wait
+for ever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 _WAVES = 100
-"""How often tasks are cancelled that others have started as they ended. Some start another one for ever."""
+"""Rounds of cancellation: a task that is cancelled may start another, some of them for ever."""
 
 
 def keep_running(loop: asyncio.AbstractEventLoop, is_over: Callable[[], bool]) -> None:
@@ -39,8 +39,8 @@ def run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _T]) -
 
 
 async def end_others() -> None:
-    """End all other tasks of the running loop, and its generators. What does not listen is left to itself."""
-    await asyncio.sleep(0)  # what was to begin begins
+    """End all other tasks of the running loop, and its generators. Tasks that ignore cancellation are abandoned."""
+    await asyncio.sleep(0)  # let scheduled tasks start
     await _cancel_others()
     closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens())
     await asyncio.wait((closing,), timeout=UNHEARD_S)
@@ -60,4 +60,4 @@ async def _cancel_others() -> None:
         left_alone |= deaf
         for task in done:
             if not task.cancelled():
-                task.exception()  # nobody else asks for it, and asyncio would report that
+                task.exception()  # nothing else retrieves the exception, and asyncio would report that

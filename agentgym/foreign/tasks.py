@@ -1,6 +1,6 @@
 """Keeps tasks that foreign code starts (e.g. a tool that gathers requests) from ending the event loop.
 
-asyncio propagates `SystemExit` and `KeyboardInterrupt` from a task out of the loop, whoever awaits that task.
+asyncio propagates `SystemExit` and `KeyboardInterrupt` from a task out of the loop, even if the task is awaited.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Endless task sources: families draw problems and word them, and `ProceduralTasks` cycles through the families.
 
-A family is a function that draws from a scene (a random number generator, or a `Scene` of your own that holds what to
-ask about). It returns a draft: any object with `words`, which fill in the phrasings. If nothing fits, it raises
-`NoFit`, and the source draws again. A complete source:
+A family is a function that draws from a scene (a random number generator, or your own `Scene` with content to ask
+about). It returns a draft: any object with `words`, which fill in the phrasings. If nothing fits, it raises `NoFit`,
+and the source draws again. A complete source:
 
     @dataclass(frozen=True)
     class Sum:

@@ -35,10 +35,12 @@ class Families(Mapping[str, F], Generic[F]):
         """
 
         def enter(draw: Draw) -> Draw:
-            given = name or draw.__name__
-            if given in self._by_name:
-                raise UsageError(f"family {given!r} already exists")
-            self._by_name[given] = self._kind(name=given, level=level, phrasings=phrasings, draw=draw, **own)
+            family_name = name or draw.__name__
+            if family_name in self._by_name:
+                raise UsageError(f"family {family_name!r} already exists")
+            self._by_name[family_name] = self._kind(
+                name=family_name, level=level, phrasings=phrasings, draw=draw, **own
+            )
             return draw
 
         return enter
@@ -54,7 +56,7 @@ class Families(Mapping[str, F], Generic[F]):
 
 
 def choose_families(
-    known: Mapping[str, F],
+    available: Mapping[str, F],
     difficulty: int | Sequence[int] | None = None,
     names: str | Sequence[str] | None = None,
     where: Mapping[str, str | Sequence[str] | None] | None = None,
@@ -62,26 +64,26 @@ def choose_families(
     """Return the families that match all criteria.
 
     Args:
-        known: All families by name.
-        difficulty: The wanted level or levels; `None` for all.
-        names: The wanted names, which also set the order; `None` for all.
-        where: Wanted values of additional attributes, by attribute; `None` for all.
+        available: All families by name.
+        difficulty: The level or levels; `None` for all.
+        names: The names, which also set the order; `None` for all.
+        where: Values of additional attributes, by attribute; `None` for all.
 
     Raises:
-        UsageError: A wanted value does not exist (the message suggests one that does), or no family matches.
+        UsageError: A value does not exist (the message suggests an existing one), or no family matches.
     """
-    named = some_of("family", names, known)
-    wanted = {"level": difficulty, **(where or {})}
-    chosen = {attribute: _chosen(known, attribute, values) for attribute, values in wanted.items()}
+    named = some_of("family", names, available)
+    criteria = {"level": difficulty, **(where or {})}
+    allowed = {attribute: _values_of(available, attribute, values) for attribute, values in criteria.items()}
     fitting = [
-        known[name]
+        available[name]
         for name in named
-        if all(getattr(known[name], attribute) in values for attribute, values in chosen.items())
+        if all(getattr(available[name], attribute) in values for attribute, values in allowed.items())
     ]
     if not fitting:
-        asked = {"name": names, **wanted}
-        given = {attribute: values for attribute, values in asked.items() if values is not None}
-        choices = ", ".join(f"{_noun(attribute)} {values!r}" for attribute, values in given.items())
+        criteria = {"name": names, **criteria}
+        explicit = {attribute: values for attribute, values in criteria.items() if values is not None}
+        choices = ", ".join(f"{_noun(attribute)} {values!r}" for attribute, values in explicit.items())
         raise UsageError(f"no family fits all of this at once: {choices}")
     return fitting
 
@@ -99,9 +101,9 @@ def by_level(families: Iterable[F]) -> list[list[str]]:
     return list(levels.values())
 
 
-def _chosen(known: Mapping[str, Family[Any, Any]], attribute: str, wanted: Any) -> tuple[Any, ...]:
-    """Return the wanted values of an attribute, or all values that occur."""
-    return some_of(_noun(attribute), wanted, sorted({getattr(family, attribute) for family in known.values()}))
+def _values_of(families: Mapping[str, Family[Any, Any]], attribute: str, choice: Any) -> tuple[Any, ...]:
+    """Return the chosen values of an attribute, or all existing values."""
+    return some_of(_noun(attribute), choice, sorted({getattr(family, attribute) for family in families.values()}))
 
 
 def _noun(attribute: str) -> str:

@@ -11,7 +11,7 @@ from agentgym.errors import UsageError
 from agentgym.task import Task
 
 Wording = Literal["natural", "plain"]
-"""How prompts are worded: as people ask, or in the few words that a very small model can learn."""
+"""Wordings of prompts: natural language, or a small vocabulary for very small models."""
 
 
 class Draft(Protocol):
@@ -29,20 +29,20 @@ DraftT = TypeVar("DraftT", bound=Draft)
 
 @dataclass(frozen=True)
 class Family(Generic[SceneT, DraftT]):
-    """A kind of task. Subclass it to add attributes, such as the site that the tasks play on."""
+    """A kind of task. Subclass it to add attributes, such as the web site of the tasks."""
 
     name: str
     """Users select families by name."""
     level: int
     """Difficulty of the tasks, from 1 (easy) upwards."""
     phrasings: tuple[str, ...]
-    """Prompts with `{fields}` for the words of a draft; each task uses one of them."""
+    """Prompts with `{fields}` for the words of a draft. Each task uses one prompt."""
     draw: Callable[[SceneT], DraftT]
     """Draws a problem from a scene. It may raise `NoFit`."""
     plain: tuple[str, ...] = field(default=(), kw_only=True)
-    """Prompts in few and common words, for models too small for the others; `phrasings` if there are none."""
+    """Prompts in a small vocabulary, for models too small for `phrasings`; by default `phrasings`."""
     held_out: bool = field(default=False, kw_only=True)
-    """Whether only the split `test_unseen` has tasks of this family."""
+    """Whether tasks of this family occur only in the split `test_unseen`."""
 
     def __post_init__(self):
         if self.level < 1 or not self.phrasings:

@@ -1,4 +1,4 @@
-"""`Scene`, the source of randomness for families, and `NoFit`, raised where there is nothing to draw."""
+"""`Scene`, the source of randomness for families, and `NoFit`, raised when nothing can be drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scene:
         self.rng = rng
 
     def choice(self, items: Collection[T]) -> T:
-        """Return a random item. Raises `NoFit` if there is none."""
+        """Return a random item. Raises `NoFit` if `items` is empty."""
         if not items:
             raise NoFit
         return self.rng.choice(tuple(items))

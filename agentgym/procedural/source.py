@@ -20,22 +20,22 @@ F = TypeVar("F", bound=Family[Any, Any])
 class ProceduralTasks(ABC, Generic[F]):
     """Tasks cycle through the levels, and within a level through its families. Every split is endless.
 
-    Task `index` of a split depends only on the source's arguments, the split and the index. If a family finds nothing
-    to ask in `draws` tries, the next family of its level is used.
+    Task `index` of a split depends only on the source's arguments, the split and the index. If a family fails to draw a
+    task in `draws` tries, the next family of its level is used.
 
     Args:
-        difficulty: The wanted level or levels; `None` for all.
-        families: Names of the wanted families; `None` for all families of the levels.
+        difficulty: The level or levels; `None` for all.
+        families: Names of families; `None` for all families of the levels.
         seed: Random seed. Different seeds give different tasks.
-        where: Wanted values of additional attributes of the families, by attribute (see `choose_families`).
+        where: Values of additional attributes of the families, by attribute (see `choose_families`).
     """
 
     prefix: ClassVar[str]
     """Prefix of the task ids: `sql` for `sql/train/17`."""
     draws: ClassVar[int] = 100
-    """How often one family may draw for a task before the next family of its level is used."""
+    """Number of draws of one family for a task before the next family of its level is used."""
     more: ClassVar[str] = "families"
-    """Named in the error when no family finds anything to ask: "allow more ..."."""
+    """Named in the error when no family can draw a task: "allow more ..."."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class ProceduralTasks(ABC, Generic[F]):
         where: Mapping[str, str | Sequence[str] | None] | None = None,
     ):
         self._seed = seed
-        chosen = choose_families(self.known(), difficulty, families, where)
+        matching = choose_families(self.known(), difficulty, families, where)
         # Keep only the names, so that the source can be pickled even if its families cannot.
-        self._levels = {split: by_level(group) for split, group in self.divided(chosen).items()}
+        self._levels = {split: by_level(group) for split, group in self.divided(matching).items()}
 
     @classmethod
     @abstractmethod
@@ -60,18 +60,18 @@ class ProceduralTasks(ABC, Generic[F]):
         """Draw a task. Raises `NoFit` if the draft makes no good task or belongs to another split.
 
         Args:
-            family: The family whose turn it is.
+            family: The family to draw from.
             split: The split that the task is for.
             index: The number of the task.
             rng: The only random number generator to use.
         """
 
-    def divided(self, chosen: Sequence[F]) -> Mapping[str, Sequence[F]]:
-        """Return the families of each split, out of those chosen. By default, the held-out ones form `test_unseen`.
+    def divided(self, families: Sequence[F], /) -> Mapping[str, Sequence[F]]:
+        """Return the families of each split, out of those selected. By default, the held-out ones form `test_unseen`.
 
         Called by the constructor.
         """
-        return divide(chosen, lambda family: family.held_out)
+        return divide(families, lambda family: family.held_out)
 
     @property
     def splits(self) -> tuple[str, ...]:

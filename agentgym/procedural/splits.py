@@ -19,19 +19,19 @@ def divide(items: Iterable[T], held_out: Callable[[T], bool]) -> dict[str, tuple
 
     Args:
         items: Items that tasks are drawn from, such as families or databases.
-        held_out: Whether only `test_unseen` draws from an item. All other splits draw from all other items.
+        held_out: Whether an item belongs to `test_unseen` alone. The other splits draw from all other items.
     """
     items = tuple(items)
-    seen = tuple(item for item in items if not held_out(item))
+    ordinary = tuple(item for item in items if not held_out(item))
     unseen = tuple(item for item in items if held_out(item))
-    return {**(dict.fromkeys(SHARES, seen) if seen else {}), **({TEST_UNSEEN: unseen} if unseen else {})}
+    return {**(dict.fromkeys(SHARES, ordinary) if ordinary else {}), **({TEST_UNSEEN: unseen} if unseen else {})}
 
 
 def must_belong(split: str, content: str) -> None:
     """Raise `NoFit` if a problem belongs to another split, so that no two splits share one.
 
     Args:
-        split: The split that would ask it. `test_unseen` takes any problem, since it draws from its own items.
+        split: The split that drew it. `test_unseen` accepts any problem, since it draws from its own items.
         content: Whatever makes two tasks the same problem; its hash decides.
     """
     if split != TEST_UNSEEN and split_of(content, SHARES) != split:

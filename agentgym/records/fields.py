@@ -40,7 +40,7 @@ def check_fields(data: Any, rules: Rules, required: frozenset[str], what: str) -
         except OverflowError:  # an integer too large for a float
             right = False
         if not right:
-            raise UsageError(f"field {name!r} of {what} must be {expected}, not {shown(value)}")
+            raise UsageError(f"field {name!r} of {what} must be {expected}, not {excerpt_of(value)}")
 
 
 def required_fields(kind: type) -> frozenset[str]:
@@ -54,7 +54,7 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "null" if value is None else type(value).__name__)
 
 
-def shown(value: Any) -> str:
+def excerpt_of(value: Any) -> str:
     """Return a value for a message: scalars as they are (cut if long), others by their type."""
     text = repr(value) if type(value) in (str, int, float, bool, type(None)) else kind_of(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -15,7 +15,7 @@ MAX_LINE = 256 * 2**20
 """Maximum length of a line in bytes."""
 
 BOM = b"\xef\xbb\xbf"
-"""The mark with which some programs begin a UTF-8 file."""
+"""The byte order mark that some programs write at the start of UTF-8 files."""
 _BLOCK = 65_536
 
 _log = logging.getLogger(__name__)
@@ -32,8 +32,8 @@ def json_lines(
 
     Args:
         path: The file.
-        what: What each line should hold, for the messages.
-        allow_torn: Skip, with a warning, an unreadable last line without a newline: a crash cut it off.
+        what: A name for the contents of a line, for the messages.
+        allow_torn: Skip an unreadable last line without a newline, with a warning: a crash cut it off.
         on_fault: Called for each line that is not an object, instead of raising.
 
     Raises:
@@ -59,20 +59,20 @@ def _read(file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault |
         if not ended and len(line) >= MAX_LINE:
             raise UsageError(f"{where}: the line is longer than {MAX_LINE // 2**20} MiB")
         try:
-            found = parse_line(line)
+            value = parse_line(line)
         except ValueError as error:
             if on_fault is not None:
                 on_fault(where, str(error))
                 continue
             if ended or not (allow_torn and _is_torn(line)):
                 raise UsageError(f"{where}: not {what}: {error}") from error
-            _log.warning("%s: the last line was cut off, as by a crash; it is left out", where)
+            _log.warning("%s: the last line was cut off, as by a crash; it is skipped", where)
         else:
-            yield where, found
+            yield where, value
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether a crash can have left this: the start of an object, or allocated space that was never filled."""
+    """Whether a crash may have left this line: the start of an object, or allocated space that was never filled."""
     return line.lstrip(b"\0 \t\r")[:1] in (b"{", b"")
 
 
@@ -102,13 +102,13 @@ def mend_last_line(path: Path) -> None:
 
 
 def _start_of_last_line(file: BinaryIO) -> int:
-    """Return where the last line begins, reading backwards: files of results are large."""
+    """Return the offset of the last line, reading backwards because result files are large."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:
         begin = max(0, end - _BLOCK)
         file.seek(begin)
-        if (found := file.read(end - begin).rfind(b"\n")) >= 0:
-            return begin + found + 1
+        if (newline := file.read(end - begin).rfind(b"\n")) >= 0:
+            return begin + newline + 1
         end = begin
     return 0
 
@@ -116,7 +116,7 @@ def _start_of_last_line(file: BinaryIO) -> int:
 def parse_line(line: bytes) -> dict[str, Any]:
     """Return the object in a line. Raises `ValueError` with a message for users."""
     try:
-        found = _DECODER.decode(line.decode("utf-8"))
+        value = _DECODER.decode(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 text (byte {error.start + 1} of the line)") from None
     except json.JSONDecodeError as error:
@@ -125,9 +125,9 @@ def parse_line(line: bytes) -> dict[str, Any]:
         raise ValueError("the JSON is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
-    if type(found) is not dict:
-        raise ValueError(f"a JSON object is expected on each line, not {_KINDS.get(type(found), 'null')}")
-    return found
+    if type(value) is not dict:
+        raise ValueError(f"a JSON object is expected on each line, not {_KINDS.get(type(value), 'null')}")
+    return value
 
 
 _KINDS = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list"}

@@ -1,4 +1,4 @@
-"""Replay a recorded trajectory and report where it first differs: a test that an environment is deterministic."""
+"""Replays a recorded trajectory and reports the first difference: a test that an environment is deterministic."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ class Difference:
 def replay(
     trajectory: Trajectory, env: Env | None = None, task: Task | None = None, *, trust: bool = False
 ) -> Difference | None:
-    """Replay the recorded actions and return the first difference, or `None` if there is none.
+    """Replay the recorded actions and return the first difference, or `None` if the episodes are equal.
 
     Args:
-        trajectory: The recording. Episodes that failed or were interrupted are compared up to that point.
-        env: The environment to replay it in; by default made from the trajectory's id and arguments, and closed after.
-        task: The task; looked up in the environment's own tasks if not given.
+        trajectory: The recording. Failed and interrupted episodes are compared up to that point.
+        env: The environment to replay it in; by default created from the trajectory's id and arguments, and closed at
+            the end.
+        task: The task; by default looked up in the environment's own tasks.
         trust: Allow the trajectory to choose any class and any argument for that environment.
 
     Raises:
@@ -49,11 +50,11 @@ def replay(
         source = f"trajectory {trajectory.id!r}"
         refuse_class(trajectory.env_id, source)
         recorded_arguments(class_of(trajectory.env_id), trajectory.env_kwargs, {}, source)
-    made = make(trajectory.env_id, **trajectory.env_kwargs)
+    own_env = make(trajectory.env_id, **trajectory.env_kwargs)
     try:
-        return _compare(trajectory, made, task)
+        return _compare(trajectory, own_env, task)
     finally:
-        made.close()
+        own_env.close()
 
 
 def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference | None:

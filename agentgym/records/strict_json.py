@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.errors import ToolError
 
 MAX_DEPTH = 64
-"""Deeper nesting is refused."""
+"""Maximum depth of nesting."""
 
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 _UNUSABLE_OR_ESCAPED = re.compile(rf"{_UNUSABLE.pattern}|\\u")
@@ -22,7 +22,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class JsonProblem(ToolError):
-    """Text is not usable JSON. `cut` says whether it looks cut off."""
+    """Text is not usable JSON. `cut` means that it looks truncated."""
 
     def __init__(self, message: str, *, cut: bool = False):
         super().__init__(message)
@@ -83,8 +83,8 @@ def check_value(value: Any) -> None:
 
 def check_text(text: str) -> None:
     """Raise `JsonProblem` if `text` holds a lone surrogate (undecodable bytes) or NUL."""
-    if found := _UNUSABLE.search(text):
-        raise JsonProblem(f"the character {found[0]!r} at {found.start() + 1} is not text; leave it out.")
+    if match := _UNUSABLE.search(text):
+        raise JsonProblem(f"the character {match[0]!r} at {match.start() + 1} is not text; leave it out.")
 
 
 def write(value: Any, *, compact: bool = False) -> str:
@@ -122,12 +122,12 @@ def _located(text: str, start: int, error: json.JSONDecodeError) -> JsonProblem:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen_keys: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen_keys or seen_keys.add(key))
         raise JsonProblem(f"the key {twice[:100]!r} appears twice in one JSON object.")
-    return found
+    return members
 
 
 def _no_constant(name: str) -> Any:
@@ -140,7 +140,7 @@ def _finite(digits: str) -> float:
 
 
 def _may_be_unusable(text: str, start: int, end: int) -> bool:
-    """Whether the JSON there might hold refused text or nesting: a cheap test, usually false."""
+    """Whether the JSON might contain refused text or nesting: a cheap test, usually false."""
     if _UNUSABLE_OR_ESCAPED.search(text, start, end):
         return True
     return text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH

@@ -15,7 +15,7 @@ from agentgym.engine.spaces import Action
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.apart import apart
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message, copied
+from agentgym.messages import Message, deep_copy
 from agentgym.policy import EndEpisode, Player
 from agentgym.records.fields import is_number
 from agentgym.rollout.limits import Limits
@@ -52,7 +52,7 @@ async def acted(player: Player, observation: list[Message], policy: str) -> Acti
 
     What the player changes in messages that it was shown, or later in its action, is not what was played.
     """
-    work: Any = player.act(copied(observation))
+    work: Any = player.act(deep_copy(observation))
     if not inspect.isawaitable(work):
         raise InfrastructureError(f"policy {policy!r}: act() must be `async def`")
     action: Any = await work

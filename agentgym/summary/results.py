@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from agentgym.endings import Reason
-from agentgym.measures import Measures, measured
+from agentgym.measures import Measures, measure
 from agentgym.results.entry import Entry, entry_of
 from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
 from agentgym.trajectory import Trajectory
@@ -124,12 +124,12 @@ def summarize_entries(
         by_turns=_within_turns(valid),
         by_difficulty={level: _rate(part) for level, part in levels},
         by_tag={tag: _rate(part) for tag, part in tags},
-        measures_by_difficulty={level: measured(part) for level, part in levels},
-        measures_by_tag={tag: measured(part) for tag, part in tags},
+        measures_by_difficulty={level: measure(part) for level, part in levels},
+        measures_by_tag={tag: measure(part) for tag, part in tags},
         endings=dict(Counter(str(t.reason) for t in everything).most_common()),
         failed=len(failed),
         broken_tasks={t.task_id: _shortened(t.error) for t in broken},
-        **vars(measured(valid)),
+        **vars(measure(valid)),
         channels=_channels(valid),
         figures=dict(figures or {}),
         failures=dict(Counter(t.component or "unknown" for t in failed).most_common()),

@@ -1,1 +1,1 @@
-"""Task files: how environments declare them, and which of their entries are left out."""
+"""Task files: their declaration by environments, and the entries that are excluded."""

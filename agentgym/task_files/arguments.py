@@ -1,8 +1,8 @@
-"""Environment arguments that others chose: a recording to replay, the settings next to a checkpoint, a served client.
+"""Environment arguments from others: a recording to replay, the settings next to a checkpoint, a served client.
 
 They are untrusted. They must not choose code, locations or the strength of a sandbox, so only arguments that the
-environment declares as harmless (`Env.harmless_arguments`) are accepted, and only with plain values. The person who
-runs the command has to give everything else.
+environment declares as harmless (`Env.harmless_arguments`) are accepted, and only with plain values. The user who runs
+the command must pass everything else.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ def refuse_class(env_id: str, source: str) -> None:
 
 
 def recorded_arguments(
-    kind: type[Env], recorded: Mapping[str, Any], given: Mapping[str, Any], source: str
+    kind: type[Env], recorded: Mapping[str, Any], user_arguments: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
-    """Return the arguments from a file, overridden by those that the user gave.
+    """Return the arguments from a file, overridden by the user's.
 
     Args:
         kind: Class of the environment that takes them.
         recorded: The arguments in the file.
-        given: The arguments from the user.
+        user_arguments: The arguments from the user.
         source: Name of the file, for the message.
 
     Raises:
-        UsageError: The file sets an argument that only the user may choose.
+        UsageError: The file sets an argument that only the user may set.
     """
     for name, value in recorded.items():
-        if name not in given and (problem := why_refused(kind, name, value)):
+        if name not in user_arguments and (problem := why_refused(kind, name, value)):
             raise UsageError(f"{source} {problem}; if you trust it, say so with --set {name}=...")
-    return with_defaults(kind.files, recorded, given, source)
+    return with_defaults(kind.files, recorded, user_arguments, source)
 
 
 def why_refused(kind: type[Env], name: str, value: Any) -> str | None:
-    """Return what is wrong with an argument from an untrusted source, as the end of a sentence, or `None`."""
+    """Return the problem with an argument from an untrusted source, as the end of a sentence, or `None`."""
     if name not in kind.harmless_arguments:
         return f"sets {name!r}, which may name code or a place, or weaken a sandbox"
     try:

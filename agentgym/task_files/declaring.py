@@ -1,6 +1,6 @@
-"""`TaskFiles`: declares the files from which an environment can load tasks instead of generating them.
+"""`TaskFiles`: declares the files that an environment can load tasks from, instead of generating them.
 
-An environment declares it as `files`; `agentgym tasks sources`, recipes and the constructor read it.
+Declared as `Env.files`; read by `agentgym tasks sources`, recipes and the constructor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import given_apart_from
+from agentgym.choices import explicit_choices
 from agentgym.engine.sharing import shared
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
@@ -23,27 +23,27 @@ _log = logging.getLogger(__name__)
 
 
 def with_defaults(
-    files: TaskFiles | None, defaults: Mapping[str, Any], given: Mapping[str, Any], source: str
+    files: TaskFiles | None, defaults: Mapping[str, Any], user_arguments: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
-    """Return the arguments of an environment: `given`, completed by `defaults`.
+    """Return the arguments of an environment: the user's, completed by `defaults`.
 
     If tasks come from files, defaults that choose among generated tasks are dropped with a warning in the log.
 
     Args:
         files: The task files that the environment accepts, if any.
-        defaults: Arguments from a recipe, or those that a model was trained with.
-        given: Arguments from the user.
+        defaults: Arguments from a recipe or from a model's training.
+        user_arguments: Arguments from the user.
         source: Name of the origin of the defaults, for the warning.
     """
-    dropped = files.contradicted(defaults, given) if files is not None else []
+    dropped = files.contradicted(defaults, user_arguments) if files is not None else []
     if files is not None and dropped:
         _log.warning("tasks come from %s=...: %s of %s do not apply", files.argument, ", ".join(dropped), source)
-    return {**{name: value for name, value in defaults.items() if name not in dropped}, **given}
+    return {**{name: value for name, value in defaults.items() if name not in dropped}, **user_arguments}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A file layout in which tasks are published or stored."""
+    """A file layout of published or stored tasks."""
 
     name: str
     """Name of the layout, such as `Spider`."""
@@ -81,11 +81,11 @@ class TaskFiles:
         choices = {name: value for name, value in arguments.items() if name in self.arguments}
         return choices, {name: value for name, value in arguments.items() if name not in choices}
 
-    def contradicted(self, defaults: Iterable[str], given: Mapping[str, Any]) -> list[str]:
-        """Return the defaults that choose among generated tasks although `given` names files or a source."""
-        if given.get(self.argument) is None and given.get("tasks") is None:
+    def contradicted(self, defaults: Iterable[str], user_arguments: Mapping[str, Any]) -> list[str]:
+        """Return the defaults that choose among generated tasks although the user names files or a source."""
+        if user_arguments.get(self.argument) is None and user_arguments.get("tasks") is None:
             return []
-        return sorted((self.generated - set(self.options)).intersection(defaults).difference(given))
+        return sorted((self.generated - set(self.options)).intersection(defaults).difference(user_arguments))
 
     def generator_choices(self, choices: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
         """Return the choices that apply to generated tasks, under the names that their source uses."""
@@ -93,31 +93,31 @@ class TaskFiles:
         return {renamed.get(name, name): choices[name] for name in names}
 
     def source(self, tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource | None:
-        """Return the task source that an environment's arguments name, or `None` to generate tasks.
+        """Return the task source for an environment's arguments, or `None` to generate tasks.
 
         Args:
             tasks: The user's own source.
-            choices: The arguments that choose tasks, by name; `None` counts as not given.
+            choices: The arguments that choose tasks, by name; `None` counts as absent.
 
         Raises:
             UsageError: The arguments contradict each other, or the files are unusable.
         """
-        given = given_apart_from(tasks, {name: value for name, value in choices.items() if name != STRICT})
+        explicit = explicit_choices(tasks, {name: value for name, value in choices.items() if name != STRICT})
         if tasks is not None:
             return tasks
-        if self.argument not in given:
-            if alone := sorted(set(given) & set(self.options) - self.generated):
+        if self.argument not in explicit:
+            if alone := sorted(set(explicit) & set(self.options) - self.generated):
                 raise UsageError(f"{alone[0]}=... is for tasks from files; pass {self.argument}=... too")
             return None
-        if others := sorted(set(given) - set(self.options) - {self.argument}):
+        if others := sorted(set(explicit) - set(self.options) - {self.argument}):
             raise UsageError(
                 f"tasks from {self.argument}=... have no {', '.join(others)} to choose; "
                 f"there are: {', '.join([*self.options, STRICT])}"
             )
-        path = given[self.argument]
+        path = explicit[self.argument]
         if not isinstance(path, str | Path):
             raise UsageError(f"{self.argument} must be the path of a file or folder, not {path!r}")
-        options = {name: value for name, value in given.items() if name != self.argument}
+        options = {name: value for name, value in explicit.items() if name != self.argument}
         if choices.get(STRICT):
             options[STRICT] = True
         return shared(self.loader, Path(path).expanduser(), options)

@@ -1,4 +1,4 @@
-"""Entries that a task source leaves out: each is reported with a reason, and a broken entry does not stop the others.
+"""Entries that a task source excludes: each is reported with a reason, and a broken entry does not stop the others.
 
 A source fills a `Quarantine` while it reads and exposes the contents as `left_out`. With `strict`, the first broken
 entry is an error instead.
@@ -48,7 +48,7 @@ class LeftOut:
 
 
 class Unusable(Exception):
-    """An entry yields no task; the message says why, but not where the entry is."""
+    """An entry yields no task; the message gives the reason without the entry's location."""
 
     def __init__(self, reason: str, why: Why = Why.BROKEN):
         super().__init__(reason)
@@ -57,7 +57,7 @@ class Unusable(Exception):
 
 @runtime_checkable
 class LeavesOut(Protocol):
-    """A task source that may have left entries out."""
+    """A task source that may have excluded entries."""
 
     @property
     def left_out(self) -> Sequence[LeftOut]:
@@ -83,7 +83,7 @@ class Quarantine:
         return tuple(self._entries)
 
     def add(self, where: str, reason: str, why: Why = Why.BROKEN) -> None:
-        """Leave an entry out. Raises `UsageError` for a broken entry in strict mode."""
+        """Exclude an entry. Raises `UsageError` for a broken entry in strict mode."""
         entry = LeftOut(_printable(where), _shortened(_printable(" ".join(reason.split()))), why)
         if self._strict and why is Why.BROKEN:
             raise UsageError(f"{entry} (without strict, it is left out)")
@@ -91,7 +91,7 @@ class Quarantine:
 
     @contextmanager
     def guard(self, where: str) -> Iterator[None]:
-        """Leave out the entry at `where` if the block raises `Unusable`, or fails at what nobody has thought of."""
+        """Exclude the entry at `where` if the block raises `Unusable` or any unforeseen error."""
         try:
             yield
         except Unusable as error:
@@ -100,14 +100,14 @@ class Quarantine:
             self.add(where, "its text holds half of a character (a lone surrogate)")
         except (AgentGymError, MemoryError):
             raise
-        except Exception as error:  # one entry must not lose all others
+        except Exception as error:  # one bad entry must not lose the others
             self.add(where, f"it cannot be read: {describe(error)}{place_of(error)}")
 
     def close(self, kept: int) -> None:
-        """Log in one line which entries were left out, if any.
+        """Log a one-line summary of the excluded entries, if any.
 
         Raises:
-            UsageError: No entry was kept.
+            UsageError: No entry is usable.
         """
         if not kept:
             raise UsageError(self._nothing_kept())
@@ -121,17 +121,17 @@ class Quarantine:
 
 
 def _shortened(reason: str) -> str:
-    """Return a reason of at most a few lines; it may quote the entry."""
+    """Return a shortened reason, which may quote the entry."""
     return reason if len(reason) <= _REASON_CHARS else f"{reason[:_REASON_CHARS]}…"
 
 
 def _printable(text: str) -> str:
-    """Return a text on one line: names of files, and what entries hold, may have line breaks and bytes of no text."""
+    """Return a text on one line: file names and entries may contain line breaks and undecodable bytes."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def counted(entries: Sequence[LeftOut], kept: int) -> str:
-    """Return in one line how many entries were left out and why, with the first broken one as an example."""
+    """Return a one-line summary of the excluded entries by reason, with the first broken one as an example."""
     counts = Counter(entry.why for entry in entries)
     summary = f"{len(entries)} of {len(entries) + kept} entries are left out ("
     summary += ", ".join(f"{counts[why]} {why}" for why in Why if counts[why]) + ")"

@@ -1,4 +1,4 @@
-"""Where the user's files are does not make another task: the paths of files within tasks, and what stands for them."""
+"""Replaces the file paths within tasks, so that a task's hash does not depend on where the user's files are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agentgym.task import Task
 
 
 def moved(task: Task, places: Mapping[str, str]) -> Task:
-    """Return a task whose data names other places.
+    """Return a task with other paths in its data.
 
     Args:
         task: The task.
-        places: Maps a path to what replaces it, alone or at the beginning of a longer path.
+        places: Maps a path to its replacement, alone or as a prefix of a longer path.
     """
     return replace(task, data=_moved(task.data, places)) if places else task
 

@@ -17,7 +17,7 @@ from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME
-from agentgym.script import solution_player, written
+from agentgym.script import as_action, solution_player
 from agentgym.task import Task
 from tests.check.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
 from tests.refusals import differing
@@ -35,7 +35,7 @@ def test_an_environments_own_failing_attempt_is_the_one_that_counts():
     env = SoundFailingEnv()
     [attempt] = failing_attempts(env, solved(env), [])
     calls = [ToolCall("look", {"box": TASK.gold["box"]}), ToolCall("answer", {"text": "it was too dark to see"})]
-    assert attempt.actions == [written(env, call) for call in calls]
+    assert attempt.actions == [as_action(env, call) for call in calls]
 
 
 def test_a_spoiled_solution_does_the_work_and_fails_at_the_end():

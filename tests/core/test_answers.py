@@ -1,4 +1,4 @@
-"""What an author's code gives back, and how a task is chosen: every form, and what is refused."""
+"""Conversion of the return values of hooks and tools, and the choice of a task."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentgym.engine.answers import as_data, as_text, finite, message_of, opening_messages, without_pictures
-from agentgym.engine.steps import chosen_task, reset_options, training_step_in
-from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageError
+from agentgym.engine.steps import reset_options, select_task, training_step_in
+from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Pictured, assistant, system, user
 from agentgym.task import GeneratedTasks
 from agentgym.toolset import MAX_RESULT_CHARS
@@ -19,11 +19,11 @@ from tests.counter_env import counter_task
 TASKS = GeneratedTasks("counter", counter_task, {"train": None, "test": 3})
 
 
-def undrawn(size: int) -> int:
-    raise AssertionError("nothing is drawn where the seed or the options choose")
+def must_not_draw(size: int) -> int:
+    raise AssertionError("the seed chooses")
 
 
-def test_text_is_taken_as_it_is_and_everything_else_as_data_of_bounded_size():
+def test_text_is_unchanged_and_other_results_become_bounded_json():
     long = "x" * (2 * MAX_RESULT_CHARS)
     assert as_text(long) == long
     assert as_text({"a": [1, None]}) == '{"a": [1, null]}'
@@ -45,19 +45,19 @@ class Unreadable:
         ({"a": Unreadable()}, {"a": "(Unreadable: no JSON data)"}),
     ],
 )
-def test_what_an_author_says_of_an_episode_becomes_data_whatever_it_is(value: Any, data: Any):
+def test_details_of_any_kind_become_json_data(value: Any, data: Any):
     assert as_data(value) == data
     loop: list[Any] = []
     loop.append(loop)
     assert as_data(loop) == "(list: no JSON data)"
 
 
-def test_pictures_are_told_apart_from_what_came_with_them():
+def test_pictures_are_split_from_the_result():
     assert without_pictures(Pictured("seen", (b"png",))) == ("seen", (b"png",))
     assert without_pictures({"text": "seen"}) == ({"text": "seen"}, ())
 
 
-def test_an_episode_is_opened_by_a_text_or_by_messages_of_which_the_last_is_not_the_policys():
+def test_an_opening_is_text_or_messages_that_do_not_end_with_the_assistant():
     assert opening_messages("Begin.") == [user("Begin.")]
     talk = [user("Hello."), assistant("Yes?"), user("Begin.")]
     assert opening_messages(talk) == talk
@@ -66,7 +66,7 @@ def test_an_episode_is_opened_by_a_text_or_by_messages_of_which_the_last_is_not_
             opening_messages(refused)
 
 
-def test_a_mistake_that_cannot_say_what_it_is_is_the_authors():
+def test_a_mistake_without_a_readable_message_is_an_infrastructure_error():
     class Mute(ToolError):
         def __str__(self) -> str:
             raise ZeroDivisionError
@@ -82,7 +82,7 @@ def test_numbers_of_any_kind_are_channel_values(value: Any):
 
 
 @pytest.mark.parametrize("value", [None, "many", [1], 10**400, math.nan, math.inf, -math.inf])
-def test_what_is_no_finite_number_is_no_channel_value(value: Any):
+def test_a_channel_value_must_be_a_finite_number(value: Any):
     with pytest.raises(InfrastructureError, match=r"reward channel 'outcome' was given .* not a finite number"):
         finite({"first": 1.0, "outcome": value})
 
@@ -97,30 +97,16 @@ def test_options_name_a_training_step_only_in_training():
     assert training_step_in({"training_step": 0}) == 0
 
 
-@pytest.mark.parametrize("step", [-1, True, False, 1.0, "1"])
-def test_a_training_step_is_a_whole_number_from_0(step: Any):
-    with pytest.raises(UsageError, match="training_step is a whole number from 0 upwards, not"):
-        training_step_in({"training_step": step})
-
-
-def test_a_task_is_the_one_that_the_options_name():
-    own = counter_task("test", 9)
-    assert chosen_task(TASKS, "train", {"task": own}, 7, undrawn) is own
-    assert chosen_task(TASKS, "train", {"task": "counter/test/2"}, 7, undrawn).id == "counter/test/2"
-    assert chosen_task(TASKS, "train", {"split": "test", "index": 0}, 7, undrawn).id == "counter/test/0"
-    assert chosen_task(TASKS, "test", {"index": 1}, None, undrawn).id == "counter/test/1"
-
-
-def test_a_seed_chooses_below_the_size_and_unlike_tasks_for_neighbouring_seeds():
-    few = [chosen_task(TASKS, "test", {}, seed, undrawn).id for seed in range(60)]
+def test_seeds_cover_the_split_and_neighbouring_seeds_choose_unrelated_tasks():
+    few = [select_task(TASKS, "test", {}, seed, must_not_draw).id for seed in range(60)]
     assert {few.count(f"counter/test/{index}") > 10 for index in range(3)} == {True}
-    many = [int(chosen_task(TASKS, "train", {}, seed, undrawn).id.rpartition("/")[2]) for seed in range(200)]
+    many = [int(select_task(TASKS, "train", {}, seed, must_not_draw).id.rpartition("/")[2]) for seed in range(200)]
     assert len(set(many)) == 200
     assert max(many) < 2**31
     assert sum(number > 2**30 for number in many) > 60
 
 
-def test_without_a_seed_a_task_is_drawn_from_all_there_are():
+def test_without_a_seed_a_task_is_drawn_from_the_whole_split():
     sizes: list[int] = []
 
     def draw(size: int) -> int:
@@ -128,19 +114,5 @@ def test_without_a_seed_a_task_is_drawn_from_all_there_are():
         return 2
 
     for split in ("train", "test"):
-        assert chosen_task(TASKS, "train", {"split": split}, None, draw).id == f"counter/{split}/2"
+        assert select_task(TASKS, "train", {"split": split}, None, draw).id == f"counter/{split}/2"
     assert sizes == [2**31, 3]
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"tasks": 1, "indx": 2}, UsageError, r"unknown reset options \['indx', 'tasks'\]; known: index, split, task"),
-        ({"split": "dev"}, TaskError, "unknown split 'dev'"),
-        ({"split": "test", "index": 3}, TaskError, "has no task 3"),
-        ({"task": "counter/test/3"}, TaskError, "has no task 3"),
-    ],
-)
-def test_options_that_name_no_task_are_refused(options: dict[str, Any], error: type[Exception], message: str):
-    with pytest.raises(error, match=message):
-        chosen_task(TASKS, "train", options, 0, undrawn)

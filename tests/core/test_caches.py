@@ -1,4 +1,4 @@
-"""What is costly to make appears in the cache whole, and the first of several makers wins."""
+"""Folders appear in the cache complete, and the first of several writers wins."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from agentgym.caches import into_cache
 
 
-def test_a_made_folder_appears_whole(tmp_path):
+def test_a_folder_is_moved_into_the_cache(tmp_path):
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "file").write_text("mine")
     into_cache(tmp_path / "made", tmp_path / "place")
     assert [(path.name, path.read_text()) for path in tmp_path.glob("*/*")] == [("file", "mine")]
 
 
-def test_a_folder_that_others_may_read_already_is_kept(tmp_path):
+def test_an_existing_cache_folder_is_kept(tmp_path):
     for name in ("made", "place"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
@@ -22,6 +22,6 @@ def test_a_folder_that_others_may_read_already_is_kept(tmp_path):
     assert [(path.parent.name, path.read_text()) for path in tmp_path.glob("*/*")] == [("place", "place")]
 
 
-def test_a_folder_that_cannot_be_moved_is_said(tmp_path):
+def test_a_folder_that_cannot_be_moved_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         into_cache(tmp_path / "made", tmp_path / "place")

@@ -1,9 +1,8 @@
-"""Every dialect: reading is total, writing is exact, reasoning is never a call."""
+"""Every dialect: parsing is total, rendering is exact, reasoning is never a call."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentgym.dialects import DIALECTS, Parsed, dialect_names, get_dialect
 from agentgym.dialects.base import MAX_ACTION_CHARS
-from agentgym.dialects.text import TextDialect, begun
+from agentgym.dialects.text import TextDialect
 from agentgym.envs.guess import GuessEnv
 from agentgym.messages import ToolCall, text_of
 from agentgym.toolset import Toolset, tool
@@ -112,7 +111,7 @@ def dialect_of(name: str) -> TextDialect:
 @EXAMPLES
 @given(text=WILD)
 @example(text="<think>\n<tool_call></think>\n```\n@tables")
-def test_any_text_is_read_and_what_is_settled_of_its_beginning_stays_text(name: str, text: str):
+def test_any_text_parses_and_its_settled_prefix_stays_text(name: str, text: str):
     dialect = dialect_of(name)
     parsed = dialect.parse(text, TOOLS)
     assert parsed.error is None or not parsed.calls
@@ -126,7 +125,7 @@ def test_any_text_is_read_and_what_is_settled_of_its_beginning_stays_text(name: 
 @pytest.mark.parametrize("name", NAMES)
 @EXAMPLES
 @given(text=THOUGHTS, calls=st.lists(CALL, min_size=1, max_size=3), data=st.data())
-def test_a_turn_is_rendered_and_read_back_and_read_even_if_it_is_damaged(
+def test_a_rendered_turn_parses_back_and_damaged_turns_parse(
     name: str, text: str, calls: list[ToolCall], data: st.DataObject
 ):
     dialect = get_dialect(name)
@@ -163,8 +162,8 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_garbage_of_any_length_is_read_before_the_timeout(name: str):
-    """Work that grows with the square of the length would not end before it."""
+def test_long_garbage_parses_in_linear_time(name: str):
+    """Quadratic work would exceed the timeout of the test."""
     dialect = get_dialect(name)
     for unit in GARBAGE:
         for size in (MAX_ACTION_CHARS - 2, 5_000_000):
@@ -172,7 +171,7 @@ def test_garbage_of_any_length_is_read_before_the_timeout(name: str):
             dialect.parse("<tool_call>" + unit * (size // len(unit) - 20), TOOLS)
 
 
-def test_a_text_without_a_call_is_text_and_several_calls_are_all_read():
+def test_text_without_a_call_is_text_and_several_calls_are_parsed():
     calls = [TABLES, ToolCall("sql", {"query": "a\n\nb"}), ToolCall("find", {"words": "w"})]
     for name in NAMES:
         dialect = get_dialect(name)
@@ -180,7 +179,7 @@ def test_a_text_without_a_call_is_text_and_several_calls_are_all_read():
         assert same(dialect.parse(dialect.render("First.", calls, TOOLS), TOOLS), "First.", calls), name
 
 
-def test_render_refuses_values_that_json_cannot_carry_and_wrong_arguments():
+def test_render_refuses_values_beyond_json_and_wrong_arguments():
     values = [float("nan"), float("inf"), "\ud83d", "\x00", object(), {1, 2}]
     for name in NAMES:
         render = get_dialect(name).render
@@ -195,7 +194,7 @@ def test_render_refuses_values_that_json_cannot_carry_and_wrong_arguments():
 
 
 @pytest.mark.parametrize("name", ["hermes", "tags", "compact"])
-def test_arguments_may_hold_the_marks_of_calls_and_of_reasoning(name: str):
+def test_arguments_may_contain_markers_of_calls_and_reasoning(name: str):
     dialect = get_dialect(name)
     marks = ["</tool_call>", "<tool_call>", "</think>", "<think>", "</sql>", "<sql/>", "&lt;"]
     for argument in [*marks, "a </think> b <\\/think> <think>"]:
@@ -209,13 +208,13 @@ def test_arguments_may_hold_the_marks_of_calls_and_of_reasoning(name: str):
 # Prompts and results.
 
 
-def test_instructions_name_every_tool_and_how_many_calls_a_message_may_have():
+def test_instructions_list_every_tool_and_the_number_of_calls():
     words = {"tags": "tags", "fenced": "blocks", "compact": "calls"}
     for name in NAMES:
-        single, several = (get_dialect(name).instructions(TOOLS, number) for number in (1, 3))
+        single, multiple = (get_dialect(name).instructions(TOOLS, number) for number in (1, 3))
         assert name == "native" or all(tool in single for tool in TOOLS.names)
         if name in words:
-            assert several.removeprefix(single) == f"\nUp to 3 {words[name]} may follow one another in a message."
+            assert multiple.removeprefix(single) == f"\nUp to 3 {words[name]} may follow one another in a message."
     assert get_dialect("native").instructions(TOOLS) == "", "the endpoint is sent the schemas"
     hermes = get_dialect("hermes")
     assert "one function at a time" in hermes.instructions(TOOLS, 1)
@@ -233,7 +232,7 @@ def test_tool_messages_name_their_call():
 # Each dialect by itself.
 
 
-def test_hermes_writes_what_qwen_writes_and_reads_lists_and_arguments_as_text():
+def test_hermes_matches_qwen_and_accepts_lists_and_text_arguments():
     hermes = get_dialect("hermes")
     written = hermes.render("Look.", [ToolCall("sql", {"query": "é"})], TOOLS)
     assert written == 'Look.\n<tool_call>\n{"name": "sql", "arguments": {"query": "é"}}\n</tool_call>'
@@ -244,14 +243,14 @@ def test_hermes_writes_what_qwen_writes_and_reads_lists_and_arguments_as_text():
     assert hermes.parse(text, TOOLS).calls == (query,)
 
 
-def test_tags_read_search_r1_as_it_is_written():
+def test_tags_match_search_r1():
     parsed = get_dialect("tags").parse("<think>Hm.</think>\n<sql> a <b> & c </sql>\n", TOOLS)
     assert parsed == Parsed("<think>Hm.</think>", (ToolCall("sql", {"query": "a <b> & c"}),))
     result = get_dialect("tags").result(ToolCall("sql"), "r </information>")
     assert text_of(result) == "<information>r &lt;/information></information>"
 
 
-def test_a_language_of_a_fence_is_the_only_string_tool_or_an_unknown_one():
+def test_a_fence_language_calls_the_only_string_tool_or_an_unknown_one():
     fenced, one_string = get_dialect("fenced"), TOOLS.only("sql", "tables")
     for info in ("sql", "sqlite", "", "python title=x"):
         parsed = fenced.parse(f"I try:\n```{info}\nselect 1\n```\n", one_string)
@@ -259,12 +258,12 @@ def test_a_language_of_a_fence_is_the_only_string_tool_or_an_unknown_one():
     assert fenced.parse("```python\nprint()\n```", TOOLS).calls == (ToolCall("python"),)
 
 
-def test_fences_are_longer_than_those_inside():
+def test_fences_are_longer_than_fences_inside():
     written = get_dialect("fenced").render("", [ToolCall("sql", {"query": "```x\n````\n"})], TOOLS)
     assert written == "`````sql\n```x\n````\n\n`````"
 
 
-def test_compact_is_short_keeps_decorators_and_escapes_what_looks_like_a_call():
+def test_compact_is_short_and_escapes_text_that_looks_like_a_call():
     dialect = get_dialect("compact")
     assert dialect.render("", [ToolCall("sql", {"query": "a\nb"})], TOOLS) == "@sql a\nb"
     assert dialect.render("", [ToolCall("find", {"words": "a", "limit": 2})], TOOLS) == '@find {"words":"a","limit":2}'
@@ -274,7 +273,7 @@ def test_compact_is_short_keeps_decorators_and_escapes_what_looks_like_a_call():
     assert dialect.render("", calls, TOOLS) == "@sql @a\n\\@tables\n\\\\@tables x"
 
 
-def test_a_dialect_is_found_by_name_or_path_and_an_unknown_one_is_refused_with_a_hint():
+def test_dialects_load_by_name_or_path_and_unknown_names_get_a_hint():
     assert get_dialect(DIALECTS["tags"]).name == "tags"
     rows = [("herms", "did you mean 'hermes'"), ("template", "template:MODEL")]
     rows += [(name, "dialect") for name in ("nowhere:Class", "agentgym.dialects.base:Nothing", "json:loads")]
@@ -298,7 +297,7 @@ def test_only_the_call_after_the_reasoning_is_a_call():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_call_is_held_back_from_its_first_character_and_text_is_not(name: str):
+def test_streamed_text_is_settled_up_to_the_first_character_of_a_call(name: str):
     dialect = dialect_of(name)
     text = "If a < b and `c` then {d} or e@f, as said.\nSo:"
     whole = dialect.render(text, [TABLES], TOOLS)
@@ -308,12 +307,6 @@ def test_a_call_is_held_back_from_its_first_character_and_text_is_not(name: str)
     assert max(late) <= 3, "text waits for no more than what could begin a call"
     thought = f"<think>\n{whole} comes to mind"
     assert dialect.settled(thought, TOOLS) == len(thought)
-
-
-def test_a_pattern_of_a_beginning_matches_beginnings_at_the_end_only():
-    pattern = re.compile(begun("<a.b>"))
-    assert [bool(pattern.search(text)) for text in ("x<", "<a", "<a.", "<a.b", "x<a.b>y")] == [True] * 5
-    assert [bool(pattern.search(text)) for text in ("", "x", "< ", "<a,b>", "<a.x")] == [False] * 5
 
 
 class Opened(Letters):
@@ -330,7 +323,7 @@ def guess(number: int) -> str:
     return GuessEnv(dialect="hermes").dialect.render("", [ToolCall("guess", {"number": number})], GuessEnv().tools)
 
 
-def test_reasoning_that_the_prompt_opens_is_part_of_the_turn_s_text():
+def test_reasoning_opened_by_the_prompt_belongs_to_the_turn():
     policy = Speaker([f"Maybe 1.\n</think>\n{guess(2)}", guess(3)])
     policy.codec = Opened()
     [trajectory] = run(jobs(1), policy, max_new_tokens=500)

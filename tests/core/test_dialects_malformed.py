@@ -1,4 +1,4 @@
-"""What a model gets wrong: each case has its own instructive error, and the episode goes on."""
+"""Malformed turns: each has its own instructive error, and the episode continues."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from agentgym.dialects import get_dialect
 from agentgym.dialects.base import MAX_ACTION_CHARS
 from agentgym.dialects.text import text_parameters
-from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.messages import text_of
+from agentgym.schema_tool import schema_tools
 from agentgym.task import Task, TaskList
-from agentgym.toolset import tool
+from agentgym.toolset import Toolset, tool
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 HERMES = {
@@ -78,7 +78,7 @@ ANY = {
     "empty": ("", "empty"),
     "blank": (" \n ", "empty"),
     "too long": ("x" * (MAX_ACTION_CHARS + 1), "200001 characters; at most 200000"),
-    "surrogate": ("a\ud800b", "is not text"),
+    "surrogate": ("a\ud800b", r"The character '\\ud800' at 2 is not text; leave it out\."),
     "undecodable bytes": (b"a\xff".decode(errors="surrogateescape"), "is not text"),
     "NUL": ("a\x00", "is not text"),
 }
@@ -112,17 +112,17 @@ class Adding(Env):
         return text
 
 
-def begun(dialect: str) -> Env:
+def started(dialect: str) -> Env:
     env = Adding(dialect=dialect)
     env.reset(seed=0)
     return env
 
 
 @pytest.mark.parametrize("dialect", OWN)
-def test_each_mistake_has_its_own_error_and_the_episode_goes_on(dialect: str):
+def test_each_malformed_turn_has_its_own_error_and_the_episode_continues(dialect: str):
     wrong: list[str] = []
     for name, (text, pattern) in (OWN[dialect] | ANY).items():
-        env = begun(dialect)
+        env = started(dialect)
         parsed = env.dialect.parse(text, env.tools)
         observation, _, terminated, truncated, _ = env.step(text)
         answer = text_of(observation[0])
@@ -136,48 +136,7 @@ def test_each_mistake_has_its_own_error_and_the_episode_goes_on(dialect: str):
     assert wrong == []
 
 
-RIGHT = {
-    "hermes": f'{OPEN}{{"name": "add", "arguments": {{"a": "1", "b": 2}}}}{CLOSE}',
-    "tags": 'Easy. <add>{"a": 1, "b": 2}</add>',
-    "fenced": 'Easy.\n```add\n{"a": 1, "b": 2}\n```',
-    "compact": 'Easy.\n@add {"a":1,"b":2}',
-}
-
-
-@pytest.mark.parametrize("dialect", RIGHT)
-def test_wrong_calls_are_answered_and_right_ones_run(dialect: str):
-    env, right = begun(dialect), RIGHT[dialect]
-
-    def answered(action: str) -> str:
-        return text_of(env.step(action)[0][0])
-
-    missing = answered(right.replace('"b"', '"c"'))
-    assert "argument 'b' is missing" in missing
-    assert "there is no argument 'c'" in missing
-    assert "valid integer" in answered(right.replace("2", '"two"'))
-    assert "one tool at a time, not 2" in answered(f"{right}\n{right.removeprefix('Easy.').lstrip()}")
-    if dialect in (
-        "hermes",
-        "compact",
-    ):  # tags of other names are text, and fences of other languages the string of `say`
-        assert "There is no tool 'ad'. Did you mean 'add'? Tools: add, say." in answered(right.replace("add", "ad"))
-    assert "3" in answered(right)
-
-
-def test_unreadable_turns_in_a_row_end_the_episode():
-    env = begun("hermes")
-    truncated = [env.step(OPEN).truncated for _ in range(env.max_format_errors)]
-    assert truncated == [False] * (env.max_format_errors - 1) + [True]
-    assert env.reason is Reason.FORMAT_ERRORS
-
-
-def test_a_character_that_is_none_is_named_in_a_sentence():
-    for dialect in OWN:
-        parsed = get_dialect(dialect).parse("a\ud800", Adding.tools)
-        assert parsed.error == "The character '\\ud800' at 2 is not text; leave it out."
-
-
-def test_a_numbered_entity_is_a_character_if_there_is_one_of_that_number():
+def test_a_numbered_entity_is_a_character_only_if_that_exists():
     no_characters = [0, 0xD800, 0xDFFF, 0x110000]
     for code in [1, 0xD7FF, 0xE000, 0x10FFFF, *no_characters]:
         [call] = get_dialect("tags").parse(f"<say>x&#{code};y</say>", Adding.tools).calls
@@ -185,37 +144,16 @@ def test_a_numbered_entity_is_a_character_if_there_is_one_of_that_number():
         assert call.arguments == {"text": text}, code
 
 
-class Chatty(Adding):
-    """Has tools with a string among other things."""
-
-    @tool
-    def hint(self, text: str = "") -> str:
-        """Give a hint.
-
-        Args:
-            text: What, if anything.
-        """
-        return text
-
-    @tool
-    def tell(self, who: str, text: str) -> str:
-        """Tell somebody something.
-
-        Args:
-            who: Whom.
-            text: What.
-        """
-        return text
-
-    @tool
-    def many(self, texts: list[str]) -> str:
-        """Say some things.
-
-        Args:
-            texts: What.
-        """
-        return "".join(texts)
-
-
-def test_only_a_tool_that_takes_a_single_string_is_called_with_bare_text():
-    assert text_parameters(Chatty.tools) == {"say": "text"}
+def test_only_a_tool_with_a_single_required_string_takes_bare_text():
+    string, strings = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    shapes = {
+        "say": ({"text": string}, ["text"]),
+        "hint": ({"text": string}, []),
+        "tell": ({"who": string, "text": string}, ["who", "text"]),
+        "many": ({"texts": strings}, ["texts"]),
+    }
+    schemas = [
+        {"name": name, "description": "?", "parameters": {"properties": properties, "required": required}}
+        for name, (properties, required) in shapes.items()
+    ]
+    assert text_parameters(Toolset(schema_tools(schemas, print))) == {"say": "text"}

@@ -1,4 +1,4 @@
-"""The template dialect: calls that the chat templates of many families write are read back, on the templates."""
+"""The template dialect: calls that real chat templates write are parsed back."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def bare(dialect: TemplateDialect, call: ToolCall) -> str:
 
 
 @pytest.mark.parametrize("name", [*ALL, "response"])
-def test_calls_and_text_are_read_back_as_a_template_writes_them(dialects: Any, name: str):
+def test_rendered_calls_and_text_parse_back(dialects: Any, name: str):
     dialect, turns = dialects[name], [("", (call,)) for call in CALLS]
     if name not in LLAMA:
         texts = [
@@ -139,7 +139,7 @@ def test_render_is_exact_or_refuses(dialects: Any, name: str, text: str, words: 
 @example(text="<think>A.</think>B.")
 @example(text=" A.")
 @pytest.mark.parametrize("name", [*READERS, "response"])
-def test_any_text_is_read_and_what_is_settled_of_its_beginning_stays_text(dialects: Any, name: str, text: str):
+def test_any_text_parses_and_its_settled_prefix_stays_text(dialects: Any, name: str, text: str):
     dialect = dialects[name]
     call = bare(dialect, FIND)
     for whole in (text, call + text, text + call, call[: len(call) // 2] + text, call.replace('"a"', f'"{text}"')):
@@ -151,7 +151,7 @@ def test_any_text_is_read_and_what_is_settled_of_its_beginning_stays_text(dialec
         assert all(plain.startswith(before[: dialect.settled(before, TOOLS)]) for before in beginnings)
 
 
-def test_text_is_settled_at_once_and_a_call_is_not(dialects: Any):
+def test_text_is_settled_at_once_but_a_call_is_not(dialects: Any):
     thought, comparison = "<think>\nWhich?\n</think>\n\nThis one.", "If a < b, then so."
     for name, texts in (
         ("qwen3", (thought, comparison)),
@@ -169,7 +169,7 @@ def test_text_is_settled_at_once_and_a_call_is_not(dialects: Any):
     assert {dialects["qwen3"].settled(whole[:end], TOOLS) for end in range(len("<think>\n\n"))} == {0}
 
 
-def test_a_call_in_reasoning_is_no_call_and_a_cut_one_a_mistake(dialects: Any):
+def test_a_call_in_reasoning_is_text_and_a_truncated_call_is_a_mistake(dialects: Any):
     for name in ALL:
         dialect = dialects[name]
         call, whole = bare(dialect, STOP), dialect.render("", [ToolCall("find", {"words": "some words"})], TOOLS)
@@ -182,14 +182,14 @@ def test_a_call_in_reasoning_is_no_call_and_a_cut_one_a_mistake(dialects: Any):
         assert "after" in (dialect.parse(f"{dialect.render('', [STOP], TOOLS)}\nThere.", TOOLS).error or ""), name
 
 
-def test_reasoning_that_the_prompt_opens_may_be_written_without_its_tag(dialects: Any):
+def test_reasoning_opened_by_the_prompt_may_lack_its_opening_tag(dialects: Any):
     for name in ("deepseekv3", "nemotron_3_nano", "qwen3_5_think"):
         call = bare(dialects[name], STOP)
         parsed = dialects[name].parse(f"Maybe {call}\n</think>\n\n{call}", TOOLS)
         assert parsed == Parsed(f"<think>\nMaybe {call}\n</think>", (STOP,)), name
 
 
-def test_the_readers_do_not_read_each_other_s_calls(dialects: Any):
+def test_readers_do_not_accept_calls_of_other_families(dialects: Any):
     for number, name in enumerate(READERS):
         written = dialects[name].render("", [FIND], TOOLS)
         readable = []
@@ -204,7 +204,7 @@ def test_the_readers_do_not_read_each_other_s_calls(dialects: Any):
 # Families.
 
 
-def test_llama_writes_calls_in_several_ways(dialects: Any):
+def test_llama_calls_parse_in_all_their_forms(dialects: Any):
     dialect = dialects["llama3_1"]
     call = '{"name": "stop", "parameters": {}}'
     typed = call.replace("{", '{"type": "function", ', 1)
@@ -215,7 +215,7 @@ def test_llama_writes_calls_in_several_ways(dialects: Any):
     assert dialect.parse('A row is {"name": "Bob", "age": 3}.', TOOLS).calls == ()
 
 
-def test_deepseek_v3_1_writes_a_name_and_its_arguments_in_a_line(dialects: Any):
+def test_deepseek_v3_1_calls_parse(dialects: Any):
     text = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{"words": "a"}<｜tool▁call▁end｜>'
     text += "<｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     assert dialects["deepseekv3"].parse(text, TOOLS).calls == (FIND, STOP)
@@ -283,7 +283,7 @@ def test_values_without_quotes_have_the_types_of_the_schema(dialects: Any):
 # Prompts.
 
 
-def test_tools_that_a_template_does_not_show_are_shown_by_the_dialect(dialects: Any):
+def test_the_dialect_lists_tools_if_the_template_does_not(dialects: Any):
     assert dialects["response"].instructions(TOOLS, 1) == "Call one function at a time."  # templates offer several
     assert dialects["response"].result(ToolCall("find", {}, "c1"), "3")["role"] == "tool"
     assert dialects["qwen3"].instructions(TOOLS, 2) == ""
@@ -307,7 +307,7 @@ LIKE_SMOLLM3 = (
 
 
 @pytest.mark.parametrize("think", [False, True])
-def test_a_template_that_only_explains_calls_is_written_as_it_explains(think: bool):
+def test_a_template_that_only_explains_calls_uses_the_explained_form(think: bool):
     tokenizer = tokenizer_of("qwen3")
     tokenizer.chat_template = LIKE_SMOLLM3
     dialect = TemplateDialect(tokenizer, think=think)
@@ -322,7 +322,7 @@ def test_a_template_that_only_explains_calls_is_written_as_it_explains(think: bo
 
 
 def test_a_template_that_writes_no_calls_is_refused():
-    """The template of DeepSeek-R1 writes calls beside `content: None`, which transformers leaves out."""
+    """The template of DeepSeek-R1 writes calls only with `content: None`, which transformers drops."""
     rows = [(name, "writes no tool calls") for name in ("phi3", "gemma3", "cohere2", "llama3")]
     rows.append(("deepseek_r1_distill", "shows no tools and writes no calls"))
     assert not_refused(lambda name: of_tokenizer(tokenizer_of(name)), rows) == []
@@ -333,14 +333,14 @@ def test_a_template_that_writes_no_calls_is_refused():
 # Response templates.
 
 
-def test_forms_that_trl_knows_are_read_as_it_says():
+def test_response_templates_of_trl_parse_their_calls():
     call = ToolCall("find", {"words": "a b", "limit": 3})
     for name in ("lfm2_2_5", "gemma4_v4", "gptoss", "glm4moe"):
         dialect = of_tokenizer(tokenizer_of(name))
         assert dialect.parse(dialect.render("", [call], TOOLS), TOOLS).calls == (call,), name
     for text in ("<tool_call>", "<tool_call>loo", "<tool_call>look", "<tool_call>look\n", "Hm.<tool_call>l"):
         cut = dialect.parse(text, TOOLS)
-        assert (cut.calls, cut.unclosed) == ((), True), "a name that is cut off is no name"
+        assert (cut.calls, cut.unclosed) == ((), True), "a truncated name is not a call"
 
 
 CALL = '<tool_call>\n{"name": "find", "arguments": {"words": "a", "limit": "3"}}\n</tool_call>'
@@ -360,7 +360,7 @@ MISTAKES = [
 ]
 
 
-def test_a_response_template_reads_calls_text_and_reasoning(dialects: Any):
+def test_a_response_template_parses_calls_text_and_reasoning(dialects: Any):
     dialect, call = dialects["response"], ToolCall("find", {"words": "a", "limit": 3})
     for end in ("", "<|im_end|>", "<|im_end|>\n", "\n"):
         assert dialect.parse("I look.\n" + CALL + end, TOOLS) == Parsed("I look.", (call,))
@@ -375,7 +375,7 @@ def test_a_response_template_reads_calls_text_and_reasoning(dialects: Any):
     assert parsed == Parsed("<think>\nHm.\n</think>", (call,)), "the prompt opens the reasoning"
 
 
-def test_each_mistake_has_its_own_error_and_what_is_cut_off_is_recognised(dialects: Any):
+def test_each_mistake_has_its_own_error_and_truncation_is_recognised(dialects: Any):
     for text, words in MISTAKES:
         parsed = dialects["response"].parse(text, TOOLS)
         assert (parsed.calls, parsed.unclosed) == ((), False)

@@ -1,4 +1,4 @@
-"""An environment is written once and serves both: loops that wait for it, and event loops."""
+"""An environment has synchronous and asynchronous methods with the same results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import text_of
 from agentgym.toolset import tool
 from tests.counter_env import AsyncCounter, Counter, call, started
@@ -18,7 +17,7 @@ from tests.counter_env import AsyncCounter, Counter, call, started
 KINDS = pytest.mark.parametrize("kind", [Counter, AsyncCounter])
 
 
-def test_an_asynchronous_tool_works_in_a_synchronous_loop_and_inside_a_running_one():
+def test_an_async_tool_works_without_and_within_a_running_loop():
     async def inside() -> str:
         return text_of(started(AsyncCounter).step(call("add", number=2)).observation[0])
 
@@ -26,23 +25,8 @@ def test_an_asynchronous_tool_works_in_a_synchronous_loop_and_inside_a_running_o
     assert asyncio.run(inside()) == "count 2"
 
 
-class Nesting(AsyncCounter):
-    """Plays another environment in a tool, and so waits for the loop that it runs on itself."""
-
-    @tool
-    async def nest(self) -> str:
-        """Play another environment."""
-        started(AsyncCounter)
-        return "played"
-
-
-def test_an_environment_that_would_wait_for_itself_for_ever_is_refused():
-    with pytest.raises(UsageError, match="await it instead"):
-        started(Nesting).step(call("nest"))
-
-
 @KINDS
-def test_the_async_methods_do_as_the_others_do(kind: type[Env]):
+def test_async_methods_match_the_synchronous_ones(kind: type[Env]):
     async def play() -> list[Any]:
         env = kind()
         opening, _ = await env.areset(seed=1, options={"split": "test", "index": 2})
@@ -56,34 +40,23 @@ def test_the_async_methods_do_as_the_others_do(kind: type[Env]):
 
 @KINDS
 def test_a_blocking_tool_does_not_block_the_event_loop(kind: type[Env]):
-    begun, moved = threading.Event(), threading.Event()
+    started, resumed = threading.Event(), threading.Event()
 
     class Slow(kind):  # type: ignore[misc, valid-type]
-        """Waits until the loop has moved. Beside it there may be tools that are coroutines."""
+        """Waits until the loop has moved on. Its other tools may be coroutines."""
 
         @tool
         def wait(self) -> str:
             """Wait."""
-            begun.set()
-            return "the loop moved" if moved.wait(30) else "the loop stood still"
+            started.set()
+            return "the loop moved" if resumed.wait(30) else "the loop stood still"
 
     async def play() -> str:
         env = Slow()
         await env.areset(seed=1)
         step = asyncio.create_task(env.astep(call("wait")))
-        await asyncio.to_thread(begun.wait, 30)
-        moved.set()
+        await asyncio.to_thread(started.wait, 30)
+        resumed.set()
         return text_of((await step).observation[0])
 
     assert asyncio.run(play()) == "the loop moved"
-
-
-def test_a_tool_that_breaks_on_the_event_loop_is_an_infrastructure_failure():
-    async def play(number: int) -> None:
-        env = Counter()
-        await env.areset(seed=1)
-        await env.astep(call("add", number=number))
-
-    for number in (13, 14):
-        with pytest.raises(InfrastructureError):
-            asyncio.run(play(number))

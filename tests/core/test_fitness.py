@@ -1,4 +1,4 @@
-"""A policy that cannot play an environment at all is told from one that plays it badly."""
+"""Policies that cannot play an environment at all are distinguished from weak ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.refusals import differing
 from tests.rollout_cases import Letters
 
 
-def test_a_prompt_that_leaves_no_room_is_refused_with_its_length_and_what_to_change():
+def test_a_prompt_that_fills_the_context_is_refused_with_its_length_and_advice():
     factory, codec = EnvFactory("guess", {}), Letters()
     env = make("guess")
     task = env.tasks.get("train", 0)
@@ -27,7 +27,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_its_length_and_what_to_cha
         check_prompt_fits(codec, length, factory, task, "Raise it.")
 
 
-def test_episodes_that_say_nothing_are_told_from_bad_ones():
+def test_uninformative_episodes_are_distinguished_from_failures():
     rows = [
         ((0.0, None), "nothing was sampled"),
         ((5.0, 1.0), "every turn was a format error"),

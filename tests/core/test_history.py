@@ -1,4 +1,4 @@
-"""Old observations and reasoning are left out; the task, the latest page and the policy's own words stay."""
+"""Old observations and reasoning are cut; the task, the latest page and the policy's own messages stay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def conversation(turns: int) -> list[Message]:
     return messages
 
 
-def test_as_many_of_the_latest_observations_stay_whole_as_are_wanted():
+def test_the_latest_observations_stay_whole():
     messages = conversation(4)
     for keep in range(6):
         short = shorten_observations(messages, keep=keep, max_chars=20)
@@ -33,7 +33,7 @@ def test_as_many_of_the_latest_observations_stay_whole_as_are_wanted():
     assert messages == conversation(4)
 
 
-def test_a_cut_observation_says_how_much_was_left_out_and_the_task_stays_before_it():
+def test_a_cut_observation_states_its_lost_length_and_the_task_stays():
     page = user("y" * 50 + "\n\n" + "z" * 50)  # an empty line is a part of it, as it is not the first
     task = user("Buy a hose.\n\n" + "x" * 50)
     short = shorten_observations([task, assistant("a"), page, assistant("b"), user("c")], max_chars=10)
@@ -60,8 +60,8 @@ def test_only_observations_are_cut_and_lose_their_pictures():
         user("c"),
     ]
     assert shorten_observations(messages, max_chars=10) == messages
-    seen = with_pictures(user("page"), (b"png",))
-    messages = [user("task"), assistant("a"), seen, assistant("b"), user("c")]
+    message = with_pictures(user("page"), (b"png",))
+    messages = [user("task"), assistant("a"), message, assistant("b"), user("c")]
     for options in ({}, {"max_chars": 4}):
         assert shorten_observations(messages, **options)[2] == user("page")
 
@@ -84,7 +84,7 @@ def test_earlier_reasoning_can_be_dropped():
     assert "reasoning_content" in messages[2]
 
 
-def test_a_policy_is_given_the_shortened_conversation():
+def test_a_policy_receives_the_shortened_conversation():
     lengths: list[int] = []
     policy = FunctionPolicy("counts", lambda messages: lengths.append(len(messages)) or "hm", lambda all: all[-1:])
     env = make("guess")

@@ -1,4 +1,4 @@
-"""Objects that are named by their path: found, or refused in the same words wherever one is named."""
+"""Objects loaded by `module:name`, with the same errors for every kind of object."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ LIMIT = 5
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_to_load.py").write_text(MINE)
     (tmp_path / "mine_unmet.py").write_text("import mine")
+    (tmp_path / "mine_broken.py").write_text("1 / 0")
     (tmp_path / "mine_empty.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -56,13 +57,13 @@ LOADERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def test_an_object_that_is_named_is_imported():
+def test_a_named_object_is_imported():
     assert function("json:dumps")([1]) == "[1]"
-    assert load_named("string:digits", "text", lambda found: isinstance(found, str)) == "0123456789"
+    assert load_named("string:digits", "text", lambda value: isinstance(value, str)) == "0123456789"
     assert policy("mine_to_load:make_policy").name == "silent"
 
 
-def test_all_loaders_refuse_a_module_or_a_name_that_is_not_there_in_the_same_words():
+def test_all_loaders_refuse_unknown_modules_and_names_in_the_same_words():
     for kind, load in LOADERS.items():
         rows = [
             ("no_such:X", f"there is no module 'no_such', so 'no_such:X' does not name {kind}; is it on"),
@@ -74,7 +75,7 @@ def test_all_loaders_refuse_a_module_or_a_name_that_is_not_there_in_the_same_wor
     assert "'mine_to_load:Gone' does not name an environment" in refusal(lambda: class_of("testing/gone-v0"))
 
 
-def test_a_name_that_is_not_there_is_answered_with_those_that_the_module_defines():
+def test_an_unknown_name_is_refused_with_the_names_of_the_module():
     rows = [
         ("mine_to_load:make_polcy", "; did you mean mine_to_load:make_policy?"),
         *((f"mine_to_load:{n}", "; mine_to_load has make_policy, make_script") for n in ("LIMIT", "hidden", "dump")),
@@ -85,12 +86,13 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_the_module_defines
     assert not_refused(function, [(path, "module:name") for path in forms]) == []
 
 
-def test_a_module_that_another_one_looks_for_in_vain_is_not_taken_for_it():
-    """The module that is missing has a name that the one it is missing in begins with."""
+def test_errors_inside_a_module_are_unchanged():
     with pytest.raises(ModuleNotFoundError, match="No module named 'mine'"):
-        function("mine_unmet:X")
+        function("mine_unmet:X")  # the missing module's name is a prefix of the importing module's
+    with pytest.raises(ZeroDivisionError):
+        function("mine_broken:X")
 
 
-def test_a_policy_that_is_shown_the_gold_is_not_evaluated_by_name():
+def test_a_policy_that_sees_the_gold_is_not_loaded_by_name():
     rows = [("mine_to_load:make_script", "shown each task's gold"), ("platform:python_version", "returned a str")]
     assert not_refused(policy, rows) == []

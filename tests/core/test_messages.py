@@ -1,4 +1,4 @@
-"""Chat messages in whatever shape they come: calls are read, text is joined, pictures are counted."""
+"""Chat messages of any shape: calls are read, text is joined, pictures are counted."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agentgym.errors import ToolError
-from agentgym.messages import (
-    ToolCall,
-    assistant,
-    calls_of,
-    pictures_in,
-    system,
-    text_of,
-    tool_result,
-    user,
-    with_pictures,
-)
+from agentgym.messages import ToolCall, assistant, calls_of, pictures_in, text_of, user, with_pictures
 from tests.refusals import differing, not_refused, refusal
 
 
@@ -31,7 +21,7 @@ def test_arguments_may_be_an_object_or_its_json_or_missing():
     assert differing(lambda arguments: dict(calls_of(message(arguments))[0].arguments), rows) == []
 
 
-def test_unusable_arguments_and_misshapen_calls_are_the_models_mistake():
+def test_unusable_arguments_and_malformed_calls_are_the_models_mistake():
     rows: list[tuple[Any, str]] = [
         ("{q: 1}", "'sql' cannot be read: this is not valid JSON"),
         ("[]", "JSON object {...} was expected, not a list"),
@@ -60,20 +50,12 @@ def test_calls_survive_the_message_form_in_order():
     assert calls_of({"role": "assistant", "tool_calls": None}) == calls_of(user("x")) == ()
 
 
-def test_a_call_without_an_id_or_with_a_number_as_one_has_text():
+def test_a_missing_or_numeric_call_id_becomes_text():
     def id_in(more: dict[str, Any]) -> str:
         entry: Any = {"tool_calls": [{"function": {"name": "look"}, **more}]}
         return calls_of(entry)[0].id
 
     assert [id_in(more) for more in ({}, {"id": None}, {"id": 5})] == ["", "", "5"]
-
-
-def test_each_kind_of_message_has_its_role():
-    call = ToolCall("look", {}, "7")
-    roles = [m.get("role") for m in (system("a"), user("b"), assistant("c"), tool_result(call, "d"))]
-    assert roles == ["system", "user", "assistant", "tool"]
-    assert "tool_calls" not in assistant("c") | assistant("c", [])
-    assert tool_result(call, "ok") == {"role": "tool", "tool_call_id": "7", "name": "look", "content": "ok"}
 
 
 def test_text_is_joined_and_pictures_counted_in_content_of_any_shape():
@@ -87,6 +69,6 @@ def test_text_is_joined_and_pictures_counted_in_content_of_any_shape():
         (({"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "image"}), ("ab", 1)),
     ]
     assert differing(lambda content: (text_of({"content": content}), pictures_in({"content": content})), rows) == []
-    seen = with_pictures(user("two"), (b"one", b"other"))
-    assert (pictures_in(seen), text_of(seen), seen.get("role")) == (2, "two", "user")
+    pictured = with_pictures(user("two"), (b"one", b"other"))
+    assert (pictures_in(pictured), text_of(pictured), pictured.get("role")) == (2, "two", "user")
     assert with_pictures(user("two"), ()) == user("two")

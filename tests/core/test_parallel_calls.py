@@ -1,4 +1,4 @@
-"""Independent calls of one turn run at the same time, with the episode of running them one after the other."""
+"""Concurrent calls of one turn give the same episode as running them one after the other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def in_order(*calls: ToolCall) -> StepResult:
         blocks.reset(token)
 
 
-def test_independent_calls_run_at_the_same_time_and_results_keep_their_order():
+def test_independent_calls_run_concurrently_and_results_keep_their_order():
     assert texts(played(ToolCall("meet"), ToolCall("meet")).observation) == ["met", "met"]
     result = played(look("a"), look("b"), look("last"))
     assert texts(result.observation) == ["a by night", "b by night", "last by night"]
@@ -55,12 +55,12 @@ def test_independent_calls_run_at_the_same_time_and_results_keep_their_order():
     assert result.info["rewards"]["seen"] == 8.0
 
 
-def test_dependent_calls_run_between_the_runs_of_independent_ones():
+def test_dependent_calls_run_between_batches_of_independent_ones():
     result = played(look("a"), look("last"), ToolCall("switch"), look("b"), ToolCall("switch"), look("c"))
     assert texts(result.observation) == ["a by night", "last by night", "on", "b by light", "off", "c by night"]
 
 
-def test_changes_of_returned_functions_happen_in_the_order_of_the_calls():
+def test_returned_functions_run_in_the_order_of_the_calls():
     result = played(*(ToolCall("note", {"word": word}) for word in "abc"))
     assert texts(result.observation) == ["a", "a b", "a b c"]
     assert texts(played(ToolCall("note", {"word": "alone"})).observation) == ["alone"]
@@ -75,12 +75,12 @@ TURNS = {
 }
 
 
-def test_a_turn_is_the_same_as_one_call_after_the_other():
+def test_a_concurrent_turn_equals_sequential_calls():
     for name, calls in TURNS.items():
         assert played(*calls) == in_order(*calls), name
 
 
-def test_a_mistake_is_the_result_of_its_call_and_an_end_the_last_call_that_counts():
+def test_a_mistake_is_the_result_of_its_call_and_no_call_counts_after_the_end():
     result = played(look("a"), look("locked"), ToolCall("look", {"box": 1}), look("last"))
     first, locked, missing, last = texts(result.observation)
     assert (first, locked, last) == ("a by night", "Error: It is locked.", "last by night")
@@ -99,14 +99,14 @@ class Exits(Desk):
         raise SystemExit(3)
 
 
-def test_a_failure_or_exit_fails_the_episode_once_and_nothing_else():
+def test_a_failure_or_exit_fails_the_episode_once():
     with pytest.raises(InfrastructureError, match="OSError: the drawer fell out"):
         played(look("broken"), look("broken"), look("last"))
     with pytest.raises(InfrastructureError, match="SystemExit: 3"):
         played(ToolCall("leave"), ToolCall("leave"), kind=Exits)
 
 
-def test_a_recorded_turn_replays_and_a_snapshot_of_it_restores():
+def test_a_concurrent_turn_replays_and_restores():
     recorded = trajectory(None, look("a", worth=0.1), look("locked"), look("b", worth=0.2), look("last", worth=0.3))
     env = Desk(tasks=TASKS)
     assert recorded.reason is Reason.GAVE_UP
@@ -122,8 +122,8 @@ def test_a_recorded_turn_replays_and_a_snapshot_of_it_restores():
 
 
 @pytest.mark.parametrize("kind", ["Desk", "MixedDesk"])
-def test_the_time_limit_of_a_tool_applies_to_each_call_and_each_returned_function(kind: str):
-    """The second call never returns; the others, which take no time, do not extend its time."""
+def test_the_tool_time_limit_applies_to_each_call_and_returned_function(kind: str):
+    """The second call never returns; the other calls do not extend its limit."""
     limits = Limits(retries=0, tool_timeout_s=0.5)
     for name, calls in (
         ("meet", (look("only"), ToolCall("meet"), look("only"))),
@@ -135,12 +135,12 @@ def test_the_time_limit_of_a_tool_applies_to_each_call_and_each_returned_functio
         assert name in str(late.error)
 
 
-def test_the_number_of_calls_in_a_turn_is_an_argument_that_the_model_is_informed_of():
-    single, several = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
+def test_the_number_of_calls_in_a_turn_is_an_argument_stated_in_the_prompt():
+    single, multiple = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
     assert "one function at a time" in text_of(single.reset(seed=0)[0][0])
-    assert "one or more functions" in text_of(several.reset(seed=0)[0][0])
+    assert "one or more functions" in text_of(multiple.reset(seed=0)[0][0])
     refused = texts(single.step(assistant("", [look("only"), look("only")])).observation)
-    assert all("Call one tool at a time, not 2" in text for text in refused)
+    assert all("one tool at a time, not 2. None of them ran." in text for text in refused)
     with pytest.raises(UsageError, match="max_calls_per_turn"):
         Desk(tasks=TASKS, max_calls_per_turn=0)
 
@@ -154,6 +154,6 @@ class Nested(Desk):
         return str(played(look("only", worth=4.0)).info["rewards"]["seen"])
 
 
-def test_an_environment_inside_of_a_tool_has_its_own_rewards():
+def test_an_environment_inside_a_tool_has_its_own_rewards():
     result = played(ToolCall("inside"), ToolCall("inside"), kind=Nested)
     assert (texts(result.observation), result.info["rewards"]["seen"]) == (["4.0", "4.0"], 0.0)

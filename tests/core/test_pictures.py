@@ -1,4 +1,4 @@
-"""Tools may show pictures: they come as content blocks beside the text, in every dialect."""
+"""Pictures from tools and hooks are content blocks after the text, in every dialect."""
 
 from __future__ import annotations
 
@@ -56,27 +56,20 @@ def test_pictures_of_a_tool_follow_its_bounded_text(dialect: str):
     opening, _ = env.reset(seed=0)
     assert (text_of(opening[-1]), pictures_in(opening[-1])) == ("What is outside?", 1)
     message = {"role": "assistant", "content": "", "tool_calls": [ToolCall("look", {"times": 2}).to_dict()]}
-    [seen] = env.step(message).observation
-    content = seen.get("content")
+    [result] = env.step(message).observation
+    content = result.get("content")
     assert isinstance(content, list)
     assert [block["type"] for block in content] == ["text", "image", "image"]
     assert base64.b64decode(content[1]["base64"]) == PNG
-    assert "[cut: 700 characters" in text_of(seen)
-    assert json.loads(json.dumps(seen)) == seen
+    assert "[cut: 700 characters" in text_of(result)
+    assert json.loads(json.dumps(result)) == result
 
 
-def test_an_error_shows_no_picture():
+def test_respond_and_aside_may_return_pictures():
     env = WindowEnv()
     env.reset(seed=0)
-    message = {"role": "assistant", "content": "", "tool_calls": [ToolCall("look", {"times": "x"}).to_dict()]}
-    assert pictures_in(env.step(message).observation[0]) == 0
-
-
-def test_an_answer_to_words_may_show_pictures():
-    env = WindowEnv()
-    env.reset(seed=0)
-    [said] = env.step("Hello").observation
-    assert (said.get("role"), text_of(said), pictures_in(said)) == ("user", "Hello?", 1)
+    [answer] = env.step("Hello").observation
+    assert (answer.get("role"), text_of(answer), pictures_in(answer)) == ("user", "Hello?", 1)
     message = {"role": "assistant", "content": "Hm.", "tool_calls": [ToolCall("look", {"times": 0}).to_dict()]}
-    said = env.step(message).observation[-1]
-    assert (said.get("role"), text_of(said), pictures_in(said)) == ("user", "Here is more.", 2)
+    answer = env.step(message).observation[-1]
+    assert (answer.get("role"), text_of(answer), pictures_in(answer)) == ("user", "Here is more.", 2)

@@ -16,7 +16,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import Message, ToolCall, assistant, text_of, user
 from agentgym.policy import ChatPolicy, FunctionPolicy, RandomPolicy, ScriptedPolicy
-from agentgym.script import Script, solution_player, steps, written
+from agentgym.script import Script, as_action, solution_player, steps
 from agentgym.seat import Seat
 from agentgym.toolset import Toolset
 
@@ -53,7 +53,7 @@ def play(policy: ChatPolicy | ScriptedPolicy, env: Env, seed: int = 0, turns: in
     return actions
 
 
-def test_the_scripted_policy_plays_the_solution_if_there_is_one():
+def test_the_scripted_policy_plays_the_solution():
     class Short(GuessEnv):
         def solution(self, task: Any) -> Solution:
             yield "I shall try."
@@ -70,59 +70,59 @@ def test_the_scripted_policy_plays_the_solution_if_there_is_one():
         play(ScriptedPolicy(), Unsolved())
 
 
-def test_random_play_depends_on_its_seed_alone():
+def test_random_play_depends_only_on_its_seed():
     first, again, other = (play(RandomPolicy(), GuessEnv(), seed=seed) for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_a_function_sees_the_whole_conversation_of_its_player_alone_and_may_be_async():
-    seen: list[list[Message]] = []
+def test_a_function_policy_sees_the_whole_conversation_of_its_player_only():
+    conversations: list[list[Message]] = []
 
     async def ask(conversation: list[Message]) -> str:
-        seen.append(list(conversation))
-        return f"try {len(seen)}"
+        conversations.append(list(conversation))
+        return f"try {len(conversations)}"
 
     policy = FunctionPolicy("f", ask)
     assert play(policy, GuessEnv(), turns=2) == ["try 1", "try 2"]
-    first, second = seen
+    first, second = conversations
     assert second[: len(first)] == first
     assert second[len(first)] == {"role": "assistant", "content": "try 1"}
     assert len(second) == len(first) + 2
     asyncio.run(policy.player(Seat.at(GuessEnv(), 0)).act([user("hi")]))  # type: ignore[arg-type]
-    assert len(seen[2]) == 1
+    assert len(conversations[2]) == 1
 
 
 # Scripts.
 
 
 def test_a_generator_is_sent_the_observation_of_each_move():
-    heard: list[list[Message]] = []
+    observations: list[list[Message]] = []
 
     def moves() -> Solution:
-        heard.append((yield "one"))
-        heard.append((yield "two"))
+        observations.append((yield "one"))
+        observations.append((yield "two"))
         raise OSError("no disk")
 
     script = Script(moves())
     assert [script.next_move([user(text)]) for text in ("opening", "first")] == ["one", "two"]
     with pytest.raises(OSError, match="no disk"):
         script.next_move([user("second")])
-    assert heard == [[user("first")], [user("second")]]
+    assert observations == [[user("first")], [user("second")]]
 
 
-def test_moves_of_any_kind_are_played_in_their_order_and_end():
+def test_moves_of_any_iterable_are_played_in_order():
     kinds: list[Any] = [["one", "two"], iter(["one", "two"]), (word for word in ("one", "two"))]
     for moves in kinds:
         script = Script(moves)
         assert [script.next_move([]) for _ in range(4)] == ["one", "two", None, None]
 
 
-def test_a_call_is_written_in_the_dialect_and_everything_else_stays(env: GuessEnv):
+def test_a_call_is_written_in_the_dialect_and_other_moves_are_unchanged(env: GuessEnv):
     message = assistant("", [GUESS])
-    assert written(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
-    assert (written(env, "hm"), written(env, message)) == ("hm", message)
+    assert as_action(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
+    assert (as_action(env, "hm"), as_action(env, message)) == ("hm", message)
     env.dialect = Narrow()
-    assert written(env, GUESS) == message, "no dialect can write everything"
+    assert as_action(env, GUESS) == message, "no dialect can write everything"
 
 
 def test_steps_end_with_the_episode_or_with_the_moves(env: GuessEnv):

@@ -1,4 +1,4 @@
-"""The core of task generators with small families: turns, choices, splits, errors and tasks."""
+"""Task generation with small families: cycling, selection, splits, errors and tasks."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def unseen(rng: Random) -> Draft:
 
 @FAMILIES.register(5, "few {x}", colour="grey")
 def few(rng: Random) -> Draft:
-    """One of forty problems."""
+    """There are only forty problems."""
     return Draft({"x": rng.randrange(40)})
 
 
 class Tasks(ProceduralTasks[Family]):
-    """Tasks that say which family drew them."""
+    """Tasks tagged with their family."""
 
     prefix, draws, more = "proc", 200, "luck"
 
@@ -103,7 +103,7 @@ def families_of(source: ProceduralTasks[Any], count: int, split: str = "train") 
 # The order of tasks.
 
 
-def test_tasks_take_turns_over_levels_and_over_the_families_of_each():
+def test_tasks_cycle_through_levels_and_their_families():
     assert families_of(Tasks(families=["a", "b", "c"]), 8) == ["a", "c", "b", "c", "a", "c", "b", "c"]
     assert families_of(Tasks(families=["c", "b", "a"]), 4) == ["b", "c", "a", "c"]
     # A family that finds nothing gives way to the next of its level.
@@ -135,7 +135,7 @@ def test_generated_tasks_never_change():
 # The choice of families.
 
 
-def test_families_are_chosen_by_level_name_and_attribute_in_the_order_of_their_names():
+def test_families_are_selected_by_level_name_and_attribute():
     assert [family.name for family in Tasks().families] == ["a", "b", "c", "never", "late", "unseen", "few"]
     assert [family.name for family in Tasks(difficulty=[1, 2], families=["c", "b"]).families] == ["b", "c"]
     assert [family.name for family in Tasks(where={"colour": "red"}).families] == ["a", "c"]
@@ -155,14 +155,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_choice_that_cannot_be_met_is_explained():
+def test_an_impossible_selection_is_explained():
     assert not_refused(lambda choice: Tasks(**choice), REFUSED) == []
 
 
 # Splits.
 
 
-def test_content_decides_the_split_so_that_no_two_splits_share_a_problem():
+def test_splits_share_no_problem():
     tasks = Tasks(families="few")
     prompts = {split: {task.prompt for task in iterate(tasks, split, 60)} for split in tasks.splits}
     assert tasks.splits == tuple(SHARES)
@@ -170,7 +170,7 @@ def test_content_decides_the_split_so_that_no_two_splits_share_a_problem():
     assert all(split_of(f"few {{'x': {text.split()[1]}}}", SHARES) == "test" for text in prompts["test"])
 
 
-def test_families_that_are_held_out_are_asked_in_the_unseen_split_alone():
+def test_held_out_families_occur_in_the_unseen_split_only():
     tasks = Tasks(difficulty=[1, 4])
     assert tasks.splits == (*SHARES, "test_unseen")
     assert set(families_of(tasks, 8, "test_unseen")) == {"unseen"}
@@ -181,7 +181,7 @@ def test_families_that_are_held_out_are_asked_in_the_unseen_split_alone():
     assert divide("b", "b".__contains__) == {"test_unseen": ("b",)}
 
 
-def test_content_and_seeds_belong_to_one_split_but_the_unseen_split_takes_any():
+def test_content_belongs_to_one_split_but_the_unseen_split_takes_any():
     def takes(split: str, content: str) -> bool:
         try:
             must_belong(split, content)
@@ -198,14 +198,14 @@ def test_content_and_seeds_belong_to_one_split_but_the_unseen_split_takes_any():
 # Families, and the tasks they make.
 
 
-def test_a_family_words_its_drafts_in_all_of_its_ways_and_gives_tasks_its_tags():
+def test_a_family_uses_all_its_phrasings_and_tags_its_tasks():
     draft = Draft({"x": 7})
     assert {FAMILIES["c"].word(draft, Random(seed)) for seed in range(20)} == {"c 7", "C 7"}
     task = FAMILIES["c"].task("t", "train", "?", data={"d": 1}, gold={"g": 2}, tags=("own",))
     assert task == Task("t", "train", "?", 2, {"d": 1}, {"g": 2}, ("c", "L2", "own"))
 
 
-def test_a_decorated_function_stays_itself_and_registers_under_its_name_or_another():
+def test_registration_keeps_the_function_and_names_the_family():
     assert _late.__name__ == "_late"
     assert FAMILIES["late"].draw is _late
     assert "_late" not in FAMILIES
@@ -213,7 +213,7 @@ def test_a_decorated_function_stays_itself_and_registers_under_its_name_or_anoth
     assert b"_late" not in pickle.dumps(Tasks(difficulty=3))
 
 
-def test_families_without_a_level_words_or_a_name_of_their_own_are_refused():
+def test_a_family_without_level_or_phrasing_or_with_a_repeated_name_is_refused():
     families: Families[Family] = Families(Family)
 
     def register(level: int, *phrasings: str) -> None:
@@ -228,7 +228,7 @@ def test_families_without_a_level_words_or_a_name_of_their_own_are_refused():
 # Scenes.
 
 
-def test_a_scene_picks_by_its_random_numbers_and_fits_nothing_to_nothing():
+def test_a_scene_draws_from_its_generator_and_raises_if_empty():
     scene, mirror = Scene(Random(3)), Random(3)
     assert [scene.choice("abcdefgh") for _ in range(9)] == [mirror.choice("abcdefgh") for _ in range(9)]
     assert scene.choice({5}) == 5
@@ -241,7 +241,7 @@ def test_a_scene_picks_by_its_random_numbers_and_fits_nothing_to_nothing():
 # The example in the documentation.
 
 
-def test_the_example_of_the_module_is_a_source_that_works():
+def test_the_example_in_the_docstring_works():
     lines = (agentgym.procedural.__doc__ or "").splitlines()
     example = dedent("\n".join(line for line in lines if not line or line.startswith("    ")))
     names: dict[str, Any] = {name: getattr(agentgym.procedural, name) for name in agentgym.procedural.__all__}

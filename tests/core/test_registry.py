@@ -1,4 +1,4 @@
-"""Environments are found by id, by short name, by class, and in other packages; a wrong name gets a suggestion."""
+"""Environments by id, short name, class and entry point, with suggestions for wrong names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def install(folder: Path, entry: str, module: str = "acme_boxes", source: str = 
 # By name.
 
 
-def test_an_environment_is_made_by_any_of_its_names():
+def test_an_environment_can_be_made_by_any_of_its_names():
     names = ("guess", "guess-v0", "agentgym/guess", "agentgym/guess-v0", "agentgym.envs.guess:GuessEnv")
     assert [type(make(name, max_turns=3)).__name__ for name in names] == ["GuessEnv"] * len(names)
     assert make("guess", max_turns=3).max_turns == 3
@@ -57,16 +57,13 @@ def test_an_environment_is_made_by_any_of_its_names():
     assert set(ENVIRONMENTS) <= set(list_environments())
 
 
-def test_an_unknown_name_or_class_is_named_with_the_one_that_was_meant():
+def test_an_unknown_name_or_class_gets_a_suggestion():
     rows = [
         ("gues", "unknown environment 'gues'; did you mean 'guess'"),
         ("agentgym/gess-v0", "did you mean 'agentgym/guess-v0'"),
         ("sqll", "did you mean 'sql'"),
         ("sqll", "There are: agentgym/"),
         ("no_such_module:X", "there is no module 'no_such_module'"),
-        ("agentgym.envs.nothing:X", "there is no module 'agentgym.envs.nothing'"),
-        ("agentgym.envs.guess:GessEnv", "does not name an agentgym.Env class"),
-        ("agentgym.envs.guess:HIGHEST", "does not name an agentgym.Env class"),
         ("json:JSONDecoder", "does not name an agentgym.Env class"),
         ("CartPole-v1", "is a CartPoleEnv, not an agentgym.Env; use gymnasium.make"),
     ]
@@ -74,7 +71,7 @@ def test_an_unknown_name_or_class_is_named_with_the_one_that_was_meant():
     assert "CartPole-v1" not in list_environments()
 
 
-def test_the_newest_version_is_meant_when_none_is_given():
+def test_the_newest_version_is_the_default():
     guess = load_class("agentgym.envs.guess:GuessEnv")
     register("testing/twice-v1", guess)
     register("testing/twice-v2", guess, max_turns=2)
@@ -87,23 +84,13 @@ def test_the_newest_version_is_meant_when_none_is_given():
 
 
 @pytest.mark.real
-def test_gymnasium_makes_it_whatever_was_imported_before():
+def test_gymnasium_makes_environments_in_any_order_of_imports():
     for imports in ("agentgym, gymnasium", "gymnasium, agentgym"):
         code = f"import {imports}, sys; print('agentgym.env' in sys.modules, 'torch' in sys.modules)\n"
         done = run(code + "print(gymnasium.make('agentgym/guess-v0').unwrapped.max_turns)")
         assert done.stdout.split() == ["False", "False", "12"]
     done = run("import gymnasium; print(gymnasium.make('agentgym.envs:agentgym/guess-v0').unwrapped.max_turns)")
     assert (done.stdout, done.stderr) == ("12\n", "")
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("source", ["import no_such_dependency", "1 / 0"])
-def test_an_error_inside_a_module_comes_through_as_it_is(tmp_path: Path, source: str):
-    (tmp_path / "broken_boxes.py").write_text(source)
-    done = run("import agentgym; agentgym.make('broken_boxes:BoxesEnv')", tmp_path)
-    assert ("broken_boxes.py" in done.stderr, source in done.stderr) == (True, True)
-    errors = ("ModuleNotFoundError: No module named 'no_such", "ZeroDivisionError")
-    assert done.stderr.splitlines()[-1].startswith(errors)
 
 
 # From other packages.
@@ -123,7 +110,7 @@ def test_an_installed_package_adds_environments(tmp_path: Path):
 
 
 @pytest.mark.real
-def test_a_broken_package_breaks_nothing_but_itself(tmp_path: Path):
+def test_a_broken_package_affects_only_its_environments(tmp_path: Path):
     install(tmp_path, "acme/boxes-v0 = acme_boxes:BoxesEnv", source="import no_such_dependency")
     assert run("import agentgym; agentgym.make('guess')", tmp_path).returncode == 0
     done = run("import agentgym; agentgym.make('acme/boxes-v0')", tmp_path)
@@ -137,25 +124,8 @@ def test_a_package_cannot_replace_a_bundled_environment(tmp_path: Path):
 
 
 @pytest.mark.real
-def test_an_entry_that_is_no_environment_id_is_told_and_breaks_nothing(tmp_path: Path):
+def test_an_invalid_entry_point_id_only_warns(tmp_path: Path):
     install(tmp_path, "boxes! = acme_boxes:BoxesEnv")
     done = run("import warnings; warnings.simplefilter('default')\nimport agentgym; agentgym.make('guess')", tmp_path)
     assert done.returncode == 0
     assert "the environment 'boxes!' (acme_boxes:BoxesEnv) cannot be registered: Malformed" in done.stderr
-
-
-@pytest.mark.real
-def test_importing_the_package_loads_nothing_heavy_and_does_nothing():
-    code = """
-import random, sys, threading, os
-state, files = random.getstate(), sorted(os.listdir())
-import agentgym
-heavy = {"torch", "transformers", "gymnasium", "numpy", "pydantic", "rich", "duckdb"} & set(sys.modules)
-print(heavy, threading.active_count(), random.getstate() == state, sorted(os.listdir()) == files)
-agentgym.make('guess').reset()
-print({'torch', 'transformers'} & set(sys.modules), [n for n in agentgym.__all__ if getattr(agentgym, n, None) is None])
-agentgym.nothing
-"""
-    done = run(code)
-    assert done.stdout.splitlines() == ["set() 1 True True", "set() []"]
-    assert done.stderr.splitlines()[-1] == "AttributeError: module 'agentgym' has no attribute 'nothing'"

@@ -1,4 +1,4 @@
-"""What reward schemes pay: gates act first, means and caps count what gates leave, payments add up."""
+"""Rewards of schemes: gates first, then means and caps; payments add up to the total."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def episodes() -> list[list[dict[str, float]]]:
     return runs
 
 
-def test_a_gate_takes_the_shaping_from_the_episodes_that_do_not_open_it():
+def test_a_shut_gate_removes_the_shaping():
     ungated = Scheme(SHAPED)
     rows = [
         (ungated, [1.6, 0.6, 1.0, 2.0]),  # stalling pays most
@@ -53,7 +53,7 @@ def test_gates_chain_and_act_turn_by_turn():
     assert scheme.turn_rewards(turns) == [0.0, 0.0, 0.0]
 
 
-def test_a_gate_on_the_past_opens_after_the_event_and_one_on_a_missing_channel_never():
+def test_a_gate_on_the_past_opens_later_and_on_a_missing_channel_never():
     scheme = Scheme({OUTCOME: 1.0}, (Gate("format", 1.0, (OUTCOME,), scope="past"),))
     same_turn = [{"format": 0.0, OUTCOME: 0.0}, {"format": 1.0, OUTCOME: 1.0}]
     before = [{"format": 1.0, OUTCOME: 0.0}, {"format": 0.0, OUTCOME: 1.0}]
@@ -64,7 +64,7 @@ def test_a_gate_on_the_past_opens_after_the_event_and_one_on_a_missing_channel_n
         assert (scheme.turn_rewards(turns), scheme.total(turns)) == ([0.0, 0.0], 0.0), scope
 
 
-def test_a_mean_is_over_all_turns_those_without_the_channel_too():
+def test_a_mean_includes_turns_without_the_channel():
     scheme = Scheme({OUTCOME: 1.0, "format": -1.0}, averaged=frozenset({"format"}))
     turns = [{"format": 1.0}, {}, {}, {OUTCOME: 1.0}]
     assert scheme.total(turns) == pytest.approx(0.75)
@@ -72,7 +72,7 @@ def test_a_mean_is_over_all_turns_those_without_the_channel_too():
     assert scheme.total([{"format": 1.0}] * 2) == scheme.total([{"format": 1.0}] * 20) == pytest.approx(-1.0)
 
 
-def test_a_capped_channel_pays_until_its_cap_and_counts_after_the_gates():
+def test_a_capped_channel_pays_up_to_its_cap_after_gates():
     scheme = Scheme({OUTCOME: 1.0, "scaffold": 0.5}, capped={"scaffold": 1.0})
     turns = [{OUTCOME: 0.0, "scaffold": value} for value in (0.0, 0.75, 0.0, 0.75, 0.75)]
     assert scheme.turn_rewards(turns) == pytest.approx([0.0, 0.375, 0.0, 0.125, 0.0])
@@ -86,29 +86,13 @@ def test_a_capped_channel_pays_until_its_cap_and_counts_after_the_gates():
     assert Scheme(capped={"scaffold": 1.0}).total([{OUTCOME: 1.0, "scaffold": 3.0}]) == 1.0, "it is not paid"
 
 
-def test_no_turns_earn_nothing_and_gating_leaves_raw_values_alone():
+def test_no_turns_earn_nothing_and_gating_does_not_change_raw_values():
     averaged = Scheme(SHAPED, (SOLVED,), averaged=frozenset({"format"}))
     for scheme in (Scheme(), averaged):
         assert (scheme.total([]), scheme.turn_rewards([])) == (0.0, [])
     turns = [{OUTCOME: 0.0, "format": 1.0}]
     averaged.gated(turns)
     assert turns == [{OUTCOME: 0.0, "format": 1.0}]
-
-
-def test_only_a_scheme_of_plain_weights_pays_each_turn_by_itself():
-    assert Scheme({OUTCOME: 1.0, "format": 0.1}).is_simple
-    shaped = (Scheme(gates=(SOLVED,)), Scheme(averaged=frozenset({"format"})), Scheme(capped={"format": 1.0}))
-    assert [scheme.is_simple for scheme in shaped] == [False] * 3
-    assert Scheme({OUTCOME: 2.0, "format": 0.1}).pay([{OUTCOME: 1.0}, {OUTCOME: 0.5, "format": 1.0}]) == 1.1
-
-
-def test_the_control_of_a_scheme_is_the_same_without_its_gates():
-    scheme = Scheme({OUTCOME: 1.0, "format": 0.1}, (SOLVED,), averaged=frozenset({"format"}))
-    control = scheme.ungated()
-    assert (control.weights, control.averaged, control.gates) == (scheme.weights, scheme.averaged, ())
-    assert (control.allow_unsound, scheme.allow_unsound) == (True, False)
-    assert scheme.without("format").weights == {OUTCOME: 1.0}
-    assert scheme.without("format").gates == scheme.gates
 
 
 values = st.floats(-1, 1, allow_nan=False)

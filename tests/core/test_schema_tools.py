@@ -1,4 +1,4 @@
-"""Tools described by JSON schemas, those of older drafts too, check arguments and are read by all like other tools."""
+"""Tools described by JSON schemas, including older drafts, behave like other tools."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_schema_of_an_older_draft_allows_the_same_values():
     assert modern(schema) == schema, "values in a schema are left alone"
 
 
-def test_every_reader_of_schemas_reads_unusual_ones():
+def test_unusual_schemas_work_in_every_dialect():
     parts: list[Any] = [True, False, PAIR, ABOVE, {}, {"$ref": "#"}]
     for part in parts:
         parameters = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": part}}
@@ -68,7 +68,7 @@ def test_every_reader_of_schemas_reads_unusual_ones():
         assert "Usage: odd(" in refusal(lambda odd=odd: odd.check({"a": {"a": object}}), raises=ToolError)
 
 
-def test_arguments_that_a_schema_refuses_are_explained_to_the_model():
+def test_refused_arguments_are_explained_to_the_model():
     rows: list[tuple[Any, str]] = [
         ({}, "'day' is missing"),
         ({}, "Usage: book(day: integer, from: "),
@@ -82,7 +82,7 @@ def test_arguments_that_a_schema_refuses_are_explained_to_the_model():
     assert not_refused(SchemaTool(BOOK, dict).check, rows, ToolError) == []
 
 
-def test_schemas_of_no_tool_are_refused_and_references_never_fetched():
+def test_invalid_tool_schemas_are_refused_and_references_never_fetched():
     rows: list[tuple[dict[str, Any], str]] = [
         ({}, "'name'"),
         ({"name": "a"}, "'description'"),

@@ -1,4 +1,4 @@
-"""Settings as they are typed and YAML as it is written by hand: each fault is one line with its place."""
+"""Settings from the command line and YAML 1.2: each error is one line with its position."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXTS = [
 ]
 
 
-def test_a_value_has_the_type_it_looks_like_and_anything_else_is_text_as_it_was_typed():
+def test_values_are_typed_as_yaml_1_2_and_everything_else_is_text():
     rows = [(text, (value, type(value))) for text, value in VALUES + [(text, text) for text in TEXTS]]
 
     def read(text: str) -> Any:
@@ -52,7 +52,7 @@ def test_a_value_has_the_type_it_looks_like_and_anything_else_is_text_as_it_was_
 
 
 @given(st.text())
-def test_any_text_becomes_a_value_that_json_can_hold_or_is_refused(text: str):
+def test_any_text_becomes_json_data_or_is_refused(text: str):
     try:
         settings = parse_settings([f"key={text}"])
     except UsageError:
@@ -61,12 +61,12 @@ def test_any_text_becomes_a_value_that_json_can_hold_or_is_refused(text: str):
         assert json.loads(json.dumps(settings, allow_nan=False)) == settings
 
 
-def test_hyphens_in_a_key_stand_for_underscores_and_the_last_value_counts():
+def test_hyphens_become_underscores_and_the_last_value_counts():
     assert parse_settings(["tool-cost=1", "tool_cost_2=1", " b =1"]) == {"tool_cost": 1, "tool_cost_2": 1, "b": 1}
     assert parse_settings(["a-b=1", "c=2", "a_b=3"]) == {"a_b": 3, "c": 2}
 
 
-def test_a_wrong_setting_gets_one_line():
+def test_a_wrong_setting_gets_a_one_line_error():
     rows = [
         ("x", "--limit takes KEY=VALUE, not 'x'"),
         ("=3", "--limit takes KEY=VALUE, not '=3'"),
@@ -81,14 +81,14 @@ def test_a_wrong_setting_gets_one_line():
 # YAML.
 
 
-def test_a_written_value_is_read_back_by_readers_of_either_version_of_yaml():
+def test_dumped_values_read_the_same_in_both_versions_of_yaml():
     values = ["5e-4", "no", "true", "007", "1:30", "2024-01-01", "", "~", 5e-4, 1e-7, 1e20, None]
     for value in values:
         written = yaml12.dump({"key": value})
         assert yaml12.load(written) == yaml.safe_load(written) == {"key": value}
 
 
-def test_values_that_would_be_lost_or_multiplied_are_refused_with_their_place():
+def test_duplicate_keys_merges_cycles_and_bombs_are_refused_with_position():
     tens = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 10)]
     rows = [
         ("attempts: 1\nattempts: 8\n", "line 2,"),
@@ -104,13 +104,13 @@ def test_values_that_would_be_lost_or_multiplied_are_refused_with_their_place():
     assert [(text, words) for text, words in texts if words not in text] == []
 
 
-def test_equal_keys_of_other_maps_aliases_and_a_quoted_merge_key_are_kept():
+def test_repeated_keys_in_other_maps_aliases_and_a_quoted_merge_key_are_valid():
     assert yaml12.load("a: {x: 1}\nb: {x: 2}\n") == {"a": {"x": 1}, "b": {"x": 2}}
     assert yaml12.load("a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
     assert yaml12.load("'<<': 1") == {"<<": 1}
 
 
-def test_a_file_that_cannot_be_read_is_named_with_the_reason_in_one_line(tmp_path: Path):
+def test_an_unreadable_file_is_named_with_the_reason_in_one_line(tmp_path: Path):
     path = tmp_path / "some.yaml"
 
     def read(content: bytes) -> object:

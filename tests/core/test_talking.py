@@ -1,4 +1,4 @@
-"""Environments that talk: prompts, tools and openings of an episode, text beside calls, own endings, a second model."""
+"""Conversational environments: prompts, tools and openings per episode, asides, own endings, a second model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentgym import (
     tool,
 )
 from agentgym.checks import run_checks
-from agentgym.messages import assistant, system, text_of, user
+from agentgym.messages import assistant, text_of, user
 from agentgym.policy import FunctionPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
@@ -41,7 +41,7 @@ TASKS = TaskList([Task(id=f"talk/train/{n}", split="train", prompt=f"Task {n}.",
 
 
 class Talk(Env):
-    """Everything that a conversation may need, in small."""
+    """Uses every feature for conversations."""
 
     channels = {"outcome": Channel("1 if done"), "said": Channel("words", high=9.0)}
     system_prompt = "Be kind."
@@ -51,7 +51,7 @@ class Talk(Env):
 
     def __init__(self, **kwargs: Any):
         super().__init__(tasks=TASKS, **kwargs)
-        self.heard: list[str] = []
+        self.texts: list[str] = []
         self.stopped: list[str] = []
 
     def start(self, task: Task) -> Any:
@@ -66,7 +66,7 @@ class Talk(Env):
         return f"You said: {text}"
 
     def aside(self, text: str) -> str | None:
-        self.heard.append(text)
+        self.texts.append(text)
         return "I heard that." if "loud" in text else None
 
     def stop(self) -> None:
@@ -94,11 +94,11 @@ class Talk(Env):
         return "Bye."
 
     def details(self) -> dict[str, Any]:
-        return {"heard": list(self.heard)}
+        return {"heard": list(self.texts)}
 
 
-def calls(*wanted: ToolCall, text: str = "") -> Message:
-    return assistant(text, list(wanted))
+def calls(*tool_calls: ToolCall, text: str = "") -> Message:
+    return assistant(text, list(tool_calls))
 
 
 SAY, LEAVE = ToolCall("say", {"word": "a"}), ToolCall("leave")
@@ -129,25 +129,13 @@ def test_a_prompt_and_tools_that_start_sets_hold_for_one_episode(env: Talk):
     assert "call" in str(env.action_space.sample())
 
 
-def test_an_episode_can_open_with_a_conversation_under_way(env: Talk, monkeypatch: pytest.MonkeyPatch):
+def test_an_episode_can_open_with_a_conversation_in_progress(env: Talk):
     messages, _ = opening(env, 2)
     assert [message.get("role") for message in messages] == ["system", "user", "assistant", "user"]
     assert [text_of(message) for message in messages[1:]] == ["Hi.", "Hello!", "Help me."]
 
-    def begin(start: list[Any]) -> None:
-        monkeypatch.setattr(Talk, "start", lambda self, task: start)
-        Talk().reset(seed=0)
 
-    rows: list[tuple[list[Any], str]] = [
-        ([], "list of chat messages"),
-        ([{"role": "user"}], "list of chat messages"),
-        ([system("x"), user("y")], "self.system_prompt"),
-        ([user("x"), assistant("y")], "the policy speaks next"),
-    ]
-    assert not_refused(begin, rows) == []
-
-
-def test_text_beside_calls_is_heard_before_they_run_and_may_be_answered(env: Talk):
+def test_text_with_calls_reaches_aside_first_and_may_be_answered(env: Talk):
     opening(env, 0)
     quiet = env.step(calls(SAY, text="hm"))
     assert len(quiet.observation) == 1
@@ -157,7 +145,7 @@ def test_text_beside_calls_is_heard_before_they_run_and_may_be_answered(env: Tal
     assert env.reason == "transferred"
 
 
-def test_endings_that_an_environment_names_are_terminated_or_truncated(env: Talk):
+def test_own_endings_are_terminated_or_truncated(env: Talk):
     for name, terminated in (("transferred", True), ("hung_up", False)):
         opening(env, 0)
         result = env.step(calls(ToolCall("leave", {"reason": name})))
@@ -181,7 +169,7 @@ def test_rewards_of_a_turn_add_up_until_a_call_ends_the_episode(env: Talk):
     assert len(result.observation) == 3
 
 
-def test_stop_is_called_once_an_episode_whatever_its_end(env: Talk):
+def test_stop_is_called_once_per_episode(env: Talk):
     opening(env, 0)
     env.step(calls(LEAVE))
     assert env.stopped == ["talk/train/0"]
@@ -193,7 +181,7 @@ def test_stop_is_called_once_an_episode_whatever_its_end(env: Talk):
     assert env.stopped == ["talk/train/0", "talk/train/1", "talk/train/2"]
 
 
-def test_a_stop_that_fails_is_logged_and_changes_no_result(env: Talk, caplog: pytest.LogCaptureFixture):
+def test_a_failing_stop_is_logged_and_changes_no_result(env: Talk, caplog: pytest.LogCaptureFixture):
     def fail() -> None:
         raise SystemExit("gone")
 
@@ -203,7 +191,7 @@ def test_a_stop_that_fails_is_logged_and_changes_no_result(env: Talk, caplog: py
     assert "the stop() of a Talk failed: SystemExit: gone" in caplog.text
 
 
-def test_a_prompt_and_tools_of_a_start_that_breaks_do_not_last(env: Talk, monkeypatch: pytest.MonkeyPatch):
+def test_prompt_and_tools_of_a_failed_start_are_discarded(env: Talk, monkeypatch: pytest.MonkeyPatch):
     usual = opening(env, 0)
 
     def broken(self: Talk, task: Task) -> None:
@@ -229,7 +217,7 @@ def collected(kind: type[Env], say: Callable[[list[Message]], Any], retries: int
 
 
 class Bound(Env):
-    """Holds something that belongs to the event loop on which its episode is played."""
+    """Owns a resource of the event loop that plays its episode."""
 
     channels = {"outcome": Channel("1 if done")}
     loops: ClassVar[list[bool]] = []
@@ -247,14 +235,14 @@ class Bound(Env):
         self.loops.append(asyncio.get_running_loop() is self.loop)
 
 
-def test_an_episode_that_fails_is_stopped_on_the_loop_that_played_it():
+def test_a_failed_episode_is_stopped_on_its_own_loop():
     Bound.loops.clear()
     assert collected(Bound, lambda _: "Hello", retries=1).ending is Ending.FAILED
     assert Bound.loops == [True, True]
 
 
 class Unsayable(Talk):
-    """Says of its episodes what no file can hold."""
+    """Has details that JSON cannot represent."""
 
     def details(self) -> dict[str, Any]:
         return {"bytes": b"\xff", "number": float("nan")}
@@ -287,7 +275,7 @@ def model(ask: Callable[..., Any], **options: Any) -> SecondModel:
     return second
 
 
-def test_a_second_model_keeps_its_conversation_apart_from_single_questions():
+def test_a_second_model_separates_its_conversation_from_single_questions():
     second = model(lambda messages: f"{len(messages)} messages")
     assert asyncio.run(second.reply("Hello")) == "2 messages"
     assert asyncio.run(second.ask("Was that right?")) == "1 messages"
@@ -300,7 +288,7 @@ def test_a_second_model_keeps_its_conversation_apart_from_single_questions():
     assert (second.conversation, second.questions, second.cost.calls) == ([], [], 0)
 
 
-def test_a_second_model_that_breaks_is_tried_again_and_then_fails_the_episode():
+def test_a_broken_second_model_is_retried_and_then_fails_the_episode():
     answers = iter([OSError("away"), "", "at last"])
 
     def ask(messages: list[Message]) -> str:
@@ -326,7 +314,7 @@ def test_a_second_model_is_bounded_in_calls_time_and_length():
         asyncio.run(model(slow, timeout_s=0.01, retries=0).reply("?"))
     second = model(lambda messages: "x" * 99, max_calls=1, max_chars=10)
     assert asyncio.run(second.reply("?")) == "x" * 10
-    with pytest.raises(InfrastructureError, match="more than 1 times"):
+    with pytest.raises(InfrastructureError, match="more than 1 calls"):
         asyncio.run(second.ask("?"))
     with pytest.raises(UsageError):
         SecondModel(str, max_calls=0)

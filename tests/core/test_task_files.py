@@ -1,4 +1,4 @@
-"""Files that environments take tasks from: how commands name, refuse and describe them."""
+"""Task files of environments: how commands list, refuse and describe them."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def files_of(env: str) -> TaskFiles:
     return files
 
 
-def test_the_environments_that_take_files_are_those_tested_here():
+def test_all_environments_with_task_files_are_tested_here():
     ids = {env_id for env_id in taking_files() if env_id not in ON_FILES}
     assert ids == {f"agentgym/{env}-v0" for env in TAKING}
 
 
-def test_the_sources_of_all_environments_or_one_are_listed_with_their_options():
+def test_sources_of_all_environments_or_one_are_listed_with_options():
     listed = run("tasks", "sources")
     assert listed.exit_code == 0, listed.output
     for env, argument in TAKING.items():
@@ -68,7 +68,7 @@ def test_the_sources_of_all_environments_or_one_are_listed_with_their_options():
     assert all(f"agentgym/{env}-v0" in refused.stderr for env in TAKING)
 
 
-def test_the_help_of_every_command_that_takes_files_says_where_they_are_listed():
+def test_the_help_of_commands_with_task_files_points_to_the_list():
     for command in (("eval",), ("tasks",), ("tasks", "show"), ("play",), ("check",), ("train",)):
         text = " ".join(run(*command, "--help").stdout.replace("│", " ").split())
         assert "agentgym tasks sources" in text, command
@@ -88,7 +88,7 @@ def test_files_and_their_options_are_arguments_of_the_environment(env: str):
     assert type(class_of(env)(**nothing).tasks) is type(class_of(env).default_tasks())
 
 
-def test_misplaced_and_misspelt_options_are_refused_with_the_right_ones():
+def test_misplaced_and_misspelt_options_get_a_hint():
     for env in ("search", "code"):
         assert f"is for tasks from files; pass {TAKING[env]}=... too" in refusal(make, env, split_by="hash")
     for env in ("sql", "search", "code"):
@@ -97,13 +97,13 @@ def test_misplaced_and_misspelt_options_are_refused_with_the_right_ones():
         assert "did you mean 'task_seed'?" in misspelt.stderr
 
 
-def test_the_types_of_arguments_are_those_that_files_and_environments_take():
+def test_typed_arguments_match_files_and_environments():
     for env, arguments in (("sql", SQLArguments), ("search", SearchArguments), ("code", CodeArguments)):
         assert set(arguments.__annotations__) == files_of(env).arguments | set(EnvArguments.__annotations__)
     assert arguments_of(Env) - {"tasks"} == set(EnvArguments.__annotations__)
 
 
-def test_entries_that_were_left_out_are_listed_with_their_reasons(tmp_path: Path):
+def test_left_out_entries_are_listed_with_reasons(tmp_path: Path):
     entry = {"question": "How many?", "answer": "#### 1"}
     lines = [entry, entry, {"question": "What?", "answer": None}]
     file = tmp_path / "test.jsonl"
@@ -121,7 +121,7 @@ def test_entries_that_were_left_out_are_listed_with_their_reasons(tmp_path: Path
 
 
 @pytest.mark.real
-def test_commands_take_the_split_that_there_is(tmp_path: Path):
+def test_commands_fall_back_to_an_existing_split(tmp_path: Path):
     (tmp_path / "dev.jsonl").write_text(json.dumps({"question": "How many?", "answer": "#### 1"}))
     words = ("--set", f"file={tmp_path}", "--set", "solution_style=direct")
     assert "gsm8k/dev/1" in run("tasks", "code", *words).stdout

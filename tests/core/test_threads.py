@@ -1,4 +1,4 @@
-"""Blocking work, background loops and parsing in threads: shared, used again, and never holding up the process."""
+"""Threads for blocking work, background event loops, and thread-safe parsing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.waiting import eventually
 # Threads for blocking work.
 
 
-def test_as_much_work_runs_at_once_as_is_there_and_threads_are_used_again():
+def test_all_work_runs_at_once_and_threads_are_reused():
     async def at_once() -> list[int]:
         threads, barrier = Threads("t"), threading.Barrier(100)
         return await asyncio.gather(*(threads.run(lambda: barrier.wait(30)) for _ in range(100)))
@@ -39,7 +39,7 @@ def test_as_much_work_runs_at_once_as_is_there_and_threads_are_used_again():
 
 
 @pytest.mark.parametrize("error", [OSError, SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_any_error_comes_back_to_the_caller(error: type[BaseException]):
+def test_any_error_reaches_the_caller(error: type[BaseException]):
     def work() -> None:
         raise error("no")
 
@@ -52,10 +52,10 @@ def test_any_error_comes_back_to_the_caller(error: type[BaseException]):
 
     assert asyncio.run(play())
     result = asyncio.run(Threads("t").run(lambda: ValueError("just data")))
-    assert isinstance(result, ValueError), "an exception that is a result is one"
+    assert isinstance(result, ValueError), "a returned exception is a result"
 
 
-def test_work_sees_the_context_of_its_caller():
+def test_work_inherits_the_context_of_its_caller():
     name: ContextVar[str] = ContextVar("name")
 
     async def play() -> str:
@@ -65,7 +65,7 @@ def test_work_sees_the_context_of_its_caller():
     assert asyncio.run(play()) == "caller"
 
 
-def test_an_idle_thread_keeps_nothing_of_its_work_alive(monkeypatch: pytest.MonkeyPatch):
+def test_an_idle_thread_does_not_keep_its_work_alive(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.engine.threads.IDLE_S", 3600)
 
     class Held:
@@ -97,7 +97,7 @@ asyncio.run(main())
 
 
 @pytest.mark.real
-def test_stuck_work_does_not_keep_the_process():
+def test_stuck_work_does_not_keep_the_process_alive():
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=200)
     assert (done.stdout, done.stderr, done.returncode) == ("gave up\n", "", 0)
 
@@ -111,7 +111,7 @@ async def where() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
     return asyncio.get_running_loop(), threading.current_thread()
 
 
-def test_all_work_runs_on_one_loop_in_one_thread_of_its_own():
+def test_a_background_loop_has_a_thread_of_its_own():
     places = [TESTING.wait(where()) for _ in range(3)]
     loop, thread = places[0]
     assert places == [(loop, thread)] * 3
@@ -119,7 +119,7 @@ def test_all_work_runs_on_one_loop_in_one_thread_of_its_own():
     assert thread is not threading.current_thread()
 
 
-def test_a_loop_is_prepared_once_when_it_is_needed_whichever_thread_comes_first():
+def test_a_background_loop_is_prepared_once_on_first_use():
     prepared: list[bool] = []
     shared = BackgroundLoop("shared", lambda loop: prepared.append(loop.is_running()))
     assert "shared" not in {thread.name for thread in threading.enumerate()}
@@ -129,7 +129,7 @@ def test_a_loop_is_prepared_once_when_it_is_needed_whichever_thread_comes_first(
     assert prepared == [False]
 
 
-def test_errors_come_through_and_a_call_that_would_wait_for_itself_is_refused():
+def test_errors_propagate_and_a_self_deadlock_is_refused():
     async def fail() -> None:
         raise OSError("no disk")
 
@@ -142,18 +142,18 @@ def test_errors_come_through_and_a_call_that_would_wait_for_itself_is_refused():
         TESTING.wait(inside())
 
 
-def test_work_that_is_given_up_is_cancelled():
-    begun, ended = threading.Event(), threading.Event()
+def test_abandoned_work_is_cancelled():
+    started, ended = threading.Event(), threading.Event()
 
     async def wait() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
 
     pending = TESTING.submit(wait())
-    assert begun.wait(30)
+    assert started.wait(30)
     pending.cancel()
     assert ended.wait(30)
 
@@ -191,7 +191,7 @@ print("the parent is fine")
 
 
 @pytest.mark.real
-def test_a_forked_child_has_a_loop_of_its_own_even_if_its_parent_held_the_lock():
+def test_a_forked_child_has_its_own_loop_even_if_the_parent_held_the_lock():
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-W", "default::ResourceWarning", "-c", FORKS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env={**os.environ})
     assert (done.stdout, done.stderr) == ("the child is fine\nthe parent is fine\n", "")
@@ -225,7 +225,7 @@ def _many_turns() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_many_turns")
-def test_threads_can_parse_at_the_same_time():
+def test_threads_can_parse_concurrently():
     def work(_: int) -> str:
         SlowGarbage()
         return type(parse(SOURCE)).__name__
@@ -234,7 +234,7 @@ def test_threads_can_parse_at_the_same_time():
         assert set(pool.map(work, range(80))) == {"Module"}
 
 
-def test_a_parsed_tree_is_that_of_the_standard_library():
+def test_parse_matches_the_standard_library():
     assert ast.dump(parse(SOURCE)) == ast.dump(ast.parse(SOURCE))
     assert ast.dump(parse("1 + x", mode="eval")) == ast.dump(ast.parse("1 + x", mode="eval"))
     with pytest.raises(SyntaxError):

@@ -1,4 +1,4 @@
-"""Tools: schemas from signatures, arguments checked, mistakes explained, results bounded."""
+"""Tools: schemas from signatures, argument checks, explained mistakes, bounded results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tools:
                 over two lines.
             limit: How many rows.
             mode: How.
-            after: Where to go on.
+            after: Where to continue.
         """
         return f"{sql}/{limit}/{mode}/{after}"
 
@@ -91,7 +91,7 @@ STORE = {"row": {"title": "t"}, "point": {"x": 1}, "options": {"deep": True}, "t
 # Schemas.
 
 
-def test_the_schema_says_what_signature_and_docstring_say():
+def test_the_schema_comes_from_signature_and_docstring():
     schema = TOOLS.get("query").schema
     assert schema["type"] == "function"
     assert schema["function"]["description"] == "Run a query.\n\nIt may be slow."
@@ -115,7 +115,7 @@ def test_schemas_are_valid_and_describe_nested_types():
         jsonschema.validate(STORE | {"point": {"y": 1}}, parameters)
 
 
-def test_titles_go_but_values_called_title_stay():
+def test_titles_are_dropped_but_not_values_called_title():
     class Own:
         @tool
         def make(self, row: dict[str, str] = {"title": "x"}) -> None:  # noqa: B006
@@ -155,7 +155,7 @@ def test_parameters_may_have_any_name():
     assert list(TOOLS.get("odd").parameters["properties"]) == list(arguments)
 
 
-def test_a_schema_is_a_word_or_two_in_a_usage():
+def test_usage_abbreviates_types():
     rows = [
         ({"type": "integer"}, "integer"),
         ({"type": "array", "items": {"type": "string"}}, "list of string"),
@@ -225,7 +225,7 @@ class Words:
         """
 
 
-def test_up_to_five_mistakes_are_explained_at_once_and_each_is_told_apart():
+def test_up_to_five_distinct_mistakes_are_explained_at_once():
     tools = Toolset.of(Words)
     text = refusal(lambda: tools.get("a.b-c_1").check({}), raises=ToolError)
     assert [name for name in "abcdef" if f"argument '{name}' is missing" in text] == list("abcde")
@@ -252,7 +252,7 @@ def test_huge_or_deep_arguments_and_names_give_short_errors():
     assert f"There is no tool '{'n' * 100}'. Tools: " in refusal(TOOLS.get, "n" * 101, raises=ToolError)
 
 
-def test_an_unknown_tool_is_answered_with_the_nearest_and_all():
+def test_an_unknown_tool_gets_a_suggestion_and_the_list():
     words = "no tool 'qery'. Did you mean 'query'? Tools: query, store, odd, nothing."
     assert words in refusal(lambda: TOOLS.check(ToolCall("qery", {})), raises=ToolError)
     assert "There are none; write text" in refusal(lambda: Toolset(()).get("fly"), raises=ToolError)
@@ -261,7 +261,7 @@ def test_an_unknown_tool_is_answered_with_the_nearest_and_all():
 # Sets of tools.
 
 
-def test_a_toolset_is_ordered_and_a_choice_of_it_too():
+def test_a_toolset_and_its_subsets_are_ordered():
     assert (TOOLS.names, len(TOOLS)) == (("query", "store", "odd", "nothing"), 4)
     assert ("store" in TOOLS, "put" in TOOLS) == (True, False)
     assert TOOLS.only("odd", "query").names == ("odd", "query")
@@ -291,45 +291,21 @@ def test_overrides_replace_and_undecorated_overrides_remove():
 
 
 def no_docstring(self) -> None: ...
-
-
-def no_type(self, a) -> None:
-    """Do.
-
-    Args:
-        a: A.
-    """
+def no_type(self, a) -> None: ...
+def many(self, *a: int) -> None: ...
+def strange(self, a: asyncio.Queue) -> None: ...
+def unknown_type(self, a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
 def no_line(self, a: int) -> None:
     """Do."""
 
 
-def many(self, *a: int) -> None:
-    """Do.
-
-    Args:
-        a: A.
-    """
+for _method in (no_type, many, strange, unknown_type):
+    _method.__doc__ = "Do.\n\nArgs:\n    a: A."
 
 
-def strange(self, a: asyncio.Queue) -> None:
-    """Do.
-
-    Args:
-        a: A.
-    """
-
-
-def unknown_type(self, a: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
-    """Do.
-
-    Args:
-        a: A.
-    """
-
-
-def test_authors_mistakes_are_found_at_once():
+def test_authors_mistakes_are_reported_on_definition():
     rows = [
         (no_docstring, "'no_docstring' needs a docstring"),
         (no_type, "parameter 'a' needs a type"),

@@ -1,4 +1,4 @@
-"""The commands of docs/data.md work as they stand, on small data sets in the published layouts."""
+"""The commands of docs/data.md run unchanged on small data sets in the published layouts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from agentgym.rollout import EnvFactory
 from agentgym.settings import parse_settings
 from agentgym.task import iterate
 from agentgym.task_files.left_out import LeavesOut, Why
+from tests.doc_blocks import DOCS, blocks_of
 from tests.published import WRITERS
 
 pytestmark = pytest.mark.real
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
-BLOCKS = [re.sub(r"\s*\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
-COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
+PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
+COMMANDS = [words for block in blocks_of(DOCS / "data.md") for words in block.commands]
 
 
 def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the environment and the arguments that the section of a data set evaluates it with."""
+    """Return the environment and arguments of the `eval` command in a data set's section."""
     section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     command = re.sub(r"\s*\\\n\s*", " ", section).partition("agentgym eval --env ")[2].partition("\n")[0]
     env, *words = shlex.split(command)
@@ -37,19 +37,19 @@ def shown_settings(name: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("published")
-    for parent in [made, *made.parents][:3]:
+    folder = tmp_path_factory.mktemp("published")
+    for parent in [folder, *folder.parents][:3]:
         parent.chmod(0o755)
     pytest.importorskip("pyarrow")
     for write in WRITERS.values():
-        write(made)
-    return made
+        write(folder)
+    return folder
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str):
+@pytest.mark.parametrize("command", COMMANDS, ids=shlex.join)
+def test_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]):
     monkeypatch.chdir(folder)
-    program, *words = shlex.split(line)
+    program, *words = command
     assert program == "agentgym"
     if words[0] == "train":
         pytest.importorskip("trl", reason="needs the [train] extra")
@@ -63,7 +63,7 @@ def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_entry_makes_a_task_that_its_gold_solves(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+def test_every_entry_becomes_a_task_solved_by_its_gold(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.chdir(folder)
     factory = EnvFactory(*shown_settings(name))
     env = factory()

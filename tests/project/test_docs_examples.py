@@ -1,7 +1,7 @@
-"""Every example of the documentation runs here, or says on the line before it why it cannot.
+"""Every example of the documentation runs here, or the line before it gives the reason why not.
 
-The Python of a page runs in one namespace, in order; its commands run in order in the same folder. Of `check`, only the
-tutorial's runs all checks; `train` shows its settings instead of training; addresses become those of a fake endpoint.
+The Python blocks of a page share a namespace, and its commands a folder. Only the tutorial's `check` runs all checks;
+`train` shows its settings instead of training; addresses are replaced by a fake endpoint's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def to_run(page: Path) -> list[Block]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of its own, with the environment that the README shows; its modules are forgotten afterwards."""
+    """A folder with the environment of the README; its modules are unloaded afterwards."""
     before = set(sys.modules)
     for block in blocks_of(ROOT / "README.md"):
         if block.file:
@@ -88,14 +88,14 @@ def test_examples_of_a_page_run_in_order(folder: Path, page: Path):
 
 
 def run_python(block: Block, names: dict[str, object], page: str) -> None:
-    """Run a block. A comment on a line of its own says what is printed."""
+    """Run a block. A comment on its own line states the expected output."""
     if "open_sandbox" in block.text and automatic() is None:
         pytest.skip("no backend of the sandbox works here")
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(block.text, f"docs/{page}", "exec"), names)
-    told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-    assert [line for line in told if line not in (block.file, *printed.getvalue().splitlines())] == []
+    notes = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+    assert [line for line in notes if line not in (block.file, *printed.getvalue().splitlines())] == []
 
 
 def run_command(words: list[str]) -> None:
@@ -137,12 +137,12 @@ def invoke(words: list[str], typed: str | None = None) -> str:
 def show_settings(words: list[str]) -> None:
     if find_spec("torch") is None:
         pytest.skip("needs the [train] extra")
-    shown = words if "--show-config" in words else [*words, "--show-config"]
-    assert "group_size" in invoke(["train", *shown])
+    command = words if "--show-config" in words else [*words, "--show-config"]
+    assert "group_size" in invoke(["train", *command])
 
 
 def ask_a_fake(words: list[str]) -> None:
-    """Play one episode with a model that calls nothing."""
+    """Play one episode with a model that makes no calls."""
     if find_spec("aiohttp") is None:
         pytest.skip("needs the [endpoint] extra")
     with Fake(lambda request, number: completion("I do not know.")).serving() as url:
@@ -150,11 +150,11 @@ def ask_a_fake(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("page", "test"), IN_OWN_TEST.items())
-def test_pages_with_a_test_of_their_own_are_read_there(page: str, test: str):
+def test_pages_with_their_own_test_are_read_there(page: str, test: str):
     assert f'{Path(page).name}"' in (ROOT / test).read_text(encoding="utf-8")
 
 
-def test_examples_that_are_not_run_are_few_and_give_the_reason():
+def test_few_examples_are_not_run_and_each_has_a_reason():
     blocks = [block for page in pages() for block in blocks_of(page)]
     reasons = [block.why_not for block in blocks if block.why_not]
     assert all(len(reason.split()) > 2 for reason in reasons)

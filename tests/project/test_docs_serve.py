@@ -1,4 +1,4 @@
-"""The examples of the pages on served environments run as they stand, against a real server."""
+"""The examples of docs/interop/serve.md run unchanged against a real server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def url() -> Iterator[str]:
         yield address
 
 
-def test_the_example_in_python_is_short_and_prints_what_it_says(url: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_python_example_is_short_and_prints_its_comments(url: str, monkeypatch: pytest.MonkeyPatch):
     (block,) = [block for block in BLOCKS if block.language == "python"]
     lines = [line for line in block.text.splitlines() if line.strip()]
     assert len(lines) <= 30
@@ -59,7 +59,7 @@ def test_the_evaluation_runs(url: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
-def test_the_session_by_curl_runs(url: str):
+def test_the_curl_session_runs(url: str):
     (block,) = commands("url=")
     done = subprocess.run(
         ["bash", "-eu", "-c", block.text.replace(ADDRESS, url)],

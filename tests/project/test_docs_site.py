@@ -1,4 +1,4 @@
-"""The documentation is complete and builds without a warning; what it builds loads nothing from elsewhere."""
+"""The documentation site is complete, builds without warnings and loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material", reason="needs the [docs] extra")
     pytest.importorskip("mkdocstrings", reason="needs the [docs] extra")
-    made = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(made)]
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    return made
+    return folder
 
 
 class Loaded(HTMLParser):
@@ -42,20 +42,20 @@ class Loaded(HTMLParser):
         self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag in ("script", "img", "iframe", "source", "video"):
-            self.addresses.append(given.get("src") or "")
-        if tag == "link" and given.get("rel") != "canonical":
-            self.addresses.append(given.get("href") or "")
+            self.addresses.append(attributes.get("src") or "")
+        if tag == "link" and attributes.get("rel") != "canonical":
+            self.addresses.append(attributes.get("href") or "")
 
 
-def test_it_builds_without_a_warning_and_has_every_page(site: Path):
-    made = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+def test_the_site_builds_without_warnings_and_has_every_page(site: Path):
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     names = {page.relative_to(DOCS).as_posix() for page in PAGES}
-    assert {name.replace("README.md", "index.md").removesuffix(".md") + ".html" for name in names} <= made
+    assert {name.replace("README.md", "index.md").removesuffix(".md") + ".html" for name in names} <= pages
 
 
-def test_no_page_loads_anything_from_elsewhere(site: Path):
+def test_no_page_loads_anything_from_another_host(site: Path):
     for path in site.rglob("*.html"):
         page = Loaded()
         page.feed(path.read_text(encoding="utf-8"))
@@ -64,20 +64,20 @@ def test_no_page_loads_anything_from_elsewhere(site: Path):
         assert not re.search(r"url\(['\"]?(https?:)?//|@import", path.read_text(encoding="utf-8")), path
 
 
-def test_names_of_the_api_are_shown_with_their_docstrings(site: Path):
+def test_the_api_pages_contain_docstrings(site: Path):
     page = (site / "api" / "environments.html").read_text(encoding="utf-8")
     assert "Start an episode. The same seed and options give the same episode." in page
     assert 'id="agentgym.env.Env.solution"' in page
 
 
-def test_every_public_name_has_a_place_in_the_api():
+def test_every_public_name_is_in_the_api_pages():
     pages = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
-    shown = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.M))
-    assert {name for name in agentgym.__all__ if not name.startswith("__")} - shown == set()
+    documented = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.M))
+    assert {name for name in agentgym.__all__ if not name.startswith("__")} - documented == set()
 
 
 @each_row("page", PAGES)
-def test_links_lead_to_files_and_headings_in_the_repository_too(page: Path):
+def test_links_point_to_existing_files_and_headings(page: Path):
     for link, anchor in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
         target = (page.parent / link) if link else page
         assert target.is_file(), link

@@ -1,4 +1,4 @@
-"""The examples of docs/suites.md work as they stand, one after the other in one folder."""
+"""The examples of docs/suites.md run unchanged, in order, in one folder."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.M | re.S)
 
 
-def test_the_commands_work_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_commands_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "book.txt").write_text("Nothing of the tasks.", encoding="utf-8")
     for line in "".join(blocks("sh")).splitlines():
         program, *words = shlex.split(line, comments=True)
         if "humaneval=HumanEval.jsonl" in words:
-            continue  # data that is not here
+            continue  # the data is not available
         assert program == "agentgym"
         done = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
         assert done.exit_code == 0, f"{line}\n{done.output}"
     assert {path.name for path in (tmp_path / "divided").iterdir()} == {"train.jsonl", "test.jsonl"}
     pins = json.loads((tmp_path / "mine.pins.json").read_text(encoding="utf-8"))["entries"]
-    assert {name: len(some) for name, some in pins.items()} == {"guess": 8, "errand": 5}
-    assert {len(pin) for some in pins.values() for pin in some.values()} == {HASH_CHARS}
+    assert {name: len(suite_pins) for name, suite_pins in pins.items()} == {"guess": 8, "errand": 5}
+    assert {len(pin) for suite_pins in pins.values() for pin in suite_pins.values()} == {HASH_CHARS}
 
 
-def test_the_python_works():
+def test_the_python_example_runs():
     [code] = blocks("python")
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.rstrip().endswith("1.0")
 
 
-def test_the_file_is_a_suite_and_every_bundled_one_is_described(tmp_path: Path):
+def test_the_example_file_is_valid_and_every_bundled_suite_is_listed(tmp_path: Path):
     [text] = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
     assert [entry.attempts for entry in read_suite_file(tmp_path / "mine.yaml").entries] == [4, 4]

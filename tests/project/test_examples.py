@@ -1,4 +1,4 @@
-"""Every file in examples/ runs as its docstring says, and is short enough to read at once."""
+"""Every file in examples/ is short and runs with the command in its docstring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = 60
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where examples that begin with the same tiny model find it."""
+    """A cache shared by the examples that train the same tiny model."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -34,7 +34,7 @@ def run(example: str, *arguments: str, cwd: Path, cache: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_examples_are_short_and_each_is_run_here():
+def test_examples_are_short_and_all_are_run_here():
     tests = Path(__file__).read_text(encoding="utf-8")
     for example in sorted(EXAMPLES.glob("*.py")):
         text = example.read_text(encoding="utf-8")
@@ -44,14 +44,14 @@ def test_examples_are_short_and_each_is_run_here():
 
 
 @pytest.mark.real
-def test_an_environment_of_ones_own_passes_its_checks_and_is_solved(tmp_path: Path, cache: Path):
+def test_own_environment_passes_its_checks_and_is_solved(tmp_path: Path, cache: Path):
     lines = run("own_environment.py", cwd=tmp_path, cache=cache)
     assert re.fullmatch(r"own_environment:CoinsEnv passed: \d+ pass, 1 skip", lines[0])
     assert lines[-1] == "Thank you."
 
 
 @pytest.mark.real
-def test_a_model_behind_an_endpoint_is_evaluated(tmp_path: Path, cache: Path):
+def test_evaluate_endpoint_solves_its_tasks(tmp_path: Path, cache: Path):
     pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
     with Fake(lambda request, number: guessing(request), strict=True).serving() as url:
         arguments = (url, "any", "--env", "guess", "--tasks", "3", "--out", "guess.jsonl")
@@ -62,7 +62,7 @@ def test_a_model_behind_an_endpoint_is_evaluated(tmp_path: Path, cache: Path):
 
 @pytest.mark.train
 @pytest.mark.timeout(900)
-def test_a_plain_loop_trains_on_the_tokens_that_were_sampled(tmp_path: Path, cache: Path):
+def test_plain_grpo_loop_trains(tmp_path: Path, cache: Path):
     pytest.importorskip("torch", reason="needs the [train] extra")
     lines = run("plain_grpo_loop.py", "--steps", "2", cwd=tmp_path, cache=cache)
     solved = [re.fullmatch(r"step (\d): (\d+) of 48 solved", line) for line in lines]
@@ -71,7 +71,7 @@ def test_a_plain_loop_trains_on_the_tokens_that_were_sampled(tmp_path: Path, cac
 
 @pytest.mark.train
 @pytest.mark.timeout(900)
-def test_an_agent_that_knows_nothing_of_agentgym_is_recorded(tmp_path: Path, cache: Path):
+def test_gateway_records_an_unmodified_agent(tmp_path: Path, cache: Path):
     pytest.importorskip("torch", reason="needs the [train] extra")
     pytest.importorskip("starlette", reason="needs the [serve] extra")
     pytest.importorskip("httpx", reason="needs the [serve] extra")
@@ -84,7 +84,7 @@ def test_an_agent_that_knows_nothing_of_agentgym_is_recorded(tmp_path: Path, cac
 
 @pytest.mark.train
 @pytest.mark.timeout(900)
-def test_trl_trains_on_an_environment(tmp_path: Path, cache: Path):
+def test_trl_factory_trains(tmp_path: Path, cache: Path):
     trl = pytest.importorskip("trl", reason="needs the [train] extra")
     save_model(tmp_path / "model", Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja")
     lines = run("trl_factory.py", "model", "--steps", "2", "--size", "2", cwd=tmp_path, cache=cache)

@@ -1,4 +1,4 @@
-"""Importing: `import agentgym` brings nothing with it, and only the trainers' room needs the `train` extra."""
+"""`import agentgym` loads no other package, and only `trainers` needs the `train` extra."""
 
 from __future__ import annotations
 
@@ -46,30 +46,33 @@ def run(code: str, *arguments: str) -> str:
 
 
 def modules(*rooms: str) -> list[str]:
-    """Names of all modules of these rooms, from the files that are there."""
-    found = []
+    """Names of all modules of these packages, from their files."""
+    imports = []
     for room in rooms:
         for path in sorted((ROOT / room).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            # What is behind the links is found in the rooms themselves.
+            # Files behind links are listed under their own package.
             if parts[1] not in ROOMS and parts[-1] != "__main__":
                 name = ".".join(parts if room == "agentgym" else ("agentgym", *parts))
-                found.append(name.removesuffix(".__init__"))
-    return found
+                imports.append(name.removesuffix(".__init__"))
+    return imports
 
 
-def test_importing_the_package_imports_the_standard_library_at_most():
+def test_importing_the_package_loads_no_other_package_and_has_no_side_effects():
     code = """
-import sys
-before = set(sys.modules)
+import os, random, sys, threading
+before, state, files = set(sys.modules), random.getstate(), sorted(os.listdir())
 import agentgym
 new = {name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names
-print(sorted(new))
+print(sorted(new), threading.active_count(), random.getstate() == state, sorted(os.listdir()) == files)
+print([name for name in agentgym.__all__ if getattr(agentgym, name, None) is None], hasattr(agentgym, "nothing"))
+agentgym.make("guess").reset()
+print({"torch", "transformers"} & set(sys.modules))
 """
-    assert run(code) == "['agentgym']\n"
+    assert run(code).splitlines() == ["['agentgym'] 1 True True", "[] False", "set()"]
 
 
-def test_everything_but_the_trainers_works_without_the_train_extra():
+def test_all_packages_but_trainers_import_without_the_train_extra():
     names = modules("agentgym", "envs", "tasks", "tools")
     assert {"agentgym.cli", "agentgym.envs.sql", "agentgym.tasks.sql.files", "agentgym.tools.database"} <= set(names)
     assert run(NO_TRAIN_EXTRA + IMPORT_ALL, *names) == f"{len(names)}\n"

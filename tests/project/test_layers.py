@@ -1,4 +1,4 @@
-"""The rooms stand in layers: each imports only those that it may know, wherever in a file the import stands."""
+"""Packages form layers: each imports only the ones below it, at module level and inside functions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MAY_IMPORT = {
     "envs": {"agentgym", "tools", "tasks"},
     "trainers": {"agentgym"},
 }
-"""Rooms that the modules of a room may import, besides their own."""
+"""Packages that the modules of a package may import, besides their own."""
 TABLE = "agentgym/rooms.py"
 
 
 def sources(room: str) -> Iterator[Path]:
-    """Every module of a room; what is behind the links is not of it."""
+    """Every module of a package, without those behind links."""
     for path in sorted((ROOT / room).rglob("*.py")):
         parts = path.relative_to(ROOT).parts
         if room != "agentgym" or parts[1] not in MAY_IMPORT:
@@ -57,7 +57,7 @@ def modules_named(tree: ast.AST) -> Iterator[str]:
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """Texts that are no docstrings, such as `agentgym.tools.index:build_index`."""
+    """String literals except docstrings, such as `agentgym.tools.index:build_index`."""
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
@@ -65,7 +65,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_room_imports_only_the_rooms_it_may_know(room: str):
+def test_a_package_imports_only_the_layers_below(room: str):
     allowed = {room, None, *MAY_IMPORT[room]}
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
@@ -76,7 +76,7 @@ def test_a_room_imports_only_the_rooms_it_may_know(room: str):
     assert wrong == []
 
 
-def test_the_core_names_modules_of_other_rooms_in_its_table_alone():
+def test_the_core_names_modules_of_other_packages_only_in_its_table():
     wrong = [
         f"{path.relative_to(ROOT)}: {text!r}"
         for path in sources("agentgym")
@@ -87,7 +87,7 @@ def test_the_core_names_modules_of_other_rooms_in_its_table_alone():
     assert wrong == []
 
 
-def test_the_table_names_what_is_there():
+def test_the_table_names_existing_objects():
     named = (rooms.CATALOG, *rooms.COMMANDS.values(), *rooms.TASK_BUILDERS.values())
     for path in (*named, rooms.SUITES, rooms.TRAIN, rooms.POLICIES, rooms.TRAINING_ARGUMENTS):
         module, _, name = path.partition(":")
@@ -97,7 +97,7 @@ def test_the_table_names_what_is_there():
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
-    """Names that a module defines; it is not imported, since some take long."""
+    """Names that a module defines, without the slow import."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -106,7 +106,7 @@ def defined(tree: ast.Module) -> Iterator[str]:
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_modules_have_no_import_cycles():
     imports = {module: imported(path) for module, path in MODULES.items()}
     assert "agentgym.rooms" in imports["agentgym.cli"]
     order = tuple(TopologicalSorter(imports).static_order())  # raises CycleError, which names the circle
@@ -115,9 +115,9 @@ def test_no_modules_import_each_other_in_a_circle():
 
 def imported(path: Path) -> set[str]:
     """Modules of ours that a module imports, inside of functions and for type checkers too."""
-    found = set()
+    modules = set()
     for name in modules_named(ast.parse(path.read_text(encoding="utf-8"))):
         module = name if name in MODULES else name.rpartition(".")[0]
         if module in MODULES and MODULES[module] != path:
-            found.add(module)
-    return found
+            modules.add(module)
+    return modules

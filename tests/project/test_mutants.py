@@ -1,4 +1,4 @@
-"""The measure of the tests: faults are drawn fairly, tried in a copy, and told apart by what the tests do."""
+"""The mutation benchmark: mutants are sampled fairly, run in a copy, and classified by the tests' outcome."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def drawn(sample: int, seed: int = 0) -> list[tuple[str, str]]:
     return [(mutant.line, mutant.becomes) for mutant in draw({"a.py": SOURCE}, sample, seed)]
 
 
-def test_a_sample_depends_on_its_seed_and_begins_with_a_smaller_one():
+def test_a_sample_depends_on_its_seed_and_extends_smaller_ones():
     assert drawn(8) == drawn(8) != drawn(8, seed=1)
     assert drawn(8)[:3] == drawn(3)
 
 
-def test_every_place_is_drawn_once_and_nothing_that_is_only_said():
+def test_every_mutable_place_is_drawn_once_but_no_annotation_or_docstring():
     everything = draw({"a.py": SOURCE}, 1_000, 0)
     lines = Counter(mutant.line for mutant in everything)
     assert lines == {
@@ -86,7 +86,7 @@ def test_an_equivalent_mutant_is_listed_once_with_its_reason_and_line():
     ] == []
 
 
-def test_a_killed_mutant_is_not_tried_again_and_a_survivor_is(tmp_path: Path):
+def test_only_survivors_are_run_again(tmp_path: Path):
     killed, survived, new = draw({"a.py": SOURCE}, 3, 0)
     log = Log(tmp_path / "log.jsonl")
     log.add(killed, {"outcome": "killed"})
@@ -109,13 +109,13 @@ def test_equivalent_mutants_count_neither_way_and_timeouts_are_kills():
 @pytest.fixture(scope="module")
 def copies() -> Iterator[Copies]:
     """One copy, whose process has loaded what tests load."""
-    with Copies(1) as made:
-        yield made
+    with Copies(1) as copies:
+        yield copies
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_faults_are_tried_in_a_copy_and_the_tree_stays_as_it_is(copies: Copies):
+def test_mutants_run_in_a_copy_and_leave_the_tree_unchanged(copies: Copies):
     file, tests = "agentgym/choices.py", ("tests/core/test_choices.py",)
     source = (ROOT / file).read_text(encoding="utf-8")
     assert copies.test(tests, 200).outcome is Outcome.SURVIVED
@@ -140,7 +140,7 @@ def test_nothing_was_kept():
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_no_run_finds_what_another_has_kept(copies: Copies):
+def test_runs_do_not_share_caches(copies: Copies):
     file = "tests/core/test_choices.py"
     runs = [copies.test((file,), 200, (file, KEEPS)) for _ in range(2)]
     assert [run.outcome for run in runs] == [Outcome.SURVIVED] * 2, runs[-1].output

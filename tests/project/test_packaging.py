@@ -1,4 +1,4 @@
-"""The distribution holds everything that is here and nothing else, whatever way it is built."""
+"""The distribution contains exactly the files of the packages."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def shipped() -> set[str]:
-    """Every file of the package and its rooms, by the path that it has once installed."""
-    found = set()
+    """Installed path of every file of the packages."""
+    modules = set()
     for top in ("agentgym", *ROOMS):
         for path in (ROOT / top).rglob("*"):
             relative = path.relative_to(ROOT)
             behind_link = top == "agentgym" and relative.parts[1] in ROOMS
             if path.is_file() and not behind_link and "__pycache__" not in relative.parts:
-                found.add(("" if top == "agentgym" else "agentgym/") + relative.as_posix())
-    return found
+                modules.add(("" if top == "agentgym" else "agentgym/") + relative.as_posix())
+    return modules
 
 
 def test_every_folder_with_modules_is_a_package():
@@ -37,18 +37,18 @@ def test_every_folder_with_modules_is_a_package():
     assert [folder for folder in folders if f"{folder}/__init__.py" not in shipped()] == []
 
 
-def test_the_links_lead_to_the_rooms():
+def test_links_point_to_the_packages():
     for room in ROOMS:
         link = ROOT / "agentgym" / room
-        # Where a checkout has no links, a small file stands in their place and harms nobody.
+        # A checkout without links has a small file instead.
         assert os.readlink(link) == f"../{room}" if link.is_symlink() else not link.is_dir()
 
 
-def test_the_version_is_given_once():
+def test_the_installed_version_matches():
     assert metadata.version("agentgym-suite") == agentgym.__version__
 
 
-def test_the_command_is_there():
+def test_the_command_is_installed():
     [command] = metadata.entry_points(group="console_scripts", name="agentgym")
     assert command.value == PYPROJECT["project"]["scripts"]["agentgym"]
     assert callable(command.load())
@@ -73,9 +73,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (
         "pyproject.toml",
         "setup.py",
-        "README.md",
         "LICENSE",
         "MANIFEST.in",
+        "README.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
     ):
@@ -88,7 +88,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.real
-def test_the_wheel_holds_every_file_and_nothing_at_the_top(wheel: Path):
+def test_the_wheel_contains_every_file_and_no_other(wheel: Path):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == shipped()
 

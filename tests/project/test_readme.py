@@ -1,4 +1,4 @@
-"""The README works as it stands: its Python and its commands run as they stand, and its links lead somewhere."""
+"""The Python and the commands of the README run unchanged, and its links are valid."""
 
 from __future__ import annotations
 
@@ -14,37 +14,22 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
+from tests.doc_blocks import ROOT, Block, blocks_of
 
 pytestmark = pytest.mark.real
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = blocks_of(ROOT / "README.md")
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+COMMANDS = [words for block in BLOCKS if block.language == "sh" for words in block.commands]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
-
-
-def commands() -> list[list[str]]:
-    """Every line of every shell block, in order, as words."""
-    return [
-        words for block in blocks("sh") for line in block.splitlines() if (words := shlex.split(line, comments=True))
-    ]
-
-
-def named(block: str) -> str | None:
-    """The file that a block of Python is shown as, from its first line (`# receipt.py`)."""
-    found = re.match(r"# (\w+\.py)\n", block)
-    return found and found[1]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of its own that holds the files that the README shows; its modules are forgotten afterwards."""
-    files = {name: block for block in blocks("python") if (name := named(block))}
-    for name, block in files.items():
-        (tmp_path / name).write_text(block, encoding="utf-8")
+    """A folder with the files of the README; their modules are unloaded afterwards."""
+    files = {block.file: block.text for block in PYTHON if block.file}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
@@ -52,23 +37,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name.removesuffix(".py"), None)
 
 
-@pytest.mark.parametrize("index", range(len(blocks("python"))))
-def test_python_runs_as_it_stands(folder: Path, index: int):
-    code = [sys.executable, "-W", "error", "-c", blocks("python")[index]]
+@pytest.mark.parametrize("block", PYTHON)
+def test_python_blocks_run(folder: Path, block: Block):
+    code = [sys.executable, "-W", "error", "-c", block.text]
     done = subprocess.run(code, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_records_that_are_printed_are_solved(folder: Path):
-    [block] = [block for block in blocks("python") if "engine.play(" in block]
-    done = subprocess.run([sys.executable, "-c", block], cwd=folder, capture_output=True, text=True, timeout=120)
+    [block] = [block for block in PYTHON if "engine.play(" in block.text]
+    done = subprocess.run([sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True, timeout=120)
     lines = done.stdout.splitlines()
     assert len(lines) == 8
     assert all(" solved 1.0 " in line for line in lines)
 
 
-def test_commands_run_in_the_order_they_are_shown(folder: Path):
-    ran = [words for words in commands() if words[0] == "agentgym" and words[1] not in ("train", "play")]
+def test_commands_run_in_order(folder: Path):
+    ran = [words for words in COMMANDS if words[0] == "agentgym" and words[1] not in ("train", "play")]
     assert {words[1] for words in ran} >= {"check", "eval", "show", "replay"}
     for words in ran:
         result = CliRunner().invoke(app, words[1:])
@@ -76,38 +61,38 @@ def test_commands_run_in_the_order_they_are_shown(folder: Path):
 
 
 def test_the_environment_shown_can_be_played(folder: Path):
-    assert ["agentgym", "play", "receipt:ReceiptEnv"] in commands()
+    assert ["agentgym", "play", "receipt:ReceiptEnv"] in COMMANDS
     result = CliRunner().invoke(app, ["play", "receipt:ReceiptEnv"], input="read 1\n:quit\n")
     assert result.exit_code == 0, result.output
     assert "cents" in result.output
 
 
-def test_training_commands_name_settings_that_there_are():
+def test_training_commands_use_existing_settings():
     pytest.importorskip("torch")
     from agentgym.trainers.command import parse
     from agentgym.trainers.config import load_config
 
-    shown = [words[2:] for words in commands() if words[:2] == ["agentgym", "train"]]
-    assert len(shown) >= 4
-    for words in shown:
+    trainings = [words[2:] for words in COMMANDS if words[:2] == ["agentgym", "train"]]
+    assert len(trainings) >= 4
+    for words in trainings:
         recipe, overrides, _ = parse(words)
         load_config(recipe, overrides)
 
 
-def test_scripts_are_there_and_their_shell_is_right():
-    shown = {words[0] for words in commands()} - {"agentgym"}
-    assert shown == {"scripts/train", "scripts/test"}
+def test_scripts_exist_and_have_valid_shell_syntax():
+    programs = {words[0] for words in COMMANDS} - {"agentgym"}
+    assert programs == {"scripts/train", "scripts/test"}
     for path in [*sorted((ROOT / "scripts").iterdir()), *sorted((ROOT / ".ci").iterdir())]:
         assert os.access(path, os.X_OK), path
-        if path.suffix == ".py":
-            continue
         shell = path.read_text(encoding="utf-8").partition("\n")[0].rpartition("/")[2].removeprefix("env ")
+        if path.suffix == ".py" or shell == "python3":
+            continue
         done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_files_that_are_there(page: str):
+def test_links_point_to_existing_files(page: str):
     text = (ROOT / page).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []

@@ -1,4 +1,4 @@
-"""Tests that do not run prove nothing: a skip for want of what CI provides is a failure, and so is an empty list."""
+"""A skip for lack of something that CI provides counts as a failure, and so does an empty parameter list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMPTY = "@pytest.mark.parametrize('case', [])\ndef test(case): pass"
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """How each file of tests came out beside this project's conftest, where skips are allowed and where refused."""
+    """Outcomes of test files under this project's conftest, with skips allowed and refused."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\nempty_parameter_set_mark = fail_at_collect\n", encoding="utf-8")
@@ -51,7 +51,7 @@ def of(outcomes: dict[str, str], name: str) -> str:
     return outcome
 
 
-def test_only_a_declared_weakness_is_a_reason_to_skip_and_a_list_without_cases_fails(
+def test_only_declared_weaknesses_may_skip_and_an_empty_list_fails(
     outcomes: dict[str, dict[str, str]], pytestconfig: pytest.Config
 ):
     allowed, refused = outcomes["allow"], outcomes["refuse"]

@@ -14,7 +14,7 @@ from agentgym.envs.errand import ErrandEnv
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.evaluation import evaluate
-from agentgym.feedback import ModelUser, Remark, Scene, ScriptedUser, WithFeedback, read_feedback
+from agentgym.feedback import FeedbackContext, ModelUser, Remark, ScriptedUser, WithFeedback, read_feedback
 from agentgym.feedback.leaks import reveals
 from agentgym.lookahead import BestOfN, Search
 from agentgym.messages import Message, ToolCall, assistant, text_of, user
@@ -61,7 +61,7 @@ class Saying:
     def __init__(self, text: str):
         self.text = text
 
-    async def remark(self, scene: Scene, key: str) -> Remark:
+    async def remark(self, scene: FeedbackContext, key: str) -> Remark:
         return Remark(self.text, {"completion_tokens": 2.0})
 
 
@@ -70,7 +70,7 @@ class Saying:
 
 def scripted(*turns: tuple[str, str], most: int = 20) -> str:
     """The remark after the last of these turns, each an action and its result."""
-    scene = Scene(ERRAND, [user("Go.")], [(action, [user(result)]) for action, result in turns], most)
+    scene = FeedbackContext(ERRAND, [user("Go.")], [(action, [user(result)]) for action, result in turns], most)
     return asyncio.run(ScriptedUser().remark(scene, "key")).text
 
 
@@ -162,7 +162,7 @@ def test_token_policies_read_feedback_as_tokens_without_loss():
 
 def test_a_user_that_breaks_fails_the_episode():
     class Broken(Saying):
-        async def remark(self, scene: Scene, key: str) -> Remark:
+        async def remark(self, scene: FeedbackContext, key: str) -> Remark:
             raise RuntimeError("no line")
 
     trajectory = played(WithFeedback(Broken("")), guessing(1))
