@@ -131,9 +131,11 @@ def _check_terms(queries: list[str], serving: IndexServing) -> None:
             )
 
 
-def _filters(given: Any) -> Mapping[str, str] | None:
-    if given is not None and not (isinstance(given, dict) and all(isinstance(value, str) for value in given.values())):
+def _filters(filters: Any) -> Mapping[str, str] | None:
+    if filters is not None and not (
+        isinstance(filters, dict) and all(isinstance(value, str) for value in filters.values())
+    ):
         raise HTTPException(422, '"filters" must be an object of strings')
-    if given and len(given) > _MAX_FILTERS:
-        raise HTTPException(413, f"a request may have {_MAX_FILTERS} filters, not {len(given)}")
-    return given
+    if filters and len(filters) > _MAX_FILTERS:
+        raise HTTPException(413, f"a request may have {_MAX_FILTERS} filters, not {len(filters)}")
+    return filters
