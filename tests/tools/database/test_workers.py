@@ -19,6 +19,12 @@ from tests.waiting import eventually
 
 SPEC = DatabaseSpec("small", (Table("t", (Column("a", "INTEGER"),), ((1,), (2,), (3,))),))
 COUNT = "SELECT count(*), sum(a) FROM t"
+OPENING = """
+import os, signal, sys, time
+from agentgym.tools.database import *
+spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))
+open_database(spec).query('SELECT * FROM t')
+"""
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
 
@@ -123,17 +129,9 @@ def test_closing_leaves_no_process_and_no_directory(pool):
 @pytest.mark.real
 @each_row("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_no_worker_outlives_its_process(ending):
-    script = (
-        "import os, signal, sys\n"
-        "from agentgym.tools.database import *\n"
-        "spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))\n"
-        "open_database(spec).query('SELECT * FROM t')\n"
-        "print(*default_pool().worker_pids(), flush=True)\n"
-        f"{ending}\n"
-    )
+    script = f"{OPENING}print(*default_pool().worker_pids(), flush=True)\n{ending}\n"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
-    pid = int(done.stdout)
-    assert gone(pid)
+    assert gone(int(done.stdout))
 
 
 @pytest.mark.real
@@ -160,19 +158,8 @@ def test_a_forked_child_starts_its_own_worker(pool):
 
 @pytest.mark.real
 def test_a_forked_child_does_not_keep_its_parents_worker_alive():
-    script = (
-        "import os, sys, time\n"
-        "from agentgym.tools.database import *\n"
-        "spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))\n"
-        "open_database(spec)\n"
-        "pid = default_pool().worker_pids()[0]\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    os.close(1)\n"
-        "    time.sleep(30)\n"
-        "print(pid, child, flush=True)\n"
-        "os._exit(0)\n"
-    )
+    forking = "child = os.fork()\nif child == 0:\n    os.close(1)\n    time.sleep(30)\n"
+    script = f"{OPENING}{forking}print(*default_pool().worker_pids(), child, flush=True)\nos._exit(0)\n"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
     pid, child = map(int, done.stdout.split())
     try:

@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import wire
@@ -22,12 +21,11 @@ from agentgym.tools.sandbox.serve import GENEROUS, SandboxOffer, Serving, caps_f
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.serving.running import listen
 from tests.rows import each_row
+from tests.serving_cases import HANG_S, Running
 from tests.tools.sandbox.clock import Clock
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
-HANG_S = 60.0
-"""Ends a test that would hang."""
 
 
 BAD_LIMITS = [b'"wall_s": -1', b'"wall_s": NaN', b'"wall_s": 1e999', b'"nonsense": 1']
@@ -73,35 +71,21 @@ class Slow(Echo):
         self.free.set()
 
 
-class Server:
+class Server(Running):
     """A real HTTP server in a thread, with sandboxes that only echo."""
 
     def __init__(self, **serving: Any) -> None:
         self.created: list[tuple[SandboxSpec, Echo]] = []
-        self._listening = listen("127.0.0.1", 0)
-        app = make_app(
-            SandboxOffer(SandboxTier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make),
-            Serving(token=TOKEN, **serving),
-        )
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
-        self._thread.start()
-        host, port = self._listening.getsockname()
-        self.client = httpx.Client(
-            base_url=f"http://{host}:{port}", headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False
-        )
+        protections = {Threat.FILES: not_held("an echo")}
+        offer = SandboxOffer(SandboxTier.RLIMITS, "nothing is held", protections, self._make)
+        super().__init__(make_app(offer, Serving(token=TOKEN, **serving)))
+        self.client.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def _make(self, spec: SandboxSpec) -> Echo:
         if spec.image == "nowhere":
             raise InfrastructureError("no image 'nowhere'")
         self.created.append((spec, Slow() if spec.workdir == "/slow" else Echo()))
         return self.created[-1][1]
-
-    def stop(self) -> None:
-        self.client.close()
-        self._server.should_exit = True
-        self._thread.join(10)
-        self._listening.close()
 
 
 @pytest.fixture
@@ -130,7 +114,7 @@ def opened(server: Server, **spec: Any) -> str:
 
 
 def send(server: Server, name: str, content: Any) -> httpx.Response:
-    return server.client.post(f"/sandboxes/{name}/frames", content=content, timeout=HANG_S)
+    return server.client.post(f"/sandboxes/{name}/frames", content=content)
 
 
 # Leases.
@@ -215,7 +199,7 @@ def test_a_too_large_request_is_refused_and_leaves_the_sandbox_open(server: Call
     running = server(frame_bytes=1000)
     name = opened(running)
     contents = (b"x" * 1001, (b"x" * 600 for _ in range(2)), b"x" * 1000)
-    assert [send(running, name, content).status_code for content in contents] == [413, 413, 200]
+    assert [send(running, name, content).status_code for content in contents] == [413, 411, 200]
 
 
 def test_a_requested_spec_is_used(shared: Server):

@@ -55,11 +55,6 @@ def prepare() -> None:
     _loaded = len(sys.modules)
 
 
-def is_prepared() -> bool:
-    """Whether `prepare` was called in this process or an ancestor that forked it."""
-    return _loaded > 0
-
-
 def begin(path: str, folder: str) -> types.ModuleType:
     """Set this process up like a new interpreter: `__main__`, arguments, hooks, fresh random state."""
     main = types.ModuleType("__main__")
