@@ -195,7 +195,7 @@ class BrowserSession(ElementActions, PixelActions):
         history = await tab.cdp.send("Page.getNavigationHistory")
         place = history["currentIndex"] + way
         if not 0 <= place < len(history["entries"]) or history["entries"][place]["url"] == "about:blank":
-            raise PageError(f"cannot go {'back' if way < 0 else 'forward'}: the history has no such page")
+            raise PageError(f"no page to go {'back' if way < 0 else 'forward'} to")
         await self._clock.stop(tab.cdp)
         go = tab.page.go_back if way < 0 else tab.page.go_forward
         await go(wait_until="commit", timeout=self._commit_ms)

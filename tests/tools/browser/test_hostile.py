@@ -133,22 +133,11 @@ def test_a_crashed_page_is_an_infrastructure_error(world):
 @each_row(
     "url",
     [
-        "file:///etc/passwd",
-        "http://b.test/",
-        "http://127.0.0.1/",
-        "https://a.test/",
-        "http://a.test:1/",
-        "data:text/html,x",
-        "chrome://version",
-        "view-source:http://a.test/",
-        "javascript:alert(1)",
-        "blob:http://a.test/x",
-        "about:blank",
-        "//b.test/",
-        "http://a.test@b.test/",
-        "",
+        "file:///etc/passwd", "http://b.test/", "http://127.0.0.1/", "https://a.test/", "http://a.test:1/",
+        "data:text/html,x", "chrome://version", "view-source:http://a.test/", "javascript:alert(1)",
+        "blob:http://a.test/x", "about:blank", "//b.test/", "http://a.test@b.test/", "",
     ],
-)
+)  # fmt: skip
 def test_only_allowed_origins_can_be_opened(world, url):
     with open_page(world, "<p>ok</p>") as session:
         if url == "":
