@@ -194,6 +194,6 @@ class ElementActions(Acting):
             if "Unknown key" not in problem.message:
                 raise
             raise PageError(
-                f"unknown key {key[:40]!r}; use names such as Enter, Tab, Escape, Backspace, Delete, Space, "
+                f"no key {key[:40]!r}; use names such as Enter, Tab, Escape, Backspace, Delete, Space, "
                 "ArrowDown, PageDown, Home, End, F5, a, A, or Control+a"
             ) from None

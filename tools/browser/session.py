@@ -208,7 +208,7 @@ class BrowserSession(ElementActions, PixelActions):
 
     def _tab_number(self, index: int) -> int:
         if not 0 <= index < len(self._windows.tabs):
-            raise PageError(f"tab {index!r} does not exist; {len(self._windows.tabs)} are open, numbered from 0")
+            raise PageError(f"no tab {index!r}; {len(self._windows.tabs)} are open, numbered from 0")
         return index
 
 
