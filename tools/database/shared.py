@@ -55,12 +55,10 @@ class DatabaseHandle:
     def describe(self, table: str, sample_rows: int = 3) -> TableInfo:
         """Describe `table`: columns, keys, number of rows and the first `sample_rows` rows."""
         shared = self._open()
-        definition = find_table(shared.schema, table)
-        sample = shared.run(f"SELECT * FROM {quote_name(definition.name)} LIMIT {max(0, sample_rows)}", self._limits)
-        count = shared.row_count(definition.name)
-        return TableInfo(
-            definition.name, definition.columns, definition.primary_key, definition.foreign_keys, count, sample
-        )
+        entry = find_table(shared.schema, table)
+        sample = shared.run(f"SELECT * FROM {quote_name(entry.name)} LIMIT {max(0, sample_rows)}", self._limits)
+        count = shared.row_count(entry.name)
+        return TableInfo(entry.name, entry.columns, entry.primary_key, entry.foreign_keys, count, sample)
 
     def query(self, sql: str, limits: QueryLimits | None = None) -> QueryResult:
         """Run one read-only statement."""

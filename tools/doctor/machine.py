@@ -68,21 +68,14 @@ def missing_extras(without: Iterable[str] = ("dev", "docs")) -> list[MissingPack
         return []
     required = [Requirement(line) for line in about.get_all("Requires-Dist", ())]
     extras = [extra for extra in about.get_all("Provides-Extra", ()) if extra not in without]
-    missing = {
-        extra: tuple(requirement.name for requirement in _only_with(extra, required) if not _is_met(requirement))
-        for extra in extras
-    }
+    missing = {extra: tuple(need.name for need in _only_with(extra, required) if not _is_met(need)) for extra in extras}
     return [MissingPackages(extra, packages) for extra, packages in missing.items() if packages]
 
 
 def _only_with(extra: str, required: Iterable[Requirement]) -> list[Requirement]:
     """Return the requirements of an extra on this machine, beyond the base requirements."""
-    marked = [(requirement, requirement.marker) for requirement in required if requirement.marker is not None]
-    return [
-        requirement
-        for requirement, marker in marked
-        if marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
-    ]
+    marked = [(need, need.marker) for need in required if need.marker is not None]
+    return [need for need, marker in marked if marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})]
 
 
 def _is_met(requirement: Requirement) -> bool:

@@ -131,11 +131,9 @@ def _check_terms(queries: list[str], serving: IndexServing) -> None:
             )
 
 
-def _filters(filters: Any) -> Mapping[str, str] | None:
-    if filters is not None and not (
-        isinstance(filters, dict) and all(isinstance(value, str) for value in filters.values())
-    ):
+def _filters(raw: Any) -> Mapping[str, str] | None:
+    if raw is not None and not (isinstance(raw, dict) and all(isinstance(value, str) for value in raw.values())):
         raise HTTPException(422, '"filters" must be an object of strings')
-    if filters and len(filters) > _MAX_FILTERS:
-        raise HTTPException(413, f"a request may have {_MAX_FILTERS} filters, not {len(filters)}")
-    return filters
+    if raw and len(raw) > _MAX_FILTERS:
+        raise HTTPException(413, f"a request may have {_MAX_FILTERS} filters, not {len(raw)}")
+    return raw

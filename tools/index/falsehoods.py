@@ -169,9 +169,7 @@ def _number_like(value: str, random: Random) -> str:
     if value.isdecimal() and 1 <= int(value) <= 31:
         return str(random.randint(1, 28))
     first = random.choice("123456789")
-    return first + "".join(
-        random.choice("0123456789") if character.isdecimal() else character for character in value[1:]
-    )
+    return first + "".join(random.choice("0123456789") if char.isdecimal() else char for char in value[1:])
 
 
 def _words(text: str) -> list[str]:

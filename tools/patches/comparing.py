@@ -31,9 +31,8 @@ def touched(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
     ranges: dict[str, tuple[tuple[int, int], ...]] = {}
     for patch in parse_patch(text):
         lines = [_changed_lines(patch, hunk) for hunk in patch.hunks]
-        ranges[patch.original] = ranges.get(patch.original, ()) + tuple(
-            (min(numbers), max(numbers)) for numbers in lines if numbers
-        )
+        touched_ranges = tuple((min(numbers), max(numbers)) for numbers in lines if numbers)
+        ranges[patch.original] = ranges.get(patch.original, ()) + touched_ranges
     return ranges
 
 

@@ -55,12 +55,8 @@ def header_path(text: str, line: int) -> str | None:
 def without_prefixes(old: str | None, new: str | None) -> tuple[str | None, str | None]:
     """Return two header paths without their `a/` and `b/` (or `i/`, `w/`, `c/`) if both have them."""
     first, second = old and _first(old), new and _first(new)
-    old_prefixes = {pair[0] for pair in _PREFIXES}
-    if (
-        (first, second) in _PREFIXES
-        or (new is None and first in old_prefixes)
-        or (old is None and second in old_prefixes)
-    ):
+    prefixes = {pair[0] for pair in _PREFIXES}
+    if (first, second) in _PREFIXES or (new is None and first in prefixes) or (old is None and second in prefixes):
         return old and old[2:], new and new[2:]
     return old, new
 

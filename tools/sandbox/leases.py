@@ -161,16 +161,12 @@ class Leases:
             raise ServerFull("the server is stopping")
         held = [(lease.client, lease.kind) for lease in self._leases.values()] + self._opening
         if len(held) >= self.at_most:
-            raise ServerFull(
-                f"the server allows {self.at_most} sandboxes at a time and all are in use; try again later"
-            )
+            raise ServerFull(f"all of the server's {self.at_most} sandboxes are in use; try again later")
         if sum(holder == client for holder, _ in held) >= self._per_client:
             raise TooManyForClient(f"a client may have {self._per_client} sandboxes open at a time; close some")
         kinds = {held_kind for _, held_kind in held}
         if kind not in kinds and len(kinds) >= self._kinds:
-            raise ServerFull(
-                f"the server allows {self._kinds} different workdirs at a time; use one that is already in use"
-            )
+            raise ServerFull(f"the server allows {self._kinds} different workdirs at a time; use one of those in use")
 
     def _find(self, name: str) -> _Lease:
         with self._lock:

@@ -74,9 +74,8 @@ class Shell:
         if not exchange.done:
             self.close()
             self._machine.check_alive(None)
-        return CommandOutput(
-            exchange.output, None if stopped else exchange.exit_code, stopped, restarted=not exchange.done
-        )
+        exit_code = None if stopped else exchange.exit_code
+        return CommandOutput(exchange.output, exit_code, stopped, restarted=not exchange.done)
 
     def close(self) -> None:
         """End the shell; its background processes keep running."""

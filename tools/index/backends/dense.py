@@ -114,13 +114,11 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 def _normalised(vectors: Any, count: int) -> numpy.ndarray:
     """Return vectors of length 1, whose dot products are cosines."""
-    matrix = numpy.asarray(vectors, dtype=numpy.float32)
-    if matrix.ndim != 2 or len(matrix) != count or not numpy.isfinite(matrix).all():
-        raise UsageError(
-            f"the encoder must return {count} rows of finite numbers for {count} texts, not {matrix.shape}"
-        )
-    lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
-    return numpy.ascontiguousarray(matrix / numpy.where(lengths > 0, lengths, 1))
+    rows = numpy.asarray(vectors, dtype=numpy.float32)
+    if rows.ndim != 2 or len(rows) != count or not numpy.isfinite(rows).all():
+        raise UsageError(f"the encoder must return {count} rows of finite numbers for {count} texts, not {rows.shape}")
+    lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
+    return numpy.ascontiguousarray(rows / numpy.where(lengths > 0, lengths, 1))
 
 
 def _nearest(

@@ -66,13 +66,10 @@ class HybridIndex:
 
     def _fused(self, lists: Iterable[Sequence[Hit]]) -> list[Hit]:
         scores: dict[str, float] = {}
-        first_hits: dict[str, Hit] = {}
+        first: dict[str, Hit] = {}
         for weight, hits in zip(self._weights, lists, strict=True):
             for place, hit in enumerate(hits, start=1):
                 scores[hit.id] = scores.get(hit.id, 0.0) + weight / (_CONSTANT + place)
-                first_hits.setdefault(hit.id, hit)
+                first.setdefault(hit.id, hit)
         order = sorted(scores, key=lambda hit_id: (-scores[hit_id], hit_id))
-        return [
-            Hit(hit_id, first_hits[hit_id].title, first_hits[hit_id].snippet, round(scores[hit_id], 8))
-            for hit_id in order
-        ]
+        return [Hit(hit_id, first[hit_id].title, first[hit_id].snippet, round(scores[hit_id], 8)) for hit_id in order]

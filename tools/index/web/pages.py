@@ -86,9 +86,8 @@ class WebPages:
         except ToolError as error:
             return RecordedAnswer({"problem": str(error)})
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return RecordedAnswer(
-                {"problem": f"{str(url)!r} could not be opened ({type(error).__name__}); try another page"}
-            )
+            problem = f"{str(url)!r} could not be opened ({type(error).__name__}); try another page"
+            return RecordedAnswer({"problem": problem})
         return RecordedAnswer({"title": page.title}, page.text.encode("utf-8", "replace"))
 
 
