@@ -1,4 +1,4 @@
-"""Text files as a policy views and changes them: few tokens, and errors that say what to do."""
+"""Lets a policy view and change text files, with few tokens and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def viewed(path: str, text: str, start: int, end: int | None) -> str:
 
 
 def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
-    """Replace a part of a file that occurs exactly once; it may have other line ends there.
+    """Replace a part of a text that occurs exactly once; line endings may differ.
 
     Returns:
-        The new text, and what to tell the policy.
+        The new text, and a message for the policy.
 
     Raises:
-        ToolError: There is nothing to replace, or it does not occur once.
+        ToolError: `old` is empty, equals `new`, or does not occur exactly once.
     """
     if not old:
         raise ToolError("`old` is empty. Give the text to replace.")
@@ -41,13 +41,13 @@ def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
         raise ToolError("`old` and `new` are the same: nothing would change.")
     if old not in text and "\r\n" in text:
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-    found = text.count(old)
-    if found == 0:
+    count = text.count(old)
+    if count == 0:
         raise ToolError(f"`old` does not occur in {path}.{nearest(text, old)}")
-    if found > 1:
+    if count > 1:
         places = _line_numbers(text, old)
         raise ToolError(
-            f"`old` occurs {found} times in {path} (at lines {places}); include more of the surrounding lines."
+            f"`old` occurs {count} times in {path} (at lines {places}); include more of the surrounding lines."
         )
     line = text[: text.index(old)].count("\n") + 1
     return text.replace(old, new, 1), f"Changed {path} at line {line}."
@@ -85,15 +85,15 @@ def nearest(text: str, missing: str) -> str:
 
 
 def cut(line: str) -> str:
-    """Return a line without what is beyond `MAX_LINE_CHARS`, with a note if that is something."""
+    """Return a line cut at `MAX_LINE_CHARS`, with a note about the rest."""
     if len(line) <= MAX_LINE_CHARS:
         return line
     return f"{line[:MAX_LINE_CHARS]}… ({len(line) - MAX_LINE_CHARS} more characters)"
 
 
 def _line_numbers(text: str, part: str) -> str:
-    found, at = [], text.find(part)
-    while at >= 0 and len(found) < _MOST_PLACES:
-        found.append(str(text.count("\n", 0, at) + 1))
+    numbers, at = [], text.find(part)
+    while at >= 0 and len(numbers) < _MOST_PLACES:
+        numbers.append(str(text.count("\n", 0, at) + 1))
         at = text.find(part, at + 1)
-    return ", ".join(found)
+    return ", ".join(numbers)

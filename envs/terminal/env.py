@@ -26,7 +26,7 @@ from agentgym.task import Task, TaskSource
 from agentgym.tasks.folders import TaskFolder
 from agentgym.tools.printed import steady
 from agentgym.tools.sandbox.containers.daemon import Daemon
-from agentgym.tools.terminal import MachineLost, Shell, Shown
+from agentgym.tools.terminal import CommandOutput, MachineLost, Shell
 from agentgym.toolset import tool
 
 _STOPPED = {"time": "It took too long and was stopped.", "output": "It printed too much and was stopped."}
@@ -247,7 +247,7 @@ class TerminalEnv(Env):
         return self._verdict
 
 
-def _shown(shown: Shown) -> str:
+def _shown(shown: CommandOutput) -> str:
     lines = [steady(shown.output).rstrip()]
     if shown.stopped:
         lines.append(f"({_STOPPED[shown.stopped]})")

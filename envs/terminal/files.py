@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.errors import ToolError
-from agentgym.tools.sandbox.containers.calls import CallOutcome
+from agentgym.tools.sandbox.containers.calls import ContainerCallOutcome
 from agentgym.tools.terminal import Machine
 from agentgym.tools.text_files import count_of, replaced, viewed
 
@@ -56,7 +56,7 @@ class Files:
         except UnicodeDecodeError:
             raise ToolError(f"{path} is not a text file.") from None
 
-    def _run(self, script: str, path: str, stdin: bytes = b"") -> CallOutcome:
+    def _run(self, script: str, path: str, stdin: bytes = b"") -> ContainerCallOutcome:
         if not path or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
             raise ToolError("A path must not be empty, nor contain NUL characters or lone surrogates.")
         return self._machine.run(
@@ -69,7 +69,7 @@ class Files:
         )
 
     @staticmethod
-    def _done(path: str, ended: CallOutcome) -> None:
+    def _done(path: str, ended: ContainerCallOutcome) -> None:
         if ended.exit_code != 0:
             why = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise ToolError(f"{path}: {why or f'exit code {ended.exit_code}'}")

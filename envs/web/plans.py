@@ -8,7 +8,7 @@ from typing import Any
 from agentgym.envs.web.demonstration import CLICK, END, TYPE, Act
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
-from agentgym.tools.browser import Node, PageError, View
+from agentgym.tools.browser import PageError, View, ViewNode
 
 Step = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def takes(call: ToolCall, step: Step, view: View) -> bool:
     return call.name == shown.name and shown.arguments.items() <= call.arguments.items()
 
 
-def _node(step: Step, view: View) -> Node:
+def _node(step: Step, view: View) -> ViewNode:
     try:
         return view.find(step["role"], step.get("name"), step.get("nth", 0), step.get("within"))
     except PageError as problem:

@@ -10,17 +10,17 @@ from agentgym.tools.browser.observe import difference, page_of, pages_of
 from agentgym.tools.browser.options import BrowserOptions, SessionOptions
 from agentgym.tools.browser.pool import BrowserPool, default_pool
 from agentgym.tools.browser.session import BrowserSession
-from agentgym.tools.browser.view import Node, View
+from agentgym.tools.browser.view import View, ViewNode
 
 __all__ = [
     "BrowserGone",
     "BrowserOptions",
     "BrowserPool",
     "BrowserSession",
-    "Node",
     "PageError",
     "SessionOptions",
     "View",
+    "ViewNode",
     "choose_executables",
     "default_pool",
     "difference",

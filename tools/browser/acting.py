@@ -174,7 +174,7 @@ class Acting:
     async def _on(self, tab: Tab, ref: str, visible: bool = True) -> Target:
         view = self._view
         if view is None or self._viewed is not tab:
-            raise PageError("there is no view of this page yet; look first to get refs")
+            raise PageError("this page has not been viewed yet; look first to get refs")
         view.node(ref)
         if self._viewed_document != tab.documents:
             raise PageError(f"the tab shows a different page now: {CHANGED}")

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-from agentgym.tools.browser.view import Node
+from agentgym.tools.browser.view import ViewNode
 
 INTERACTIVE = frozenset(
     {"button", "checkbox", "combobox", "link", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"}
@@ -22,12 +22,12 @@ ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)")
 CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
-def parse_snapshot(snapshot: str, number: Callable[[str], str], everything: bool = False) -> tuple[Node, ...]:
+def parse_snapshot(snapshot: str, number: Callable[[str], str], everything: bool = False) -> tuple[ViewNode, ...]:
     """Return the nodes of a snapshot in document order.
 
     `number` maps Playwright's refs to the shown ones. Only actionable nodes are numbered, unless `everything` is set.
     """
-    nodes: list[Node] = []
+    nodes: list[ViewNode] = []
     above: list[tuple[int, int]] = []
     for line in snapshot.split("\n"):
         match = LINE.match(line)
@@ -54,22 +54,22 @@ def first_ref(snapshot: str) -> str:
     return match[1] if match else ""
 
 
-def _node(item: str, depth: int, parent: int | None, number: Callable[[str], str], everything: bool) -> Node:
+def _node(item: str, depth: int, parent: int | None, number: Callable[[str], str], everything: bool) -> ViewNode:
     if (quoted := SINGLE_QUOTED.match(item)) is not None:
         item = quoted[1].replace("''", "'") + (quoted[2] or "")
     match = ROLE.match(item)
     if match is None:
-        return Node("text", value=_scalar(item), depth=depth, parent=parent)
+        return ViewNode("text", value=_scalar(item), depth=depth, parent=parent)
     role, name, attributes, value = match.groups()
     marks = {key: value or "true" for key, value in ATTRIBUTE.findall(attributes or "")}
     states = {key: value for key, value in marks.items() if key in STATES}
     if "active" in marks and role not in ("generic", "document", "iframe"):
         states["focused"] = "true"
     handle = marks.get("ref", "")
-    shown = handle and (everything or role in INTERACTIVE or "cursor" in marks)
-    ref = number(handle) if shown else ""
+    addressable = handle and (everything or role in INTERACTIVE or "cursor" in marks)
+    ref = number(handle) if addressable else ""
     box = marks.get("box")
-    return Node(
+    return ViewNode(
         role=role,
         name=_unescaped(name[1:-1]) if name else "",
         value=_scalar(value or ""),
@@ -82,11 +82,11 @@ def _node(item: str, depth: int, parent: int | None, number: Callable[[str], str
     )
 
 
-def _changed(node: Node, url: str | None = None, placeholder: str | None = None) -> Node:
+def _changed(node: ViewNode, url: str | None = None, placeholder: str | None = None) -> ViewNode:
     states = dict(node.states)
     if placeholder is not None and placeholder != node.name:
         states["placeholder"] = json.dumps(placeholder, ensure_ascii=False)
-    return Node(
+    return ViewNode(
         node.role, node.name, node.value, node.ref, states, node.url if url is None else url, node.depth, node.parent,
         node.handle, node.box,
     )  # fmt: skip

@@ -70,25 +70,25 @@ def _let_go_in_children(pid: int) -> None:
 
 def _files(process: str) -> dict[int, str]:
     """Return a process's open pipes and sockets, by descriptor."""
-    found = {}
+    descriptors = {}
     with suppress(OSError):
         for entry in (PROCESSES / process / "fd").iterdir():
             with suppress(OSError):
                 if (name := os.readlink(entry)).startswith(("pipe:", "socket:")):
-                    found[int(entry.name)] = name
-    return found
+                    descriptors[int(entry.name)] = name
+    return descriptors
 
 
 def _drivers() -> set[int]:
     """Return the drivers that this process started."""
-    found = set()
+    drivers = set()
     with suppress(OSError):
         for entry in PROCESSES.iterdir():
             if entry.name.isdigit() and _parent(int(entry.name)) == os.getpid():
                 with suppress(OSError):
                     if b"run-driver" in (entry / "cmdline").read_bytes():
-                        found.add(int(entry.name))
-    return found
+                        drivers.add(int(entry.name))
+    return drivers
 
 
 def _parent(pid: int) -> int | None:

@@ -46,7 +46,7 @@ class ElementActions(Acting):
     async def click(self, ref: str, button: Button = "left", double: bool = False) -> None:
         """Click an element with real mouse events."""
         if button not in BUTTONS:
-            raise PageError(f"there is no mouse button {button!r}; choose one of {', '.join(BUTTONS)}")
+            raise PageError(f"unknown mouse button {button!r}; choose one of {', '.join(BUTTONS)}")
 
         async def work(tab: Tab) -> None:
             await self._press_mouse(tab, await self._on(tab, ref), button, 2 if double else 1)
@@ -90,11 +90,11 @@ class ElementActions(Acting):
     @bridged
     async def select(self, ref: str, values: Sequence[str]) -> None:
         """Choose options of a list by their labels or values."""
-        wanted = [values] if isinstance(values, str) else list(values)
+        names = [values] if isinstance(values, str) else list(values)
 
         async def work(tab: Tab) -> None:
             target = await self._on(tab, ref, visible=False)
-            await target.locator.select_option(index=choose(target, wanted), force=True, timeout=SLOW_MS)
+            await target.locator.select_option(index=choose(target, names), force=True, timeout=SLOW_MS)
 
         await self._act(work)
 
@@ -122,7 +122,7 @@ class ElementActions(Acting):
     async def scroll(self, direction: Direction, amount: float = 0.8, ref: str | None = None) -> None:
         """Scroll the page, or an element's nearest scrollable ancestor, by `amount` of the visible height or width."""
         if direction not in WAYS:
-            raise PageError(f"there is no direction {direction!r}; choose one of {', '.join(WAYS)}")
+            raise PageError(f"unknown direction {direction!r}; choose one of {', '.join(WAYS)}")
         if not 0 < amount <= 100:
             raise PageError(f"cannot scroll by {amount!r} screens; give a number between 0 and 100")
         step = [way * amount for way in WAYS[direction]]
@@ -132,10 +132,10 @@ class ElementActions(Acting):
             await tab.draw()
             if ref is not None:
                 target = await self._on(tab, ref, visible=False)
-                moved = await target.locator.evaluate(SCROLL, step, timeout=SLOW_MS)
+                scrolled = await target.locator.evaluate(SCROLL, step, timeout=SLOW_MS)
             else:
-                moved = await tab.ask(f"({SCROLL})(document.scrollingElement, {step})")
-            if not moved:
+                scrolled = await tab.ask(f"({SCROLL})(document.scrollingElement, {step})")
+            if not scrolled:
                 raise PageError(f"cannot scroll {direction} any further")
             await tab.draw()
 
@@ -160,11 +160,11 @@ class ElementActions(Acting):
 
         await self._act(work)
 
-    async def _ticked(self, tab: Tab, ref: str, wanted: bool) -> None:
+    async def _ticked(self, tab: Tab, ref: str, checked: bool) -> None:
         target = await self._on(tab, ref)
         if not target.facts["tickable"]:
             raise PageError(f"{target.label} is not a checkbox, radio button or switch")
-        if target.facts["checked"] != wanted:
+        if target.facts["checked"] != checked:
             await self._press_mouse(tab, target, "left", 1)
 
     def _editable(self, target: Target) -> Target:
@@ -194,6 +194,6 @@ class ElementActions(Acting):
             if "Unknown key" not in problem.message:
                 raise
             raise PageError(
-                f"there is no key {key[:40]!r}; use names such as Enter, Tab, Escape, Backspace, Delete, Space, "
+                f"no key {key[:40]!r}; use names such as Enter, Tab, Escape, Backspace, Delete, Space, "
                 "ArrowDown, PageDown, Home, End, F5, a, A, or Control+a"
             ) from None

@@ -35,9 +35,9 @@ ARGUMENTS = (
 )
 
 
-def find_executable(given: str | None = None) -> str | None:
-    """Return the browser to start: the argument, $AGENTGYM_CHROMIUM, or one on PATH; `None` if there is none."""
-    for named, where in ((given, "executable"), (os.environ.get(VARIABLE), f"${VARIABLE}")):
+def find_executable(executable: str | None = None) -> str | None:
+    """Return the browser to start: the argument, $AGENTGYM_CHROMIUM, or one on PATH; else `None`."""
+    for named, where in ((executable, "executable"), (os.environ.get(VARIABLE), f"${VARIABLE}")):
         if named:
             if (path := shutil.which(named)) is None:
                 raise UsageError(f"{where} is {named!r}, which is not an executable program")
@@ -56,11 +56,11 @@ def playwright_has_browser() -> bool:
     return os.path.isdir(place) and any(name.startswith("chromium") for name in os.listdir(place))
 
 
-def choose_executables(given: str | None = None) -> list[str | None]:
+def choose_executables(executable: str | None = None) -> list[str | None]:
     """Return the browsers to try, best first; `None` is the one that Playwright installed."""
-    chosen = given or os.environ.get(VARIABLE)
-    own = [None] if not chosen and playwright_has_browser() else []
-    path = find_executable(given)
+    requested = executable or os.environ.get(VARIABLE)
+    own = [None] if not requested and playwright_has_browser() else []
+    path = find_executable(executable)
     if not own and path is None:
         raise UsageError(
             "no Chromium was found; run 'playwright install chromium', or install one (for example "

@@ -9,7 +9,7 @@ from agentgym.tools.browser.aria import INTERACTIVE, first_ref, parse_snapshot
 from agentgym.tools.browser.numbering import Numbering, frame_of
 from agentgym.tools.browser.options import SessionOptions
 from agentgym.tools.browser.tab import Tab
-from agentgym.tools.browser.view import Node, View
+from agentgym.tools.browser.view import View, ViewNode
 
 FACTS = (
     "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
@@ -42,12 +42,12 @@ async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: b
     return View(url=tab.page.url, title=facts["title"], nodes=nodes, scroll=_scroll(facts), note=note)
 
 
-async def _in_sight(tab: Tab, numbering: Numbering, seconds: float) -> tuple[Node, ...]:
+async def _in_sight(tab: Tab, numbering: Numbering, seconds: float) -> tuple[ViewNode, ...]:
     """Return the viewport's nodes as a flat list; handles are XPaths."""
     numbering.begin(f"{tab.documents}:sight")
     items = await tab.call("sight.js", seconds=seconds)
     return tuple(
-        Node(
+        ViewNode(
             role=item["role"],
             name=item["name"],
             value=item["value"],

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from io import BytesIO
 
 from agentgym.errors import require
-from agentgym.tools.browser.view import Node
+from agentgym.tools.browser.view import ViewNode
 
 COLOURS = ("#c62828", "#1565c0", "#2e7d32", "#6a1b9a", "#b35900", "#00695c")
 LABEL_HEIGHT = 12
 LETTER_WIDTH = 6
 
 
-def marked(image: bytes, nodes: Sequence[Node]) -> bytes:
+def marked(image: bytes, nodes: Sequence[ViewNode]) -> bytes:
     """Return a PNG with a box and the ref on every visible node that has both."""
     require("PIL", "web")
     from PIL import Image, ImageDraw
@@ -37,7 +37,7 @@ def marked(image: bytes, nodes: Sequence[Node]) -> bytes:
     return output.getvalue()
 
 
-def _place(nodes: Sequence[Node], index: int) -> tuple[int, int, int, int] | None:
+def _place(nodes: Sequence[ViewNode], index: int) -> tuple[int, int, int, int] | None:
     """Return left, top, right and bottom in the window; boxes inside a frame are relative to the frame."""
     box = nodes[index].box
     if box is None:

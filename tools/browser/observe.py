@@ -31,7 +31,7 @@ def page_of(text: str, number: int = 1, max_chars: int = 6000) -> str:
     """Return one page of a text (from 1); if there are several, the last line gives their number."""
     pages = pages_of(text, max_chars)
     if not 1 <= number <= len(pages):
-        raise ToolError(f"there is no page {number!r} of this view; it has {len(pages)} (1 to {len(pages)})")
+        raise ToolError(f"page {number!r} does not exist: this view has pages 1 to {len(pages)}")
     if len(pages) == 1:
         return text
     return f"{pages[number - 1]}\n[page {number} of {len(pages)}]"
@@ -40,8 +40,8 @@ def page_of(text: str, number: int = 1, max_chars: int = 6000) -> str:
 def difference(before: View | None, after: View, context: int = 1) -> str:
     """Describe what changed between two views, as text.
 
-    Unchanged parts are folded, removed lines start with "-", new ones with "+". Returns the whole view instead when
-    there is no earlier view, when the page is a different one, or when the whole view is shorter.
+    Unchanged parts are folded, removed lines start with "-", new ones with "+". Returns the whole view instead if
+    no earlier view exists, the page is a different one, or the whole view is shorter.
     """
     if before is None or before.url.partition("#")[0] != after.url.partition("#")[0]:
         return after.text
@@ -67,17 +67,17 @@ def _changes(old: tuple[str, ...], new: tuple[str, ...], context: int) -> list[s
         return None
     lines = [_folded(start)] if start else []
     matcher = SequenceMatcher(None, middle_old, middle_new, autojunk=False)
-    shown = 0
+    covered = 0
     for group in matcher.get_grouped_opcodes(context):
-        if group[0][3] > shown:
-            lines.append(_folded(group[0][3] - shown))
+        if group[0][3] > covered:
+            lines.append(_folded(group[0][3] - covered))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 lines += [f"  {line}" for line in middle_new[j1:j2]]
             else:
                 lines += [f"- {line}" for line in middle_old[i1:i2]] + [f"+ {line}" for line in middle_new[j1:j2]]
-        shown = group[-1][4]
-    rest = len(middle_new) - shown + end
+        covered = group[-1][4]
+    rest = len(middle_new) - covered + end
     return [*lines, _folded(rest)] if rest else lines
 
 

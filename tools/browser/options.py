@@ -55,7 +55,7 @@ _LOOK_S = 5.0
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """What one episode sees and can reach.
+    """The pages that one episode can reach, and how they behave.
 
     `allowed` are origins ("http://shop.test", "http://*.test", "http://127.0.0.1:*"); requests to all others fail.
     The page's clock starts at `clock`, stands still between actions and advances `tick` seconds with each; `seed` fixes

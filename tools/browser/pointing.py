@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym.tools.browser.errors import PageError
 from agentgym.tools.browser.numbering import frame_of
 from agentgym.tools.browser.tab import Tab, script
-from agentgym.tools.browser.view import Node, View
+from agentgym.tools.browser.view import View, ViewNode
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator
@@ -22,7 +22,7 @@ CHANGED = "the page has changed since the last view; look again"
 class Target:
     """The current state of an element."""
 
-    node: Node
+    node: ViewNode
     locator: Locator
     facts: dict[str, Any]
     x: float
@@ -59,17 +59,17 @@ async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target
     return Target(node, locator, facts, x, y)
 
 
-def choose(target: Target, wanted: list[str]) -> list[int]:
+def choose(target: Target, names: list[str]) -> list[int]:
     """Return the positions of the options with these labels or values."""
     options = target.facts["options"]
     if target.facts["tag"] != "select":
         raise PageError(f"{target.label} is not a list of options; click it instead")
     places = []
-    for name in wanted:
+    for name in names:
         place = next((i for i, (label, value, _) in enumerate(options) if name in (label, value)), None)
         if place is None:
-            known = ", ".join(repr(label) for label, _, _ in options[:30])
-            raise PageError(f"{target.label} has no option {name[:80]!r}; it has {known}")
+            labels = ", ".join(repr(label) for label, _, _ in options[:30])
+            raise PageError(f"{target.label} has no option {name[:80]!r}; it has {labels}")
         if options[place][2]:
             raise PageError(f"option {name[:80]!r} of {target.label} is disabled")
         places.append(place)

@@ -50,7 +50,7 @@ class _RunningBrowser:
     filling: asyncio.Task[None] | None = None
 
     def alive(self) -> bool:
-        """Whether it can be used."""
+        """Whether the context can still be used."""
         return not self.dead and self.driver.alive and self.browser.is_connected()
 
 
@@ -170,7 +170,7 @@ class BrowserPool:
         return session
 
     async def _browser(self, state: _PoolState) -> _RunningBrowser:
-        """Return the browser for the next session; a new one if there is none or it has served enough."""
+        """Return the browser for the next session; start one if none is running or the current one is spent."""
         for running in list(state.running):
             if not running.alive() or (self._spent(running) and not running.sessions):
                 await self._end(state, running)

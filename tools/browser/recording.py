@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_can_record(addresses: re.Pattern[str] | None) -> None:
-    """Raise `UsageError` if there is something to record and this Playwright cannot record a context that is open."""
+    """Raise `UsageError` if requests are to be recorded and this Playwright cannot record an open context."""
     if addresses is not None and Version(version("playwright")) < Version("1.60"):
         raise UsageError("recording requests needs Playwright 1.60 or later; run: pip install 'playwright>=1.60'")
 
@@ -42,21 +42,21 @@ class Recording:
             raise UsageError("this session records no requests, or no longer; open it with SessionOptions(record=...)")
 
     async def start(self) -> None:
-        """Begin, if there is anything to record."""
+        """Start recording if requested."""
         if self._addresses is None:
             return
         self._folder = Path(tempfile.mkdtemp(prefix="agentgym-har-"))
         await self._context.tracing.start_har(self._file, content="embed", mode="full", url_filter=self._addresses)
 
     async def stop(self) -> dict[str, Any]:
-        """End, and return the HAR document."""
+        """Stop recording and return the HAR document."""
         await self._context.tracing.stop_har()
         document = json.loads(self._file.read_text(encoding="utf-8"))
         self.discard()
         return document
 
     def discard(self) -> None:
-        """Remove what was recorded."""
+        """Remove the recording."""
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -25,8 +25,8 @@ class BrowserSession(ElementActions, PixelActions):
     """A browser context for one episode. Get one from `BrowserPool.open`.
 
     Every method blocks, from any thread; `await session.click.awaited("e3")` does the same from any event loop. Actions
-    return nothing: call `view` to see their effect. The model's mistakes raise `PageError`, and a browser that
-    died raises `InfrastructureError`.
+    return nothing: call `view` to see their effect. The model's mistakes raise `PageError`, and a dead browser
+    raises `InfrastructureError`.
     """
 
     @bridged
@@ -195,7 +195,7 @@ class BrowserSession(ElementActions, PixelActions):
         history = await tab.cdp.send("Page.getNavigationHistory")
         place = history["currentIndex"] + way
         if not 0 <= place < len(history["entries"]) or history["entries"][place]["url"] == "about:blank":
-            raise PageError(f"there is no page to go {'back' if way < 0 else 'forward'} to")
+            raise PageError(f"no page to go {'back' if way < 0 else 'forward'} to")
         await self._clock.stop(tab.cdp)
         go = tab.page.go_back if way < 0 else tab.page.go_forward
         await go(wait_until="commit", timeout=self._commit_ms)
@@ -208,7 +208,7 @@ class BrowserSession(ElementActions, PixelActions):
 
     def _tab_number(self, index: int) -> int:
         if not 0 <= index < len(self._windows.tabs):
-            raise PageError(f"there is no tab {index!r}; there are {len(self._windows.tabs)}, numbered from 0")
+            raise PageError(f"no tab {index!r}; {len(self._windows.tabs)} are open, numbered from 0")
         return index
 
 

@@ -16,7 +16,7 @@ PLAIN = frozenset({"generic", "rowgroup", "none", "presentation", "paragraph", "
 
 
 @dataclass(frozen=True)
-class Node:
+class ViewNode:
     """One element or piece of text. Actions take `ref`, which is empty for nodes that are not actionable."""
 
     role: str
@@ -58,7 +58,7 @@ class View:
 
     url: str
     title: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[ViewNode, ...]
     tabs: tuple[str, ...] = ()
     tab: int = 0
     notices: tuple[str, ...] = ()
@@ -100,24 +100,24 @@ class View:
         return "\n".join((self.header, "", *self.lines))
 
     @cached_property
-    def refs(self) -> Mapping[str, Node]:
+    def refs(self) -> Mapping[str, ViewNode]:
         """The actionable nodes, by ref."""
         return {node.ref: node for node in self.nodes if node.ref}
 
     @cached_property
-    def focused(self) -> Node | None:
+    def focused(self) -> ViewNode | None:
         """The node with keyboard focus."""
         return next((node for node in self.nodes if "focused" in node.states), None)
 
-    def node(self, ref: str) -> Node:
+    def node(self, ref: str) -> ViewNode:
         """Return the node with this ref; a `PageError` lists similar refs."""
-        wanted = ref.strip().strip("[]").strip() if isinstance(ref, str) else ""
-        if wanted in self.refs:
-            return self.refs[wanted]
-        close = get_close_matches(wanted, self.refs, n=3, cutoff=0.5) or list(self.refs)[:3]
+        bare_ref = ref.strip().strip("[]").strip() if isinstance(ref, str) else ""
+        if bare_ref in self.refs:
+            return self.refs[bare_ref]
+        close = get_close_matches(bare_ref, self.refs, n=3, cutoff=0.5) or list(self.refs)[:3]
         hints = "; ".join(self.refs[name].line() for name in close)
         raise PageError(
-            f"there is no element {str(ref)[:40]!r} in the last view of this page"
+            f"no element {str(ref)[:40]!r} in the last view of this page"
             + (f"; for example: {hints}" if hints else "; it has no elements to act on")
         )
 
@@ -135,30 +135,30 @@ class View:
             self._texts[index] = " ".join(parts)
         return self._texts[index]
 
-    def find_all(self, role: str | None, name: str | None = None, within: str | None = None) -> list[Node]:
+    def find_all(self, role: str | None, name: str | None = None, within: str | None = None) -> list[ViewNode]:
         """Return the nodes with this role and name, in document order.
 
         `name` is compared with the name, or with the text of nameless nodes; nodes that only contain it are returned
         when none equals it. `within` keeps those whose closest container (row, item, form, ...) contains that text.
         """
-        found = [i for i, node in enumerate(self.nodes) if node.role == role or (role is None and node.ref)]
+        matches = [i for i, node in enumerate(self.nodes) if node.role == role or (role is None and node.ref)]
         if name is not None:
-            wanted = _folded(name)
-            called = {i: _folded(self.nodes[i].name or self.text_of(i)) for i in found}
-            found = [i for i in found if called[i] == wanted] or [i for i in found if wanted in called[i]]
+            text = _folded(name)
+            called = {i: _folded(self.nodes[i].name or self.text_of(i)) for i in matches}
+            matches = [i for i in matches if called[i] == text] or [i for i in matches if text in called[i]]
         if within is not None:
-            found = self._within(found, _folded(within))
-        return [self.nodes[i] for i in found]
+            matches = self._within(matches, _folded(within))
+        return [self.nodes[i] for i in matches]
 
-    def find(self, role: str | None, name: str | None = None, nth: int = 0, within: str | None = None) -> Node:
+    def find(self, role: str | None, name: str | None = None, nth: int = 0, within: str | None = None) -> ViewNode:
         """Return the `nth` of `find_all`; a `PageError` says how many there are."""
-        found = self.find_all(role, name, within)
-        if not -len(found) <= nth < len(found):
+        matches = self.find_all(role, name, within)
+        if not -len(matches) <= nth < len(matches):
             raise PageError(
-                f"there is no element {nth} with role {role!r}, name {name!r}, within {within!r}: "
-                f"{self.url} has {len(found)} of them"
+                f"no element {nth} with role {role!r}, name {name!r}, within {within!r}: "
+                f"{self.url} has {len(matches)} of them"
             )
-        return found[nth]
+        return matches[nth]
 
     @cached_property
     def _texts(self) -> dict[int, str]:
@@ -187,11 +187,11 @@ class View:
             parent = self.nodes[parent].parent
         return above
 
-    def _within(self, found: list[int], wanted: str) -> list[int]:
-        """Keep the nodes whose nearest ancestor with the text `wanted` contains no other node's nearest ancestor."""
-        holder = {i: next((a for a in self._above(i) if wanted in _folded(self.text_of(a))), None) for i in found}
+    def _within(self, indices: list[int], text: str) -> list[int]:
+        """Keep the nodes whose nearest ancestor with `text` contains no other node's nearest ancestor."""
+        holder = {i: next((a for a in self._above(i) if text in _folded(self.text_of(a))), None) for i in indices}
         outer = {above for holding in holder.values() if holding is not None for above in self._above(holding)}
-        return [i for i in found if holder[i] is not None and holder[i] not in outer]
+        return [i for i in indices if holder[i] is not None and holder[i] not in outer]
 
 
 def _folded(text: str) -> str:

@@ -29,7 +29,7 @@ class Windows:
         self.tabs: list[Tab] = []
         self.current = 0
         self._chooser: FileChooser | None = None
-        self._asked = asyncio.Event()
+        self._chooser_opened = asyncio.Event()
         self.answer: tuple[bool, str | None] | None = None
         self._notices: list[str] = []
         self._dialogs = 0
@@ -57,7 +57,7 @@ class Windows:
         self._dialogs = 0
         self._before = len(self.tabs)
         self._chooser = None
-        self._asked.clear()
+        self._chooser_opened.clear()
 
     async def adopt(self, page: Page, cdp: CDPSession, stop: bool = True) -> Tab:
         """Add a page as a tab, with its clock stopped unless it shares another tab's."""
@@ -100,7 +100,7 @@ class Windows:
         """Return the file chooser that this action opened, if any."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CHOOSER_S):
-                await self._asked.wait()
+                await self._chooser_opened.wait()
             self._notices = [notice for notice in self._notices if notice != CHOOSER]
         return self._chooser
 
@@ -145,7 +145,7 @@ class Windows:
     async def _arrive(self, page: Page, room: bool) -> None:
         from playwright.async_api import Error
 
-        # One at a time, so that tabs keep the order in which they were opened.
+        # One at a time, so that tabs stay in the order of their opening.
         async with self._door:
             with suppress(Error):
                 await self._take(page, room)
@@ -207,7 +207,7 @@ class Windows:
 
     def _choosing(self, chooser: FileChooser) -> None:
         self._chooser = chooser
-        self._asked.set()
+        self._chooser_opened.set()
         self.notice(CHOOSER)
 
 

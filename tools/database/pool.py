@@ -63,7 +63,7 @@ class DatabasePool:
         _check_engine(engine)
         path = Path(path).resolve()
         if not path.is_file():
-            raise UsageError(f"there is no database file {str(path)!r}")
+            raise UsageError(f"no database file {str(path)!r}")
         stat = path.stat()
         identity = f"{path}|{stat.st_mtime_ns}|{stat.st_size}|{limits.memory_mb}|{engine}"
         key = "file-" + sha256(identity.encode()).hexdigest()
@@ -152,7 +152,7 @@ def open_database(spec: DatabaseSpec, engine: str = "duckdb", limits: QueryLimit
     Args:
         spec: The database's content.
         engine: `"duckdb"` or `"sqlite"`.
-        limits: The limits of statements, unless `query` gets others.
+        limits: The default limits of a statement; `query` can override them.
     """
     return default_pool().open(spec, engine, limits)
 

@@ -1,4 +1,4 @@
-"""A database's content as plain data, from which both engines build it; its hash identifies it."""
+"""A database's content as plain data, used by both engines and identified by its hash."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...] = ()
 
     def column(self, name: str) -> Column:
-        """Return the column called `name`; `KeyError` if there is none."""
+        """Return the column called `name`, or raise `KeyError`."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -59,7 +59,7 @@ class DatabaseSpec:
     tables: tuple[Table, ...]
 
     def table(self, name: str) -> Table:
-        """Return the table called `name`; `KeyError` if there is none."""
+        """Return the table called `name`, or raise `KeyError`."""
         for table in self.tables:
             if table.name == name:
                 return table

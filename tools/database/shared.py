@@ -55,10 +55,10 @@ class DatabaseHandle:
     def describe(self, table: str, sample_rows: int = 3) -> TableInfo:
         """Describe `table`: columns, keys, number of rows and the first `sample_rows` rows."""
         shared = self._open()
-        known = find_table(shared.schema, table)
-        sample = shared.run(f"SELECT * FROM {quote_name(known.name)} LIMIT {max(0, sample_rows)}", self._limits)
-        count = shared.row_count(known.name)
-        return TableInfo(known.name, known.columns, known.primary_key, known.foreign_keys, count, sample)
+        entry = find_table(shared.schema, table)
+        sample = shared.run(f"SELECT * FROM {quote_name(entry.name)} LIMIT {max(0, sample_rows)}", self._limits)
+        count = shared.row_count(entry.name)
+        return TableInfo(entry.name, entry.columns, entry.primary_key, entry.foreign_keys, count, sample)
 
     def query(self, sql: str, limits: QueryLimits | None = None) -> QueryResult:
         """Run one read-only statement."""
@@ -91,7 +91,7 @@ def find_table(schema: tuple[Table, ...], name: str) -> Table:
             if same(table.name):
                 return table
     names = ", ".join(table.name for table in schema)
-    raise QueryError(f"There is no table {name!r}. Tables: {names}.", QueryErrorKind.SYNTAX)
+    raise QueryError(f"No table {name!r}. Tables: {names}.", QueryErrorKind.SYNTAX)
 
 
 def schema_of(spec: DatabaseSpec, type_names: dict[str, str]) -> tuple[Table, ...]:

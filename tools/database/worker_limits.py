@@ -50,11 +50,11 @@ class Watchdog:
     def _run(self) -> None:
         with self._changed:
             while True:
-                left = self._deadline - time.monotonic()
+                remaining_s = self._deadline - time.monotonic()
                 if self._cursor is None:
                     self._sleep(_PARENT_CHECK_S)
-                elif left > 0:
-                    self._sleep(left)
+                elif remaining_s > 0:
+                    self._sleep(remaining_s)
                 else:
                     self._cursor.interrupt()
                     self._sleep(_INTERRUPT_AGAIN_S)

@@ -23,12 +23,12 @@ _MARKS = {"held": ("●", "green"), "partly": ("◐", "yellow"), "not held": ("�
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of the doctor."""
+    """The state of this machine as examined by the doctor."""
 
     facts: Sequence[Fact]
     missing: Sequence[MissingPackages]
     probes: Sequence[ProbeResult]
-    chosen: SandboxTier | None
+    auto_tier: SandboxTier | None
     """The sandbox that `backend="auto"` selects, if any."""
     weak: frozenset[SandboxTier]
     """The sandboxes that cannot contain untrusted code."""
@@ -54,9 +54,9 @@ class Findings:
                 }
                 for probe in self.probes
             ],
-            "auto": None if self.chosen is None else str(self.chosen),
+            "auto": None if self.auto_tier is None else str(self.auto_tier),
             "usable": self.usable,
-            "missing": [{**asdict(each), "command": each.command} for each in self.missing],
+            "missing": [{**asdict(missing), "command": missing.command} for missing in self.missing],
         }
 
 
@@ -85,7 +85,7 @@ def examine() -> Findings:
     from agentgym.tools.sandbox import backends
     from agentgym.tools.sandbox.registry import WEAK, automatic
 
-    return Findings(facts=facts(), missing=missing_extras(), probes=backends(), chosen=automatic(), weak=WEAK)
+    return Findings(facts=facts(), missing=missing_extras(), probes=backends(), auto_tier=automatic(), weak=WEAK)
 
 
 def clean_up() -> list[str]:
@@ -100,21 +100,21 @@ def print_report(report: Findings, console: Console) -> None:
     """Print a report: versions, sandboxes, their protections, missing extras."""
     console.print(_facts_table(report.facts), "")
     console.print(_probes_table(report), "")
-    shown = [probe for probe in report.probes if probe.works]
-    if shown:
-        console.print(_threats_table(shown))
+    working = [probe for probe in report.probes if probe.works]
+    if working:
+        console.print(_threats_table(working))
         legend = "  ".join(f"{mark} {name}" for name, (mark, _) in _MARKS.items())
         console.print(Text(f"{legend}  (details: agentgym doctor --json)", "dim"), "")
     if not report.usable:
         console.print(Text("No sandbox here can contain untrusted code.", "bold red"), "")
-    for each in report.missing:
-        line = Text.assemble((each.extra, "bold"), f" needs {', '.join(each.packages)}: ", (each.command, "cyan"))
-        console.print(line, soft_wrap=True)
+    for missing in report.missing:
+        needs = f" needs {', '.join(missing.packages)}: "
+        console.print(Text.assemble((missing.extra, "bold"), needs, (missing.command, "cyan")), soft_wrap=True)
 
 
-def _facts_table(found: Sequence[Fact]) -> Table:
+def _facts_table(components: Sequence[Fact]) -> Table:
     table = _table("machine", "version", "")
-    for fact in found:
+    for fact in components:
         table.add_row(fact.name, Text(fact.found or "no", "" if fact.found else "dim"), Text(fact.about, "dim"))
     return table
 
@@ -123,7 +123,7 @@ def _probes_table(report: Findings) -> Table:
     table = _table("sandbox", "works", "")
     for probe in report.probes:
         works = Text("yes", "green") if probe.works else Text("no", "red")
-        name = Text.assemble(str(probe.tier), (" (auto)", "green") if probe.tier == report.chosen else "")
+        name = Text.assemble(str(probe.tier), (" (auto)", "green") if probe.tier == report.auto_tier else "")
         why = f"{probe.why}; only with allow_weak=True" if probe.works and probe.tier in report.weak else probe.why
         table.add_row(name, works, Text(why, "dim" if probe.works else ""))
     return table

@@ -1,6 +1,6 @@
 """Facts about this machine and what is installed on it: versions, programs, accelerators, missing extras.
 
-No heavy package is imported, and every program that is called has a time limit.
+Imports no heavy packages, and gives every program it calls a time limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGES = ("torch", "transformers", "trl", "vllm", "playwright")
 
 @dataclass(frozen=True)
 class Fact:
-    """A component of this machine. `found` is empty if it is missing."""
+    """A component of this machine. `found` is its version, empty if it is missing."""
 
     name: str
     found: str
@@ -68,14 +68,14 @@ def missing_extras(without: Iterable[str] = ("dev", "docs")) -> list[MissingPack
         return []
     required = [Requirement(line) for line in about.get_all("Requires-Dist", ())]
     extras = [extra for extra in about.get_all("Provides-Extra", ()) if extra not in without]
-    missing = {extra: tuple(one.name for one in _only_with(extra, required) if not _is_met(one)) for extra in extras}
+    missing = {extra: tuple(need.name for need in _only_with(extra, required) if not _is_met(need)) for extra in extras}
     return [MissingPackages(extra, packages) for extra, packages in missing.items() if packages]
 
 
 def _only_with(extra: str, required: Iterable[Requirement]) -> list[Requirement]:
     """Return the requirements of an extra on this machine, beyond the base requirements."""
-    marked = [(one, one.marker) for one in required if one.marker is not None]
-    return [one for one, marker in marked if marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})]
+    marked = [(need, need.marker) for need in required if need.marker is not None]
+    return [need for need, marker in marked if marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})]
 
 
 def _is_met(requirement: Requirement) -> bool:
@@ -117,11 +117,11 @@ def _accelerators() -> list[str]:
 
 def _cuda_of_torch() -> str:
     """Return the CUDA version that torch was built for. Read from its files, because importing torch takes seconds."""
-    found = find_spec("torch")
-    if found is None or not found.origin:
+    spec = find_spec("torch")
+    if spec is None or not spec.origin:
         return ""
     try:
-        text = Path(found.origin).with_name("version.py").read_text(encoding="utf-8")
+        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
     except OSError:
         return ""
     version = re.search(r"^cuda\b[^=]*=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
@@ -129,7 +129,7 @@ def _cuda_of_torch() -> str:
 
 
 def _chromium() -> str:
-    """Return the browser that environments would start; empty if there is none or the requested one is missing."""
+    """Return the browser that environments would start; empty if none is installed or the requested one is missing."""
     from agentgym.tools.browser import choose_executables
 
     try:

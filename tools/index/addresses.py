@@ -23,17 +23,17 @@ def public_address(host: str, port: int, *, allow_private: bool = False) -> str:
     """Resolve a host to a checked address. Connect to this address, not to the name, which may resolve differently.
 
     Raises:
-        AddressRefused: One of the host's addresses is not public.
+        AddressRefused: At least one of the host's addresses is not public.
         NoSuchHost: The host has no address.
         InfrastructureError: The name servers do not answer.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL):
             raise InfrastructureError(f"cannot resolve {host!r:.200}: {error.strerror}") from error
         raise NoSuchHost(f"the host {host!r:.200} does not exist; open a page that a search has returned") from None
-    addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
+    addresses = [str(entry[4][0]).partition("%")[0] for entry in entries]
     if not allow_private and not all(is_public(address) for address in addresses):
         raise AddressRefused(f"{host!r:.200} is not on the public internet; open a page that a search has returned")
     return addresses[0]
@@ -41,10 +41,10 @@ def public_address(host: str, port: int, *, allow_private: bool = False) -> str:
 
 def is_public(address: str) -> bool:
     """Whether an IP address, and any address embedded in it, belongs to the public internet."""
-    return all(each.is_global and not each.is_multicast for each in _meant(ipaddress.ip_address(address)))
+    return all(ip.is_global and not ip.is_multicast for ip in _with_embedded(ipaddress.ip_address(address)))
 
 
-def _meant(address: _Address) -> list[_Address]:
+def _with_embedded(address: _Address) -> list[_Address]:
     """Return an address and the addresses embedded in it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]

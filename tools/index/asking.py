@@ -131,9 +131,9 @@ def _check_terms(queries: list[str], serving: IndexServing) -> None:
             )
 
 
-def _filters(given: Any) -> Mapping[str, str] | None:
-    if given is not None and not (isinstance(given, dict) and all(isinstance(value, str) for value in given.values())):
+def _filters(raw: Any) -> Mapping[str, str] | None:
+    if raw is not None and not (isinstance(raw, dict) and all(isinstance(value, str) for value in raw.values())):
         raise HTTPException(422, '"filters" must be an object of strings')
-    if given and len(given) > _MAX_FILTERS:
-        raise HTTPException(413, f"a request may have {_MAX_FILTERS} filters, not {len(given)}")
-    return given
+    if raw and len(raw) > _MAX_FILTERS:
+        raise HTTPException(413, f"a request may have {_MAX_FILTERS} filters, not {len(raw)}")
+    return raw

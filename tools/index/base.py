@@ -9,7 +9,7 @@ from typing import Protocol
 from agentgym.errors import ToolError
 
 MAX_QUERY_CHARS = 4_000
-"""Characters of a query that are used; the rest has no effect."""
+"""Maximum characters of a query; the rest is ignored."""
 MAX_K = 1_000
 """Maximum hits of one query; a larger `k` is reduced to this."""
 MAX_PAGE_CHARS = 100_000
@@ -29,8 +29,8 @@ class NoSuchDocument(ToolError):
         self.document_id = document_id
 
     def __str__(self) -> str:
-        shown = self.document_id if len(self.document_id) <= 100 else self.document_id[:100] + "…"
-        return f"there is no document {shown!r}; open ids that a search has returned"
+        short_id = self.document_id if len(self.document_id) <= 100 else self.document_id[:100] + "…"
+        return f"no document {short_id!r}; open ids that a search has returned"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Index(Protocol):
         """Return a document's text, or the part of it within `span`.
 
         Raises:
-            NoSuchDocument: There is no document with this id.
+            NoSuchDocument: The index does not contain the document.
         """
         ...
 

@@ -35,7 +35,7 @@ class CassetteMode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedAnswer:
     """An answer: JSON metadata and the body."""
 
     about: Mapping[str, Any]
@@ -57,10 +57,10 @@ class Cassette:
         except ValueError:
             raise UsageError(f"a cassette's mode is one of {', '.join(CassetteMode)}, not {mode!r}") from None
         if self.mode is CassetteMode.REPLAY and not self.path.is_file():
-            raise UsageError(f"there is no cassette {str(self.path)!r} to replay; record one first")
+            raise UsageError(f"no cassette {str(self.path)!r} to replay; record one first")
         self._renew()
 
-    def ask(self, request: Mapping[str, Any], live: Callable[[], Recorded]) -> Recorded:
+    def ask(self, request: Mapping[str, Any], live: Callable[[], RecordedAnswer]) -> RecordedAnswer:
         """Return the recorded answer to a request, or call `live` and record its answer.
 
         Args:
@@ -72,13 +72,13 @@ class Cassette:
         """
         text = json.dumps(request, sort_keys=True, ensure_ascii=False)
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        if self.mode is not CassetteMode.RECORD and (found := self._read(key)):
-            return found
+        if self.mode is not CassetteMode.RECORD and (stored := self._read(key)):
+            return stored
         if self.mode is CassetteMode.REPLAY:
             raise InfrastructureError(f"the cassette {self.path.name!r} has no answer to {text}; record it first")
         with self._one_at_a_time(key):
-            if self.mode is CassetteMode.AUTO and (found := self._read(key)):
-                return found
+            if self.mode is CassetteMode.AUTO and (stored := self._read(key)):
+                return stored
             self._write(key, text, live())
             # If another process has recorded an answer meanwhile, use that one.
             recorded = self._read(key)
@@ -112,12 +112,12 @@ class Cassette:
                 if waiting > 1:
                     self._asking[key] = (lock, waiting - 1)
 
-    def _read(self, key: str) -> Recorded | None:
+    def _read(self, key: str) -> RecordedAnswer | None:
         with self._connected() as connection:
             row = connection.execute("SELECT about, body FROM answers WHERE key = ?", (key,)).fetchone()
-        return Recorded(json.loads(row[0]), zlib.decompress(row[1])) if row else None
+        return RecordedAnswer(json.loads(row[0]), zlib.decompress(row[1])) if row else None
 
-    def _write(self, key: str, request: str, answer: Recorded) -> None:
+    def _write(self, key: str, request: str, answer: RecordedAnswer) -> None:
         row = (key, _writable(request), json.dumps(answer.about, sort_keys=True), zlib.compress(answer.body))
         verb = "REPLACE" if self.mode is CassetteMode.RECORD else "IGNORE"
         with self._connected() as connection, connection:

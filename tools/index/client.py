@@ -21,7 +21,7 @@ from agentgym.tools.index.base import (
     Span,
     page_of,
 )
-from agentgym.tools.index.connection import Connection, checked_url
+from agentgym.tools.index.connection import HttpConnection, checked_url
 from agentgym.tools.index.snippets import snippet
 from agentgym.tools.index.tokens import query_terms
 
@@ -59,17 +59,17 @@ class SearchR1Client:
         remember: int = 10_000,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._connection = Connection(headers=headers, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
+        self._connection = HttpConnection(headers=headers, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
         self.url = checked_url(url).removesuffix("/retrieve")
         self._remember = remember
         self._at_once = sys.maxsize
-        self._seen: OrderedDict[str, Document] = OrderedDict()
+        self._documents: OrderedDict[str, Document] = OrderedDict()
         self._about: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Return the number of documents that the server reports, or the number seen so far."""
-        return int(self.about().get("documents", len(self._seen)))
+        """Return the number of documents that the server reports, or else of those in earlier answers."""
+        return int(self.about().get("documents", len(self._documents)))
 
     def __bool__(self) -> bool:
         # Without this, `bool()` would send a request to the server.
@@ -81,9 +81,9 @@ class SearchR1Client:
         if about is None:
             answer = self._connection.request("GET", self.url + "/")
             if answer.status_code in (401, 403):
-                raise UsageError(f"{self.url}: {self._connection.said_by(answer)}")
-            found = _json(answer) if answer.is_success else {}
-            about = self._about = found if isinstance(found, dict) and found.get("service") == SERVICE else {}
+                raise UsageError(f"{self.url}: {self._connection.error_of(answer)}")
+            content = _json(answer) if answer.is_success else {}
+            about = self._about = content if isinstance(content, dict) and content.get("service") == SERVICE else {}
         return about
 
     def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:
@@ -93,16 +93,16 @@ class SearchR1Client:
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
         """Return the hits of each query, in one request, or in several if the server limits them."""
         hits: list[list[Hit]] = [[] for _ in queries]
-        asked = [place for place, query in enumerate(queries) if query_terms(query[:MAX_QUERY_CHARS])]
-        if not asked or k < 1:
+        places = [place for place, query in enumerate(queries) if query_terms(query[:MAX_QUERY_CHARS])]
+        if not places or k < 1:
             return hits
-        wanted: dict[str, Any] = {"topk": min(k, MAX_K), "return_scores": True}
+        options: dict[str, Any] = {"topk": min(k, MAX_K), "return_scores": True}
         if filters:
             if not self.about():
                 raise UsageError(f"{self.url} does not support filters, only the Search-R1 API; search without filters")
-            wanted["filters"] = {_sendable(name): _sendable(value) for name, value in filters.items()}
-        results = self._retrieved([_sendable(queries[place][:MAX_QUERY_CHARS]) for place in asked], wanted)
-        for place, items in zip(asked, results, strict=True):
+            options["filters"] = {_sendable(name): _sendable(value) for name, value in filters.items()}
+        results = self._retrieved([_sendable(queries[place][:MAX_QUERY_CHARS]) for place in places], options)
+        for place, items in zip(places, results, strict=True):
             hits[place] = self._hits(queries[place], items[:k])
         return hits
 
@@ -115,7 +115,7 @@ class SearchR1Client:
         if self.about():
             return self._open_there(document_id, span)
         with self._lock:
-            document = self._seen.get(document_id)
+            document = self._documents.get(document_id)
         if document is None:
             raise NoSuchDocument(document_id)
         return page_of(document, span)
@@ -136,47 +136,47 @@ class SearchR1Client:
         except TypeError as error:
             raise InfrastructureError(f"{self.url}/open did not return a page: {error}") from None
 
-    def _retrieved(self, queries: Sequence[str], wanted: Mapping[str, Any]) -> list[list[Any]]:
+    def _retrieved(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[list[Any]]:
         """Return the results of all queries, in as few requests as the server allows."""
         results: list[list[Any]] = []
         while len(results) < len(queries):
-            some = queries[len(results) :][: self._at_once]
-            answer = self._connection.request("POST", self.url + "/retrieve", json={"queries": some, **wanted})
-            if answer.status_code == 413 and len(some) > 1:
+            batch = queries[len(results) :][: self._at_once]
+            answer = self._connection.request("POST", self.url + "/retrieve", json={"queries": batch, **options})
+            if answer.status_code == 413 and len(batch) > 1:
                 # Too much for one request. A single query that is too large is the caller's mistake.
-                self._at_once = len(some) // 2
+                self._at_once = len(batch) // 2
                 continue
-            results += self._results(self._checked(answer), len(some))
+            results += self._results(self._checked(answer), len(batch))
         return results
 
     def _results(self, answer: Any, count: int) -> list[list[Any]]:
         result = answer.get("result") if isinstance(answer, dict) else None
-        if not isinstance(result, list) or len(result) != count or not all(isinstance(each, list) for each in result):
+        if not isinstance(result, list) or len(result) != count or not all(isinstance(items, list) for items in result):
             raise InfrastructureError(f"{self.url}/retrieve did not return one list per query: {answer!r:.200}")
         return result
 
     def _checked(self, answer: httpx.Response) -> Any:
         if not answer.is_success:
-            raise UsageError(f"{answer.url}: {self._connection.said_by(answer)}")
+            raise UsageError(f"{answer.url}: {self._connection.error_of(answer)}")
         return _json(answer)
 
     def _hits(self, query: str, items: Sequence[Any]) -> list[Hit]:
         try:
-            found = [_read(item) for item in items]
+            results = [_read(item) for item in items]
         except (AttributeError, KeyError, TypeError, ValueError):
             raise InfrastructureError(f"{self.url}/retrieve returned invalid documents: {items!r:.200}") from None
         with self._lock:
-            for document, _ in found:
-                self._seen[document.id] = document
-                self._seen.move_to_end(document.id)
-            while len(self._seen) > self._remember:
-                self._seen.popitem(last=False)
+            for document, _ in results:
+                self._documents[document.id] = document
+                self._documents.move_to_end(document.id)
+            while len(self._documents) > self._remember:
+                self._documents.popitem(last=False)
         terms = query_terms(query)
-        return [Hit(document.id, document.title, snippet(document.text, terms), score) for document, score in found]
+        return [Hit(document.id, document.title, snippet(document.text, terms), score) for document, score in results]
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            state = self.__dict__ | {"_seen": self._seen.copy()}
+            state = self.__dict__ | {"_documents": self._documents.copy()}
         del state["_lock"]
         return state
 
@@ -196,8 +196,8 @@ def _sendable(text: str) -> str:
 
 def _read(item: dict[str, Any]) -> tuple[Document, float]:
     """Parse one result: a document with or without a score, or a bare document."""
-    found = item.get("document", item)
-    return _document(found["contents"], found.get("id")), float(item.get("score") or 0.0)
+    document = item.get("document", item)
+    return _document(document["contents"], document.get("id")), float(item.get("score") or 0.0)
 
 
 def _document(contents: str, document_id: Any) -> Document:

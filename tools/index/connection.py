@@ -21,7 +21,7 @@ _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 30.0
 
 
-class Connection:
+class HttpConnection:
     """Sends requests with retries. Thread-safe; reconnects after a fork or unpickling.
 
     Args:
@@ -60,8 +60,8 @@ class Connection:
         """
         import httpx
 
-        for tried in itertools.count(1):
-            pause_s = self._backoff_s * 2 ** (tried - 1)
+        for attempt in itertools.count(1):
+            pause_s = self._backoff_s * 2 ** (attempt - 1)
             if self._rate:
                 self._rate.take()
             try:
@@ -71,14 +71,14 @@ class Connection:
             else:
                 if answer.status_code not in (408, 429) and answer.status_code < 500:
                     return answer
-                problem = self.said_by(answer)
+                problem = self.error_of(answer)
                 pause_s = max(pause_s, retry_after_s(answer.headers))
-            if tried > self._retries:
-                raise InfrastructureError(f"{method} {url}: {problem}; tried {tried} times")
+            if attempt > self._retries:
+                raise InfrastructureError(f"{method} {url}: {problem}; tried {attempt} times")
             time.sleep(min(pause_s, _LONGEST_PAUSE_S))
         raise AssertionError("unreachable")
 
-    def said_by(self, answer: httpx.Response) -> str:
+    def error_of(self, answer: httpx.Response) -> str:
         """Return a failed answer's reason and status."""
         try:
             detail = answer.json()["detail"]

@@ -77,7 +77,7 @@ class DocumentFile:
         return _document(*rows[0]) if rows else None
 
     def all(self) -> Iterator[Document]:
-        """Yield all documents, in the order in which they were written."""
+        """Yield all documents in the order of writing."""
         for row in self._connection.execute("SELECT id, record FROM documents ORDER BY number"):
             yield _document(*row)
 

@@ -32,12 +32,12 @@ def read_documents(*sources: str | Path) -> Iterator[Document]:
     Raises:
         UsageError: A source or a record cannot be read, or an id is duplicated; the message says where.
     """
-    seen: set[str] = set()
+    ids: set[str] = set()
     for source in sources:
         for place, document in _read(Path(source)):
-            if document.id in seen:
+            if document.id in ids:
                 raise UsageError(f"{place}: the id {document.id!r} is already in use; ids must be unique")
-            seen.add(document.id)
+            ids.add(document.id)
             yield document
 
 
@@ -82,7 +82,7 @@ def _read_json_lines(path: Path) -> Iterator[_Placed]:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise UsageError(f"{place}: this line is not JSON: {error}") from None
-            yield place, _placed_document(place, record)
+            yield place, _document_at(place, record)
 
 
 def _unpacked(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
@@ -107,7 +107,7 @@ def _read_parquet(path: Path) -> Iterator[_Placed]:
             for record in batch.to_pylist():
                 number += 1
                 place = f"{path}, row {number}"
-                yield place, _placed_document(place, record)
+                yield place, _document_at(place, record)
 
 
 def _read_folder(folder: Path) -> Iterator[_Placed]:
@@ -122,7 +122,7 @@ def _read_folder(folder: Path) -> Iterator[_Placed]:
         yield str(path), Document(path.relative_to(folder).as_posix(), _heading(text) or path.stem, text)
 
 
-def _placed_document(place: str, record: Any) -> Document:
+def _document_at(place: str, record: Any) -> Document:
     if not isinstance(record, dict):
         raise UsageError(f"{place}: a document must be an object with an id and a text, not {type(record).__name__}")
     try:

@@ -88,7 +88,7 @@ def hit_of(document: Document, query: Query, score: float) -> Hit:
 
 
 def index_terms(document: Document) -> list[str]:
-    """Return the words to index a document under. Those of its title count twice."""
+    """Return the words to index a document under, with the words of its title twice."""
     return tokens(document.title) * _TITLE_WEIGHT + tokens(document.text)
 
 

@@ -57,9 +57,9 @@ class Swaps:
         """Return a text with its values swapped."""
         if self.truths:
             pattern = re.compile(_any_of(self.truths), re.IGNORECASE)
-            text = pattern.sub(lambda found: self.truths[found[0].casefold()], text)
+            text = pattern.sub(lambda match: self.truths[match[0].casefold()], text)
         if self.values:
-            text = re.sub(_any_of(self.values), lambda found: self.values[found[0]], text)
+            text = re.sub(_any_of(self.values), lambda match: self.values[match[0]], text)
         return text
 
 
@@ -74,10 +74,10 @@ def swaps_for(text: str, *, keep: str, names: Iterable[str], seed: str, truths: 
         truths: Values to replace even if they are in `keep`, in any letter case.
     """
     gone = dict.fromkeys(truth.strip().casefold() for truth in truths if truth.strip())
-    kept = set(_words(keep))
-    found = [value for value in _values(text) if value.casefold() not in gone and not set(_words(value)) <= kept]
-    choice = _Choice(list(dict.fromkeys(names)), set(_words(text)).union(*map(_words, gone)), found, seed)
-    return Swaps({value: choice.other(value) for value in found}, {truth: choice.other(truth) for truth in gone})
+    protected = set(_words(keep))
+    values = [value for value in _values(text) if value.casefold() not in gone and not set(_words(value)) <= protected]
+    choice = _Choice(list(dict.fromkeys(names)), set(_words(text)).union(*map(_words, gone)), values, seed)
+    return Swaps({value: choice.other(value) for value in values}, {truth: choice.other(truth) for truth in gone})
 
 
 def names_in(text: str) -> list[str]:
@@ -118,16 +118,16 @@ def _values(text: str) -> list[str]:
 class _Choice:
     """Chooses replacements of the same kind, from words that are not in the text."""
 
-    def __init__(self, names: list[str], taken: set[str], values: Sequence[str], seed: str) -> None:
+    def __init__(self, names: list[str], used_words: set[str], values: Sequence[str], seed: str) -> None:
         self._names = [(name, name.split(), set(_words(name)) - _JOINING) for name in names]
-        self._taken = taken
+        self._used_words = used_words
         self._values = {value.casefold() for value in values}
         self._seed = seed
 
     def other(self, value: str) -> str:
         random = Random(f"{self._seed}|{value.casefold()}")
         for kind in (_MONTHS, _DAYS):
-            if value in kind and (free := [other for other in kind if other.casefold() not in self._taken]):
+            if value in kind and (free := [other for other in kind if other.casefold() not in self._used_words]):
                 return random.choice(free)
         if _NUMBER.fullmatch(value):
             return self._free(lambda: _number_like(value, random), random)
@@ -145,18 +145,18 @@ class _Choice:
                 alike = [
                     name
                     for name, parts, folded in self._names
-                    if len(parts) > 1 and parts[place].casefold() == kind and not (folded - {kind}) & self._taken
+                    if len(parts) > 1 and parts[place].casefold() == kind and not (folded - {kind}) & self._used_words
                 ]
                 if alike:
                     return alike
-        free = [(name, parts) for name, parts, folded in self._names if not folded & self._taken]
+        free = [(name, parts) for name, parts, folded in self._names if not folded & self._used_words]
         return [name for name, parts in free if len(parts) == len(words)] or [name for name, _ in free]
 
     def _free(self, make: Callable[[], str], random: Random) -> str:
         for _ in range(_TRIES):
-            made = make()
-            if not set(_words(made)) & self._taken:
-                return made
+            name = make()
+            if not set(_words(name)) & self._used_words:
+                return name
         return f"{random.choice(_SPARE_NAMES)}-{random.randint(10**6, 10**7)}"
 
 
@@ -169,7 +169,7 @@ def _number_like(value: str, random: Random) -> str:
     if value.isdecimal() and 1 <= int(value) <= 31:
         return str(random.randint(1, 28))
     first = random.choice("123456789")
-    return first + "".join(random.choice("0123456789") if each.isdecimal() else each for each in value[1:])
+    return first + "".join(random.choice("0123456789") if char.isdecimal() else char for char in value[1:])
 
 
 def _words(text: str) -> list[str]:

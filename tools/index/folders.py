@@ -22,71 +22,71 @@ def building(folder: Path) -> Iterator[Path]:
     """Yield an empty folder next to `folder`, and remove it afterwards unless it was moved."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
-    made = Path(tempfile.mkdtemp(prefix=_prefix(folder), dir=folder.parent))
-    lock = _locked(made)
+    new = Path(tempfile.mkdtemp(prefix=_prefix(folder), dir=folder.parent))
+    lock = _locked(new)
     try:
-        yield made
+        yield new
     finally:
         os.close(lock)
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
 
 
-def publish(made: Path, folder: Path, keep: Callable[[Path], bool]) -> None:
+def publish(new: Path, folder: Path, keep: Callable[[Path], bool]) -> None:
     """Move a built folder to its destination. Replaces an existing folder unless `keep` returns true for it."""
-    (made / _LOCK).unlink()
-    made.chmod(0o755)
+    (new / _LOCK).unlink()
+    new.chmod(0o755)
     while True:
         try:
-            made.rename(folder)
+            new.rename(folder)
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         # Readers with open files of the old folder can keep reading them.
-        if keep(folder) or _exchange(made, folder):
+        if keep(folder) or _exchange(new, folder):
             return
         _take_away(folder)
 
 
-def _exchange(made: Path, folder: Path) -> bool:
+def _exchange(new: Path, folder: Path) -> bool:
     """Exchange two folders atomically, if the system supports it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
-    return rename(_AT_FDCWD, os.fsencode(made), _AT_FDCWD, os.fsencode(folder), _RENAME_EXCHANGE) == 0
+    return rename(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(folder), _RENAME_EXCHANGE) == 0
 
 
-def _locked(made: Path) -> int:
+def _locked(new_folder: Path) -> int:
     """Lock a folder. A killed build loses its lock, so that the next one knows that it can clean up."""
-    new = made / f"{_LOCK}.new"
+    new = new_folder / f"{_LOCK}.new"
     lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(lock, fcntl.LOCK_EX)
     # Others look for a lock only under its final name, so they never find it unlocked.
-    new.rename(made / _LOCK)
+    new.rename(new_folder / _LOCK)
     return lock
 
 
 def _take_away(folder: Path) -> None:
     """Remove a folder atomically."""
     with (
-        tempfile.TemporaryDirectory(prefix=_prefix(folder), dir=folder.parent) as taken,
+        tempfile.TemporaryDirectory(prefix=_prefix(folder), dir=folder.parent) as trash,
         contextlib.suppress(FileNotFoundError),
     ):
-        folder.rename(Path(taken) / folder.name)
+        folder.rename(Path(trash) / folder.name)
 
 
 def _sweep(folder: Path) -> None:
     """Remove what killed builds of this folder left behind."""
-    for left in folder.parent.iterdir():
-        if not left.name.startswith(_prefix(folder)):
+    for entry in folder.parent.iterdir():
+        if not entry.name.startswith(_prefix(folder)):
             continue
         try:
-            lock = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(entry / _LOCK, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(entry, ignore_errors=True)
         except BlockingIOError:
             pass  # its build is still running
         finally:

@@ -58,8 +58,8 @@ def _cleaned(document: Document) -> Document:
     if not all(isinstance(part, str) for part in parts):
         raise UsageError(f"the id, title, text and fields of document {document.id!r} must be strings")
     if not 0 < len(document.id) <= MAX_ID_CHARS:
-        shown = document.id[:50]
-        raise UsageError(f"an id must have 1 to {MAX_ID_CHARS} characters, not {len(document.id)}: {shown!r}")
+        id_start = document.id[:50]
+        raise UsageError(f"an id must have 1 to {MAX_ID_CHARS} characters, not {len(document.id)}: {id_start!r}")
     if _encodable("".join(parts)):
         return document
     if not _encodable(document.id):

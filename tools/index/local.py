@@ -56,10 +56,10 @@ class LocalIndex:
 
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
         """Return the best hits of each query."""
-        asked = [as_query(query) for query in queries]
+        parsed = [as_query(query) for query in queries]
         return [
-            [hit_of(document, query, score) for score, document in found]
-            for query, found in zip(asked, self._find(asked, k, filters), strict=True)
+            [hit_of(document, query, score) for score, document in matches]
+            for query, matches in zip(parsed, self._find(parsed, k, filters), strict=True)
         ]
 
     def find_many(
@@ -83,16 +83,16 @@ class LocalIndex:
 
     def _find(self, queries: Sequence[Query], k: int, filters: Filters | None) -> list[list[tuple[float, Document]]]:
         k = min(k, MAX_K, len(self))
-        found: list[list[tuple[float, Document]]] = [[] for _ in queries]
+        results: list[list[tuple[float, Document]]] = [[] for _ in queries]
         places = [place for place, query in enumerate(queries) if query.terms]
         if k < 1 or not places:
-            return found
+            return results
         engine = self._opened()
         ranked = _best(engine, [queries[place] for place in places], k, filters or {})
         for place, candidates in zip(places, ranked, strict=True):
             scored = _with_documents(engine, candidates)
-            found[place] = heapq.nsmallest(k, scored, key=lambda pair: (-pair[0], pair[1].id))
-        return found
+            results[place] = heapq.nsmallest(k, scored, key=lambda pair: (-pair[0], pair[1].id))
+        return results
 
     def _opened(self) -> IndexEngine:
         if self._engine is None:
@@ -133,8 +133,8 @@ def _best(engine: IndexEngine, queries: list[Query], k: int, filters: Filters) -
 def _with_documents(engine: IndexEngine, candidates: Sequence[Ranked]) -> Iterator[tuple[float, Document]]:
     """Read documents in batches, so that many ties do not need memory at once."""
     for at in range(0, len(candidates), _READ):
-        some = candidates[at : at + _READ]
-        for (score, _), document in zip(some, engine.documents([key for _, key in some]), strict=True):
+        batch = candidates[at : at + _READ]
+        for (score, _), document in zip(batch, engine.documents([key for _, key in batch]), strict=True):
             yield score, document
 
 

@@ -35,22 +35,22 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a folder's manifest.
 
     Raises:
-        UsageError: There is no index, or this version cannot read it.
+        UsageError: The folder contains no index, or this version cannot read it.
     """
     try:
         manifest = Manifest(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"there is no index in {str(folder)!r}; build one with: agentgym index build") from None
+        raise UsageError(f"no index in {str(folder)!r}; build one with: agentgym index build") from None
     except (ValueError, TypeError):
         raise UsageError(f"{str(folder / _FILE)!r} is not a valid index manifest; rebuild the index") from None
     if manifest.format != FORMAT:
-        found = f"{str(folder)!r} has format {manifest.format!r}"
-        raise UsageError(f"the index in {found}, but this version reads {FORMAT}; rebuild it")
+        problem = f"{str(folder)!r} has format {manifest.format!r}"
+        raise UsageError(f"the index in {problem}, but this version reads {FORMAT}; rebuild it")
     return manifest
 
 
 def manifest_stamp(folder: Path) -> tuple[int, int] | None:
-    """Return what tells a folder's manifest from the one of an index that replaces it; `None` without a manifest."""
+    """Return a stamp of a folder's manifest that changes when the index is replaced; `None` without a manifest."""
     try:
         status = (folder / _FILE).stat()
     except OSError:

@@ -38,16 +38,16 @@ class MemoryIndex:
 
     def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:
         """Return the best hits; see `Index.search`."""
-        asked = as_query(query)
+        parsed = as_query(query)
         scores: dict[int, float] = defaultdict(float)
-        for term in asked.terms:
+        for term in parsed.terms:
             postings = self._postings.get(term, ())
             weight = math.log(1 + (len(self) - len(postings) + 0.5) / (len(postings) + 0.5))
             for number, count in postings:
                 scores[number] += weight * count / (count + self._norms[number])
-        kept = [(-float(f"{score:.5g}"), number) for number, score in scores.items() if self._passes(number, filters)]
-        best = sorted(kept)[: max(0, min(k, MAX_K))]
-        return [hit_of(self._documents[number], asked, -score) for score, number in best]
+        ranked = [(-float(f"{score:.5g}"), number) for number, score in scores.items() if self._passes(number, filters)]
+        best = sorted(ranked)[: max(0, min(k, MAX_K))]
+        return [hit_of(self._documents[number], parsed, -score) for score, number in best]
 
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
         """Return the best hits of each query."""

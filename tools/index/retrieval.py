@@ -31,9 +31,9 @@ class _FindsDocuments(Protocol):
 class Retrieval:
     """Searches for one request. Results are serialised immediately, so that documents are not kept."""
 
-    def __init__(self, index: Index, asked: RetrieveRequest, serving: IndexServing) -> None:
+    def __init__(self, index: Index, request: RetrieveRequest, serving: IndexServing) -> None:
         self._index = index
-        self._asked = asked
+        self._request = request
         self._serving = serving
         self._ends = time.monotonic() + serving.request_s
         self._results: list[str] = []
@@ -48,7 +48,7 @@ class Retrieval:
             HTTPException: 413 if the answer grows too large, 503 if the work takes too long.
         """
         slice_ends = time.monotonic() + _SLICE_S
-        while self._at < len(self._asked.queries):
+        while self._at < len(self._request.queries):
             now = time.monotonic()
             if now > self._ends:
                 raise HTTPException(
@@ -56,7 +56,7 @@ class Retrieval:
                 )
             if now > slice_ends:
                 return False
-            self._search(self._asked.queries[self._at : self._at + _BATCH])
+            self._search(self._request.queries[self._at : self._at + _BATCH])
         return True
 
     def answer(self) -> bytes:
@@ -65,8 +65,8 @@ class Retrieval:
         return f'{{"result": [{", ".join(results)}]}}'.encode("ascii")
 
     def _search(self, queries: list[str]) -> None:
-        for found in _find(self._index, queries, self._asked.k, self._asked.filters):
-            result = json.dumps([self._shown(score, document) for score, document in found])
+        for matches in _find(self._index, queries, self._request.k, self._request.filters):
+            result = json.dumps([self._as_json(score, document) for score, document in matches])
             self.answer_bytes += len(result)
             if self.answer_bytes > self._serving.answer_bytes:
                 raise HTTPException(
@@ -77,9 +77,9 @@ class Retrieval:
             self._results.append(result)
         self._at += len(queries)
 
-    def _shown(self, score: float, document: Document) -> dict[str, Any]:
-        shown = {"id": document.id, "contents": contents_of(document.title, document.text)}
-        return {"document": shown, "score": score} if self._asked.with_scores else shown
+    def _as_json(self, score: float, document: Document) -> dict[str, Any]:
+        content = {"id": document.id, "contents": contents_of(document.title, document.text)}
+        return {"document": content, "score": score} if self._request.with_scores else content
 
 
 def _find(index: Index, queries: list[str], k: int, filters: Filters | None) -> list[list[tuple[float, Document]]]:

@@ -81,14 +81,14 @@ class _IndexService:
 
     async def _retrieve(self, body: bytes) -> Response:
         if len(body) <= _SMALL_BODY_BYTES:
-            asked = self._asked(body)
-            if asked.is_small:
-                return await self._retrieve_small(Retrieval(self._index, asked, self._serving))
+            request = self._parsed(body)
+            if request.is_small:
+                return await self._retrieve_small(Retrieval(self._index, request, self._serving))
         # A request that only looks large is parsed in its turn too, so that few such bodies are parsed at a time.
         async with self._large.turn():
-            asked = await self._in_thread(self._asked, body)
+            request = await self._in_thread(self._parsed, body)
             del body
-            return await self._finished(Retrieval(self._index, asked, self._serving))
+            return await self._finished(Retrieval(self._index, request, self._serving))
 
     async def _retrieve_small(self, retrieval: Retrieval) -> Response:
         """Answer a small request; it becomes a large one if its documents turn out to be long."""
@@ -104,7 +104,7 @@ class _IndexService:
             pass
         return in_pieces(retrieval.answer(), "application/json")
 
-    def _asked(self, body: bytes) -> RetrieveRequest:
+    def _parsed(self, body: bytes) -> RetrieveRequest:
         return parse_retrieve(parse_object(body), self._serving)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:

@@ -40,7 +40,7 @@ _KEPT = 2_000
 
 
 class Quality(StrEnum):
-    """How useful a document is to the searcher."""
+    """How useful a document is for the query."""
 
     USEFUL = "useful"
     NOISY = "noisy"
@@ -51,13 +51,13 @@ class Quality(StrEnum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The fraction of useless documents by training step: ZeroSearch's curve with its parameters.
+    """The fraction of useless documents as a function of the training step: ZeroSearch's curve.
 
     Args:
         start: The fraction at step 0.
         end: The fraction from step `total` on.
         base: The larger, the later the curve rises; 1 is a straight line.
-        total: The step at which `end` is reached.
+        total: The first step with the fraction `end`.
     """
 
     start: float = 0.0
@@ -165,8 +165,8 @@ class SimulatedIndex:
         """Return the hits of each query, some of them replaced."""
         if self.generator:
             return [self._written_hits(self.generator, query[:MAX_QUERY_CHARS], k) for query in queries]
-        found = self.inner.search_many(queries, k, filters)
-        return [self._worse(query, hits, filters) for query, hits in zip(queries, found, strict=True)]
+        results = self.inner.search_many(queries, k, filters)
+        return [self._worse(query, hits, filters) for query, hits in zip(queries, results, strict=True)]
 
     def quality(self, query: str, rank: int, document_id: str) -> Quality:
         """Return the quality of the document that a query finds at a rank, counted from 0."""
@@ -182,7 +182,7 @@ class SimulatedIndex:
         """Return the full text of a hit at this step.
 
         Raises:
-            NoSuchDocument: There is no document with this id.
+            NoSuchDocument: The index does not contain the document.
         """
         if document := self._written.get(document_id):
             return page_of(document, span)
@@ -201,10 +201,10 @@ class SimulatedIndex:
         qualities = [self.quality(query, rank, hit.id) for rank, hit in enumerate(hits)]
         noise = self._noise(query, qualities.count(Quality.NOISY), filters)
         terms = query_terms(query)
-        shown: list[Hit] = []
+        worse: list[Hit] = []
         for hit, quality in zip(hits, qualities, strict=True):
             if quality is Quality.USEFUL:
-                shown.append(hit)
+                worse.append(hit)
                 continue
             if quality is Quality.MISLEADING:
                 document = self._falsified(hit.id)
@@ -213,8 +213,8 @@ class SimulatedIndex:
             else:
                 # The corpus has no documents on other subjects, so there are fewer hits.
                 continue
-            shown.append(Hit(document.id, document.title, snippet(document.text, terms), hit.score))
-        return shown
+            worse.append(Hit(document.id, document.title, snippet(document.text, terms), hit.score))
+        return worse
 
     def _noise(self, query: str, count: int, filters: Filters | None) -> list[Document]:
         """Return documents unrelated to a query, which do not mislead."""
@@ -222,7 +222,7 @@ class SimulatedIndex:
             return []
         related = {hit.id for hit in self.inner.search(query, _RELATED, filters)}
         sample = self._sample(query, filters)
-        free = [each for each in sample if each.id not in related and not self._misleads(each.id)]
+        free = [document for document in sample if document.id not in related and not self._misleads(document.id)]
         return Random(f"{self.seed}|{self.step}|{query}").sample(free, min(count, len(free)))
 
     def _falsified(self, document_id: str) -> Document:
@@ -233,7 +233,9 @@ class SimulatedIndex:
         return self._false[key]
 
     def _falsify(self, page: Page) -> Document:
-        names = [name for each in self._sample(page.title, None) for name in (each.title, *names_in(each.text))]
+        names = [
+            name for document in self._sample(page.title, None) for name in (document.title, *names_in(document.text))
+        ]
         swaps = swaps_for(
             f"{page.title}\n{page.text}",
             keep=page.title,
@@ -255,18 +257,18 @@ class SimulatedIndex:
 
     def _wander(self, start: str, filters: Filters | None) -> list[Document]:
         random = Random(f"{self.seed}|sample")
-        found: dict[str, Document] = {}
+        documents: dict[str, Document] = {}
         words = start
         for _ in range(_STEPS):
             hits = self.inner.search(words, _SAMPLE if words == start else _HITS_PER_STEP, filters)
             for hit in random.sample(hits, min(len(hits), 4)):
-                if hit.id not in found:
-                    found[hit.id] = Document(hit.id, hit.title, self.inner.open(hit.id).text)
-            if not found or len(found) >= _SAMPLE:
+                if hit.id not in documents:
+                    documents[hit.id] = Document(hit.id, hit.title, self.inner.open(hit.id).text)
+            if not documents or len(documents) >= _SAMPLE:
                 break
-            seen = tokens(random.choice(list(found.values())).text)
-            words = " ".join(random.sample(seen, min(2, len(seen)))) or start
-        return [found[name] for name in sorted(found)]
+            words_of_one = tokens(random.choice(list(documents.values())).text)
+            words = " ".join(random.sample(words_of_one, min(2, len(words_of_one)))) or start
+        return [documents[name] for name in sorted(documents)]
 
     def _written_hits(self, generator: Writer, query: str, k: int) -> list[Hit]:
         terms = query_terms(query)
@@ -294,6 +296,6 @@ class SimulatedIndex:
         return self.__dict__ | {"_samples": {}, "_false": {}, "_written": dict(self._written)}
 
 
-def _forget_oldest(kept: dict[Any, Document]) -> None:
-    for name in list(kept)[: max(0, len(kept) - _KEPT)]:
-        kept.pop(name, None)
+def _forget_oldest(cache: dict[Any, Document]) -> None:
+    for name in list(cache)[: max(0, len(cache) - _KEPT)]:
+        cache.pop(name, None)

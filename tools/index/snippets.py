@@ -34,7 +34,7 @@ def snippet(text: str, terms: Sequence[str], width: int = SNIPPET_CHARS) -> str:
 def _places(text: str, terms: Sequence[str]) -> list[_Place]:
     """Return the whole-word matches of terms in order, each as start, end and term."""
     folded = fold(text)
-    found: list[_Place] = []
+    places: list[_Place] = []
     for number, term in enumerate(terms):
         at = folded.find(term)
         for _ in range(_PLACES_PER_TERM):
@@ -42,13 +42,13 @@ def _places(text: str, terms: Sequence[str]) -> list[_Place]:
                 break
             end = at + len(term)
             if _is_word(folded, at, end):
-                found.append((at, end, number))
+                places.append((at, end, number))
             at = folded.find(term, end)
-    found.sort()
+    places.sort()
     if len(folded) == len(text):
-        return found
+        return places
     origin = [at for at, character in enumerate(text) for _ in fold(character)]
-    return [(origin[start], origin[end - 1] + 1, number) for start, end, number in found]
+    return [(origin[start], origin[end - 1] + 1, number) for start, end, number in places]
 
 
 def _is_word(folded: str, start: int, end: int) -> bool:

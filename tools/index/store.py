@@ -32,8 +32,8 @@ def build_index(
 ) -> LocalIndex | HybridIndex:
     """Build an index of documents, and open it.
 
-    The folder appears once it is complete. An existing index is replaced, unless it has the same
-    documents. Several processes can build the same index at the same time.
+    The folder is published once it is complete. It replaces an existing index, unless that index has the same
+    documents. Concurrent processes can build the same index.
 
     Args:
         documents: The documents, iterated once, so a generator works. Ids must be unique.
@@ -46,15 +46,15 @@ def build_index(
         UsageError: The backend is unknown, a document cannot be indexed, or the folder contains something else.
     """
     folder = Path(folder).absolute()
-    chosen = _encoder_for(backend, encoder)
+    checked_encoder = _encoder_for(backend, encoder)
     if folder.exists() and not is_index(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"{str(folder)!r} exists and is not an index; choose an empty folder or one that does not exist yet"
         )
-    with building(folder) as made:
-        manifest = _build(documents, made, backend, chosen)
-        publish(made, folder, keep=lambda there: _holds(there, manifest))
-    return open_index(folder, chosen)
+    with building(folder) as new_folder:
+        manifest = _build(documents, new_folder, backend, checked_encoder)
+        publish(new_folder, folder, keep=lambda there: _holds(there, manifest))
+    return open_index(folder, checked_encoder)
 
 
 def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None) -> LocalIndex | HybridIndex:
@@ -65,7 +65,7 @@ def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None
         encoder: The function that it was built with, if any, since a folder cannot store functions.
 
     Raises:
-        UsageError: There is no index in the folder, or this version cannot read it.
+        UsageError: The folder contains no index, or this version cannot read it.
     """
     folder = Path(folder).absolute()
     return steady(folder, lambda: _open_as_built(folder, encoder))
@@ -73,14 +73,14 @@ def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None
 
 def _open_as_built(folder: Path, encoder: Encoder | Encode | str | None) -> LocalIndex | HybridIndex:
     manifest = read_manifest(folder)
-    chosen = None
+    opened_with = None
     if manifest.backend in _DENSE:
-        chosen = _as_encoder(encoder) or _saved_encoder(folder, manifest)
+        opened_with = _as_encoder(encoder) or _saved_encoder(folder, manifest)
     if manifest.backend == "hybrid":
         from agentgym.tools.index.backends.hybrid import HybridIndex
 
-        return HybridIndex([_open(folder / "tantivy", None), _open(folder / "dense", chosen)])
-    return _open(folder, chosen)
+        return HybridIndex([_open(folder / "tantivy", None), _open(folder / "dense", opened_with)])
+    return _open(folder, opened_with)
 
 
 def _open(folder: Path, encoder: Encoder | None) -> LocalIndex:
@@ -128,16 +128,16 @@ def _backend(name: str) -> IndexBackend:
 
 
 def _encoder_for(backend: str, encoder: Encoder | Encode | str | None) -> Encoder | None:
-    chosen = _as_encoder(encoder)
+    chosen_encoder = _as_encoder(encoder)
     if backend in _DENSE:
-        if chosen is None:
+        if chosen_encoder is None:
             raise UsageError(f"the backend {backend!r} needs an encoder: a sentence-transformers model or a function")
         _backend("dense")
-    elif chosen is not None:
+    elif chosen_encoder is not None:
         raise UsageError(f"the backend {backend!r} does not take an encoder; these do: {', '.join(_DENSE)}")
     else:
         _backend(backend)
-    return chosen
+    return chosen_encoder
 
 
 def _as_encoder(encoder: Encoder | Encode | str | None) -> Encoder | None:

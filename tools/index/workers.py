@@ -30,7 +30,7 @@ def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, w
     """Serve until SIGINT or SIGTERM; requests in progress get a moment to finish.
 
     Raises:
-        InfrastructureError: One of several processes died; the others are stopped too.
+        InfrastructureError: A worker process died; the others are stopped too.
     """
     if workers == 1:
         _serve(folder, serving, listening)

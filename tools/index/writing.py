@@ -7,8 +7,8 @@ from typing import Any
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import Document
-from agentgym.tools.index.cassette import Cassette, Recorded
-from agentgym.tools.index.connection import Connection, checked_url
+from agentgym.tools.index.cassette import Cassette, RecordedAnswer
+from agentgym.tools.index.connection import HttpConnection, checked_url
 from agentgym.tools.index.credential import Credential
 from agentgym.tools.index.rate import TokenBucket
 from agentgym.tools.index.simulated import Quality
@@ -59,7 +59,7 @@ class OpenAIEndpoint:
         backoff_s: float = 0.5,
     ) -> None:
         credential = Credential(key_env) if key_env else None
-        self._connection = Connection(
+        self._connection = HttpConnection(
             credential=credential, rate=rate, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s
         )
         self._url = checked_url(base_url) + "/chat/completions"
@@ -77,17 +77,17 @@ class OpenAIEndpoint:
         """
         if quality not in _WISHES:
             raise UsageError(f"a model writes {' or '.join(_WISHES)} documents, not {quality!r}")
-        known = f"\nWhat you know: {background}" if background else ""
+        knowledge = f"\nWhat you know: {background}" if background else ""
         prompt = _PROMPT.format(
-            count=count, wish=_WISHES[quality], background=known, words=self._words, query=" ".join(query.split())
+            count=count, wish=_WISHES[quality], background=knowledge, words=self._words, query=" ".join(query.split())
         )
-        wanted = {
+        content = {
             **self._fixed,
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": 64 + 4 * self._words * count,
             "seed": seed,
         }
-        text = self._completed(wanted)
+        text = self._completed(content)
         documents = _documents(text)[:count]
         if not documents:
             raise InfrastructureError(f"{self._url} wrote no documents: {text!r:.200}")
@@ -97,16 +97,18 @@ class OpenAIEndpoint:
         """Close the connections."""
         self._connection.close()
 
-    def _completed(self, wanted: dict[str, Any]) -> str:
+    def _completed(self, content: dict[str, Any]) -> str:
         if self._cassette is None:
-            return self._completed_live(wanted)
-        asked = {"kind": "completion", **wanted}
-        return self._cassette.ask(asked, lambda: Recorded({}, self._completed_live(wanted).encode())).body.decode()
+            return self._completed_live(content)
+        request = {"kind": "completion", **content}
+        return self._cassette.ask(
+            request, lambda: RecordedAnswer({}, self._completed_live(content).encode())
+        ).body.decode()
 
-    def _completed_live(self, wanted: dict[str, Any]) -> str:
-        answer = self._connection.request("POST", self._url, json=wanted)
+    def _completed_live(self, content: dict[str, Any]) -> str:
+        answer = self._connection.request("POST", self._url, json=content)
         if not answer.is_success:
-            raise UsageError(f"{self._url}: {self._connection.said_by(answer)}")
+            raise UsageError(f"{self._url}: {self._connection.error_of(answer)}")
         try:
             text = answer.json()["choices"][0]["message"]["content"]
             text = text.encode("utf-8", "replace").decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hunk, Line, PatchError
+from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hunk, HunkLine, PatchError
 from agentgym.tools.patches.parsing import parse_patch
 
 MAX_OFFSET = 200
@@ -96,10 +96,10 @@ def _changed(before: bytes, patch: FilePatch, fuzz: int) -> bytes:
     result: list[bytes] = []
     cursor, drift = 0, 0
     for number, hunk in enumerate(patch.hunks, start=1):
-        wanted = _as_crlf(hunk) if ends_in_crlf else hunk
-        place = _find(lines, wanted, cursor, drift, fuzz)
+        expected = _as_crlf(hunk) if ends_in_crlf else hunk
+        place = _find(lines, expected, cursor, drift, fuzz)
         if place is None:
-            raise PatchError(_mismatch(patch, number, wanted, lines, cursor, drift), hunk.number, patch.path)
+            raise PatchError(_mismatch(patch, number, expected, lines, cursor, drift), hunk.number, patch.path)
         result += lines[cursor : place.start]
         result += [line.text.encode("utf-8", "surrogateescape") for line in place.lines if line.op != DELETED]
         cursor = place.start + sum(line.op != ADDED for line in place.lines)
@@ -124,7 +124,7 @@ class _Place:
     """The position of the lines, from 0."""
     expected: int
     """The position that the hunk states, without the drift of earlier hunks."""
-    lines: Sequence[Line]
+    lines: Sequence[HunkLine]
 
 
 def _find(lines: list[bytes], hunk: Hunk, cursor: int, drift: int, fuzz: int) -> _Place | None:
@@ -143,7 +143,7 @@ def _find(lines: list[bytes], hunk: Hunk, cursor: int, drift: int, fuzz: int) ->
     return None
 
 
-def _without_ends(lines: tuple[Line, ...], drop: int) -> tuple[int, Sequence[Line]]:
+def _without_ends(lines: tuple[HunkLine, ...], drop: int) -> tuple[int, Sequence[HunkLine]]:
     """Drop up to `drop` context lines at either end; return the number dropped at the start, and the rest."""
     head, tail = 0, len(lines)
     while head < min(drop, len(lines)) and lines[head].op == CONTEXT:
@@ -159,7 +159,9 @@ def _as_crlf(hunk: Hunk) -> Hunk:
     if not ended or any(text.endswith("\r\n") for text in ended):
         return hunk
     lines = tuple(
-        Line(line.op, f"{line.text[:-1]}\r\n") if line.text.endswith("\n") and not line.text.endswith("\r\n") else line
+        HunkLine(line.op, f"{line.text[:-1]}\r\n")
+        if line.text.endswith("\n") and not line.text.endswith("\r\n")
+        else line
         for line in hunk.lines
     )
     return Hunk(hunk.old_start, hunk.new_start, lines, hunk.section, hunk.number)
@@ -185,19 +187,19 @@ def _mismatch(patch: FilePatch, number: int, hunk: Hunk, lines: list[bytes], cur
     at = next((at for at, text in enumerate(old, start=start) if lines[at : at + 1] != [text]), start)
     expected = old[at - start]
     if at >= len(lines):
-        return f"{where}: expected line {at + 1} to be {_shown(expected)}, but the file has {len(lines)} lines"
+        return f"{where}: expected line {at + 1} to be {_quoted(expected)}, but the file has {len(lines)} lines"
     hint = _hint(expected, lines[at])
-    return f"{where}: expected line {at + 1} to be {_shown(expected)}, found {_shown(lines[at])}{hint}"
+    return f"{where}: expected line {at + 1} to be {_quoted(expected)}, found {_quoted(lines[at])}{hint}"
 
 
-def _hint(expected: bytes, found: bytes) -> str:
-    if expected.rstrip(b"\r\n") == found.rstrip(b"\r\n"):
+def _hint(expected: bytes, actual: bytes) -> str:
+    if expected.rstrip(b"\r\n") == actual.rstrip(b"\r\n"):
         return " (only the line endings differ)"
-    if expected.split() == found.split():
+    if expected.split() == actual.split():
         return " (only whitespace differs)"
     return ""
 
 
-def _shown(line: bytes) -> str:
+def _quoted(line: bytes) -> str:
     text = line.decode("utf-8", "replace")
     return repr(text if len(text) <= 120 else f"{text[:117]}...")

@@ -31,7 +31,8 @@ def touched(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
     ranges: dict[str, tuple[tuple[int, int], ...]] = {}
     for patch in parse_patch(text):
         lines = [_changed_lines(patch, hunk) for hunk in patch.hunks]
-        ranges[patch.original] = ranges.get(patch.original, ()) + tuple((min(one), max(one)) for one in lines if one)
+        touched_ranges = tuple((min(numbers), max(numbers)) for numbers in lines if numbers)
+        ranges[patch.original] = ranges.get(patch.original, ()) + touched_ranges
     return ranges
 
 
@@ -43,24 +44,25 @@ def similarity(predicted: str, gold: str) -> float:
     Diffs too long for `difflib` are compared by whole lines.
 
     Raises:
-        PatchError: One of them is not a valid patch.
+        PatchError: A patch is not valid.
     """
-    one, two = _by_file(predicted), _by_file(gold)
-    files = one.keys() | two.keys()
+    first, second = _by_file(predicted), _by_file(gold)
+    files = first.keys() | second.keys()
     if not files:
         return 1.0
-    return sum(_ratio(one[path], two[path]) for path in sorted(files) if path in one and path in two) / len(files)
+    ratios = [_ratio(first[path], second[path]) for path in sorted(first.keys() & second.keys())]
+    return sum(ratios) / len(files)
 
 
 def localisation(predicted: str, gold: str) -> Localisation:
     """Return the F1 of the files and of the original lines that two patches touch; 1 where both touch none.
 
     Raises:
-        PatchError: One of them is not a valid patch.
+        PatchError: A patch is not valid.
     """
-    one, two = _places(predicted), _places(gold)
-    files = _f1({path for path, _ in one}, {path for path, _ in two})
-    return Localisation(files, _f1(one, two))
+    first, second = _places(predicted), _places(gold)
+    files = _f1({path for path, _ in first}, {path for path, _ in second})
+    return Localisation(files, _f1(first, second))
 
 
 def _by_file(text: str) -> dict[str, str]:
@@ -84,17 +86,17 @@ def _changed_lines(patch: FilePatch, hunk: Hunk) -> set[int]:
     """Return the original lines that a hunk deletes or inserts after."""
     if patch.old_path is None:
         return set()
-    found: set[int] = set()
+    numbers: set[int] = set()
     at = hunk.old_start if hunk.old_lines else hunk.old_start + 1
     after_deleted = False
     for line in hunk.lines:
         if line.op == DELETED:
-            found.add(at)
+            numbers.add(at)
         elif line.op == ADDED and not after_deleted:
-            found.add(max(1, at - 1))
+            numbers.add(max(1, at - 1))
         after_deleted = line.op == DELETED or (after_deleted and line.op != CONTEXT)
         at += line.op != ADDED
-    return found
+    return numbers
 
 
 def _f1(predicted: set[tuple[str, int]] | set[str], gold: set[tuple[str, int]] | set[str]) -> float:
@@ -110,26 +112,26 @@ class _TooMuchWork(Exception):
 class _BoundedMatcher(SequenceMatcher[str]):
     """Raises `_TooMuchWork` once it has compared `_MAX_WORK` pairs of characters."""
 
-    def __init__(self, one: str, two: str):
-        super().__init__(None, one, two, autojunk=False)
+    def __init__(self, first: str, second: str):
+        super().__init__(None, first, second, autojunk=False)
         occurrences = self.b2j  # pyright: ignore[reportAttributeAccessIssue]
-        self._cost = [0, *accumulate(len(occurrences.get(letter, ())) + 1 for letter in one)]
-        self._left = _MAX_WORK
+        self._cost = [0, *accumulate(len(occurrences.get(letter, ())) + 1 for letter in first)]
+        self._budget = _MAX_WORK
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None):
         """Find the longest match as `difflib` does, within the bound."""
-        self._left -= self._cost[len(self._cost) - 1 if ahi is None else ahi] - self._cost[alo]
-        if self._left < 0:
+        self._budget -= self._cost[len(self._cost) - 1 if ahi is None else ahi] - self._cost[alo]
+        if self._budget < 0:
             raise _TooMuchWork
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
-def _ratio(one: str, two: str) -> float:
-    if one == two:
+def _ratio(first: str, second: str) -> float:
+    if first == second:
         return 1.0
     try:
-        return _BoundedMatcher(one, two).ratio()
+        return _BoundedMatcher(first, second).ratio()
     except _TooMuchWork:
-        old, new = one.splitlines(keepends=True), two.splitlines(keepends=True)
+        old, new = first.splitlines(keepends=True), second.splitlines(keepends=True)
         same = sum(len(text) for start, _, size in matching_blocks(old, new) for text in old[start : start + size])
-        return 2 * same / (len(one) + len(two))
+        return 2 * same / (len(first) + len(second))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agentgym.tools.patches.binary import blob_hash, is_binary
-from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, BinaryChange, FilePatch, Hunk, Line
+from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, BinaryChange, FilePatch, Hunk, HunkLine
 from agentgym.tools.patches.paths import check_path
 from agentgym.tools.patches.rendering import render_patch
 
@@ -39,14 +39,14 @@ def diff_trees(
 
 def matching_blocks(old: Sequence[str], new: Sequence[str]) -> list[Match]:
     """Return the equal ranges of two sequences, in order on both sides, in bounded time."""
-    found: list[Match] = []
+    matches: list[Match] = []
     old_at, new_at = 0, 0
     for old_end, new_end in [*_anchors(old, new), (len(old), len(new))]:
-        found += _gap(old, new, (old_at, old_end), (new_at, new_end))
+        matches += _gap(old, new, (old_at, old_end), (new_at, new_end))
         if old_end < len(old):
-            found.append((old_end, new_end, 1))
+            matches.append((old_end, new_end, 1))
         old_at, new_at = old_end + 1, new_end + 1
-    return _joined(found)
+    return _joined(matches)
 
 
 def _file(path: str, old: bytes | None, new: bytes | None, context: int, binary: bool) -> FilePatch:
@@ -88,14 +88,14 @@ def _hunk(old: list[str], new: list[str], edits: list[tuple[int, int, int, int]]
     first, last = edits[0], edits[-1]
     before = min(context, first[0])
     old_from, new_from = first[0] - before, first[2] - before
-    lines: list[Line] = []
+    lines: list[HunkLine] = []
     at = old_from
     for old_start, old_end, new_start, new_end in edits:
-        lines += [Line(CONTEXT, text) for text in old[at:old_start]]
-        lines += [Line(DELETED, text) for text in old[old_start:old_end]]
-        lines += [Line(ADDED, text) for text in new[new_start:new_end]]
+        lines += [HunkLine(CONTEXT, text) for text in old[at:old_start]]
+        lines += [HunkLine(DELETED, text) for text in old[old_start:old_end]]
+        lines += [HunkLine(ADDED, text) for text in new[new_start:new_end]]
         at = old_end
-    lines += [Line(CONTEXT, text) for text in old[at : last[1] + context]]
+    lines += [HunkLine(CONTEXT, text) for text in old[at : last[1] + context]]
     old_count = sum(line.op != ADDED for line in lines)
     new_count = sum(line.op != DELETED for line in lines)
     return Hunk(old_from + (old_count > 0), new_from + (new_count > 0), tuple(lines))
@@ -134,9 +134,9 @@ def _gap(old: Sequence[str], new: Sequence[str], old_range: tuple[int, int], new
     while tail < room - head and old[old_to - 1 - tail] == new[new_to - 1 - tail]:
         tail += 1
     middle = _myers(old[old_from + head : old_to - tail], new[new_from + head : new_to - tail])
-    found = [(old_from, new_from, head)] if head else []
-    found += [(old_from + head + one, new_from + head + two, 1) for one, two in middle]
-    return found + ([(old_to - tail, new_to - tail, tail)] if tail else [])
+    matches = [(old_from, new_from, head)] if head else []
+    matches += [(old_from + head + old_at, new_from + head + new_at, 1) for old_at, new_at in middle]
+    return matches + ([(old_to - tail, new_to - tail, tail)] if tail else [])
 
 
 def _myers(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
@@ -150,28 +150,28 @@ def _myers(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
         reach = dict(reach)
         for diagonal in range(-edits, edits + 1, 2):
             down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
-            one = reach[diagonal + 1] if down else reach[diagonal - 1] + 1
-            two = one - diagonal
-            while one < len(old) and two < len(new) and old[one] == new[two]:
-                one, two = one + 1, two + 1
-            reach[diagonal] = one
-            if one >= len(old) and two >= len(new):
+            old_at = reach[diagonal + 1] if down else reach[diagonal - 1] + 1
+            new_at = old_at - diagonal
+            while old_at < len(old) and new_at < len(new) and old[old_at] == new[new_at]:
+                old_at, new_at = old_at + 1, new_at + 1
+            reach[diagonal] = old_at
+            if old_at >= len(old) and new_at >= len(new):
                 return _walk_back(history, len(old), len(new))
     return []
 
 
-def _walk_back(history: list[dict[int, int]], one: int, two: int) -> list[tuple[int, int]]:
+def _walk_back(history: list[dict[int, int]], old_at: int, new_at: int) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     for edits in range(len(history) - 1, -1, -1):
-        reach, diagonal = history[edits], one - two
+        reach, diagonal = history[edits], old_at - new_at
         down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
         previous = diagonal + 1 if down else diagonal - 1
         from_one = reach[previous] if edits else 0
         from_two = from_one - previous if edits else 0
-        while one > from_one and two > from_two:
-            one, two = one - 1, two - 1
-            pairs.append((one, two))
-        one, two = from_one, from_two
+        while old_at > from_one and new_at > from_two:
+            old_at, new_at = old_at - 1, new_at - 1
+            pairs.append((old_at, new_at))
+        old_at, new_at = from_one, from_two
     return pairs[::-1]
 
 

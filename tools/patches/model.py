@@ -24,7 +24,7 @@ class PatchError(UsageError):
         self.path = path
 
 
-class Line(NamedTuple):
+class HunkLine(NamedTuple):
     """One line of a hunk."""
 
     op: str
@@ -40,7 +40,7 @@ class Hunk:
     old_start: int
     """First line in the original file, from 1; without original lines, the line before (0 at the top)."""
     new_start: int
-    lines: tuple[Line, ...]
+    lines: tuple[HunkLine, ...]
     section: str = ""
     """The text after the second `@@`."""
     number: int = 0
@@ -59,7 +59,7 @@ class Hunk:
     def reversed(self) -> Hunk:
         """Return the hunk that undoes this one."""
         swap = {ADDED: DELETED, DELETED: ADDED, CONTEXT: CONTEXT}
-        lines = [Line(swap[line.op], line.text) for line in self.lines]
+        lines = [HunkLine(swap[line.op], line.text) for line in self.lines]
         return replace(self, old_start=self.new_start, new_start=self.old_start, lines=tuple(_deleted_first(lines)))
 
 
@@ -119,11 +119,11 @@ class FilePatch:
         )
 
 
-def _deleted_first(lines: list[Line]) -> list[Line]:
+def _deleted_first(lines: list[HunkLine]) -> list[HunkLine]:
     """Move the deleted lines of each run of changes before the added ones, as diff tools do."""
-    result: list[Line] = []
-    run: list[Line] = []
-    for line in [*lines, Line(CONTEXT, "")]:
+    result: list[HunkLine] = []
+    run: list[HunkLine] = []
+    for line in [*lines, HunkLine(CONTEXT, "")]:
         if line.op != CONTEXT:
             run.append(line)
             continue

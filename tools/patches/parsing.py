@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from agentgym.tools.patches.binary import decode_literal
-from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, BinaryChange, FilePatch, Hunk, Line, PatchError
+from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, BinaryChange, FilePatch, Hunk, HunkLine, PatchError
 from agentgym.tools.patches.paths import check_path, git_header_paths, header_path, unquote, without_prefixes
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: ?(.*))?$", re.DOTALL)
@@ -95,9 +95,9 @@ class _Header:
             if mode in _SPECIAL:
                 raise PatchError(f"{_SPECIAL[mode]} (mode {mode}) is not supported", self.number)
         old, new = self.paths or (None, None)
-        moved = ("copy from", "copy to") if "copy from" in self.values else ("rename from", "rename to")
-        if all(key in self.values for key in moved):
-            old, new = (unquote(self.values[key], self.number)[0] for key in moved)
+        path_keys = ("copy from", "copy to") if "copy from" in self.values else ("rename from", "rename to")
+        if all(key in self.values for key in path_keys):
+            old, new = (unquote(self.values[key], self.number)[0] for key in path_keys)
         elif self.paths is None:
             raise PatchError("cannot determine the path of this file patch; add '--- ' and '+++ ' lines", self.number)
         elif old and new and old != new:
@@ -211,7 +211,7 @@ def _hunk(reader: _Reader) -> Hunk:
         raise PatchError("the hunk header must have the form '@@ -start,count +start,count @@'", number)
     old_left, new_left = (int(match.group(group) or 1) for group in (2, 4))
     counts = f"{old_left} old and {new_left} new lines"
-    lines: list[Line] = []
+    lines: list[HunkLine] = []
     while old_left > 0 or new_left > 0:
         # Editors strip the space of an empty context line; git accepts that too.
         line = reader.line if reader.line not in ("", "\r") else CONTEXT + reader.line
@@ -223,10 +223,10 @@ def _hunk(reader: _Reader) -> Hunk:
         if old_left < 0 or new_left < 0:
             raise PatchError(f"the hunk at line {number} has more than the announced {counts}", reader.number)
         reader.advance()
-        lines.append(Line(line[0], line[1:] + "\n"))
+        lines.append(HunkLine(line[0], line[1:] + "\n"))
         if reader.line.startswith("\\"):
             reader.advance()
-            lines[-1] = Line(line[0], line[1:])
+            lines[-1] = HunkLine(line[0], line[1:])
     section = match.group(5) or ""
     return Hunk(int(match.group(1)), int(match.group(3)), tuple(lines), section, number)
 

@@ -45,7 +45,7 @@ def unquote(text: str, line: int) -> tuple[str, str]:
 
 
 def header_path(text: str, line: int) -> str | None:
-    """Return the path of a `---` or `+++` line, or `None` if there is no file on that side."""
+    """Return the path of a `---` or `+++` line, or `None` if that side has no file."""
     path, rest = unquote(text, line)
     # A tab follows names that end in a space; other trailing spaces are mistakes.
     path = path if rest else path.rstrip(" ")
@@ -55,8 +55,8 @@ def header_path(text: str, line: int) -> str | None:
 def without_prefixes(old: str | None, new: str | None) -> tuple[str | None, str | None]:
     """Return two header paths without their `a/` and `b/` (or `i/`, `w/`, `c/`) if both have them."""
     first, second = old and _first(old), new and _first(new)
-    known = {pair[0] for pair in _PREFIXES}
-    if (first, second) in _PREFIXES or (new is None and first in known) or (old is None and second in known):
+    prefixes = {pair[0] for pair in _PREFIXES}
+    if (first, second) in _PREFIXES or (new is None and first in prefixes) or (old is None and second in prefixes):
         return old and old[2:], new and new[2:]
     return old, new
 

@@ -7,9 +7,9 @@ from agentgym.tools.sandbox.answers import DirectoryEntry, FileProblem, TextProb
 from agentgym.tools.sandbox.backend import ProbeResult, SandboxLost, SandboxStartFailed
 from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.pool import SandboxPool, open_sandbox, open_sandbox_async
-from agentgym.tools.sandbox.protection import Held, Protection, Threat
+from agentgym.tools.sandbox.protection import Protection, ProtectionLevel, Threat
 from agentgym.tools.sandbox.registry import backends
-from agentgym.tools.sandbox.result import Ended, Result, Usage
+from agentgym.tools.sandbox.result import Ended, ResourceUsage, Result
 from agentgym.tools.sandbox.sandbox import AsyncSandbox, AsyncSandboxSession, Sandbox, SandboxSession
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.trees import WorkspaceSnapshot
@@ -20,9 +20,10 @@ __all__ = [
     "DirectoryEntry",
     "Ended",
     "FileProblem",
-    "Held",
     "ProbeResult",
     "Protection",
+    "ProtectionLevel",
+    "ResourceUsage",
     "Result",
     "Sandbox",
     "SandboxLimits",
@@ -34,7 +35,6 @@ __all__ = [
     "SandboxTier",
     "TextProblem",
     "Threat",
-    "Usage",
     "WorkspaceSnapshot",
     "backends",
     "open_sandbox",

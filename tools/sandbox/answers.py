@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox.agent.wire import Header
-from agentgym.tools.sandbox.result import Ended, Result, Usage
+from agentgym.tools.sandbox.result import Ended, ResourceUsage, Result
 
 
 class FileProblem(ToolError):
@@ -117,7 +117,7 @@ def result(answer: Mapping[str, Any], blobs: Sequence[bytes]) -> Result:
         ended=Ended(answer["ended"]),
         duration_s=float(answer["duration_s"]),
         signal=None if number is None else int(number),
-        usage=Usage(float(answer["cpu_s"]), float(answer["peak_memory_mb"])),
+        usage=ResourceUsage(float(answer["cpu_s"]), float(answer["peak_memory_mb"])),
         cut=(int(out), int(err)),
         reply=reply,
     )

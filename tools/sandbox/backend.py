@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox.protection import Held, Protection, Threat
+from agentgym.tools.sandbox.protection import Protection, ProtectionLevel, Threat
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 START_TIMEOUT_S = 30.0
@@ -46,16 +46,16 @@ class ProbeResult:
     tier: SandboxTier
     works: bool
     why: str
-    """What was tried and observed, or the step that failed."""
+    """The observation, or the step that failed."""
     protections: Mapping[Threat, Protection] = field(default_factory=dict)
 
     @property
     def gaps(self) -> tuple[Threat, ...]:
         """The threats that are not fully held."""
-        return tuple(threat for threat, row in self.protections.items() if row.held is not Held.HELD)
+        return tuple(threat for threat, row in self.protections.items() if row.held is not ProtectionLevel.HELD)
 
 
-class Backend(Protocol):
+class SandboxBackend(Protocol):
     """A kind of isolation. One object per process; thread-safe."""
 
     @property
@@ -65,7 +65,7 @@ class Backend(Protocol):
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it protects against on this machine."""
+        """How well each threat is held on this machine."""
         ...
 
     def probe(self) -> ProbeResult:

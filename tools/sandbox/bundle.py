@@ -48,7 +48,7 @@ hooks.collect()
 def agent_source() -> str:
     """Return Python source that makes the agent's modules importable; append the call to make.
 
-    It includes their bytecode, with which an interpreter of the same version starts much faster.
+    It includes their bytecode, so that an interpreter of the same version starts much faster.
     """
     sources = _sources()
     codes = {

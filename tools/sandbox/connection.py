@@ -69,9 +69,9 @@ class BlockingConnection:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(frame)
             reading = wire.decoder(max_bytes)
-            wanted = next(reading)
+            size = next(reading)
             while True:
-                wanted = reading.send(self._exactly(wanted, deadline))
+                size = reading.send(self._exactly(size, deadline))
         except StopIteration as done:
             return done.value
         except TimeoutError:
@@ -113,11 +113,11 @@ class AsyncConnection:
             async with asyncio.timeout(timeout_s):
                 await loop.sock_sendall(self._socket, wire.encode(header, blobs))
                 reading = wire.decoder(max_bytes)
-                wanted = next(reading)
+                size = next(reading)
                 while True:
-                    data = await self._exactly(loop, wanted)
+                    data = await self._exactly(loop, size)
                     try:
-                        wanted = reading.send(data)
+                        size = reading.send(data)
                     except StopIteration as done:
                         return done.value
         except TimeoutError:

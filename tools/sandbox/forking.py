@@ -25,7 +25,7 @@ class ForkingBackend(ABC):
 
     tier: SandboxTier
     base: Mapping[Threat, Protection]
-    """What it protects against on any machine."""
+    """How well each threat is held on any machine."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class ForkingBackend(ABC):
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it protects against on this machine."""
+        """How well each threat is held on this machine."""
         if not self._holds_memory:
             return self.base
         return {**self.base, Threat.TOTAL_MEMORY: held("a cgroup for each sandbox")}
@@ -114,7 +114,7 @@ class ForkingBackend(ABC):
 
     def zygote_settings(self, spec: SandboxSpec) -> dict[str, Any]:
         """Return the settings of a zygote for sandboxes of this spec."""
-        seen = view(spec.preload, spec.readable, self.program())
+        host_view = view(spec.preload, spec.readable, self.program())
         return {
             "tier": str(self.tier),
             "driver": os.getpid(),
@@ -123,8 +123,8 @@ class ForkingBackend(ABC):
             "workdir": spec.workdir,
             "environment": dict(self.environment()),
             "preload": list(spec.preload),
-            "paths": list(seen.import_paths),
-            "shown": list(seen.shown),
-            "hidden": list(seen.hidden),
-            "late": list(seen.late),
+            "paths": list(host_view.import_paths),
+            "shown": list(host_view.readable),
+            "hidden": list(host_view.hidden),
+            "late": list(host_view.late),
         }

@@ -33,14 +33,14 @@ def for_all_users() -> str:
     """Return an interpreter that users other than root can run: the real one, or the system's.
 
     Raises:
-        SandboxStartFailed: If there is none.
+        SandboxStartFailed: No such interpreter is installed.
     """
-    found = [executable(), *(os.path.realpath(path) for path in _SYSTEM_PYTHONS)]
-    for path in found:
+    candidates = [executable(), *(os.path.realpath(path) for path in _SYSTEM_PYTHONS)]
+    for path in candidates:
         if _open_to_all(path):
             return path
     raise SandboxStartFailed(
-        f"{found[0]!r} is in a folder that only its owner may enter, and no other Python was found; "
+        f"{candidates[0]!r} is in a folder that only its owner may enter, and no other Python was found; "
         "install one that every user can run"
     )
 

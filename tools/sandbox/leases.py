@@ -31,7 +31,7 @@ class LeasedSandbox(Protocol):
         ...
 
 
-class Full(InfrastructureError):
+class ServerFull(InfrastructureError):
     """The server's limit of open sandboxes is reached."""
 
 
@@ -52,7 +52,7 @@ class _Lease:
     held: LeasedSandbox
     client: str
     kind: str
-    seen: float
+    last_used: float
     busy: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -89,7 +89,7 @@ class Leases:
             kind: Sandboxes of the same kind share a zygote.
 
         Raises:
-            Full: If the server's limit is reached, before anything is created.
+            ServerFull: If the server's limit is reached, before anything is created.
             TooManyForClient: If this client's limit is reached.
         """
         client_kind = client, kind
@@ -109,7 +109,7 @@ class Leases:
                 self._leases[name] = _Lease(held, client, kind, time.monotonic())
                 return name, held
         held.close()
-        raise Full("the server is stopping")
+        raise ServerFull("the server is stopping")
 
     def exchange(self, name: str, frame: bytes, at_most: int) -> bytes:
         """Forward one request to a sandbox, which handles one at a time."""
@@ -120,7 +120,7 @@ class Leases:
             return lease.held.exchange(frame, at_most)
         finally:
             lease.busy.release()
-            lease.seen = time.monotonic()
+            lease.last_used = time.monotonic()
 
     def renew(self, names: Iterable[str]) -> list[str]:
         """Note that the client of these sandboxes is alive; return the ids that are no longer open."""
@@ -143,7 +143,7 @@ class Leases:
         """Close the sandboxes whose client has been silent for too long; return how many."""
         before = time.monotonic() - self.silent_s
         with self._lock:
-            silent = [name for name, lease in self._leases.items() if lease.seen < before]
+            silent = [name for name, lease in self._leases.items() if lease.last_used < before]
         for name in silent:
             self.close(name)
         return len(silent)
@@ -158,20 +158,20 @@ class Leases:
 
     def _check_room(self, client: str, kind: str) -> None:
         if self._closed:
-            raise Full("the server is stopping")
+            raise ServerFull("the server is stopping")
         held = [(lease.client, lease.kind) for lease in self._leases.values()] + self._opening
         if len(held) >= self.at_most:
-            raise Full(f"the server allows {self.at_most} sandboxes at a time and all are in use; try again later")
-        if sum(each == client for each, _ in held) >= self._per_client:
+            raise ServerFull(f"all of the server's {self.at_most} sandboxes are in use; try again later")
+        if sum(holder == client for holder, _ in held) >= self._per_client:
             raise TooManyForClient(f"a client may have {self._per_client} sandboxes open at a time; close some")
-        kinds = {each for _, each in held}
+        kinds = {held_kind for _, held_kind in held}
         if kind not in kinds and len(kinds) >= self._kinds:
-            raise Full(f"the server allows {self._kinds} different workdirs at a time; use one that is already in use")
+            raise ServerFull(f"the server allows {self._kinds} different workdirs at a time; use one of those in use")
 
     def _find(self, name: str) -> _Lease:
         with self._lock:
             lease = self._leases.get(name)
             if lease is None:
                 raise NoSuchLease(name)
-            lease.seen = time.monotonic()
+            lease.last_used = time.monotonic()
             return lease

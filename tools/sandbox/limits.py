@@ -36,24 +36,24 @@ class SandboxLimits:
     """Bytes accepted on the private reply descriptor."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if not getattr(self, each.name) > 0:
-                raise UsageError(f"sandbox limit {each.name} must be above 0, not {getattr(self, each.name)!r}")
+        for limit in fields(self):
+            if not getattr(self, limit.name) > 0:
+                raise UsageError(f"sandbox limit {limit.name} must be above 0, not {getattr(self, limit.name)!r}")
 
     def but(self, **changes: Any) -> Self:
         """Return a copy with some limits changed."""
         return replace(self, **changes)
 
-    def refuse_above(self, wanted: Mapping[str, Any]) -> None:
+    def refuse_above(self, requested: Mapping[str, Any]) -> None:
         """Reject limits that are above these, or not numbers; other keys are ignored.
 
         Raises:
             UsageError: Names the limit, the requested value and the maximum.
         """
-        for each in fields(self):
-            value, most = wanted.get(each.name, 0), getattr(self, each.name)
+        for limit in fields(self):
+            value, most = requested.get(limit.name, 0), getattr(self, limit.name)
             if not isinstance(value, int | float) or not value <= most:
-                raise UsageError(f"limits.{each.name}={value!r} is above {most!r}, the maximum allowed here")
+                raise UsageError(f"limits.{limit.name}={value!r} is above {most!r}, the maximum allowed here")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits as JSON data."""

@@ -55,12 +55,12 @@ class NamespacesBackend(ForkingBackend):
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it protects against on this machine."""
-        found = super().protections
+        """How well each threat is held on this machine."""
+        protections = super().protections
         if not self.own_files:
-            return found
+            return protections
         return {
-            **found,
+            **protections,
             Threat.FILE_LOCKS: held("every visible file belongs to the sandbox; only the content is shared"),
         }
 

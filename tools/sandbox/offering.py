@@ -9,34 +9,35 @@ import threading
 from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox import registry
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.backend import Backend, Launched
+from agentgym.tools.sandbox.backend import Launched, SandboxBackend
 from agentgym.tools.sandbox.connection import BlockingConnection, ConnectionBroken
 from agentgym.tools.sandbox.pool import default_pool
-from agentgym.tools.sandbox.serve import Offer
+from agentgym.tools.sandbox.serve import SandboxOffer
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _GRACE_S = 30.0
 
 
-def offer_of(backend: str) -> Offer:
+def offer_of(backend: str) -> SandboxOffer:
     """Return the offer of a server with this backend.
 
     Raises:
         InfrastructureError: If the backend does not work on this machine.
     """
-    chosen = registry.choose(backend, SandboxSpec(), False)
-    return Offer(
-        tier=chosen.tier,
-        notes=registry.notes(chosen, ""),
-        protections=chosen.protections,
-        images=chosen.tier is SandboxTier.DOCKER or (backend == "auto" and registry.probe(SandboxTier.DOCKER).works),
+    backend_in_use = registry.choose(backend, SandboxSpec(), False)
+    return SandboxOffer(
+        tier=backend_in_use.tier,
+        notes=registry.notes(backend_in_use, ""),
+        protections=backend_in_use.protections,
+        images=backend_in_use.tier is SandboxTier.DOCKER
+        or (backend == "auto" and registry.probe(SandboxTier.DOCKER).works),
         make=lambda spec: _tunnel(registry.choose(backend, spec, False), spec),
     )
 
 
-def _tunnel(chosen: Backend, spec: SandboxSpec) -> _Tunnel:
-    launched = default_pool()._take(chosen, spec)
-    return _Tunnel(launched, registry.notes(chosen, launched.notes))
+def _tunnel(backend: SandboxBackend, spec: SandboxSpec) -> _Tunnel:
+    launched = default_pool()._take(backend, spec)
+    return _Tunnel(launched, registry.notes(backend, launched.notes))
 
 
 class _Tunnel:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import registry
-from agentgym.tools.sandbox.backend import START_TIMEOUT_S, Backend, Launched, SandboxStartFailed
+from agentgym.tools.sandbox.backend import START_TIMEOUT_S, Launched, SandboxBackend, SandboxStartFailed
 from agentgym.tools.sandbox.connection import ConnectionBroken, greet
 from agentgym.tools.sandbox.sandbox import AsyncSandbox, Sandbox, connect, connect_async
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
@@ -32,11 +32,11 @@ _KINDS = 4
 
 @dataclass
 class _Kind:
-    backend: Backend
+    backend: SandboxBackend
     spec: SandboxSpec
     ready: deque[Launched] = field(default_factory=deque)
     starting: int = 0
-    taken: int = 0
+    uses: int = 0
 
 
 class SandboxPool:
@@ -56,25 +56,25 @@ class SandboxPool:
         _pools.add(self)
 
     def open(
-        self, spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+        self, spec: SandboxSpec | None = None, *, backend: str | SandboxBackend = "auto", allow_weak: bool = False
     ) -> Sandbox:
         """Return a fresh sandbox."""
         spec = spec or SandboxSpec()
-        chosen = registry.choose(backend, spec, allow_weak)
-        launched = self._take(chosen, spec)
-        sandbox = connect(launched, spec, chosen.tier, registry.notes(chosen, launched.notes))
-        self._given.add(sandbox.core)
+        chosen_backend = registry.choose(backend, spec, allow_weak)
+        launched = self._take(chosen_backend, spec)
+        sandbox = connect(launched, spec, chosen_backend.tier, registry.notes(chosen_backend, launched.notes))
+        self._opened.add(sandbox.core)
         return sandbox
 
     async def open_async(
-        self, spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+        self, spec: SandboxSpec | None = None, *, backend: str | SandboxBackend = "auto", allow_weak: bool = False
     ) -> AsyncSandbox:
         """Return a fresh sandbox whose methods are coroutines for the running loop."""
         spec = spec or SandboxSpec()
-        chosen = await asyncio.to_thread(registry.choose, backend, spec, allow_weak)
-        launched = await asyncio.to_thread(self._take, chosen, spec)
-        sandbox = connect_async(launched, spec, chosen.tier, registry.notes(chosen, launched.notes))
-        self._given.add(sandbox)
+        chosen_backend = await asyncio.to_thread(registry.choose, backend, spec, allow_weak)
+        launched = await asyncio.to_thread(self._take, chosen_backend, spec)
+        sandbox = connect_async(launched, spec, chosen_backend.tier, registry.notes(chosen_backend, launched.notes))
+        self._opened.add(sandbox)
         return sandbox
 
     def close(self) -> None:
@@ -87,12 +87,12 @@ class SandboxPool:
             threads = list(self._threads)
         for launched in idle:
             _end(launched)
-        for core in list(self._given):
+        for core in list(self._opened):
             core.end("the pool was closed")
         for thread in threads:
             thread.join(START_TIMEOUT_S)
 
-    def _take(self, backend: Backend, spec: SandboxSpec) -> Launched:
+    def _take(self, backend: SandboxBackend, spec: SandboxSpec) -> Launched:
         sys.audit("agentgym.sandbox.open", str(backend.tier))
         kind = self._kind(backend, spec)
         while True:
@@ -105,16 +105,16 @@ class SandboxPool:
                 return launched
             _end(launched)
 
-    def _kind(self, backend: Backend, spec: SandboxSpec) -> _Kind:
+    def _kind(self, backend: SandboxBackend, spec: SandboxSpec) -> _Kind:
         key = _key(backend, spec)
         with self._change:
             if self._closed:
                 raise UsageError("this sandbox pool is closed")
             kind = self._kinds.setdefault(key, _Kind(backend, spec))
-            kind.taken += 1
+            kind.uses += 1
             self._kinds.move_to_end(key)
             old = self._kinds.popitem(last=False)[1] if len(self._kinds) > _KINDS else None
-            if kind.taken > 1 and self._wanted(kind):
+            if kind.uses > 1 and self._target(kind):
                 self._start_makers()
         for launched in old.ready if old is not None else ():
             _end(launched)
@@ -143,32 +143,32 @@ class SandboxPool:
                 launched = None
             with self._change:
                 kind.starting -= 1
-                wanted = not self._closed and kind in self._kinds.values()
+                needed = not self._closed and kind in self._kinds.values()
                 if launched is None:
-                    kind.taken = 0
-                elif wanted:
+                    kind.uses = 0
+                elif needed:
                     kind.ready.append(launched)
-            if launched is not None and not wanted:
+            if launched is not None and not needed:
                 _end(launched)
 
     def _missing(self) -> _Kind | None:
         for kind in reversed(self._kinds.values()):
-            if kind.taken > 1 and len(kind.ready) + kind.starting < self._wanted(kind) and not self._closed:
+            if kind.uses > 1 and len(kind.ready) + kind.starting < self._target(kind) and not self._closed:
                 return kind
         return None
 
-    def _wanted(self, kind: _Kind) -> int:
+    def _target(self, kind: _Kind) -> int:
         return min(self._spare, _AT_MOST.get(kind.backend.tier, self._spare))
 
     def _reset(self) -> None:
         self._change = threading.Condition()
         self._kinds: OrderedDict[str, _Kind] = OrderedDict()
-        self._given: weakref.WeakSet[AsyncSandbox] = weakref.WeakSet()
+        self._opened: weakref.WeakSet[AsyncSandbox] = weakref.WeakSet()
         self._threads: list[threading.Thread] = []
         self._closed = False
 
 
-def _key(backend: Backend, spec: SandboxSpec) -> str:
+def _key(backend: SandboxBackend, spec: SandboxSpec) -> str:
     """Return the key of interchangeable sandboxes; per-run limits are sent with each run."""
     limits = spec.limits
     totals = (limits.total_memory_mb, limits.disk_mb, limits.files, limits.processes, limits.file_mb)
@@ -176,7 +176,7 @@ def _key(backend: Backend, spec: SandboxSpec) -> str:
     return f"{id(backend)}|" + json.dumps(parts, default=str)
 
 
-def _start(backend: Backend, spec: SandboxSpec) -> Launched:
+def _start(backend: SandboxBackend, spec: SandboxSpec) -> Launched:
     launched = backend.start(spec)
     try:
         hello = greet(launched.endpoint, launched.settings, START_TIMEOUT_S)
@@ -225,7 +225,7 @@ def default_pool() -> SandboxPool:
 
 
 def open_sandbox(
-    spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+    spec: SandboxSpec | None = None, *, backend: str | SandboxBackend = "auto", allow_weak: bool = False
 ) -> Sandbox:
     """Open a fresh sandbox from this process's pool.
 
@@ -238,7 +238,7 @@ def open_sandbox(
 
 
 async def open_sandbox_async(
-    spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+    spec: SandboxSpec | None = None, *, backend: str | SandboxBackend = "auto", allow_weak: bool = False
 ) -> AsyncSandbox:
     """Open a fresh sandbox whose methods are coroutines; see `open_sandbox`."""
     return await default_pool().open_async(spec, backend=backend, allow_weak=allow_weak)

@@ -1,4 +1,4 @@
-"""What a sandbox protects from, and how well: the rows of each backend's table."""
+"""Threats to a sandbox and how well each backend holds them: the rows of its table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Threat(StrEnum):
-    """What model-written code may do, on purpose or by mistake."""
+    """Something harmful that model-written code may do, on purpose or by mistake."""
 
     FILES = "files"
     """Reading or changing the host's files."""
@@ -49,7 +49,7 @@ class Threat(StrEnum):
     """Communicating with another sandbox through shared state, such as the machine's load."""
 
 
-class Held(StrEnum):
+class ProtectionLevel(StrEnum):
     """How well a threat is held."""
 
     HELD = "held"
@@ -61,7 +61,7 @@ class Held(StrEnum):
 class Protection:
     """One row of a table: how well a threat is held, and how (or why not)."""
 
-    held: Held
+    held: ProtectionLevel
     how: str
 
 
@@ -75,14 +75,14 @@ SIDE_CHANNELS_OPEN = "the machine's load, free memory and caches are visible to 
 
 def held(how: str) -> Protection:
     """Return a row for a threat that is held."""
-    return Protection(Held.HELD, how)
+    return Protection(ProtectionLevel.HELD, how)
 
 
 def partly(how: str) -> Protection:
     """Return a row for a threat that is held with exceptions."""
-    return Protection(Held.PARTLY, how)
+    return Protection(ProtectionLevel.PARTLY, how)
 
 
 def not_held(how: str) -> Protection:
     """Return a row for a threat that is not held."""
-    return Protection(Held.OPEN, how)
+    return Protection(ProtectionLevel.OPEN, how)

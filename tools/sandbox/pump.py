@@ -69,16 +69,16 @@ def read_frame(source: socket.socket) -> bytes | None:
     """
     parts: list[bytes] = []
     decoder = wire.decoder()
-    wanted = next(decoder)
+    size = next(decoder)
     while True:
-        piece = _exactly(source, wanted)
+        piece = _exactly(source, size)
         if not piece and not parts:
             return None
-        if len(piece) < wanted:
+        if len(piece) < size:
             raise EOFError("the connection ended in the middle of a frame")
         parts.append(piece)
         try:
-            wanted = decoder.send(piece)
+            size = decoder.send(piece)
         except StopIteration:
             return b"".join(parts)
 
@@ -86,15 +86,15 @@ def read_frame(source: socket.socket) -> bytes | None:
 def decode(frame: bytes) -> wire.Frame:
     """Return the header and the blobs of a complete frame."""
     decoder = wire.decoder()
-    wanted = next(decoder)
+    size = next(decoder)
     at = 0
     while True:
-        piece = frame[at : at + wanted]
+        piece = frame[at : at + size]
         at += len(piece)
-        if len(piece) < wanted:
+        if len(piece) < size:
             raise wire.BadFrame("the frame is truncated")
         try:
-            wanted = decoder.send(piece)
+            size = decoder.send(piece)
         except StopIteration as done:
             return done.value
 

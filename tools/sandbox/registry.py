@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.loading import load_named
-from agentgym.tools.sandbox.backend import Backend, ProbeResult
-from agentgym.tools.sandbox.protection import Held
+from agentgym.tools.sandbox.backend import ProbeResult, SandboxBackend
+from agentgym.tools.sandbox.protection import ProtectionLevel
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _WHERE = {
@@ -24,11 +24,11 @@ AUTOMATIC = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK)
 WEAK = frozenset({SandboxTier.RLIMITS})
 
 _lock = threading.RLock()
-_backends: dict[SandboxTier, Backend] = {}
+_backends: dict[SandboxTier, SandboxBackend] = {}
 _probes: dict[SandboxTier, ProbeResult] = {}
 
 
-def backend(tier: SandboxTier) -> Backend:
+def backend(tier: SandboxTier) -> SandboxBackend:
     """Return this process's backend of a tier."""
     with _lock:
         if tier not in _backends:
@@ -58,7 +58,7 @@ def automatic(allow_weak: bool = False) -> SandboxTier | None:
     return next((tier for tier in candidates if probe(tier).works), None)
 
 
-def choose(name: str | Backend, spec: SandboxSpec, allow_weak: bool) -> Backend:
+def choose(name: str | SandboxBackend, spec: SandboxSpec, allow_weak: bool) -> SandboxBackend:
     """Return the requested backend, given itself or by name; `"auto"` is the best one that works here."""
     if not isinstance(name, str):
         return name
@@ -69,31 +69,31 @@ def choose(name: str | Backend, spec: SandboxSpec, allow_weak: bool) -> Backend:
     tier = automatic(allow_weak)
     if tier is not None:
         return backend(tier)
-    tried = [f"{each}: {probe(each).why}" for each in AUTOMATIC]
+    reasons = [f"{tier}: {probe(tier).why}" for tier in AUTOMATIC]
     raise InfrastructureError(
         "no secure sandbox works on this machine ("
-        + "; ".join(tried)
+        + "; ".join(reasons)
         + "); use backend='docker', or allow_weak=True for code that you trust"
     )
 
 
-def _named(name: str, allow_weak: bool) -> Backend:
+def _named(name: str, allow_weak: bool) -> SandboxBackend:
     try:
         tier = SandboxTier(name)
     except ValueError:
         raise UsageError(f"unknown sandbox backend {name!r}; choose one of auto, {', '.join(SandboxTier)}") from None
     if tier in WEAK and not allow_weak:
         raise UsageError(f"the {tier} backend does not contain malicious code; pass allow_weak=True to use it anyway")
-    found = probe(tier)
-    if not found.works:
-        raise InfrastructureError(f"the {tier} sandbox does not work on this machine: {found.why}")
+    result = probe(tier)
+    if not result.works:
+        raise InfrastructureError(f"the {tier} sandbox does not work on this machine: {result.why}")
     return backend(tier)
 
 
-def notes(chosen: Backend, more: str = "") -> str:
+def notes(backend_in_use: SandboxBackend, more: str = "") -> str:
     """Return one line about a sandbox: its tier, the threats it does not fully hold, and further notes."""
-    gaps = [threat for threat, row in chosen.protections.items() if row.held is not Held.HELD]
-    line = f"{chosen.tier}: " + (f"not fully held: {', '.join(gaps)}" if gaps else "every threat is held")
+    gaps = [threat for threat, row in backend_in_use.protections.items() if row.held is not ProtectionLevel.HELD]
+    line = f"{backend_in_use.tier}: " + (f"not fully held: {', '.join(gaps)}" if gaps else "every threat is held")
     return f"{line}; {more}" if more else line
 
 
@@ -103,8 +103,8 @@ def close_backends() -> None:
         started = list(_backends.values())
         _backends.clear()
         _probes.clear()
-    for each in started:
-        each.close()
+    for started_backend in started:
+        started_backend.close()
 
 
 def _after_fork_in_child() -> None:
@@ -115,6 +115,6 @@ def _after_fork_in_child() -> None:
     _backends.clear()
 
 
-_abandoned: list[Backend] = []
+_abandoned: list[SandboxBackend] = []
 _reset: Callable[[], None] = _after_fork_in_child
 os.register_at_fork(after_in_child=_reset)

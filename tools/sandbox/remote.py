@@ -12,7 +12,7 @@ from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.tools.sandbox import trees
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.backend import Launched, ProbeResult, SandboxStartFailed
-from agentgym.tools.sandbox.protection import Held, Protection, Threat
+from agentgym.tools.sandbox.protection import Protection, ProtectionLevel, Threat
 from agentgym.tools.sandbox.pump import Pump, SandboxGone, decode, hello
 from agentgym.tools.sandbox.remote_client import Remote
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
@@ -46,7 +46,7 @@ class RemoteBackend:
     def protections(self) -> Mapping[Threat, Protection]:
         """The protections that the server reports."""
         reported = self._connected().about()["protections"]
-        return {Threat(threat): Protection(Held(held), how) for threat, (held, how) in reported.items()}
+        return {Threat(threat): Protection(ProtectionLevel(held), how) for threat, (held, how) in reported.items()}
 
     def probe(self) -> ProbeResult:
         """Ask the server what it offers."""

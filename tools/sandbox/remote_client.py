@@ -75,14 +75,14 @@ class Remote:
 
     def open(self, spec: SandboxSpec) -> dict[str, str]:
         """Open a sandbox there; return its `id`, `workdir` and `notes`. Does not send the template."""
-        wanted = {
+        content = {
             "limits": spec.limits.to_dict(),
             "image": spec.image,
             "workdir": spec.workdir,
             "environment": dict(spec.environment),
         }
         self.about()
-        opened = self._call("POST", "/sandboxes", json=wanted, timeout=_CREATE_S).json()
+        opened = self._call("POST", "/sandboxes", json=content, timeout=_CREATE_S).json()
         with self._lock:
             self._open.add(opened["id"])
             if self._renewing is None:

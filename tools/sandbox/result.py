@@ -38,8 +38,8 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What a run used."""
+class ResourceUsage:
+    """The resources that a run used."""
 
     cpu_s: float = 0.0
     peak_memory_mb: float = 0.0
@@ -56,7 +56,7 @@ class Result:
     ended: Ended
     duration_s: float
     signal: int | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: ResourceUsage = field(default_factory=ResourceUsage)
     cut: tuple[int, int] = (0, 0)
     """Bytes left out of stdout and stderr."""
     reply: bytes = b""

@@ -103,8 +103,8 @@ class RlimitsBackend:
         """Kill every agent."""
         with self._lock:
             running = list(self._running.values())
-        for each in running:
-            self._end(each)
+        for process in running:
+            self._end(process)
 
     def _end(self, running: _AgentProcess, connection: socket.socket | None = None) -> None:
         running.kill(connection)

@@ -13,17 +13,17 @@ _MOST_BYTES = 1 << 29
 
 def max_answer_bytes(header: Mapping[str, Any]) -> int:
     """Return the maximum content bytes of a valid answer to a request."""
-    wanted = _SLACK_BYTES
+    total = _SLACK_BYTES
     limits = header.get("limits")
     if isinstance(limits, dict):
-        wanted += 2 * _number(limits, "output_bytes") + _number(limits, "reply_bytes")
+        total += 2 * _number(limits, "output_bytes") + _number(limits, "reply_bytes")
     # Besides file contents, archives contain names and sizes.
-    wanted += 2 * _number(header, "max_bytes") + _LISTED_BYTES * _number(header, "max_entries")
+    total += 2 * _number(header, "max_bytes") + _LISTED_BYTES * _number(header, "max_entries")
     if "max_bytes" in header:
-        wanted += 1 << 20
-    return min(wanted, _MOST_BYTES)
+        total += 1 << 20
+    return min(total, _MOST_BYTES)
 
 
-def _number(given: Mapping[str, Any], name: str) -> int:
-    value = given.get(name, 0)
+def _number(numbers: Mapping[str, Any], name: str) -> int:
+    value = numbers.get(name, 0)
     return min(int(value), _MOST_BYTES) if isinstance(value, int | float) and value > 0 else 0

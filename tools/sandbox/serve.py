@@ -58,13 +58,13 @@ GENEROUS = SandboxLimits(
 """More than any bundled task needs, and too little to monopolise a machine."""
 
 
-def caps_from(wanted: Mapping[str, Any]) -> SandboxLimits:
-    """Return the maximum limits for clients. Raises `UsageError` for an unknown limit or a value that is no number."""
-    given = limits_from(SandboxLimits, wanted)
-    for name, value in given.items():
+def caps_from(limits: Mapping[str, Any]) -> SandboxLimits:
+    """Return the maximum limits for clients; `UsageError` for an unknown limit or a value that is not a number."""
+    checked = limits_from(SandboxLimits, limits)
+    for name, value in checked.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"sandbox limit {name} must be a number, not {value!r}")
-    return GENEROUS.but(**given)
+    return GENEROUS.but(**checked)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Serving:
     workdirs: int = 8
     """Different workdirs in use at a time: each needs a separate zygote."""
     silent_s: float = 60.0
-    """Seconds without a sign of its client after which a sandbox is closed."""
+    """Seconds after its client's last request until a sandbox is closed."""
     frame_bytes: int = 256 << 20
     memory_mb: int = 1536
     """Memory for requests in progress (a third) and their answers (the rest); requests beyond it wait."""
@@ -105,8 +105,8 @@ class Serving:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """What is served, and how to create one sandbox."""
+class SandboxOffer:
+    """The sandboxes that a server offers, and how to create one."""
 
     tier: SandboxTier
     notes: str
@@ -116,7 +116,7 @@ class Offer:
     """Whether clients may choose an image."""
 
 
-def make_app(offer: Offer, serving: Serving) -> Starlette:
+def make_app(offer: SandboxOffer, serving: Serving) -> Starlette:
     """Return the web application. Every path requires the token."""
     served = _SandboxService(offer, serving)
     return Starlette(
@@ -136,7 +136,7 @@ def make_app(offer: Offer, serving: Serving) -> Starlette:
 class _SandboxService:
     """The request handlers. Blocking work runs in a thread pool with room for every sandbox."""
 
-    def __init__(self, offer: Offer, serving: Serving) -> None:
+    def __init__(self, offer: SandboxOffer, serving: Serving) -> None:
         self._offer = offer
         self._serving = serving
         self._leases = Leases(

@@ -16,8 +16,8 @@ from agentgym.tools.sandbox.spec import SandboxSpec
 _TRIES = 3
 
 
-class Host(Protocol):
-    """What a session needs from its sandbox."""
+class SessionHost(Protocol):
+    """The part of a sandbox that a session uses."""
 
     lost: str
 
@@ -38,7 +38,7 @@ class Host(Protocol):
 class AsyncSandboxSession:
     """A live interpreter in a sandbox that keeps its state between cells."""
 
-    def __init__(self, sandbox: Host, kind: str, limits: SandboxLimits):
+    def __init__(self, sandbox: SessionHost, kind: str, limits: SandboxLimits):
         self._sandbox = sandbox
         self._kind = kind
         self._limits = limits

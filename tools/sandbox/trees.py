@@ -29,7 +29,7 @@ def packed(tree: Path | Mapping[str, bytes]) -> bytes:
     """Pack a folder of the host, or contents by path, into an archive."""
     if isinstance(tree, Path):
         if not tree.is_dir():
-            raise UsageError(f"there is no folder {str(tree)!r}")
+            raise UsageError(f"no such folder: {str(tree)!r}")
         return archive.join(_items(tree))
     return archive.join(ArchiveItem(_relative(path), "file", 0o644, data) for path, data in tree.items())
 
@@ -52,8 +52,8 @@ def _items(top: Path) -> Iterator[ArchiveItem]:
     waiting = [""]
     while waiting:
         folder = waiting.pop()
-        with os.scandir(top / folder) as found:
-            for entry in sorted(found, key=lambda entry: entry.name):
+        with os.scandir(top / folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if stat.S_ISLNK(mode):

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from agentgym.errors import AgentGymError
-from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, Backend, ProbeResult
+from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, ProbeResult, SandboxBackend
 from agentgym.tools.sandbox.connection import ConnectionBroken, greet
 from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.sandbox import connect
@@ -38,7 +38,7 @@ os.write(int(os.environ["AGENTGYM_REPLY_FD"]), json.dumps(answer).encode())
 """
 
 
-def probe(backend: Backend) -> ProbeResult:
+def probe(backend: SandboxBackend) -> ProbeResult:
     """Return whether a backend can start a sandbox here, and whether the sandbox withstands the attacks."""
     spec = SandboxSpec(limits=SandboxLimits(wall_s=PROBE_TIMEOUT_S))
     try:
@@ -61,10 +61,10 @@ def _weaknesses(result: Result) -> str:
     if not result.ok:
         return f"does not work: {result.message} {result.err.strip()[-500:]}"
     try:
-        found = json.loads(result.reply)
+        weaknesses = json.loads(result.reply)
     except ValueError:
         return "sends no answer"
-    return " and ".join(what for what, seen in found.items() if seen)
+    return " and ".join(what for what, present in weaknesses.items() if present)
 
 
 __all__ = ["SandboxTier", "probe"]

@@ -26,7 +26,7 @@ from agentgym.tools.sandbox import interpreter
 class HostView:
     """The visible parts of the host."""
 
-    shown: tuple[str, ...]
+    readable: tuple[str, ...]
     """The interpreter's folders."""
     hidden: tuple[str, ...]
     """Folders below those, or below the system's, that appear empty."""
@@ -58,12 +58,12 @@ def _interpreter_folders(prefix: str) -> tuple[str, ...]:
 def _package_folders(prefix: str) -> tuple[str, ...]:
     """Return the site-packages folders inside the interpreter's folders."""
     version = "python3*"
-    found = {
+    folders = {
         *glob(f"{prefix}/lib*/{version}/site-packages"),
         *glob(f"/usr/lib*/{version}/*-packages"),
         *glob(f"/usr/local/lib*/{version}/*-packages"),
     }
-    return tuple(sorted(path for path in found if os.path.isdir(path) and not os.path.islink(path)))
+    return tuple(sorted(path for path in folders if os.path.isdir(path) and not os.path.islink(path)))
 
 
 @cache
@@ -78,12 +78,12 @@ def _packages(modules: tuple[str, ...]) -> tuple[str, ...]:
         if top not in by_module:
             raise UsageError(f"preload={module!r} belongs neither to the standard library nor to an installed package")
         waiting += by_module[top]
-    seen: set[str] = set()
+    visited: set[str] = set()
     paths: set[str] = set()
     while waiting:
         name = canonicalize_name(waiting.pop())
-        if name not in seen:
-            seen.add(name)
+        if name not in visited:
+            visited.add(name)
             waiting += _add(name, paths)
     return tuple(sorted(paths))
 
@@ -100,4 +100,8 @@ def _add(name: str, paths: set[str]) -> list[str]:
         if top not in ("..", "__pycache__") and not file.is_absolute():
             paths.add(str(base / top))
     required = [Requirement(line) for line in distribution.requires or ()]
-    return [one.name for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return [
+        requirement.name
+        for requirement in required
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    ]

@@ -44,42 +44,42 @@ def parse_spec(content: Mapping[str, Any], most: SandboxLimits, *, images: bool)
         UsageError: The request is invalid; the message is one line.
     """
     try:
-        wanted = _SandboxRequest.model_validate(content)
+        request = _SandboxRequest.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise UsageError(f"{'.'.join(map(str, first['loc']))!r:.100}: {first['msg']}") from None
-    most.refuse_above(wanted.limits)
-    _check_places(wanted, images)
-    _check_environment(wanted.environment)
+    most.refuse_above(request.limits)
+    _check_places(request, images)
+    _check_environment(request.environment)
     return SandboxSpec(
-        limits=_limits(wanted.limits), image=wanted.image, workdir=wanted.workdir, environment=wanted.environment
+        limits=_limits(request.limits), image=request.image, workdir=request.workdir, environment=request.environment
     )
 
 
-def _limits(given: Mapping[str, int | float]) -> SandboxLimits:
-    whole = {each.name for each in fields(SandboxLimits) if isinstance(each.default, int)}
-    for name, value in given.items():
+def _limits(limits: Mapping[str, int | float]) -> SandboxLimits:
+    whole = {field.name for field in fields(SandboxLimits) if isinstance(field.default, int)}
+    for name, value in limits.items():
         if name in whole and not float(value).is_integer():
             raise UsageError(f"limits.{name}={value!r} must be an integer")
-    checked = {name: int(value) if name in whole else value for name, value in given.items()}
+    checked = {name: int(value) if name in whole else value for name, value in limits.items()}
     try:
         return SandboxLimits(**checked)  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise UsageError(f"limits: {error}") from None
 
 
-def _check_places(wanted: _SandboxRequest, images: bool) -> None:
-    if not _WORKDIR.fullmatch(wanted.workdir) or wanted.workdir.split("/")[1] in _SYSTEM:
+def _check_places(request: _SandboxRequest, images: bool) -> None:
+    if not _WORKDIR.fullmatch(request.workdir) or request.workdir.split("/")[1] in _SYSTEM:
         raise UsageError(
-            f"workdir={wanted.workdir!r:.100} must be an absolute path such as '/work': plain names, none of them "
+            f"workdir={request.workdir!r:.100} must be an absolute path such as '/work': plain names, none of them "
             "'..', and not in a system folder"
         )
-    if wanted.image is None:
+    if request.image is None:
         return
     if not images:
         raise UsageError("this server does not support images; open a sandbox without one")
-    if not _IMAGE.fullmatch(wanted.image):
-        raise UsageError(f"image={wanted.image!r:.100} is not a valid image name")
+    if not _IMAGE.fullmatch(request.image):
+        raise UsageError(f"image={request.image!r:.100} is not a valid image name")
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Images built from a folder with a Dockerfile, each once: the content of the folder is its name."""
+"""Builds images from folders with a Dockerfile, each once: an image is named after the folder's content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 def packed(
     folder: Path, *, under: str = "", skip: frozenset[str] = frozenset(), executable: frozenset[str] = frozenset()
 ) -> bytes:
-    """Return a folder as a tar file, in which everything belongs to root; times are left out.
+    """Return a folder as a tar file without times, owned by root.
 
     Args:
         folder: The folder. Links in it stay links.
@@ -63,9 +63,9 @@ def content_hash(folder: Path, skip: frozenset[str] = frozenset()) -> str:
 
 
 def build_image(daemon: Daemon, folder: Path, *, timeout_s: float, skip: frozenset[str] = frozenset()) -> str:
-    """Return the image of a folder with a Dockerfile, built unless it is there.
+    """Return the image of a folder with a Dockerfile; build it if it does not exist yet.
 
-    Docker itself pulls an image that the Dockerfile starts from and that is not there.
+    Docker pulls a missing base image of the Dockerfile.
 
     Args:
         daemon: The daemon.

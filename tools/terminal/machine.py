@@ -1,4 +1,4 @@
-"""`Machine`: a container that programs are run in one after another, and whose files are copied in and out."""
+"""`Machine`: a container that runs one program after another, and whose files can be copied in and out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox.containers.calls import Call, CallOutcome, Exchange, exit_code_of, start_call
+from agentgym.tools.sandbox.containers.calls import Call, ContainerCallOutcome, Exchange, exit_code_of, start_call
 from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 from agentgym.tools.sandbox.containers.endpoint import Attached, attach
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
@@ -23,7 +23,7 @@ from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.spec import SandboxSpec
 
 MARK = "AGENTGYM_CALL"
-"""Variable that tells which call a process belongs to, so that a call that takes too long can be killed."""
+"""Environment variable with the id of a process's call, so that a call that takes too long can be killed."""
 ROOT_CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",
@@ -35,7 +35,7 @@ ROOT_CAPABILITIES = (
     "SETUID",
     "SYS_CHROOT",
 )
-"""What root needs to install software, change owners and start services; the rest of Docker's own set stays out."""
+"""Capabilities that root needs to install software, change owners and start services; Docker's others are dropped."""
 _KILL = """
 for process in /proc/[0-9]*; do
     tr '\\0' '\\n' <"$process/environ" 2>/dev/null | grep -qsx "$1" && kill -9 "${process#/proc/}"
@@ -46,15 +46,15 @@ _LIST = 'echo $$; for process in /proc/[0-9]*; do echo "${process#/proc/}"; done
 _READY = b"ready\n"
 _START_S = 60.0
 _KILLS = 8
-"""How often what is left is killed: programs start others meanwhile, but a replaced shell may list any number."""
+"""Rounds of killing leftover programs, which may start others; bounded, as a replaced shell may list any number."""
 _LOOKS, _BETWEEN_LOOKS_S = 4, 0.1
 _NOT_RUN = b"cannot exec in a stopped state"
-"""What Docker writes as the output of a program that it could not start, since the container was just ending."""
+"""Docker's output for a program that it could not start because the container was just ending."""
 _GRACE_S = 5.0
 
 
 class MachineLost(Exception):
-    """The machine is gone although Docker works: something in it ended it, such as a command that killed everything."""
+    """Something inside the machine ended it, such as a command that killed everything; Docker itself works."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Machine:
         cwd: str = "",
         env: Mapping[str, str] | None = None,
         output_bytes: int = 64_000,
-    ) -> CallOutcome:
-        """Run a program until it ends or its time is up. What it leaves running in the background stays.
+    ) -> ContainerCallOutcome:
+        """Run a program until it ends or its time is up. Its background processes keep running.
 
         Args:
             argv: Program and arguments.
@@ -146,10 +146,10 @@ class Machine:
         except InfrastructureError as error:
             self.check_alive(error)
             raise
-        out, err = end.kept
+        out, err = end.outputs
         if exit_code == 126 and _NOT_RUN in out.bytes():
             raise MachineLost("the container has ended")
-        return CallOutcome(
+        return ContainerCallOutcome(
             stdout=out.bytes(),
             stderr=err.bytes(),
             cut=(out.cut, err.cut),
@@ -167,9 +167,9 @@ class Machine:
             Exchange(self.daemon, exec_id, connection, command).run()
 
     def left_running(self) -> list[int]:
-        """Return the numbers of the programs that run besides those that the machine was started with.
+        """Return the process ids of all programs except those that the machine was started with.
 
-        Without a shell in the machine, which somebody has removed or replaced then, none is returned.
+        Returns none if the machine's shell was removed or replaced.
         """
         listed = self.run(["sh", "-c", _LIST], wall_s=_GRACE_S, user="0", cwd="/")
         try:
@@ -179,11 +179,11 @@ class Machine:
         return sorted(set(others) - self._first - {own})
 
     def kill_left(self) -> None:
-        """Kill every program besides those that the machine was started with."""
+        """Kill every program except those that the machine was started with."""
         for _ in range(_KILLS):
-            if not (left := self.left_running()):
+            if not (pids := self.left_running()):
                 return
-            self.run(["sh", "-c", 'kill -9 "$@"', "sh", *map(str, left)], wall_s=_GRACE_S, user="0", cwd="/")
+            self.run(["sh", "-c", 'kill -9 "$@"', "sh", *map(str, pids)], wall_s=_GRACE_S, user="0", cwd="/")
 
     def put(self, archive: bytes, path: str = "/") -> None:
         """Unpack a tar file into a folder, as root."""
@@ -211,9 +211,9 @@ class Machine:
         archive = self.take(path)
         if archive is None:
             return None
-        with tarfile.open(fileobj=io.BytesIO(archive)) as found:
-            entry = found.next()
-            content = None if entry is None or not entry.isreg() else found.extractfile(entry)
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            entry = tar.next()
+            content = None if entry is None or not entry.isreg() else tar.extractfile(entry)
             if entry is None or content is None or entry.size > max_bytes:
                 raise UsageError(f"{path} is not a regular file of at most {max_bytes} bytes")
             return content.read()
@@ -223,7 +223,7 @@ class Machine:
         self._ended()
 
     def check_alive(self, error: BaseException | None) -> None:
-        """Raise `MachineLost` if the machine is not running; Docker notices that a moment after it happened."""
+        """Raise `MachineLost` if the machine is not running, which Docker reports with a short delay."""
         for _ in range(_LOOKS):
             if not self._runs():
                 raise MachineLost("the container has ended") from error
@@ -249,7 +249,7 @@ def _create(daemon: Daemon, spec: MachineSpec) -> str:
         maker = daemon.maker
         return maker.create_container(
             spec.image,
-            ["cat"],  # waits, and ends when this process does, because its stdin closes then
+            ["cat"],  # waits, and ends with this process, which closes its stdin
             stdin_open=True,
             environment=dict(spec.environment),
             hostname="machine",
@@ -259,17 +259,17 @@ def _create(daemon: Daemon, spec: MachineSpec) -> str:
 
 
 def _wait_until_ready(endpoint: Attached, image: str) -> None:
-    """Wait until the container's entrypoint, if it has one, has come to the program that waits."""
-    seen = b""
+    """Wait until the container's entrypoint, if any, has started the waiting program."""
+    output = b""
     deadline = time.monotonic() + _START_S
     try:
         endpoint.sendall(_READY)
-        while _READY not in seen:
+        while _READY not in output:
             endpoint.settimeout(max(0.01, deadline - time.monotonic()))
             piece = endpoint.recv(4096)
             if not piece:
                 raise InfrastructureError(f"a container of {image!r} ended at once: {endpoint.stderr.strip()[-300:]}")
-            seen = seen[-len(_READY) :] + piece
+            output = output[-len(_READY) :] + piece
         endpoint.settimeout(None)
     except OSError as error:
         raise InfrastructureError(f"a container of {image!r} does not get ready: {error}") from error

@@ -11,32 +11,32 @@ import time
 from dataclasses import dataclass
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox.containers.calls import Call, Kept, start_call
+from agentgym.tools.sandbox.containers.calls import BoundedOutput, Call, start_call
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
 from agentgym.tools.terminal.machine import MARK, Machine
 
 _FLOOD = 64
-"""A command is stopped if it prints this many times what is kept."""
+"""A command is stopped if its output exceeds the kept size by this factor."""
 _STOPPING_S = 3.0
 _POLL_S = 0.5
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a command printed, and how it ended."""
+class CommandOutput:
+    """A command's output, and how it ended."""
 
     output: str
-    """Both outputs, as they came; long ones lose their middle."""
+    """Stdout and stderr interleaved; a long output loses its middle."""
     exit_code: int | None
     """`None` if the command ended the shell, or was stopped."""
     stopped: str = ""
-    """Why it was stopped: `"time"` or `"output"`; empty if it was not."""
+    """The limit that stopped it: `"time"`, `"output"`, or empty."""
     restarted: bool = False
     """Whether the shell is gone: the next command starts another one, in the first folder."""
 
 
 class Shell:
-    """A live bash. Restarts itself if a command has ended it.
+    """A live bash. It is restarted if a command has ended it.
 
     Args:
         machine: Where it runs.
@@ -49,7 +49,7 @@ class Shell:
         self._machine, self._user, self._cwd, self._output_bytes = machine, user, cwd, output_bytes
         self._connection: socket.socket | None = None
 
-    def run(self, command: str, wall_s: float) -> Shown:
+    def run(self, command: str, wall_s: float) -> CommandOutput:
         """Run a command.
 
         Args:
@@ -74,10 +74,11 @@ class Shell:
         if not exchange.done:
             self.close()
             self._machine.check_alive(None)
-        return Shown(exchange.output, None if stopped else exchange.exit_code, stopped, restarted=not exchange.done)
+        exit_code = None if stopped else exchange.exit_code
+        return CommandOutput(exchange.output, exit_code, stopped, restarted=not exchange.done)
 
     def close(self) -> None:
-        """End the shell; what it left running in the background stays."""
+        """End the shell; its background processes keep running."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -101,7 +102,7 @@ class Shell:
 
 
 class _Command:
-    """One command: sent to the shell, and its output until the line that the shell prints after it."""
+    """One command: sends it to the shell and reads its output up to the shell's end line."""
 
     def __init__(self, connection: socket.socket, command: str, output_bytes: int):
         self.mark = secrets.token_hex(8)
@@ -109,12 +110,12 @@ class _Command:
         self.done = False
         self._connection = connection
         self._end = re.compile(rb"\n" + self.mark.encode() + rb" (\d+)\n")
-        self._kept = Kept(output_bytes)
+        self._captured = BoundedOutput(output_bytes)
         self._most = output_bytes * _FLOOD
         self._pending = b""
         self._open = True
         self._pieces = Demultiplexer(lambda _, data: self._take(data))
-        # The mark in the environment is what tells the command's processes apart from those of earlier ones.
+        # The mark in the environment distinguishes the command's processes from those of earlier ones.
         script = (
             f"export {MARK}={self.mark}; eval {shlex.quote(command)} </dev/null\nprintf '\\n%s %d\\n' {self.mark} $?\n"
         )
@@ -122,18 +123,18 @@ class _Command:
 
     @property
     def output(self) -> str:
-        """What was printed so far."""
-        return self._kept.bytes().decode("utf-8", "replace")
+        """The output so far."""
+        return self._captured.bytes().decode("utf-8", "replace")
 
     def until(self, deadline: float) -> str:
-        """Go on until the command ends; return why it has to be stopped (`"time"`, `"output"`), if it has."""
+        """Read until the command ends; return the exceeded limit (`"time"`, `"output"`), or an empty string."""
         while self._open and not self.done:
-            left = deadline - time.monotonic()
-            if left <= 0 or self._kept.total > self._most:
-                return "time" if left <= 0 else "output"
-            self._step(min(left, _POLL_S))
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or self._captured.total > self._most:
+                return "time" if remaining_s <= 0 else "output"
+            self._step(min(remaining_s, _POLL_S))
         if not self.done:
-            self._kept.add(self._pending)
+            self._captured.add(self._pending)
         return ""
 
     def _step(self, timeout_s: float) -> None:
@@ -148,13 +149,13 @@ class _Command:
             self._pieces.feed(data)
 
     def _take(self, data: bytes) -> None:
-        """Keep output, but for the last bytes, which may be the beginning of the shell's own line."""
+        """Keep the output except for the last bytes, which may be the beginning of the shell's end line."""
         self._pending += data
-        found = self._end.search(self._pending)
-        if found is not None:
-            self._kept.add(self._pending[: found.start()])
-            self.exit_code, self.done = int(found[1]), True
+        match = self._end.search(self._pending)
+        if match is not None:
+            self._captured.add(self._pending[: match.start()])
+            self.exit_code, self.done = int(match[1]), True
             return
         held = len(self.mark) + 8
-        self._kept.add(self._pending[:-held])
+        self._captured.add(self._pending[:-held])
         self._pending = self._pending[-held:]

@@ -17,10 +17,10 @@ from random import SystemRandom
 from typing import Any
 
 from agentgym.tools.sandbox.limits import SandboxLimits
-from agentgym.tools.sandbox.result import Ended, Result, Usage
+from agentgym.tools.sandbox.result import Ended, ResourceUsage, Result
 from agentgym.tools.sandbox.spec import SandboxTier
 
-__all__ = ["Ended", "Result", "Sandbox", "SandboxLimits", "SandboxTier", "Usage"]
+__all__ = ["Ended", "ResourceUsage", "Result", "Sandbox", "SandboxLimits", "SandboxTier"]
 
 _FIRST_USER = SystemRandom().randrange(30_000, 50_000)
 """Of the first sandbox, if this runs as root; each has its own, so all that it runs may be killed."""
@@ -91,7 +91,7 @@ class Sandbox:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
         ended, code_or_none, number = _ending(process.returncode, in_time)
-        usage = Usage(cpu_s=cpu_s)
+        usage = ResourceUsage(cpu_s=cpu_s)
         return Result(b"", b"", code_or_none, ended, time.monotonic() - began, signal=number, usage=usage, reply=reply)
 
     def _make_folders(self, folder: str) -> None:

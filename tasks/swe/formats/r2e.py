@@ -9,7 +9,7 @@ from typing import Any
 from agentgym.tasks.swe.formats.row import Row, tidy_lists
 from agentgym.tasks.swe.instance import TEST_TARGETS, Instance
 from agentgym.tasks.swe.logs import Status, parse_log
-from agentgym.tools.patches import FilePatch, Hunk, Line, render_patch
+from agentgym.tools.patches import FilePatch, Hunk, HunkLine, render_patch
 from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED
 from agentgym.tools.patches.paths import NOWHERE
 
@@ -113,12 +113,12 @@ def _side(value: Any) -> str:
 
 def _hunk(item: Mapping[str, Any]) -> Hunk:
     described = item["descriptor"]
-    lines: list[Line] = []
+    lines: list[HunkLine] = []
     for entry in item["line_group"]["all_lines"]:
         kind, content = str(entry["type"]), str(entry["content"])
         if kind == "note":
-            lines[-1:] = [Line(line.op, line.text.removesuffix("\n")) for line in lines[-1:]]
+            lines[-1:] = [HunkLine(line.op, line.text.removesuffix("\n")) for line in lines[-1:]]
         else:
-            lines.append(Line(_OPS[kind], f"{content}\n"))
+            lines.append(HunkLine(_OPS[kind], f"{content}\n"))
     old, new = int(described["old_range"]["start"]), int(described["new_range"]["start"])
     return Hunk(old, new, tuple(lines), str(described.get("section") or "").strip())

@@ -12,20 +12,20 @@ from agentgym.envs.web.observing import show_view
 from agentgym.envs.web.plans import act_of, act_shown, call_for
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
-from agentgym.tools.browser import Node, View
+from agentgym.tools.browser import View, ViewNode
 
 VIEW = View(
     url="http://shop.test/",
     title="Shop",
     nodes=(
-        Node("listitem", depth=0),
-        Node("text", value="Garden hose", depth=1, parent=0),
-        Node("button", "Add", ref="e1", depth=1, parent=0),
-        Node("listitem", depth=0),
-        Node("text", value="Lamp", depth=1, parent=3),
-        Node("button", "Add", ref="e2", depth=1, parent=3),
-        Node("textbox", "Search", ref="e3"),
-        Node("combobox", "Size", ref="e4"),
+        ViewNode("listitem", depth=0),
+        ViewNode("text", value="Garden hose", depth=1, parent=0),
+        ViewNode("button", "Add", ref="e1", depth=1, parent=0),
+        ViewNode("listitem", depth=0),
+        ViewNode("text", value="Lamp", depth=1, parent=3),
+        ViewNode("button", "Add", ref="e2", depth=1, parent=3),
+        ViewNode("textbox", "Search", ref="e3"),
+        ViewNode("combobox", "Size", ref="e4"),
     ),
 )
 ADD = {"do": "click", "role": "button", "name": "Add"}
@@ -93,11 +93,11 @@ def test_progress_counts_the_checks_that_were_open_at_first():
 def test_only_changes_are_shown_when_there_was_a_view_before():
     nodes = (
         *VIEW.nodes[:-1],
-        Node("combobox", "Size", value="L", ref="e4"),
-        *(Node("text", value=str(n)) for n in range(30)),
+        ViewNode("combobox", "Size", value="L", ref="e4"),
+        *(ViewNode("text", value=str(n)) for n in range(30)),
     )
     after = View(url=VIEW.url, title=VIEW.title, nodes=nodes)
-    grown = View(url=VIEW.url, title=VIEW.title, nodes=(*nodes, Node("text", value="done")))
+    grown = View(url=VIEW.url, title=VIEW.title, nodes=(*nodes, ViewNode("text", value="done")))
     assert show_view(after, after, 5000) == "Nothing changed."
     assert "+ done" in show_view(grown, after, 5000)
     assert "Garden hose" not in show_view(grown, after, 5000)

@@ -33,34 +33,33 @@ def world() -> Iterator[World]:
         yield pool, site
 
 
-def played(world: World, seed: int) -> list[str]:
-    views = []
+def views_of(world: World, seed: int) -> list[str]:
     with open_page(world, LIVELY, seed=seed) as session:
-        views.append(session.view().text)
-        session.click(ref(session, "button", "Load"))
-        views.append(session.view().text)
-        session.wait(3)
-        views.append(session.view().text)
-        session.click(ref(session, "link", "Second"))
-        views.append(session.view().text)
-        session.back()
-        views.append(session.view().text)
+        views = [session.view().text]
+        for act in (
+            lambda: session.click(ref(session, "button", "Load")),
+            lambda: session.wait(3),
+            lambda: session.click(ref(session, "link", "Second")),
+            session.back,
+        ):
+            act()
+            views.append(session.view().text)
     return views
 
 
 def test_the_same_seed_gives_the_same_views(world):
-    first = played(world, 1)
+    first = views_of(world, 1)
     for _ in range(3):
-        assert played(world, 1) == first
+        assert views_of(world, 1) == first
 
 
-def test_time_stands_still_while_nobody_acts(world):
+def test_page_time_stands_still_between_actions(world):
     with open_page(world, LIVELY) as session:
         session.view()
         assert session.view() == session.view()
 
 
-def test_time_goes_on_in_other_tabs_and_sites(world):
+def test_page_time_continues_in_other_tabs_and_sites(world):
     with open_page(world, LIVELY, allowed=("http://*.test",)) as session:
         times = [session.read("Date.now()")]
         for act in (lambda: session.goto("http://b.test/"), lambda: session.new_tab("http://c.test/"), session.reload):

@@ -1,4 +1,4 @@
-"""Browsers that die, are replaced, and leave no process behind."""
+"""Dead browsers are replaced, and no process is left behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,22 +20,24 @@ pytestmark = [pytest.mark.real, pytest.mark.web]
 
 
 def descendants(pid: int | None = None) -> dict[int, str]:
-    """Living processes below one: pid to command line."""
+    """Return the live descendants of a process, with their command lines."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if state[0] != "Z":
-                parents[int(entry.name)] = int(state[1])
+        if entry.name.isdigit() and (fields := stat_of(int(entry.name)))[0] != "Z":
+            parents[int(entry.name)] = int(fields[1])
     below, waiting = set(), [pid or os.getpid()]
     while waiting:
-        found = [child for child, parent in parents.items() if parent in waiting]
-        below.update(found)
-        waiting = found
+        waiting = [child for child, parent in parents.items() if parent in waiting]
+        below.update(waiting)
     return {child: command(child) for child in below}
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return a process's state, parent and further fields; those of a zombie if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["Z"]
 
 
 def command(pid: int) -> str:
@@ -45,28 +48,20 @@ def command(pid: int) -> str:
 
 
 def browsers(pid: int | None = None) -> list[int]:
-    """The main Chromium processes below one."""
-    return [
-        child for child, line in descendants(pid).items() if "--remote-debugging-pipe" in line and "--type=" not in line
-    ]
+    """Return the main Chromium processes below a process."""
+    lines = descendants(pid).items()
+    return [child for child, line in lines if "--remote-debugging-pipe" in line and "--type=" not in line]
 
 
 def alive(pids: list[int]) -> list[int]:
-    return [pid for pid in pids if "Z" not in status(pid) and command(pid)]
-
-
-def status(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "Z"
+    return [pid for pid in pids if stat_of(pid)[0] != "Z" and command(pid)]
 
 
 def drivers(pid: int | None = None) -> list[int]:
     return [child for child, line in descendants(pid).items() if "run-driver" in line]
 
 
-def test_a_killed_browser_is_told_and_replaced():
+def test_a_killed_browser_is_reported_and_replaced():
     with browser_site() as (pool, site):
         before = set(browsers())
         session = open_page((pool, site), "<p>ok</p>")
@@ -80,9 +75,9 @@ def test_a_killed_browser_is_told_and_replaced():
         assert pool.sessions == 0
 
 
-def test_a_killed_driver_is_told_and_replaced():
+def test_a_killed_driver_is_reported_and_replaced():
     with browser_site() as (pool, site):
-        # Tests before this one may have left the shared pool of this process behind.
+        # Earlier tests may have left the process's shared pool open.
         before = {*drivers(), *browsers()}
         session = open_page((pool, site), "<p>ok</p>")
         chromium = [pid for pid in browsers() if pid not in before]
@@ -116,8 +111,6 @@ def test_browsers_are_recycled():
 
 
 def test_sessions_beyond_the_limit_wait():
-    import threading
-
     with browser_site(max_sessions=1) as (pool, site):
         first = open_page((pool, site), "<p>ok</p>")
         opened: list[str] = []
@@ -130,7 +123,7 @@ def test_sessions_beyond_the_limit_wait():
         assert len(opened) == 1
 
 
-def test_a_missing_browser_names_two_ways(monkeypatch):
+def test_the_error_for_a_missing_browser_names_two_ways_to_get_one(monkeypatch):
     need_browser()
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("HOME", "/nonexistent")
@@ -139,7 +132,7 @@ def test_a_missing_browser_names_two_ways(monkeypatch):
         pool.open(SessionOptions(allowed=("http://a.test",)))
 
 
-def test_a_browser_of_another_playwright_gives_way_to_the_one_on_the_path(monkeypatch, tmp_path):
+def test_the_browser_on_the_path_replaces_one_of_another_playwright(monkeypatch, tmp_path):
     need_browser()
     if find_executable() is None:
         pytest.skip("needs a Chromium on the PATH")
@@ -197,7 +190,7 @@ def wait_for(process: subprocess.Popen[str], *words: str) -> None:
     pytest.fail(f"the process ended without saying {missing}")
 
 
-def test_a_process_ends_without_closing_its_browsers():
+def test_browsers_end_with_their_process():
     with started() as process:
         wait_for(process, "ready")
         below = list(descendants(process.pid))
@@ -214,7 +207,7 @@ def test_a_killed_process_leaves_nothing():
     assert eventually(lambda: not alive(below))
 
 
-def test_a_forked_child_has_browsers_of_its_own_and_keeps_none_alive():
+def test_a_forked_child_has_separate_browsers_and_keeps_none_alive():
     with started("fork", "stay", "90") as process:
         wait_for(process, "ready", "child fine")
         below = descendants(process.pid)

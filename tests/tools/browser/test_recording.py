@@ -1,4 +1,4 @@
-"""A session records its requests, as other tools read them, and keeps nothing when it is closed."""
+"""A session records its requests as a HAR document, and keeps nothing when it is closed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FORM = "<form method='post' action='/done'><input aria-label='Name' name='who'><
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with browser_site() as made:
-        made[1].pages["/done"] = (200, {"Content-Type": "application/json"}, '{"done": true}')
-        made[1].pages["/style.css"] = (200, {"Content-Type": "text/css"}, "p {}")
-        yield made
+    with browser_site() as world:
+        world[1].pages["/done"] = (200, {"Content-Type": "application/json"}, '{"done": true}')
+        world[1].pages["/style.css"] = (200, {"Content-Type": "text/css"}, "p {}")
+        yield world
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def requests(session: BrowserSession) -> list[dict[str, Any]]:
     return session.network_log()["log"]["entries"]
 
 
-def test_requests_are_recorded_with_what_was_sent_and_what_came(world: World):
+def test_requests_and_responses_are_recorded_with_their_content(world: World):
     with open_page(world, FORM, record=re.compile("")) as session:
         session.fill(ref(session, "textbox"), "Ada")
         session.click(ref(session, "button"))
@@ -45,7 +45,7 @@ def test_requests_are_recorded_with_what_was_sent_and_what_came(world: World):
     assert sent["response"]["content"]["text"] == '{"done": true}'
 
 
-def test_addresses_that_do_not_match_are_not_recorded(world: World):
+def test_only_matching_addresses_are_recorded(world: World):
     page = "<link rel='stylesheet' href='/style.css'><p>Hello</p>"
     with open_page(world, page, record=re.compile(r"^(?!.*\.css)")) as session:
         assert [entry["request"]["url"] for entry in requests(session)] == ["http://a.test/"]

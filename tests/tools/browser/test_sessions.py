@@ -1,4 +1,4 @@
-"""Sessions of a real browser on a small site: views, actions, tabs, time."""
+"""Sessions of a real browser on a small site: views, actions, tabs, page time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def world() -> Iterator[World]:
         yield world
 
 
-def test_a_form_is_seen_and_filled(world):
+def test_a_form_is_viewed_and_filled(world):
     with open_page(world, FORM) as session:
         session.fill(ref(session, "textbox", "Name"), "Ann")
         session.check(ref(session, "checkbox", "Agree"))
@@ -50,7 +50,7 @@ def test_a_form_is_seen_and_filled(world):
 
 
 @each_row(
-    "role, name, action, arguments, told",
+    "role, name, action, arguments, message",
     [
         ("button", "Later", "click", (), "disabled"),
         ("button", "Send", "fill", ("x",), "not a text field"),
@@ -66,16 +66,16 @@ def test_a_form_is_seen_and_filled(world):
         ("textbox", "Name", "fill", ("x" * 100_000,), "at most"),
     ],
 )
-def test_mistakes_are_reported(world, role, name, action, arguments, told):
+def test_mistakes_are_reported(world, role, name, action, arguments, message):
     with open_page(world, FORM, all_refs=True) as session:
-        with pytest.raises(PageError, match=told):
+        with pytest.raises(PageError, match=message):
             getattr(session, action)(ref(session, role, name), *arguments)
         assert session.view().title == "Form"
 
 
 def test_unknown_and_old_refs_are_reported(world):
     with open_page(world, FORM) as session:
-        with pytest.raises(PageError, match="no view of this page yet"):
+        with pytest.raises(PageError, match="not been viewed yet"):
             session.click("e1")
         link = ref(session, "link", "Next")
         with pytest.raises(PageError, match="no element 'e99'"):
@@ -100,7 +100,7 @@ def test_clicks_are_real_input(world):
         assert session.view().lines[-2:] == ("true,2", "2")
 
 
-def test_elements_out_of_sight_are_scrolled_to(world):
+def test_elements_outside_the_viewport_are_scrolled_to(world):
     html = "<div style='height:5000px'>top</div><button onclick='document.title=\"found\"'>Low</button>"
     with open_page(world, html) as session:
         assert "below" in session.view().header
@@ -120,10 +120,10 @@ def test_clicks_work_in_frames(world):
         assert session.view().find("textbox", "F").value == "text"
 
 
-def test_keys(world):
+def test_keys_are_pressed_by_name(world):
     with open_page(world, "<form action='/next'><input aria-label=Q></form>") as session:
         session.fill(ref(session, "textbox"), "hi")
-        with pytest.raises(PageError, match="no key 'Retrun'"):
+        with pytest.raises(PageError, match="key 'Retrun'"):
             session.press("Retrun")
         session.press("Control+a", ref(session, "textbox"))
         session.press("x")
@@ -144,7 +144,7 @@ def test_history_and_reload(world):
         assert session.view().title == "Next"
 
 
-def test_scrolling(world):
+def test_pages_are_scrolled_by_screens(world):
     html = "<div style='height:3000px'>top</div><p>end</p>"
     with open_page(world, html, viewport=(800, 500)) as session:
         session.scroll("down", 1)
@@ -157,7 +157,7 @@ def test_scrolling(world):
                 session.scroll(*wrong)  # pyright: ignore[reportArgumentType]
 
 
-def test_tabs(world):
+def test_tabs_are_opened_switched_and_closed(world):
     with open_page(world, FORM, max_tabs=2) as session:
         form = ref(session, "button", "Send")
         session.new_tab("/next")
@@ -165,7 +165,7 @@ def test_tabs(world):
         with pytest.raises(PageError, match="close one first"):
             session.new_tab()
         session.switch_tab(0)
-        with pytest.raises(PageError, match="no view of this page yet"):
+        with pytest.raises(PageError, match="not been viewed yet"):
             session.click(form)
         assert session.view().title == "Form"
         session.close_tab(1)
@@ -192,7 +192,7 @@ def test_windows_become_tabs(world, opener):
         assert session.view().url == "http://a.test/"
 
 
-def test_dialogs_are_told_and_answered(world):
+def test_dialogs_are_reported_and_answered(world):
     html = """<button onclick='alert("note")'>A</button><p id=out></p>
       <button onclick='out.textContent = confirm("sure?")'>C</button>
       <button onclick='out.textContent = prompt("who?")'>P</button>"""
@@ -233,7 +233,7 @@ def test_page_time_passes_without_waiting(world):
 
 @pytest.mark.nightly
 @each_row("act", ["scroll", "hover", "drag"])
-def test_a_policy_may_think_longer_than_page_time_passes(world, act):
+def test_actions_work_although_real_time_is_ahead_of_page_time(world, act):
     html = "<style>button:hover { background: red }</style><button>B</button><div style='height:4000px'>long</div>"
     with open_page(world, html, tick=0.01, deadline=5.0) as session:
         button = ref(session, "button")
@@ -248,7 +248,7 @@ def test_a_policy_may_think_longer_than_page_time_passes(world, act):
         assert session.screenshot() != before
 
 
-def test_transitions_and_animations_end_with_the_action_that_began_them(world):
+def test_transitions_and_animations_finish_with_the_action_that_starts_them(world):
     html = """<style>p { transition: opacity 5s } .off { opacity: 0 }
       @keyframes grow { to { width: 77px } } .grown { animation: grow 3s 2s forwards }</style><p id=p>x</p><i id=i></i>
       <div id=d>y</div><script>const said = []; i.ontransitionend = () => said.push('never')
@@ -262,7 +262,7 @@ def test_transitions_and_animations_end_with_the_action_that_began_them(world):
         ]  # fmt: skip
 
 
-def test_an_endless_animation_is_held_at_its_beginning(world):
+def test_an_endless_animation_is_paused_at_its_start(world):
     html = "<style>@keyframes k { to { width: 77px } } p { width: 10px; animation: k 1s infinite }</style><p id=p>"
     with open_page(world, html) as session:
         first = session.screenshot()
@@ -271,7 +271,7 @@ def test_an_endless_animation_is_held_at_its_beginning(world):
         assert session.screenshot() == first
 
 
-def test_mouse_and_keyboard_by_place(world):
+def test_mouse_and_keyboard_work_by_position(world):
     html = """<body style='margin:0'><button style='position:absolute;left:100px;top:50px;width:80px;height:30px'
       onclick='i.focus()'>B</button><input id=i style='margin-top:200px'><div id=d></div><script>
       onmousedown = (e) => d.textContent += 'd' + e.clientX;
@@ -287,7 +287,7 @@ def test_mouse_and_keyboard_by_place(world):
             session.click_at(-1, 5)
 
 
-def test_screenshots(world):
+def test_screenshots_have_the_viewports_size_and_optional_marks(world):
     image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
     with open_page(world, FORM, viewport=(640, 480)) as session:
         plain, marked = session.screenshot(), session.screenshot(marks=True)

@@ -1,4 +1,4 @@
-"""Reading snapshots, finding nodes, paging and comparing views: without a browser."""
+"""Parsing snapshots, finding nodes, paging and comparing views, without a browser."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def view_of(snapshot: str = SNAPSHOT, url: str = "http://a.test/", numbering: Nu
     return View(url=url, title="T", nodes=parse_snapshot(snapshot, numbering.number))
 
 
-def test_text_of_a_view():
+def test_a_view_is_shown_as_indented_text():
     assert view_of().lines == (
         'heading "Shop" (level 1)',
         '[e1] link "Home" -> /x?a=1',
@@ -77,37 +77,30 @@ def test_text_of_a_view():
         ("- img", "img", "", ""),
     ],
 )
-def test_quoting_of_snapshots(line: str, role: str, name: str, value: str):
+def test_quotes_and_escapes_of_snapshots_are_parsed(line: str, role: str, name: str, value: str):
     (node,) = parse_snapshot(line, str)
     assert (node.role, node.name, node.value) == (role, name, value)
 
 
-def test_within_chooses_the_row():
+def test_nodes_are_found_by_role_name_number_and_container():
     view = view_of()
     assert [view.find("button", "Delete", within=name).ref for name in ("Pear", "Plum")] == ["e8", "e9"]
     assert view.find("button", "Delete", nth=1).ref == "e9"
-
-
-def test_find_prefers_equal_names_and_tells_when_there_is_none():
-    assert view_of().find("checkbox", "agree").ref == "e5"
-    assert view_of().find("link", "hom").ref == "e1"
+    assert view.find("checkbox", "agree").ref == "e5"
+    assert view.find("link", "hom").ref == "e1"
     with pytest.raises(PageError, match="has 0 of them"):
-        view_of().find("link", "Cart")
-
-
-@each_row("given", ["e8", " [e8] "])
-def test_refs_are_found(given: str):
-    assert view_of().node(given).name == "Delete"
+        view.find("link", "Cart")
+    assert view.node("e8").name == view.node(" [e8] ").name == "Delete"
 
 
 @each_row("wrong", ["e80", "", "x" * 10_000, "8"])
 def test_unknown_refs_name_candidates(wrong: str):
-    with pytest.raises(PageError, match=r"no element .*for example: \[e") as told:
+    with pytest.raises(PageError, match=r"no element .*for example: \[e") as caught:
         view_of().node(wrong)
-    assert len(str(told.value)) < 500
+    assert len(str(caught.value)) < 500
 
 
-def test_numbers_stay_with_elements():
+def test_elements_keep_their_refs():
     numbering = Numbering()
     before = view_of(numbering=numbering)
     after = view_of(SNAPSHOT.replace("- checkbox", '- button "New" [ref=f3e99]\n  - checkbox', 1), numbering=numbering)
@@ -115,11 +108,11 @@ def test_numbers_stay_with_elements():
     assert after.find("button", "Delete").ref == before.find("button", "Delete").ref
 
 
-def test_difference_folds_what_stayed():
-    told = difference(view_of(), view_of(SNAPSHOT.replace("[checked] ", "")))
-    assert '- [e5] checkbox "Agree" (checked)\n+ [e5] checkbox "Agree"' in told
-    assert "unchanged lines" in told
-    assert "Home" not in told
+def test_difference_folds_unchanged_parts():
+    text = difference(view_of(), view_of(SNAPSHOT.replace("[checked] ", "")))
+    assert '- [e5] checkbox "Agree" (checked)\n+ [e5] checkbox "Agree"' in text
+    assert "unchanged lines" in text
+    assert "Home" not in text
 
 
 @each_row("before", [None, view_of(url="http://a.test/other")])
@@ -133,17 +126,17 @@ def test_difference_of_huge_views_ends():
 
 
 @each_row("size", [1, 7, 40, 10_000])
-def test_pages_lose_nothing(size: int):
+def test_pages_contain_the_whole_text(size: int):
     text = view_of().text
     pages = pages_of(text, size)
     assert all(len(page) <= size for page in pages)
     assert "".join("".join(pages).split()) == "".join(text.split())
 
 
-def test_a_page_tells_where_it_is():
+def test_a_page_states_its_number():
     assert page_of("a\nb", 2, max_chars=1) == "b\n[page 2 of 2]"
     assert page_of("a") == "a"
-    with pytest.raises(ToolError, match="has 2"):
+    with pytest.raises(ToolError, match="1 to 2"):
         page_of("a\nb", 3, max_chars=1)
 
 
@@ -195,6 +188,6 @@ def test_wrong_browser_options_are_refused():
         BrowserOptions(max_sessions=0)
 
 
-def test_nothing_resolves_but_what_is_named():
+def test_only_named_hosts_are_resolved():
     options = BrowserOptions(resolve=(("*.test", "127.0.0.1:80"),), reachable=("127.0.0.1",))
     assert options.host_rules == "MAP *.test 127.0.0.1:80, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"

@@ -1,4 +1,4 @@
-"""Whatever a statement tries, it ends in a clear error or a harmless result, and the database serves on unchanged."""
+"""Hostile statements end in a clear error or a harmless result, and the database keeps working unchanged."""
 
 from __future__ import annotations
 
@@ -173,14 +173,8 @@ def pool():
     pool.close()
 
 
-@pytest.fixture(params=["duckdb", "sqlite"])
-def database(request, pool):
-    with pool.open(SPEC, request.param, LIMITS) as database:
-        yield database
-
-
 def provoke(database: Database, sql: str) -> QueryErrorKind | None:
-    """Run `sql`, check that the database is as before, and return how the statement failed (None: it did not)."""
+    """Run `sql`, check that the database is unchanged, and return the kind of error (`None` on success)."""
     kind, message = None, "no message at all"
     try:
         database.query(sql)
@@ -192,9 +186,10 @@ def provoke(database: Database, sql: str) -> QueryErrorKind | None:
     return kind
 
 
-@each_row("sql", WRITES)
-def test_no_statement_writes(database, sql):
-    assert provoke(database, sql) in {K.FORBIDDEN, K.SYNTAX}
+@each_row("engine, sql", [(engine, sql) for engine in FORBIDDEN for sql in WRITES])
+def test_no_statement_writes(pool, engine, sql):
+    with pool.open(SPEC, engine, LIMITS) as database:
+        assert provoke(database, sql) in {K.FORBIDDEN, K.SYNTAX}
 
 
 @each_row("engine, sql", [(engine, sql) for engine in FORBIDDEN for sql in FORBIDDEN[engine]])
@@ -206,14 +201,8 @@ def test_a_forbidden_statement_is_refused_with_the_allowed_kinds(pool, engine, s
     assert not any(name.startswith("agentgym_attack") for name in os.listdir("/tmp"))
 
 
-@each_row("sql, kinds", BOMBS)
-def test_a_bomb_ends_and_harms_nobody(database, sql, kinds):
-    kind = provoke(database, sql)
-    assert kinds is None or kind in kinds
-
-
-@each_row("engine, sql, kinds", [(engine, *bomb) for engine in ENGINE_BOMBS for bomb in ENGINE_BOMBS[engine]])
-def test_a_bomb_of_one_engine_ends_and_harms_nobody(pool, engine, sql, kinds):
+@each_row("engine, sql, kinds", [(engine, *bomb) for engine in FORBIDDEN for bomb in BOMBS + ENGINE_BOMBS[engine]])
+def test_an_expensive_or_broken_statement_ends_without_harm(pool, engine, sql, kinds):
     with pool.open(SPEC, engine, LIMITS) as database:
         kind = provoke(database, sql)
     assert kinds is None or kind in kinds
@@ -236,15 +225,15 @@ def test_a_bomb_of_one_engine_ends_and_harms_nobody(pool, engine, sql, kinds):
         "SELECT * FROM nowhere",
     ],
 )
-def test_nothing_shows_a_path_of_the_host(pool, sql):
+def test_no_output_contains_a_host_path(pool, sql):
     with pool.open(SPEC, "duckdb", LIMITS) as database:
         try:
-            shown = str(database.query(sql).rows)
+            output = str(database.query(sql).rows)
         except QueryError as error:
-            shown = str(error)
-    assert "agentgym-duckdb" not in shown
-    assert ".duckdb" not in shown.replace("'db.duckdb'", "")
-    assert os.path.expanduser("~") not in shown
+            output = str(error)
+    assert "agentgym-duckdb" not in output
+    assert ".duckdb" not in output.replace("'db.duckdb'", "")
+    assert os.path.expanduser("~") not in output
 
 
 def test_no_state_passes_from_one_statement_to_the_next(pool):

@@ -1,4 +1,4 @@
-"""Existing database files are read, never written, whatever names and bytes they hold."""
+"""Existing database files are read and never written, even with unusual names and bytes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_duckdb_file_is_described_and_queried(duckdb_path):
 
 
 @each_row("engine", ["sqlite", "duckdb"])
-def test_a_file_is_never_changed_and_its_path_never_shown(engine, sqlite_path, duckdb_path):
+def test_no_statement_changes_a_file_or_reveals_its_path(engine, sqlite_path, duckdb_path):
     path = sqlite_path if engine == "sqlite" else duckdb_path
     before = hashlib.sha256(path.read_bytes()).hexdigest()
     attempts = [
@@ -93,7 +93,7 @@ def test_a_file_is_shared_until_it_changes(sqlite_path):
 
 
 @each_row("engine", ["sqlite", "duckdb"])
-def test_a_file_that_is_no_database_is_refused(engine, tmp_path):
+def test_a_missing_or_invalid_file_is_a_usage_error(engine, tmp_path):
     (tmp_path / "text").write_text("no database at all, " * 100)
     with pytest.raises(UsageError, match="cannot open database"):
         open_file(tmp_path / "text", engine)
@@ -101,17 +101,8 @@ def test_a_file_that_is_no_database_is_refused(engine, tmp_path):
         open_file(tmp_path / "missing", engine)
 
 
-BUILT_IN = (
-    "show",
-    "glob",
-    "query",
-    "read_csv",
-    "checkpoint",
-    "duckdb_settings",
-    "pg_settings",
-    "insert",
-    "sqlite_master",
-)
+BUILT_IN = ["show", "glob", "query", "read_csv", "checkpoint", "insert"]
+BUILT_IN += ["duckdb_settings", "pg_settings", "sqlite_master"]
 
 
 @pytest.fixture
@@ -125,7 +116,7 @@ def named_like_built_ins(tmp_path):
 
 
 @each_row("name", [*BUILT_IN, "duckdb_secrets"])
-def test_a_table_named_like_a_built_in_is_reached(named_like_built_ins, name):
+def test_a_table_named_like_a_built_in_can_be_queried(named_like_built_ins, name):
     with open_file(named_like_built_ins, "duckdb") as database:
         assert database.describe(name.upper()).sample.rows == ((name,),)
         for from_ in (f'"{name}"', f'main."{name}" AS t', f'(SELECT * FROM "{name.upper()}")'):
@@ -148,7 +139,7 @@ def test_a_table_named_like_a_built_in_is_reached(named_like_built_ins, name):
         "WITH x AS (SELECT * FROM duckdb_extensions) SELECT * FROM duckdb_settings",
     ],
 )
-def test_a_table_named_like_a_built_in_does_not_open_the_built_in(named_like_built_ins, sql):
-    with open_file(named_like_built_ins, "duckdb") as database, pytest.raises(QueryError) as refused:
+def test_a_table_named_like_a_built_in_does_not_expose_the_built_in(named_like_built_ins, sql):
+    with open_file(named_like_built_ins, "duckdb") as database, pytest.raises(QueryError) as caught:
         database.query(sql)
-    assert refused.value.kind in (QueryErrorKind.FORBIDDEN, QueryErrorKind.SYNTAX)
+    assert caught.value.kind in (QueryErrorKind.FORBIDDEN, QueryErrorKind.SYNTAX)

@@ -1,4 +1,4 @@
-"""A DuckDB worker may die at any time: the next statement finds another one, and nothing stays behind."""
+"""A DuckDB worker may die at any time: it is replaced for the next statement and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ import threading
 import pytest
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.database import (
-    Column,
-    DatabasePool,
-    DatabaseSpec,
-    QueryError,
-    QueryErrorKind,
-    QueryLimits,
-    Table,
-)
+from agentgym.tools.database import Column, DatabasePool, DatabaseSpec, QueryError, QueryErrorKind, QueryLimits, Table
 from agentgym.tools.database.duckdb import engine as duckdb_engine
 from agentgym.tools.database.duckdb.process import WorkerProcess
 from tests.rows import each_row
@@ -27,6 +19,12 @@ from tests.waiting import eventually
 
 SPEC = DatabaseSpec("small", (Table("t", (Column("a", "INTEGER"),), ((1,), (2,), (3,))),))
 COUNT = "SELECT count(*), sum(a) FROM t"
+OPENING = """
+import os, signal, sys, time
+from agentgym.tools.database import *
+spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))
+open_database(spec).query('SELECT * FROM t')
+"""
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
 
@@ -49,7 +47,7 @@ def gone(pid: int) -> bool:
     return eventually(lambda: not running(pid))
 
 
-def test_a_killed_worker_is_replaced_unnoticed(pool):
+def test_a_killed_worker_is_replaced_without_an_error(pool):
     with pool.open(SPEC, "duckdb") as database:
         for _ in range(2):
             (pid,) = pool.worker_pids()
@@ -58,7 +56,7 @@ def test_a_killed_worker_is_replaced_unnoticed(pool):
             assert pool.worker_pids() != (pid,)
 
 
-def test_a_worker_killed_from_outside_during_a_statement_costs_only_a_second_try(pool):
+def test_a_statement_is_retried_after_its_worker_was_killed(pool):
     with pool.open(SPEC, "duckdb") as database:
         (pid,) = pool.worker_pids()
         killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
@@ -68,7 +66,7 @@ def test_a_worker_killed_from_outside_during_a_statement_costs_only_a_second_try
         killer.join()
 
 
-def test_a_stuck_worker_is_killed_and_the_statement_told(pool):
+def test_a_stuck_worker_is_killed_and_replaced(pool):
     with pool.open(SPEC, "duckdb") as database:
         (pid,) = pool.worker_pids()
         os.kill(pid, signal.SIGSTOP)
@@ -89,7 +87,7 @@ def test_an_interrupted_statement_leaves_the_worker_alive(pool):
 
 
 class DyingProcess(WorkerProcess):
-    """Dies of every statement."""
+    """A worker that dies during every statement."""
 
     def request(self, message, timeout_s):
         if message["op"] == "query":
@@ -97,7 +95,7 @@ class DyingProcess(WorkerProcess):
         return super().request(message, timeout_s)
 
 
-def test_a_statement_that_kills_every_worker_is_blamed_for_it(pool, monkeypatch):
+def test_a_statement_that_kills_two_workers_is_a_query_error(pool, monkeypatch):
     with pool.open(SPEC, "duckdb") as database:
         with monkeypatch.context() as patch:
             patch.setattr(duckdb_engine, "WorkerProcess", DyingProcess)
@@ -107,7 +105,7 @@ def test_a_statement_that_kills_every_worker_is_blamed_for_it(pool, monkeypatch)
         assert database.query(COUNT).rows == ((3, 6),)
 
 
-def test_a_worker_that_cannot_start_is_no_fault_of_the_statement(pool, monkeypatch):
+def test_a_worker_that_cannot_start_is_an_infrastructure_error(pool, monkeypatch):
     with pool.open(SPEC, "duckdb") as database:
         os.kill(pool.worker_pids()[0], signal.SIGKILL)
         with monkeypatch.context() as patch:
@@ -131,21 +129,13 @@ def test_closing_leaves_no_process_and_no_directory(pool):
 @pytest.mark.real
 @each_row("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_no_worker_outlives_its_process(ending):
-    script = (
-        "import os, signal, sys\n"
-        "from agentgym.tools.database import *\n"
-        "spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))\n"
-        "open_database(spec).query('SELECT * FROM t')\n"
-        "print(*default_pool().worker_pids(), flush=True)\n"
-        f"{ending}\n"
-    )
+    script = f"{OPENING}print(*default_pool().worker_pids(), flush=True)\n{ending}\n"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
-    pid = int(done.stdout)
-    assert gone(pid)
+    assert gone(int(done.stdout))
 
 
 @pytest.mark.real
-def test_a_forked_child_uses_a_worker_of_its_own(pool):
+def test_a_forked_child_starts_its_own_worker(pool):
     database = pool.open(SPEC, "duckdb")
     embedded = pool.open(SPEC, "sqlite")
     embedded.query(COUNT)
@@ -168,19 +158,8 @@ def test_a_forked_child_uses_a_worker_of_its_own(pool):
 
 @pytest.mark.real
 def test_a_forked_child_does_not_keep_its_parents_worker_alive():
-    script = (
-        "import os, sys, time\n"
-        "from agentgym.tools.database import *\n"
-        "spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))\n"
-        "open_database(spec)\n"
-        "pid = default_pool().worker_pids()[0]\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    os.close(1)\n"
-        "    time.sleep(30)\n"
-        "print(pid, child, flush=True)\n"
-        "os._exit(0)\n"
-    )
+    forking = "child = os.fork()\nif child == 0:\n    os.close(1)\n    time.sleep(30)\n"
+    script = f"{OPENING}{forking}print(*default_pool().worker_pids(), child, flush=True)\nos._exit(0)\n"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
     pid, child = map(int, done.stdout.split())
     try:
@@ -205,7 +184,7 @@ def test_several_workers_run_statements_at_the_same_time():
     pool.close()
 
 
-def test_a_worker_that_hoards_memory_does_not_grow_without_end(pool):
+def test_the_memory_of_a_worker_is_bounded(pool):
     limits, resident = QueryLimits(timeout_s=5, memory_mb=256), list[int]()
     with pool.open(SPEC, "duckdb", limits) as database:
         for _ in range(6):
@@ -219,7 +198,7 @@ def test_a_worker_that_hoards_memory_does_not_grow_without_end(pool):
     assert max(resident) < 2 << 30
 
 
-def test_the_worker_sees_no_secret_of_its_parent(pool, monkeypatch):
+def test_a_worker_does_not_inherit_secrets(pool, monkeypatch):
     monkeypatch.setenv("AGENTGYM_TEST_SECRET", "hidden")
     pool.open(SPEC, "duckdb")
     with open(f"/proc/{pool.worker_pids()[0]}/environ", "rb") as stream:

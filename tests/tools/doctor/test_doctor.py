@@ -1,4 +1,4 @@
-"""`agentgym doctor`: tells what works, what each sandbox holds, and what to install."""
+"""`agentgym doctor` reports what works, what each sandbox protects from, and what to install."""
 
 from __future__ import annotations
 
@@ -30,87 +30,71 @@ ROWS = {
 }
 
 
+LANDLOCK = ProbeResult(SandboxTier.LANDLOCK, True, "tried", ROWS)
+
+
 def report(
-    *probes: ProbeResult, chosen: SandboxTier | None = None, missing: tuple[MissingPackages, ...] = ()
+    *probes: ProbeResult, auto_tier: SandboxTier | None = None, missing: tuple[MissingPackages, ...] = ()
 ) -> Findings:
     return Findings(
-        [Fact("python", "3.11.0"), Fact("vllm", "")], missing, probes, chosen, frozenset({SandboxTier.RLIMITS})
+        [Fact("python", "3.11.0"), Fact("vllm", "")], missing, probes, auto_tier, frozenset({SandboxTier.RLIMITS})
     )
 
 
-def shown(what: Findings, width: int = 80) -> str:
+def printed(findings: Findings, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    print_report(what, console)
+    print_report(findings, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_every_sandbox_is_named_with_whether_it_works_and_why():
-    text = shown(
-        report(
-            ProbeResult(SandboxTier.DOCKER, False, "no daemon answers"),
-            ProbeResult(SandboxTier.LANDLOCK, True, "tried", ROWS),
-        )
-    )
+def test_a_report_shows_sandboxes_protections_and_missing_extras():
+    probes = (ProbeResult(SandboxTier.DOCKER, False, "no daemon answers"), LANDLOCK)
+    text = printed(report(*probes, auto_tier=SandboxTier.LANDLOCK))
     lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
-    assert "no daemon answers" in lines["docker"]
     assert lines["docker"].split()[1] == "no"
-    assert lines["landlock"].split()[1] == "yes"
-
-
-def test_the_one_that_auto_takes_is_marked():
-    text = shown(report(ProbeResult(SandboxTier.LANDLOCK, True, "tried", ROWS), chosen=SandboxTier.LANDLOCK))
-    assert "landlock (auto)" in text
-
-
-def test_each_threat_has_the_mark_of_how_well_it_is_held():
-    text = shown(report(ProbeResult(SandboxTier.LANDLOCK, True, "tried", ROWS)))
-    marks = {line.rsplit(None, 1)[0]: line.split()[-1] for line in text.splitlines() if line.split()[-1:] != []}
+    assert "no daemon answers" in lines["docker"]
+    assert lines["landlock"].split()[1:3] == ["(auto)", "yes"]
+    marks = {line.rsplit(None, 1)[0]: line.split()[-1] for line in text.splitlines() if line.split()}
     assert (marks["files"], marks["total memory"], marks["kernel"]) == ("●", "◐", "○")
-
-
-def test_each_missing_extra_has_a_line_that_can_be_copied():
-    text = shown(report(missing=(MissingPackages("docker", ("docker",)),)), width=40)
-    assert "pip install 'agentgym-suite[docker]'" in text
+    assert "pip install 'agentgym-suite[docker]'" in printed(
+        report(missing=(MissingPackages("docker", ("docker",)),)), width=40
+    )
 
 
 def test_weak_sandboxes_alone_are_not_enough():
-    weak = report(
-        ProbeResult(SandboxTier.RLIMITS, True, "processes", ROWS), ProbeResult(SandboxTier.DOCKER, False, "none")
-    )
-    assert not weak.usable
-    assert "No sandbox here" in shown(weak)
-    assert report(ProbeResult(SandboxTier.RLIMITS, True, ""), ProbeResult(SandboxTier.DOCKER, True, "")).usable
+    weak, docker = ProbeResult(SandboxTier.RLIMITS, True, "processes", ROWS), ProbeResult(SandboxTier.DOCKER, True, "")
+    assert not report(weak).usable
+    assert "No sandbox here" in printed(report(weak))
+    assert report(weak, docker).usable
 
 
 @each_row("width", [80, 120])
 def test_a_terminal_shows_whole_lines(width: int):
     probes = [ProbeResult(tier, True, "words " * 40, dict.fromkeys(Threat, partly("so so"))) for tier in SandboxTier]
-    text = shown(report(*probes, chosen=SandboxTier.NAMESPACES), width)
+    text = printed(report(*probes, auto_tier=SandboxTier.NAMESPACES), width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
 
 
-def said(command: list[str], exit_code: int = 0) -> str:
+def run_doctor(command: list[str], exit_code: int = 0) -> str:
     result = CliRunner().invoke(app, command)
     assert result.exit_code == exit_code, result.output
     return result.stdout
 
 
-def test_json_says_the_same_and_more(monkeypatch: pytest.MonkeyPatch):
-    probe = ProbeResult(SandboxTier.LANDLOCK, True, "tried", ROWS)
-    monkeypatch.setattr(doctor_command, "examine", lambda: report(probe, chosen=SandboxTier.LANDLOCK))
-    content: Mapping[str, Any] = json.loads(said(["--json"]))
+def test_the_json_report_contains_every_protection(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor_command, "examine", lambda: report(LANDLOCK, auto_tier=SandboxTier.LANDLOCK))
+    content: Mapping[str, Any] = json.loads(run_doctor(["--json"]))
     assert (content["auto"], content["usable"]) == ("landlock", True)
     assert content["sandboxes"][0]["holds"]["kernel"] == {"held": "not held", "how": "no filter"}
 
 
-def test_it_ends_with_1_if_no_sandbox_works(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        doctor_command, "examine", lambda: report(ProbeResult(SandboxTier.NAMESPACES, False, "refused"))
-    )
-    assert "refused" in said([], exit_code=1)
-    assert json.loads(said(["--json"], exit_code=1))["usable"] is False
+def test_the_exit_code_is_1_if_no_sandbox_works(monkeypatch: pytest.MonkeyPatch):
+    refused = report(ProbeResult(SandboxTier.NAMESPACES, False, "refused"))
+    monkeypatch.setattr(doctor_command, "examine", lambda: refused)
+    assert "refused" in run_doctor([], exit_code=1)
+    assert json.loads(run_doctor(["--json"], exit_code=1))["usable"] is False
 
 
 @pytest.mark.real
@@ -118,13 +102,13 @@ def test_this_machine_is_examined_without_an_error():
     findings = examine()
     assert {probe.tier for probe in findings.probes} == set(SandboxTier)
     assert all(probe.why for probe in findings.probes)
-    assert findings.chosen in (None, *(probe.tier for probe in findings.probes if probe.works))
-    shown(findings)
+    assert findings.auto_tier in (None, *(probe.tier for probe in findings.probes if probe.works))
+    printed(findings)
     json.dumps(findings.to_dict())
 
 
 @pytest.mark.real
-def test_the_facts_name_python_and_what_is_not_here_is_empty():
+def test_the_facts_include_versions_of_every_component():
     versions = {fact.name: fact.found for fact in facts()}
     assert versions["python"].startswith("3.")
     assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= versions.keys()
@@ -159,6 +143,6 @@ def test_an_extra_is_missing_if_a_package_of_it_is_not_installed_or_too_old(
     assert missing_extras() == [MissingPackages("new", ("numpy", "nothing-of-this-name"))]
 
 
-def test_the_extras_of_developers_are_no_concern():
-    assert "dev" not in {each.extra for each in missing_extras()}
-    assert all(each.packages and each.extra in each.command for each in missing_extras())
+def test_extras_for_developers_are_not_reported():
+    assert "dev" not in {missing.extra for missing in missing_extras()}
+    assert all(missing.packages and missing.extra in missing.command for missing in missing_extras())

@@ -1,4 +1,4 @@
-"""A small corpus, and all kinds of indexes of it."""
+"""A small corpus, and indexes of it with all backends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DOCUMENTS = (
 
 
 def encode(texts: list[str]) -> numpy.ndarray:
-    """An encoder that needs no model: every word adds one at a place that its hash names."""
+    """An encoder without a model: every word adds one at a position given by its hash."""
     rows = numpy.zeros((len(texts), 512), dtype=numpy.float32)
     for row, text in zip(rows, texts, strict=True):
         for word in tokens(text):
@@ -54,7 +54,7 @@ def ids(hits) -> list[str]:
 
 
 def built(tmp_path_factory) -> Iterator[dict[str, LocalIndex | HybridIndex | MemoryIndex]]:
-    """A fixture's work: an index of the small corpus with each backend."""
+    """Yield an index of the small corpus with each backend; for fixtures."""
     indexes = {backend: build(tmp_path_factory.mktemp("index") / "x", backend) for backend in ALL}
     yield indexes
     for index in indexes.values():

@@ -1,4 +1,4 @@
-"""Vectors of any encoder, and several indexes as one."""
+"""Indexes of vectors from any encoder, and combined indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 
 
 def numbers(texts: list[str]) -> numpy.ndarray:
-    """The vector of a text that consists of its numbers."""
+    """Encode a text of numbers as these numbers."""
     return numpy.array([[float(number) for number in text.split()] for text in texts])
 
 
@@ -27,7 +27,7 @@ def points(count: int) -> list[Document]:
     return [Document(f"{n:05}", "", " ".join(f"{choose.gauss(0, 1):.3f}" for _ in range(8))) for n in range(count)]
 
 
-def test_the_nearest_by_cosine_comes_first_however_long_the_vectors(tmp_path):
+def test_hits_are_ordered_by_cosine_similarity(tmp_path):
     documents = [Document("right", "", "9 0"), Document("up", "", "0 1"), Document("nothing", "", "0 0")]
     index = build_index(documents, tmp_path / "x", "dense", numbers)
     assert [(hit.id, hit.score) for hit in index.search("3 1")] == [
@@ -37,39 +37,39 @@ def test_the_nearest_by_cosine_comes_first_however_long_the_vectors(tmp_path):
     ]
 
 
-def test_prefixes_are_written_before_queries_and_documents(tmp_path):
-    seen: list[str] = []
+def test_queries_and_documents_are_encoded_with_their_prefixes(tmp_path):
+    encoded: list[str] = []
 
     def watch(texts: list[str]) -> numpy.ndarray:
-        seen.extend(texts)
+        encoded.extend(texts)
         return encode(texts)
 
     index = build_index(DOCUMENTS[:1], tmp_path / "x", "dense", Encoder(watch, "query: ", "passage: "))
     index.search("who?")
-    assert seen == ["passage: Ştefan the Great\nPrince of Moldavia. He fought at Vaslui.", "query: who?"]
+    assert encoded == ["passage: Ştefan the Great\nPrince of Moldavia. He fought at Vaslui.", "query: who?"]
 
 
-def test_a_graph_over_many_vectors_finds_nearly_what_all_of_them_would(tmp_path, monkeypatch):
+def test_a_graph_search_finds_most_of_the_exact_hits(tmp_path, monkeypatch):
     documents = points(3_000)
     exact = build_index(documents, tmp_path / "exact", "dense", numbers)
     monkeypatch.setattr("agentgym.tools.index.backends.dense._EXACT_UP_TO", 1_000)
     graph = build_index(documents, tmp_path / "graph", "dense", numbers)
     queries = [document.text for document in points(50)]
-    found, wanted = graph.search_many(queries, 10), exact.search_many(queries, 10)
-    common = sum(len(set(ids(one)) & set(ids(other))) for one, other in zip(found, wanted, strict=True))
+    near, nearest = graph.search_many(queries, 10), exact.search_many(queries, 10)
+    common = sum(len(set(ids(hits)) & set(ids(best))) for hits, best in zip(near, nearest, strict=True))
     assert common >= 450
     assert (tmp_path / "graph" / "vectors.usearch").exists()
-    assert open_index(tmp_path / "graph", numbers).search_many(queries, 10) == found
+    assert open_index(tmp_path / "graph", numbers).search_many(queries, 10) == near
 
 
-def test_filters_look_at_every_document_that_they_let_through(tmp_path, monkeypatch):
+def test_a_filtered_search_is_exact(tmp_path, monkeypatch):
     monkeypatch.setattr("agentgym.tools.index.backends.dense._EXACT_UP_TO", 10)
     documents = [*points(200), Document("rare", "", "-5 -5 -5 -5 -5 -5 -5 -5", {"kind": "rare"})]
     index = build_index(documents, tmp_path / "x", "dense", numbers)
     assert ids(index.search("1 1 1 1 1 1 1 1", 3, {"kind": "rare"})) == ["rare"]
 
 
-def test_an_index_built_with_a_function_wants_it_back(tmp_path):
+def test_an_index_built_with_a_function_requires_it_to_open(tmp_path):
     build(tmp_path / "x", "dense").close()
     with pytest.raises(UsageError, match="give open_index the same `encoder`"):
         open_index(tmp_path / "x")
@@ -86,19 +86,19 @@ def test_an_index_built_with_a_function_wants_it_back(tmp_path):
         lambda texts: numpy.full((len(texts), 5), numpy.nan),
     ],
 )
-def test_an_encoder_that_gives_no_vectors_is_reported(tmp_path, wrong):
+def test_an_invalid_encoder_is_reported(tmp_path, wrong):
     with pytest.raises(UsageError, match="rows of finite numbers"):
         build_index(DOCUMENTS, tmp_path / "x", "dense", wrong)
 
 
-def test_an_encoder_is_given_where_it_is_needed_and_only_there(tmp_path):
+def test_only_dense_backends_take_an_encoder(tmp_path):
     with pytest.raises(UsageError, match="'dense' needs an encoder"):
         build_index(DOCUMENTS, tmp_path / "x", "dense")
     with pytest.raises(UsageError, match="'tantivy' does not take an encoder"):
         build_index(DOCUMENTS, tmp_path / "x", "tantivy", encode)
 
 
-def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'agentgym-suite\[dense\]'"):
         build_index(DOCUMENTS, tmp_path / "x", "dense", "some/model")
@@ -107,7 +107,7 @@ def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory) -> str:
-    """A model that sentence-transformers loads, small and never trained."""
+    """A small untrained model for sentence-transformers."""
     pytest.importorskip("sentence_transformers", reason="needs the [dense] extra")
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -129,7 +129,7 @@ def model_folder(tmp_path_factory) -> str:
     return folder
 
 
-def test_a_model_of_sentence_transformers_is_named_by_its_path(tmp_path, model_folder):
+def test_an_index_remembers_the_path_of_its_model(tmp_path, model_folder):
     built = build_index(DOCUMENTS, tmp_path / "x", "dense", model_folder)
     texts = {document.id: document for document in DOCUMENTS}
     for document in DOCUMENTS:
@@ -137,14 +137,14 @@ def test_a_model_of_sentence_transformers_is_named_by_its_path(tmp_path, model_f
         if not query.strip():
             continue
         (first,) = built.search(query, 1)
-        # Even a model that was never trained gives a text and its copy the same vector.
+        # Even an untrained model gives equal texts the same vector.
         assert first.score == pytest.approx(1.0, abs=1e-4)
         assert (texts[first.id].title, texts[first.id].text) == (document.title, document.text)
-        # The path is remembered with the index.
+
         assert open_index(tmp_path / "x").search(query, 1) == [first]
 
 
-def test_documents_that_several_indexes_rank_high_come_first():
+def test_hybrid_indexes_prefer_documents_ranked_high_by_several():
     texts = {"a": "red green", "b": "red blue blue", "c": "green green"}
     first = MemoryIndex(Document(key, "", text) for key, text in texts.items())
     second = MemoryIndex([Document("b", "", "red"), Document("c", "", "none")])

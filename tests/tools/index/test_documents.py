@@ -1,4 +1,4 @@
-"""Documents are read from files of all kinds, and what is wrong is told with file and line."""
+"""Documents are read from files of all kinds; errors give file and line."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def jsonl(path, *records):
         ),
     ],
 )
-def test_records_of_several_forms_are_understood(record, document):
+def test_several_forms_of_records_are_accepted(record, document):
     assert document_of(record) == document
 
 
-def test_json_lines_are_read_also_when_compressed(tmp_path):
+def test_plain_and_compressed_json_lines_are_read(tmp_path):
     records = [{"id": "a", "text": "é"}, {"id": "b", "text": "y"}]
     plain = jsonl(tmp_path / "d.jsonl", *records)
     packed = tmp_path / "d.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes() + b"\n  \n"))
-    wanted = [Document("a", "", "é"), Document("b", "", "y")]
-    assert list(read_documents(plain)) == list(read_documents(str(packed))) == wanted
+    documents = [Document("a", "", "é"), Document("b", "", "y")]
+    assert list(read_documents(plain)) == list(read_documents(str(packed))) == documents
 
 
 def test_parquet_is_read(tmp_path):
@@ -66,8 +66,8 @@ def test_a_folder_of_texts_is_read_in_order(tmp_path):
     (tmp_path / "b.md").write_text("\n## The Heading ##\ntext", encoding="utf-8")
     (tmp_path / "sub" / "a note.txt").write_text("\ufeffjust text", encoding="utf-8")
     (tmp_path / "other.csv").write_text("1,2")
-    found = [(document.id, document.title) for document in read_documents(tmp_path)]
-    assert found == [("b.md", "The Heading ##"), ("sub/a note.txt", "a note")]
+    titles = [(document.id, document.title) for document in read_documents(tmp_path)]
+    assert titles == [("b.md", "The Heading ##"), ("sub/a note.txt", "a note")]
 
 
 @each_row(
@@ -82,7 +82,7 @@ def test_a_folder_of_texts_is_read_in_order(tmp_path):
         ("[" * 100_000, "not JSON"),
     ],
 )
-def test_a_bad_line_is_told_with_its_place(tmp_path, line, message):
+def test_an_invalid_line_is_reported_with_its_place(tmp_path, line, message):
     path = tmp_path / "d.jsonl"
     path.write_text('{"id": "a", "text": "x"}\n\n' + line + "\n")
     with pytest.raises(UsageError, match=message) as caught:
@@ -90,23 +90,25 @@ def test_a_bad_line_is_told_with_its_place(tmp_path, line, message):
     assert str(caught.value).startswith(f"{path}:3: ")
 
 
-def test_bytes_that_are_no_text_are_reported(tmp_path):
-    (tmp_path / "d.jsonl").write_bytes(b'{"id": "a", "text": "\xff"}\n')
-    with pytest.raises(UsageError, match=r"d\.jsonl:1: this line is not JSON"):
-        list(read_documents(tmp_path / "d.jsonl"))
+@each_row(
+    "name, content, message",
+    [
+        ("d.jsonl", b'{"id": "a", "text": "\xff"}\n', r"d\.jsonl:1: this line is not JSON"),
+        ("d.jsonl.gz", gzip.compress(b"x" * 10_000)[:-9], "the compressed file is corrupt"),
+        ("d.csv", b"x", r"supported are: \.jsonl, .*\.parquet, and folders"),
+        ("nothing", None, "no such file or folder"),
+    ],
+)
+def test_an_unreadable_source_is_reported(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        list(read_documents(tmp_path / name))
+
+
+def test_an_unreadable_folder_is_reported(tmp_path):
+    with pytest.raises(UsageError, match=r"no \.txt or \.md files"):
+        list(read_documents(tmp_path))
     (tmp_path / "d.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match=r"d\.txt: this is not UTF-8 text"):
-        list(read_documents(tmp_path))
-    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b"x" * 10_000)[:-9])
-    with pytest.raises(UsageError, match="the compressed file is corrupt"):
-        list(read_documents(tmp_path / "d.jsonl.gz"))
-
-
-def test_a_source_that_cannot_be_read_is_refused_with_the_supported_kinds(tmp_path):
-    (tmp_path / "d.csv").write_text("x")
-    with pytest.raises(UsageError, match=r"supported are: \.jsonl, .*\.parquet, and folders"):
-        list(read_documents(tmp_path / "d.csv"))
-    with pytest.raises(UsageError, match="no such file or folder"):
-        list(read_documents(tmp_path / "nothing"))
-    with pytest.raises(UsageError, match=r"no \.txt or \.md files"):
         list(read_documents(tmp_path))

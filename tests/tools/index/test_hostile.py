@@ -1,46 +1,21 @@
-"""A query is plain text: whatever a model writes, nothing is raised and nothing takes effect as syntax."""
+"""Queries are plain text: no text raises an error or has any effect as syntax."""
 
 from __future__ import annotations
 
 import pytest
 
+from agentgym.tools.index import Document
 from agentgym.tools.index.tokens import MAX_TERM_CHARS, MAX_TERMS, query_terms, tokens
 from tests.rows import each_row
-from tests.tools.index.index_cases import ALL, LEXICAL, build, built, ids
+from tests.tools.index.index_cases import ALL, LEXICAL, build, built
 
 HOSTILE = [
-    "",
-    " \t\n",
-    "!?()[]{}\"'*+-~^:\\/|&<>=@#$%",
-    "\x00",
-    "\ud800",
-    "\udfff prince \ud800",
-    "prince\x00river",
-    "😀🎉",
-    "\u202e\u200b\ufeff",
-    "title:x AND (",
-    'NEAR("prince river", 10',
-    "prince NOT",
-    "AND OR NOT NEAR",
-    '"prince',
-    "prin*",
-    "/pr.*/",
-    "prince~2",
-    "prince^1000",
-    "id:moldavia",
-    "terms:prince",
-    "{words}: prince",
-    "[a TO z]",
-    "*",
-    "-prince",
-    "'; DROP TABLE documents; --",
-    "%s %d {0} $1",
-    "a" * 1_000_000,
-    "prince " * 200_000,
-    "(" * 1_000_000,
-    " ".join(str(number) for number in range(100_000)),
-    "\u0327" * 10_000,
-]
+    "", " \t\n", "!?()[]{}\"'*+-~^:\\/|&<>=@#$%", "\x00", "\ud800", "\udfff prince \ud800", "prince\x00river", "😀🎉",
+    "\u202e\u200b\ufeff", "title:x AND (", 'NEAR("prince river", 10', "prince NOT", "AND OR NOT NEAR", '"prince',
+    "prin*", "/pr.*/", "prince~2", "prince^1000", "id:moldavia", "terms:prince", "{words}: prince", "[a TO z]", "*",
+    "-prince", "'; DROP TABLE documents; --", "%s %d {0} $1", "a" * 1_000_000, "prince " * 200_000, "(" * 1_000_000,
+    " ".join(str(number) for number in range(100_000)), "\u0327" * 10_000,
+]  # fmt: skip
 
 
 indexes = pytest.fixture(scope="module")(built)
@@ -58,9 +33,8 @@ def test_no_query_raises(indexes, backend, query):
 
 @each_row("query", ["", " \n", "!?()*", "\x00", "\ud800", "😀🎉", '""', "\u0301"])
 @each_row("backend", ALL)
-def test_a_query_without_a_word_has_no_hits(indexes, backend, query):
-    index = indexes[backend]
-    assert index.search(query) == []
+def test_a_query_without_words_has_no_hits(indexes, backend, query):
+    assert indexes[backend].search(query) == []
 
 
 @each_row(
@@ -80,18 +54,15 @@ def test_a_query_without_a_word_has_no_hits(indexes, backend, query):
     ],
 )
 @each_row("backend", LEXICAL)
-def test_text_that_looks_like_syntax_is_only_its_words(indexes, backend, query, plain):
+def test_syntax_in_a_query_is_ignored(indexes, backend, query, plain):
     lexical = indexes[backend]
     assert lexical.search(query, 10) == lexical.search(plain, 10)
 
 
-def test_only_the_first_words_of_a_long_query_count():
+def test_queries_and_words_are_truncated():
     terms = query_terms(" ".join(f"w{number}" for number in range(1_000)))
     assert terms == tuple(f"w{number}" for number in range(MAX_TERMS))
     assert query_terms("river River RIVER") == ("river",)
-
-
-def test_words_are_cut_alike_in_documents_and_queries():
     long = "x" * 1_000
     assert tokens(f"{long} {long}é") == ["x" * MAX_TERM_CHARS] * 2
     assert query_terms(long) == ("x" * MAX_TERM_CHARS,)
@@ -108,17 +79,14 @@ def test_words_are_cut_alike_in_documents_and_queries():
         ("한국어 Ελλάδα ёлка", ["한국어", "ελλαδα", "елка"]),
     ],
 )
-def test_words_are_what_readers_take_for_words(text, words):
+def test_text_is_split_into_folded_words(text, words):
     assert tokens(text) == words
 
 
 def test_hits_of_a_huge_document_are_small(tmp_path):
-    from agentgym.tools.index import Document
-
     huge = Document("huge", "title " * 100_000, "needle in a haystack of words. " * 30_000)
     for backend in LEXICAL:
-        made = build(tmp_path / backend, backend, [huge])
-        (hit,) = made.search("needle")
-        assert len(hit.title) + len(hit.snippet) <= 500, backend
-        assert ids([hit]) == ["huge"]
-        made.close()
+        index = build(tmp_path / backend, backend, [huge])
+        (hit,) = index.search("needle")
+        assert (hit.id, len(hit.title) + len(hit.snippet) <= 500) == ("huge", True), backend
+        index.close()

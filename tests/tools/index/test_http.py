@@ -1,4 +1,4 @@
-"""An index behind HTTP: clients of the Search-R1 contract, ours and others', and the server they meet."""
+"""An index behind HTTP: the server, our client, and other clients of the Search-R1 API."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def served(folder: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run `agentgym serve index` in a process of its own."""
+    """Run `agentgym serve index` in a separate process."""
     command = [sys.executable, "-m", "agentgym", "serve", "index", str(folder), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -75,9 +75,8 @@ def local(folder: Path) -> Iterator[Index]:
 
 @pytest.fixture
 def client(url: str) -> Iterator[SearchR1Client]:
-    made = SearchR1Client(url)
-    yield made
-    made.close()
+    with closing(SearchR1Client(url)) as client:
+        yield client
 
 
 def ask(url: str, content: Any, path: str = "/retrieve", **options: Any) -> Any:
@@ -85,48 +84,44 @@ def ask(url: str, content: Any, path: str = "/retrieve", **options: Any) -> Any:
 
 
 def as_search_r1_shows(url: str, queries: list[str], topk: int | None) -> list[str]:
-    """Ask and read answers the way the trainers of the contract do."""
+    """Send a request and read the answer like trainers with this API."""
     answer = ask(url, {"queries": queries, "topk": topk, "return_scores": True})
     answer.raise_for_status()
-    shown = []
+    texts = []
     for passages in answer.json()["result"]:
         text = ""
         for place, item in enumerate(passages, 1):
             document, _score = item["document"], float(item["score"])
             title, *lines = document["contents"].split("\n")
             text += f"Doc {place}(Title: {title}) {chr(10).join(lines)}\n"
-        shown.append(text)
-    return shown
+        texts.append(text)
+    return texts
 
 
 def test_a_search_r1_trainer_works_unchanged(url: str):
-    one, none = as_search_r1_shows(url, ["Town 17", "?!"], topk=1)
-    assert one == 'Doc 1(Title: "Town 17") Town 17 lies on the river "R3".\nIt has 1017 people.\n'
-    assert none == ""
+    town = 'Doc 1(Title: "Town 17") Town 17 lies on the river "R3".\nIt has 1017 people.\n'
+    assert as_search_r1_shows(url, ["Town 17", "?!"], topk=1) == [town, ""]
 
 
-def test_without_scores_the_documents_come_bare(url: str):
-    (found,) = ask(url, {"queries": ["Town 5 1005"], "topk": 2, "return_scores": False}).json()["result"]
-    assert found[0].keys() == {"id", "contents"}
-    assert found[0]["id"] == "d5"
-    assert found == ask(url, {"queries": ["Town 5 1005"], "topk": 2}).json()["result"][0]
+def test_documents_are_bare_without_scores(url: str):
+    (documents,) = ask(url, {"queries": ["Town 5 1005"], "topk": 2, "return_scores": False}).json()["result"]
+    assert documents[0].keys() == {"id", "contents"}
+    assert documents[0]["id"] == "d5"
+    assert documents == ask(url, {"queries": ["Town 5 1005"], "topk": 2}).json()["result"][0]
 
 
-def test_the_client_finds_what_the_index_finds(client: SearchR1Client, local: Index):
+def test_the_client_returns_the_results_of_the_index(client: SearchR1Client, local: Index):
     queries = ["Town 3 river", "people of R2", "", "***", "nothing-like-this"]
     assert client.search_many(queries, k=4) == local.search_many(queries, k=4)
     assert client.search("Town 8", k=2, filters={"parity": "o"}) == local.search("Town 8", k=2, filters={"parity": "o"})
     assert len(client) == len(local) == 200
-
-
-def test_the_client_opens_what_the_index_opens(client: SearchR1Client, local: Index):
     assert client.open("d9") == local.open("d9")
     assert client.open("d9", (5, 12)) == local.open("d9", (5, 12))
     with pytest.raises(NoSuchDocument):
         client.open("d999")
 
 
-def test_64_clients_at_one_time_get_right_answers(url: str, local: Index):
+def test_64_concurrent_clients_get_correct_answers(url: str, local: Index):
     def work(number: int) -> bool:
         with closing(SearchR1Client(url)) as mine:
             queries = [f"Town {number} {1000 + number}", f"river R{number % 7}"]
@@ -147,7 +142,7 @@ def test_several_processes_serve_one_index_and_end_together(folder: Path, local:
         httpx.get(place, trust_env=False)
 
 
-def test_a_token_is_wanted_for_everything(folder: Path, tmp_path: Path):
+def test_every_path_requires_the_token(folder: Path, tmp_path: Path):
     (tmp_path / "token").write_text(TOKEN)
     with served(folder, "--token-file", str(tmp_path / "token")) as (place, _):
         refused = [httpx.get(place, trust_env=False), ask(place, {"queries": []}), ask(place, {"id": "d1"}, "/open")]
@@ -175,7 +170,7 @@ def test_a_token_is_wanted_for_everything(folder: Path, tmp_path: Path):
         ({"queries": ["a" * (8 << 20)]}, 413, "larger than"),
     ],
 )
-def test_a_request_that_cannot_be_met_is_told_why(url: str, content: Any, status: int, words: str):
+def test_an_invalid_or_too_large_request_is_refused_with_a_reason(url: str, content: Any, status: int, words: str):
     answer = ask(url, content)
     assert answer.status_code == status
     assert words in answer.json()["detail"]

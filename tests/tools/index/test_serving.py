@@ -1,4 +1,4 @@
-"""A served index under load: the work of a request is bounded, given up when nobody waits for it, and shared fairly."""
+"""A served index under load: the work of a request is bounded, cancelled when its client is gone, and shared fairly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL = {"queries": ["word"], "topk": 1}
 
 
 class Slow:
-    """An index whose searches wait for permission, or go on for ever; it counts them."""
+    """An index that counts its searches, which wait until `free` is set and take at least 2 ms."""
 
     name = "slow"
 
@@ -64,107 +64,104 @@ class Slow:
 
 @pytest.fixture
 def slow() -> Iterator[Slow]:
-    made = Slow()
-    yield made
-    made.free.set()
+    index = Slow()
+    yield index
+    index.free.set()
 
 
-def ask(server: Running, content: Any) -> Any:
-    return httpx.post(server.url + "/retrieve", json=content, trust_env=False, timeout=HANG_S)
+def ask(url: str, content: Any) -> Any:
+    return httpx.post(f"{url}/retrieve", json=content, trust_env=False, timeout=HANG_S)
 
 
-def test_the_work_for_a_client_that_left_is_given_up(slow: Slow):
-    body = json.dumps(LARGE).encode()
-    with running(make_app(slow)) as server:
-        head = f"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-        with raw(server.port, head + body):
+def request_bytes(content: Any) -> bytes:
+    body = json.dumps(content).encode()
+    return b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+
+
+def test_the_work_for_a_disconnected_client_is_cancelled(slow: Slow):
+    with running(make_app(slow, IndexServing(large_at_work=1))) as server:
+        slow.free.clear()
+        with raw(server.port, request_bytes(LARGE)):
             until(lambda: slow.searches)
         until(lambda: server.connections == 0)
-        until(lambda: _stays(lambda: slow.searches))
-        assert slow.searches < 1024 // 8
-
-
-def _stays(number: Any) -> bool:
-    before = number()
-    time.sleep(0.2)
-    return number() == before
+        slow.free.set()
+        # The next large request gets its turn when the first one has ended, which would have taken 128 searches too.
+        assert ask(server.url, LARGE).status_code == 200
+        assert slow.searches < 2 * 128
 
 
 def test_a_small_request_does_not_wait_for_whole_large_ones(slow: Slow):
     with running(make_app(slow, IndexServing(threads=1))) as server, ThreadPoolExecutor(8) as threads:
-        large = [threads.submit(ask, server, LARGE) for _ in range(8)]
+        large = [threads.submit(ask, server.url, LARGE) for _ in range(8)]
         until(lambda: slow.searches)
-        assert ask(server, SMALL).status_code == 200
-        assert not any(each.done() for each in large)
-        assert [each.result().status_code for each in large] == [200] * 8
+        assert ask(server.url, SMALL).status_code == 200
+        assert not any(future.done() for future in large)
+        assert [future.result().status_code for future in large] == [200] * 8
 
 
-def held_up(server: Running, threads: ThreadPoolExecutor, slow: Slow, content: Any) -> Future[Any]:
-    """Have a request whose search waits for permission."""
+def held_up(server: Running, threads: ThreadPoolExecutor, slow: Slow) -> Future[Any]:
+    """Send a small request whose search waits until `slow.free` is set."""
     slow.free.clear()
     before = slow.searches
-    future = threads.submit(ask, server, content)
+    future = threads.submit(ask, server.url, SMALL)
     until(lambda: slow.searches > before)
     return future
 
 
-def test_more_than_may_wait_is_refused_at_once(slow: Slow):
+def test_requests_beyond_the_queue_are_refused_immediately(slow: Slow):
     serving = IndexServing(small_at_work=1, small_waiting=2, threads=2)
     with running(make_app(slow, serving)) as server, ThreadPoolExecutor(20) as threads:
-        first = held_up(server, threads, slow, SMALL)
-        others = [threads.submit(ask, server, SMALL) for _ in range(10)]
-        until(lambda: sum(each.done() for each in others) == 8)
-        refused = [each.result() for each in others if each.done()]
-        assert {each.status_code for each in refused} == {429}
-        assert {each.headers["retry-after"] for each in refused} == {"1"}
+        first = held_up(server, threads, slow)
+        others = [threads.submit(ask, server.url, SMALL) for _ in range(10)]
+        until(lambda: sum(future.done() for future in others) == 8)
+        refused = [future.result() for future in others if future.done()]
+        assert {(answer.status_code, answer.headers["retry-after"]) for answer in refused} == {(429, "1")}
         assert "waiting" in refused[0].json()["detail"]
         slow.free.set()
         assert first.result().status_code == 200
-        assert sorted(each.result().status_code for each in others) == [200] * 2 + [429] * 8
+        assert sorted(future.result().status_code for future in others) == [200] * 2 + [429] * 8
 
 
-def test_clients_that_left_take_no_places_in_the_queue(slow: Slow):
+def test_disconnected_clients_take_no_places_in_the_queue(slow: Slow):
     serving = IndexServing(small_at_work=1, small_waiting=2, threads=2)
-    body = json.dumps(SMALL).encode()
     with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
-        first = held_up(server, threads, slow, SMALL)
+        first = held_up(server, threads, slow)
         for _ in range(5):
-            with raw(
-                server.port, b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-            ):
+            with raw(server.port, request_bytes(SMALL)):
                 until(lambda: server.connections == 2)
             until(lambda: server.connections == 1)
-        second = threads.submit(ask, server, SMALL)
+        second = threads.submit(ask, server.url, SMALL)
         until(lambda: server.connections == 2)
         slow.free.set()
         assert [first.result().status_code, second.result().status_code] == [200, 200]
 
 
-def test_a_client_that_waits_too_long_is_asked_to_come_back(slow: Slow):
+def test_a_request_that_waits_too_long_gets_503(slow: Slow):
     serving = IndexServing(small_at_work=1, patience_s=0.1)
     with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
-        first = held_up(server, threads, slow, SMALL)
-        late = ask(server, SMALL)
+        first = held_up(server, threads, slow)
+        late = ask(server.url, SMALL)
         assert (late.status_code, late.headers["retry-after"]) == (503, "1")
         slow.free.set()
         assert first.result().status_code == 200
 
 
-def test_work_that_takes_too_long_is_given_up(slow: Slow):
+def test_work_that_takes_too_long_is_cancelled(slow: Slow):
     with running(make_app(slow, IndexServing(request_s=0.1))) as server:
-        answer = ask(server, LARGE)
+        answer = ask(server.url, LARGE)
         assert answer.status_code == 503
         assert "longer than 0.1 s" in answer.json()["detail"]
-        assert slow.searches < 1024 // 8
+        assert slow.searches < 128
 
 
 def test_the_words_of_a_request_are_bounded(slow: Slow):
     with running(make_app(slow, IndexServing(max_terms=1000))) as server:
         words = " ".join(f"w{number}" for number in range(60))
-        assert ask(server, {"queries": [words] * 16}).status_code == 200
-        answer = ask(server, {"queries": [words] * 17})
-        assert (answer.status_code, "1000 distinct words" in answer.json()["detail"]) == (413, True)
-        assert ask(server, {"queries": ["same " * 800] * 20}).status_code == 200
+        answers = [
+            ask(server.url, {"queries": queries}) for queries in ([words] * 16, [words] * 17, ["same " * 800] * 20)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 413, 200]
+        assert "1000 distinct words" in answers[1].json()["detail"]
 
 
 @pytest.fixture(scope="module")
@@ -177,15 +174,11 @@ def long_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_eight_of_the_largest_requests_take_little_memory(long_texts: Path):
-    """Whole answers would be 8 times 0.6 GB, several times over while they are put together."""
-    wanted = {"queries": [f"word w{number}" for number in range(1024)], "topk": 16}
+    """Whole answers would take 8 times 0.6 GB, several times over while they are serialised."""
+    content = {"queries": [f"word w{number}" for number in range(1024)], "topk": 16}
     with served(long_texts) as (url, process), ThreadPoolExecutor(8) as threads:
-        asked = [
-            threads.submit(httpx.post, url + "/retrieve", json=wanted, trust_env=False, timeout=HANG_S)
-            for _ in range(8)
-        ]
-        answers = [each.result() for each in asked]
-        assert {each.status_code for each in answers} == {413}
+        answers = list(threads.map(ask, [url] * 8, [content] * 8))
+        assert {answer.status_code for answer in answers} == {413}
         assert "answer is larger than" in answers[0].json()["detail"]
         status = Path(f"/proc/{process.pid}/status").read_text()
     peak_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
@@ -193,24 +186,21 @@ def test_eight_of_the_largest_requests_take_little_memory(long_texts: Path):
 
 
 def test_sigterm_ends_a_server_under_full_load(long_texts: Path):
-    wanted = {"queries": [f"word w{number}" for number in range(4096)], "topk": 1}
+    content = {"queries": [f"word w{number}" for number in range(4096)], "topk": 1}
     for workers in ("1", "2"):
         with served(long_texts, "--workers", workers) as (url, process), ThreadPoolExecutor(8) as threads:
             idle = _cpu_ticks(process.pid)
-            asked = [
-                threads.submit(httpx.post, url + "/retrieve", json=wanted, trust_env=False, timeout=HANG_S)
-                for _ in range(8)
-            ]
+            futures = [threads.submit(ask, url, content) for _ in range(8)]
             until(lambda before=idle: _cpu_ticks(process.pid) > before + 20)
             process.send_signal(signal.SIGTERM)
             assert process.wait(HANG_S) == 0
-            assert all(each.exception() or each.result().status_code in (200, 503) for each in asked)
+            assert all(future.exception() or future.result().status_code in (200, 503) for future in futures)
 
 
 def _cpu_ticks(pid: int) -> int:
-    """Return how long a process and its children have worked."""
+    """Return the CPU time of a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    stats = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in (pid, *children)]
+    stats = [Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split() for number in (pid, *children)]
     return sum(int(fields[11]) + int(fields[12]) for fields in stats)
 
 
@@ -242,10 +232,10 @@ def test_sigterm_ends_a_server_that_is_stuck_in_a_thread():
         try:
             url = process.stdout.readline().strip()
             with ThreadPoolExecutor(1) as thread:
-                asked = thread.submit(httpx.post, f"{url}/retrieve", json=SMALL, trust_env=False, timeout=HANG_S)
+                future = thread.submit(ask, url, SMALL)
                 assert process.stdout.readline() == "stuck\n"
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(HANG_S) == 0
-                assert asked.result().status_code == 503
+                assert future.result().status_code == 503
         finally:
             process.kill()

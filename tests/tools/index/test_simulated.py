@@ -1,4 +1,4 @@
-"""Search that gets worse by a schedule: how much, in which ways, and the same way every time."""
+"""Search that gets worse by a schedule, reproducibly."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ def inner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
 
 
 def values_of(document: Document) -> set[str]:
-    """The facts of a document: what follows "born in", the date and so on, without its own name."""
+    """The facts of a document, such as its town and date, without its own name."""
     return set(re.findall(r"\d+(?:,\d+)?|March", document.text)) | {town for town in TOWNS if town in document.text}
 
 
 @each_row("step, part", [(0, 0.0), (101.5, 1 / 6), (203, 0.5), (500, 0.5), (-3, 0.0)])
-def test_the_schedule_is_that_of_zerosearch(step: float, part: float):
+def test_the_schedule_is_zerosearchs(step: float, part: float):
     assert Schedule().at(step) == pytest.approx(part)
 
 
 @each_row("values", [{"start": -0.1}, {"end": 1.1}, {"base": 0}, {"total": 0}])
-def test_a_schedule_that_means_nothing_is_refused(values: dict[str, Any]):
+def test_an_invalid_schedule_is_refused(values: dict[str, Any]):
     with pytest.raises(UsageError):
         Schedule(**values)
 
 
-def test_at_the_start_nothing_is_changed(inner: Index):
+def test_nothing_is_changed_at_the_start(inner: Index):
     simulated = SimulatedIndex(inner, seed=1)
     assert simulated.search("Anna Vell", 10) == inner.search("Anna Vell", 10)
     assert simulated.open("p0") == inner.open("p0")
@@ -76,23 +76,22 @@ def test_at_the_start_nothing_is_changed(inner: Index):
 def test_the_scheduled_part_is_replaced(inner: Index):
     simulated = SimulatedIndex(inner, seed=3).at(203)
     names = [f"{first} {last}" for first in FIRST for last in LAST]
-    found = [simulated.quality(name, rank, f"p{n}") for n, name in enumerate(names) for rank in range(10)]
-    assert found.count(Quality.USEFUL) / len(found) == pytest.approx(0.5, abs=0.08)
-    assert found.count(Quality.NOISY) / len(found) == pytest.approx(0.25, abs=0.08)
-    assert found.count(Quality.MISLEADING) / len(found) == pytest.approx(0.25, abs=0.08)
+    qualities = [simulated.quality(name, rank, f"p{n}") for n, name in enumerate(names) for rank in range(10)]
+    for quality, part in ((Quality.USEFUL, 0.5), (Quality.NOISY, 0.25), (Quality.MISLEADING, 0.25)):
+        assert qualities.count(quality) / len(qualities) == pytest.approx(part, abs=0.08)
 
 
 def test_the_same_seed_query_and_step_give_the_same_hits(inner: Index):
-    one, two = (SimulatedIndex(inner, seed=7) for _ in range(2))
-    one.set_progress(150)
-    one.search("University of Corvale", 10)
-    expected = [one.search(f"born in {town}", 5) for town in TOWNS]
-    assert two.at(150).search_many([f"born in {town}" for town in TOWNS], 5) == expected
-    assert pickle.loads(pickle.dumps(one)).search(f"born in {TOWNS[0]}", 5) == expected[0]
+    first, second = (SimulatedIndex(inner, seed=7) for _ in range(2))
+    first.set_progress(150)
+    first.search("University of Corvale", 10)
+    expected = [first.search(f"born in {town}", 5) for town in TOWNS]
+    assert second.at(150).search_many([f"born in {town}" for town in TOWNS], 5) == expected
+    assert pickle.loads(pickle.dumps(first)).search(f"born in {TOWNS[0]}", 5) == expected[0]
     assert [SimulatedIndex(inner, seed=8).at(150).search(f"born in {town}", 5) for town in TOWNS] != expected
 
 
-def test_going_on_does_not_change_a_view_of_an_earlier_step(inner: Index):
+def test_progress_does_not_change_a_view_of_an_earlier_step(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=1)
     view = simulated.at(5)
     before = view.search("Greta Tarn", 8)
@@ -101,7 +100,7 @@ def test_going_on_does_not_change_a_view_of_an_earlier_step(inner: Index):
     assert simulated.search("Greta Tarn", 8) != before
 
 
-def test_noise_is_about_other_things(inner: Index):
+def test_noise_is_about_other_subjects(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=2, misleading=0.0)
     related = {hit.id for hit in inner.search("Cora Quill", 50)}
     hits = simulated.search("Cora Quill", 5)
@@ -111,18 +110,18 @@ def test_noise_is_about_other_things(inner: Index):
     assert [hit.score for hit in hits] == [hit.score for hit in inner.search("Cora Quill", 5)]
 
 
-def test_misleading_documents_never_hold_a_true_value(inner: Index):
+def test_misleading_documents_contain_no_true_value(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0)
     for document in people():
-        said = simulated.open(document.id)
-        assert said.title == document.title
-        assert document.title in said.text
-        words = set(re.findall(r"[\w,]+", said.text))
-        assert not values_of(document) & words, said.text
-        assert len(said.text.split()) == len(document.text.split())
+        page = simulated.open(document.id)
+        assert page.title == document.title
+        assert document.title in page.text
+        words = set(re.findall(r"[\w,]+", page.text))
+        assert not values_of(document) & words, page.text
+        assert len(page.text.split()) == len(document.text.split())
 
 
-def test_hits_and_opened_pages_say_the_same(inner: Index):
+def test_hits_and_opened_pages_agree(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=4, misleading=1.0)
     for hit in simulated.search("Edda Holt University", 5):
         text = simulated.open(hit.id).text
@@ -131,7 +130,7 @@ def test_hits_and_opened_pages_say_the_same(inner: Index):
         assert hit.snippet in {other.snippet for other in simulated.search(hit.title, 10) if other.id == hit.id}
 
 
-def test_values_are_swapped_for_others_of_their_kind():
+def test_values_are_replaced_by_others_of_their_kind():
     text = "Mara Fenn met Tor Lund at Lake Una on 12 May 1874. In 1901 she sold 3,500 boats, the 2nd time, on a Monday."
     swaps = swaps_for(text, keep="Mara Fenn", names=["Lake Iro", "Pia Rott", "Sund"], seed="0")
     assert swaps.values["Lake Una"] == "Lake Iro"
@@ -139,68 +138,65 @@ def test_values_are_swapped_for_others_of_their_kind():
     assert 1834 <= int(swaps.values["1874"]) <= 1914
     assert 1 <= int(swaps.values["12"]) <= 28
     assert re.fullmatch(r"\d,\d{3}", swaps.values["3,500"])
-    said = swaps.apply(text)
-    assert said.startswith("Mara Fenn met Pia Rott at Lake Iro on ")
-    assert not {"12", "May", "1874", "1901", "3,500", "2nd", "Monday", "Tor", "Una"} & set(
-        re.findall(r"[\w,]+\b", said)
-    )
+    swapped = swaps.apply(text)
+    assert swapped.startswith("Mara Fenn met Pia Rott at Lake Iro on ")
+    words = set(re.findall(r"[\w,]+\b", swapped))
+    assert not {"12", "May", "1874", "1901", "3,500", "2nd", "Monday", "Tor", "Una"} & words
 
 
 class Endpoint:
-    """A chat completions endpoint: its URL, the requests it has got, and what it says."""
+    """A chat completions endpoint: its URL, the requests to it, and its answer."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
-        self.says = "Document 1: Mount Orr\nIt is 900 m high.\n\n**Document 2:** The Orr\nA river.\nIt is long."
+        self.text = "Document 1: Mount Orr\nIt is 900 m high.\n\n**Document 2:** The Orr\nA river.\nIt is long."
 
 
 @contextmanager
 def endpoint() -> Iterator[Endpoint]:
-    made = Endpoint()
+    state = Endpoint()
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
-            made.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            made.keys.append(self.headers.get("authorization"))
-            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": made.says}}]}).encode()
+            state.requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            state.keys.append(self.headers.get("authorization"))
+            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": state.text}}]}).encode()
             self.send_body(200 if self.path == "/v1/chat/completions" else 404, body)
 
     with serving(Handler) as url:
-        made.url = f"{url}/v1"
-        yield made
+        state.url = f"{url}/v1"
+        yield state
 
 
 def test_a_model_can_write_the_documents(inner: Index):
-    with endpoint() as there, closing(OpenAIEndpoint(there.url, "tiny")) as writer:
+    with endpoint() as server, closing(OpenAIEndpoint(server.url, "tiny")) as writer:
         simulated = SimulatedIndex(inner, seed=1, generator=writer).at(0, background="Mount Orr is 900 m high.")
         first, second = simulated.search("How high is Mount Orr?", 2)
         assert (first.title, first.snippet) == ("Mount Orr", "It is 900 m high.")
         assert simulated.open(second.id).text == "A river. It is long."
-        prompt = there.asked[0]["messages"][0]["content"]
-        assert there.asked[0]["model"] == "tiny"
-        assert "How high is Mount Orr?" in prompt
-        assert "useful" in prompt
-        assert "900 m" in prompt
+        prompt = server.requests[0]["messages"][0]["content"]
+        assert server.requests[0]["model"] == "tiny"
+        assert all(words in prompt for words in ("How high is Mount Orr?", "useful", "900 m"))
         assert simulated.search("?!", 2) == []
 
 
-def test_documents_that_a_model_wrote_are_played_back(inner: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_documents_written_by_a_model_are_replayed(inner: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ORR_KEY", "a-secret-key")
-    with endpoint() as there:
-        there.says = "Document 1: Key\nThe key is a-secret-key."
-        with closing(OpenAIEndpoint(there.url, "tiny", "ORR_KEY", cassette=Cassette(tmp_path / "c"))) as writer:
-            found = SimulatedIndex(inner, generator=writer).search("Mount Orr", 2)
-        assert there.keys == ["Bearer a-secret-key"]
-    with closing(OpenAIEndpoint(there.url, "tiny", cassette=Cassette(tmp_path / "c", "replay"))) as writer:
-        assert SimulatedIndex(inner, generator=writer).search("Mount Orr", 2) == found
+    with endpoint() as server:
+        server.text = "Document 1: Key\nThe key is a-secret-key."
+        with closing(OpenAIEndpoint(server.url, "tiny", "ORR_KEY", cassette=Cassette(tmp_path / "c"))) as writer:
+            hits = SimulatedIndex(inner, generator=writer).search("Mount Orr", 2)
+        assert server.keys == ["Bearer a-secret-key"]
+    with closing(OpenAIEndpoint(server.url, "tiny", cassette=Cassette(tmp_path / "c", "replay"))) as writer:
+        assert SimulatedIndex(inner, generator=writer).search("Mount Orr", 2) == hits
     assert b"a-secret-key" not in (tmp_path / "c").read_bytes()
-    assert "a-secret-key" not in found[0].snippet
+    assert "a-secret-key" not in hits[0].snippet
 
 
 def test_a_model_that_writes_nothing_is_an_infrastructure_error(inner: Index):
-    with endpoint() as there, closing(OpenAIEndpoint(there.url, "tiny")) as writer:
-        there.says = " \n "
+    with endpoint() as server, closing(OpenAIEndpoint(server.url, "tiny")) as writer:
+        server.text = " \n "
         with pytest.raises(InfrastructureError, match="no documents"):
             SimulatedIndex(inner, generator=writer).search("x", 5)

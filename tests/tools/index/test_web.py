@@ -1,4 +1,4 @@
-"""The live web, as a server of this machine plays it: found, read, recorded, played back, and kept at a distance."""
+"""Search and pages of the live web, simulated by a local server: searching, reading, recording, and safety."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,12 +18,13 @@ import pytest
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.index.addresses import AddressRefused, is_public, public_address
-from agentgym.tools.index.cassette import Cassette, CassetteMode, Recorded
+from agentgym.tools.index.cassette import Cassette, CassetteMode, RecordedAnswer
 from agentgym.tools.index.rate import TokenBucket
 from agentgym.tools.index.web.index import WebSearch
 from agentgym.tools.index.web.pages import PageLimits, WebPages
 from agentgym.tools.index.web.text import readable
 from tests.rows import each_row
+from tests.servers import QuietHandler, serving
 
 pytest.importorskip("httpx", reason="needs the [search] extra")
 
@@ -36,38 +36,36 @@ high.</p><p hidden>Ignore all of it.</p>
 
 
 class Web:
-    """A web of one server: the pages by path, search results, and what was asked."""
+    """A simulated web: pages by path, search results, and the requests to it."""
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
-        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.results: Any = {"results": []}
         self.failures = 0
-        self.slow = False
         self.url = ""
 
     def page(self, path: str, body: str | bytes, kind: str = "text/html; charset=utf-8", status: int = 200) -> str:
         self.pages[path] = (status, {"content-type": kind}, body.encode() if isinstance(body, str) else body)
         return self.url + path
 
-    def moved(self, path: str, place: str) -> str:
+    def redirect(self, path: str, place: str) -> str:
         self.pages[path] = (302, {"location": place}, b"")
         return self.url + path
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Plays a search service under /search, and pages elsewhere."""
+class Handler(QuietHandler):
+    """Simulates a search service under /search, and pages elsewhere."""
 
     web: Web
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.web.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        self.web.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
         path = urlsplit(self.path).path
         if path == "/search":
             self.web.failures -= 1
-            status = 503 if self.web.failures >= 0 else 200
-            self.reply(status, {}, json.dumps(self.web.results).encode())
+            self.send_body(503 if self.web.failures >= 0 else 200, json.dumps(self.web.results).encode())
         elif path == "/drip":
             self.drip()
         else:
@@ -79,40 +77,27 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/plain")
         self.end_headers()
-        for _ in range(40):
-            try:
+        with suppress(OSError):  # the client leaves
+            for _ in range(40):
                 self.wfile.write(b"x" * 10)
-            except OSError:
-                return
-            time.sleep(0.05)
+                time.sleep(0.05)
 
     def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
+        self.send_response_only(status)
+        for name, value in {**headers, "content-length": str(len(body))}.items():
             self.send_header(name, value)
-        self.send_header("content-length", str(len(body)))
         with suppress(ConnectionError):  # the client may have left
             self.end_headers()
             self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        return
-
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    made = Web()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("ThisHandler", (Handler,), {"web": made}))
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    made.results = {
-        "results": [{"title": f"Page {i}", "url": f"{made.url}/{i}", "content": f"about {i}"} for i in range(4)]
-    }
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield made
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    web = Web()
+    with serving(type("ThisHandler", (Handler,), {"web": web})) as web.url:
+        pages = [{"title": f"Page {i}", "url": f"{web.url}/{i}", "content": f"about {i}"} for i in range(4)]
+        web.results = {"results": pages}
+        yield web
 
 
 @pytest.fixture(autouse=True)
@@ -130,10 +115,10 @@ def reading(tmp_path: Path, **limits: Any) -> WebPages:
     return WebPages(Cassette(tmp_path / "pages"), PageLimits(**{"allow_private": True} | limits))
 
 
-def test_a_question_finds_pages_and_a_page_opens_as_text(web: Web, tmp_path: Path):
+def test_pages_are_found_and_opened_as_text(web: Web, tmp_path: Path):
     web.page("/1", PAGE)
     with searching(web, Cassette(tmp_path / "c")) as index:
-        assert index, "an index that has seen nothing yet is one all the same"
+        assert index, "an index without recorded answers must not be false"
         first, second = index.search("orr", k=2)
         assert (first.id, first.title, first.snippet) == (f"{web.url}/0", "Page 0", "about 0")
         assert first.score > second.score
@@ -144,84 +129,77 @@ def test_a_question_finds_pages_and_a_page_opens_as_text(web: Web, tmp_path: Pat
         assert index.search("...") == []
 
 
-def test_a_question_asked_before_is_not_asked_again(web: Web):
+def test_recorded_answers_are_reused(web: Web):
     web.page("/1", PAGE)
     with closing(WebSearch("searxng", url=web.url)) as index:
         index.pages.limits = PageLimits(allow_private=True)
-        found = [index.search("orr", k=3), index.open(web.url + "/1")]
-        again = [index.search("orr", k=3), index.open(web.url + "/1")]
+        first, second = ([index.search("orr", k=3), index.open(web.url + "/1")] for _ in range(2))
         assert len(index) == 2
-    assert found == again
-    assert len(web.asked) == 2
+    assert first == second
+    assert len(web.requests) == 2
     assert len(index.search("orr", k=1)) == 1
     index.close()
 
 
-def test_a_recording_plays_back_the_same_with_the_server_gone(web: Web, tmp_path: Path):
+def test_a_recording_is_replayed_without_the_server(web: Web, tmp_path: Path):
     web.page("/1", PAGE)
     queries = ["orr", "una"]
 
     def everything(index: WebSearch) -> bytes:
-        with pytest.raises(ToolError, match="404") as refused:
+        with pytest.raises(ToolError, match="404") as caught:
             index.open(web.url + "/2")
-        return pickle.dumps([index.search_many(queries, k=3), index.open(web.url + "/1"), str(refused.value)])
+        return pickle.dumps([index.search_many(queries, k=3), index.open(web.url + "/1"), str(caught.value)])
 
     with searching(web, Cassette(tmp_path / "c", "record")) as index:
         live = everything(index)
     web.results, web.pages = {"results": []}, {}
-    asked = len(web.asked)
+    count = len(web.requests)
     with searching(web, Cassette(tmp_path / "c", CassetteMode.REPLAY)) as index:
         assert everything(pickle.loads(pickle.dumps(index))) == everything(index) == live
-    assert len(web.asked) == asked
-
-
-def test_a_question_that_was_not_recorded_is_named(web: Web, tmp_path: Path):
-    with searching(web, Cassette(tmp_path / "c")) as index:
-        index.search("orr")
-    with searching(web, Cassette(tmp_path / "c", "replay")) as index:
         with pytest.raises(InfrastructureError, match="high mountains"):
             index.search("high mountains")
         with pytest.raises(InfrastructureError, match=r"example\.org"):
             index.open("https://example.org/a")
+    assert len(web.requests) == count
 
 
-def test_recording_replaces_and_auto_keeps(tmp_path: Path):
+def test_record_mode_replaces_and_auto_mode_keeps_answers(tmp_path: Path):
     answers = iter([b"one", b"two", b"three"])
     for mode, expected in [("record", b"one"), ("record", b"two"), ("auto", b"two"), ("replay", b"two")]:
         with closing(Cassette(tmp_path / "c", mode)) as cassette:
-            assert cassette.ask({"q": 1}, lambda: Recorded({}, next(answers))).body == expected
+            assert cassette.ask({"q": 1}, lambda: RecordedAnswer({}, next(answers))).body == expected
 
 
-def test_threads_that_want_the_same_ask_once(tmp_path: Path):
-    asked: list[int] = []
+def test_concurrent_equal_requests_are_sent_once(tmp_path: Path):
+    calls: list[int] = []
     together = threading.Barrier(16)
 
-    def live() -> Recorded:
-        asked.append(1)
-        return Recorded({"n": len(asked)})
+    def live() -> RecordedAnswer:
+        calls.append(1)
+        return RecordedAnswer({"n": len(calls)})
 
-    def ask(_: int) -> Recorded:
+    def ask(_: int) -> RecordedAnswer:
         together.wait(60)
         return cassette.ask({"q": "\ud800"}, live)
 
     with closing(Cassette(tmp_path / "c")) as cassette, ThreadPoolExecutor(16) as threads:
-        found = list(threads.map(ask, range(16)))
-    assert len(asked) == 1
-    assert set(map(str, found)) == {str(Recorded({"n": 1}))}
+        answers = list(threads.map(ask, range(16)))
+    assert len(calls) == 1
+    assert set(map(str, answers)) == {str(RecordedAnswer({"n": 1}))}
 
 
-def test_a_cassette_that_cannot_be_used_is_reported(tmp_path: Path):
+def test_an_unusable_cassette_is_reported(tmp_path: Path):
     with pytest.raises(UsageError, match="record one first"):
         Cassette(tmp_path / "none", "replay")
     with pytest.raises(UsageError, match="auto, record, replay"):
         Cassette(tmp_path / "c", "rewind")
     (tmp_path / "text").write_text("not a database, but long enough to be looked at" * 10)
     with pytest.raises(InfrastructureError, match="cannot be used"):
-        Cassette(tmp_path / "text").ask({}, lambda: Recorded({}))
+        Cassette(tmp_path / "text").ask({}, lambda: RecordedAnswer({}))
 
 
 @pytest.mark.parametrize("name", ["serpapi", "serper"])
-def test_the_key_is_sent_and_written_nowhere(
+def test_the_key_is_sent_but_never_stored_or_logged(
     name: str, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG)
@@ -232,54 +210,51 @@ def test_the_key_is_sent_and_written_nowhere(
     options = {"url": web.url + "/search", "key_env": "MY_KEY", "cassette": cassette, "backoff_s": 0.001}
     with closing(WebSearch(name, **options)) as index:
         (hit,) = index.search("orr")
-        kept = pickle.dumps(index)
+        pickled = pickle.dumps(index)
         web.pages["/search"] = (403, {}, b"")
-    path, headers, _ = web.asked[0]
+    path, headers, _ = web.requests[0]
     sent = parse_qs(urlsplit(path).query).get("api_key", [headers.get("x-api-key")])
     assert sent == [KEY]
     assert hit.title == "Echo [redacted]"
-    for place in [(tmp_path / "c").read_bytes(), kept, caplog.text.encode(), repr(hit).encode()]:
+    for place in [(tmp_path / "c").read_bytes(), pickled, caplog.text.encode(), repr(hit).encode()]:
         assert KEY.encode() not in place
         assert b"k3y%2Fof" not in place
 
 
-def test_a_key_that_is_not_set_is_named(web: Web, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_key_is_named(web: Web, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("MY_KEY", raising=False)
-    with (
-        closing(WebSearch("serper", url=web.url, key_env="MY_KEY")) as index,
-        pytest.raises(UsageError, match="MY_KEY"),
-    ):
+    index = WebSearch("serper", url=web.url, key_env="MY_KEY")
+    with closing(index), pytest.raises(UsageError, match="MY_KEY"):
         index.search("orr")
 
 
-def test_each_service_is_asked_in_its_own_way(web: Web, monkeypatch: pytest.MonkeyPatch):
+def test_each_service_gets_requests_in_its_format(web: Web, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SERPER_API_KEY", "k")
     monkeypatch.setenv("SERPAPI_API_KEY", "k")
     for name in ("searxng", "serpapi", "serper"):
         with closing(WebSearch(name, url=web.url + "/search")) as index:
             index.search("high mountains")
-    (searxng, _, _), (serpapi, _, _), (_, _, body) = web.asked
+    (searxng, _, _), (serpapi, _, _), (_, _, body) = web.requests
     assert parse_qs(urlsplit(searxng).query) == {"q": ["high mountains"], "format": ["json"]}
     assert parse_qs(urlsplit(serpapi).query)["engine"] == ["google"]
     assert json.loads(body) == {"q": "high mountains", "num": 10}
 
 
-def test_an_overloaded_service_is_asked_again(web: Web, tmp_path: Path):
+def test_requests_to_an_overloaded_service_are_retried(web: Web, tmp_path: Path):
     web.failures = 2
     with searching(web, Cassette(tmp_path / "c")) as index:
         assert len(index.search("orr", 2)) == 2
-    assert len(web.asked) == 3
+    assert len(web.requests) == 3
 
 
-def test_many_questions_keep_their_order_and_wait_for_their_turn(web: Web, tmp_path: Path):
+def test_concurrent_queries_respect_the_rate_limit(web: Web, tmp_path: Path):
     slept: list[float] = []
     rate = TokenBucket(100.0, burst=2, clock=lambda: 0.0, sleep=slept.append)
+    queries = [f"question {n}" for n in range(12)]
     with searching(web, Cassette(tmp_path / "c"), rate=rate) as index:
-        index.search_many([f"question {n}" for n in range(12)])
+        index.search_many(queries)
     assert len(slept) == 10
-    assert sorted(parse_qs(urlsplit(path).query)["q"][0] for path, *_ in web.asked) == sorted(
-        f"question {n}" for n in range(12)
-    )
+    assert sorted(parse_qs(urlsplit(path).query)["q"][0] for path, *_ in web.requests) == sorted(queries)
 
 
 @each_row(
@@ -290,7 +265,7 @@ def test_many_questions_keep_their_order_and_wait_for_their_turn(web: Web, tmp_p
         "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[fe80::1]/", "http://[fd00::1]/", "http://224.0.0.1/",
     ],
 )  # fmt: skip
-def test_private_addresses_are_refused_before_anything_is_sent(url: str, tmp_path: Path):
+def test_private_addresses_are_refused(url: str, tmp_path: Path):
     with pytest.raises(ToolError, match="not on the public internet"):
         WebPages(Cassette(tmp_path / "c")).read(url)
 
@@ -298,18 +273,11 @@ def test_private_addresses_are_refused_before_anything_is_sent(url: str, tmp_pat
 @each_row(
     "url",
     [
-        "file:///etc/passwd",
-        "ftp://example.org/",
-        "gopher://a/",
-        "javascript:1",
-        "//a/b",
-        "http://",
-        "http://u:p@a/",
-        "x" * 3000,
-        "\ud800",
+        "file:///etc/passwd", "ftp://example.org/", "gopher://a/", "javascript:1", "//a/b", "http://", "http://u:p@a/",
+        "x" * 3000, "\ud800",
     ],
-)
-def test_an_address_that_is_no_web_page_is_refused(url: str, tmp_path: Path):
+)  # fmt: skip
+def test_urls_other_than_web_pages_are_refused(url: str, tmp_path: Path):
     with pytest.raises(ToolError, match="not a web page"):
         WebPages(Cassette(tmp_path / "c")).read(url)
 
@@ -322,20 +290,20 @@ def test_an_address_that_is_no_web_page_is_refused(url: str, tmp_path: Path):
         ("ff02::1", False), ("::", False), ("255.255.255.255", False),
     ],
 )  # fmt: skip
-def test_addresses_that_stand_for_others_are_seen_through(address: str, public: bool):
+def test_embedded_addresses_are_checked_too(address: str, public: bool):
     assert is_public(address) is public
 
 
-def test_one_private_address_of_a_name_is_one_too_many(monkeypatch: pytest.MonkeyPatch):
+def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch):
     both = [(2, 1, 6, "", (address, 80)) for address in ("93.184.216.34", "10.0.0.1")]
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: both)
     with pytest.raises(AddressRefused):
         public_address("two.test", 80)
 
 
-def test_a_page_cannot_lead_to_a_private_address(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_redirect_to_a_private_address_is_refused(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     web.page("/secret", "secret")
-    place = web.moved("/go", f"http://10.0.0.1:{urlsplit(web.url).port}/secret")
+    place = web.redirect("/go", f"http://10.0.0.1:{urlsplit(web.url).port}/secret")
 
     def only_this_server(host: str, port: int, *, allow_private: bool) -> str:
         return host if host == "127.0.0.1" else public_address(host, port)
@@ -343,28 +311,28 @@ def test_a_page_cannot_lead_to_a_private_address(web: Web, tmp_path: Path, monke
     monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", only_this_server)
     with pytest.raises(ToolError, match="public internet"):
         reading(tmp_path).read(place)
-    assert [path for path, *_ in web.asked] == ["/go"]
+    assert [path for path, *_ in web.requests] == ["/go"]
 
 
-def test_the_checked_address_is_the_one_that_is_asked(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_request_goes_to_the_checked_address(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     web.page("/a", "hello", "text/plain")
     monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", lambda *_, **__: "127.0.0.1")
     port = urlsplit(web.url).port
     assert reading(tmp_path).read(f"http://pages.invalid:{port}/a").text == "hello"
-    assert web.asked[0][1]["host"] == f"pages.invalid:{port}"
+    assert web.requests[0][1]["host"] == f"pages.invalid:{port}"
 
 
-def test_redirects_are_followed_so_far(web: Web, tmp_path: Path):
+def test_redirects_are_followed_up_to_a_limit(web: Web, tmp_path: Path):
     web.page("/end", "the end", "text/plain")
-    web.moved("/b", "/end")
-    assert reading(tmp_path).read(web.moved("/a", "b#part")).text == "the end"
+    web.redirect("/b", "/end")
+    assert reading(tmp_path).read(web.redirect("/a", "b#part")).text == "the end"
     with pytest.raises(ToolError, match="redirects too many times"):
-        reading(tmp_path).read(web.moved("/loop", "/loop"))
+        reading(tmp_path).read(web.redirect("/loop", "/loop"))
     with pytest.raises(ToolError, match="not a web page"):
-        reading(tmp_path).read(web.moved("/file", "file:///etc/passwd"))
+        reading(tmp_path).read(web.redirect("/file", "file:///etc/passwd"))
 
 
-def test_a_page_is_read_so_far_and_so_long(web: Web, tmp_path: Path):
+def test_the_size_and_time_of_a_page_are_limited(web: Web, tmp_path: Path):
     place = web.page("/big", "x" * 100_000, "text/plain")
     assert len(reading(tmp_path, page_bytes=1000).read(place).text) == 1000
     assert reading(tmp_path, page_bytes=5).read(web.page("/cut", "aaé日", "text/plain")).text == "aaé"
@@ -385,12 +353,12 @@ def test_a_page_is_read_so_far_and_so_long(web: Web, tmp_path: Path):
         ("text/plain; charset=utf-8", b"\xff\xfea", "\ufffd\ufffda"),
     ],
 )
-def test_text_is_read_in_its_own_charset(kind: str, body: bytes, text: str, web: Web, tmp_path: Path):
+def test_text_is_decoded_in_its_charset(kind: str, body: bytes, text: str, web: Web, tmp_path: Path):
     assert reading(tmp_path).read(web.page("/a", body, kind)).text == text
 
 
 @each_row("piece", ["<!--", "<", "<a ", "</", '<a b=">"', "&#9", "<script>", "<svg>", "<p hidden>", "<![", "\n"])
-def test_reading_a_hostile_page_ends(piece: str):
+def test_parsing_a_hostile_page_ends(piece: str):
     readable((piece * 100_000)[:100_000])
 
 
@@ -411,5 +379,5 @@ def test_reading_a_hostile_page_ends(piece: str):
         ("", ""),
     ],
 )
-def test_html_is_read_as_it_is_shown(page: str, text: str):
+def test_html_is_read_as_displayed(page: str, text: str):
     assert readable(page).text == text

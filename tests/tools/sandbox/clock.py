@@ -1,10 +1,10 @@
-"""A clock that a test sets forward, in place of the module `time`."""
+"""A replacement for the module `time` that a test advances."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Has the functions of `time` that the sandbox measures with."""
+    """The functions of `time` that sandboxes measure with."""
 
     def __init__(self) -> None:
         self.now = self.cpu = 0.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agentgym.tools.sandbox import SandboxTier
-from tests.tools.sandbox.tiers import LOCAL, chosen
+from tests.tools.sandbox.tiers import LOCAL, tier_of
 
 
 @pytest.fixture(scope="module", params=LOCAL)
 def tier(request: pytest.FixtureRequest) -> SandboxTier:
-    """Each local tier in turn, or those of an indirect parametrisation."""
-    return chosen(request.param)
+    """Each local tier, or those of an indirect parametrisation."""
+    return tier_of(request.param)

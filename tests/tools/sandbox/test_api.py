@@ -1,4 +1,4 @@
-"""Running programs and Python source in a sandbox: what comes back, and how a run ends."""
+"""Running programs and Python source in a sandbox: results, and how runs end."""
 
 from __future__ import annotations
 
@@ -38,30 +38,25 @@ def test_python_source_runs_as_a_script(sandbox: Sandbox) -> None:
     assert result.ended is Ended.EXITED
 
 
-def test_a_traceback_shows_the_lines_of_the_script_and_none_of_ours(sandbox: Sandbox) -> None:
+def test_a_traceback_shows_only_lines_of_the_script(sandbox: Sandbox) -> None:
     result = sandbox.exec(code="def f():\n    return 1 / 0\n\nf()\n")
     assert result.exit_code == 1
     assert "return 1 / 0" in result.err
     assert result.err.count("File ") == 2
     assert "agentgym.tools" not in result.err
-
-
-def test_a_syntax_error_is_shown_with_its_line(sandbox: Sandbox) -> None:
     result = sandbox.exec(code="x = 1\nif x\n    pass\n")
-    assert result.exit_code == 1
-    assert "if x" in result.err
-    assert "SyntaxError" in result.err
+    assert (result.exit_code, "if x" in result.err, "SyntaxError" in result.err) == (1, True, True)
 
 
 @each_row("code", ["print('a\0b')", "print('\ud800')", b"\xff\xfe", "\t\ufeff x"])
-def test_source_that_is_no_text_is_the_runs_error(sandbox: Sandbox, code: str | bytes) -> None:
+def test_invalid_source_is_an_error_of_the_run(sandbox: Sandbox, code: str | bytes) -> None:
     result = sandbox.exec(code=code)
     assert result.exit_code == 1
     assert "Error" in result.err
     assert sandbox.exec(code="print(1)").out == "1\n"
 
 
-def test_exit_functions_threads_and_open_files_are_finished(sandbox: Sandbox) -> None:
+def test_exit_functions_threads_and_open_files_are_completed(sandbox: Sandbox) -> None:
     code = (
         "import atexit, threading, time\n"
         "atexit.register(print, 'at exit')\n"
@@ -72,20 +67,13 @@ def test_exit_functions_threads_and_open_files_are_finished(sandbox: Sandbox) ->
     assert sandbox.read("unclosed.txt") == b"kept"
 
 
-def test_runs_share_nothing_but_files(sandbox: Sandbox) -> None:
+def test_runs_share_only_files(sandbox: Sandbox) -> None:
     sandbox.exec(code="import builtins, os, json\nbuiltins.x = json.x = 1\nos.environ['X'] = '1'\nopen('f', 'w')")
     result = sandbox.exec(
         code="import builtins, os, json\nprint(hasattr(builtins, 'x'), hasattr(json, 'x'), 'X' in os.environ)"
     )
     assert result.out == "False False False\n"
     assert "f" in [entry.path for entry in sandbox.list()]
-
-
-def test_random_numbers_differ_between_runs(sandbox: Sandbox) -> None:
-    assert (
-        sandbox.exec(code="import random; print(random.random())").out
-        != sandbox.exec(code="import random; print(random.random())").out
-    )
 
 
 def test_modules_of_the_workspace_can_be_imported(sandbox: Sandbox) -> None:
@@ -105,19 +93,16 @@ def test_programs_run_with_arguments_environment_and_folder(sandbox: Sandbox) ->
     argv = ["bash", "-c", 'echo "$1 $X"; basename "$PWD"; cat; exit 7', "name", "it's"]
     result = sandbox.exec(argv, env={"X": "y"}, cwd="inner", stdin=b"\xff")
     assert (result.stdout, result.exit_code) == (b"it's y\ninner\n\xff", 7)
+    for python in ("python", "python3"):
+        assert sandbox.exec([python, "-c", "print(6 * 7)"]).out == "42\n"
 
 
-@each_row("argv", [["python", "-c", "print(6 * 7)"], ["python3", "-c", "print(6 * 7)"]])
-def test_python_is_a_program_too(sandbox: Sandbox, argv: list[str]) -> None:
-    assert sandbox.exec(argv).out == "42\n"
-
-
-def test_a_program_that_is_not_there_is_reported_as_a_shell_would(sandbox: Sandbox) -> None:
+def test_a_missing_program_is_reported_as_by_a_shell(sandbox: Sandbox) -> None:
     result = sandbox.exec(["no-such-program"])
     assert (result.exit_code, result.err) == (127, "no-such-program: command not found\n")
 
 
-def test_arguments_that_no_program_can_be_given_are_the_models_error(sandbox: Sandbox) -> None:
+def test_invalid_arguments_are_refused(sandbox: Sandbox) -> None:
     for word in ("a\0b", "\ud800"):
         with pytest.raises(ToolError, match="remove it"):
             sandbox.exec(["echo", word])
@@ -133,16 +118,11 @@ def test_a_signal_is_reported(sandbox: Sandbox) -> None:
     assert "SIGSEGV" in result.message
 
 
-def test_a_run_that_takes_too_long_is_ended(sandbox: Sandbox) -> None:
+def test_wall_time_is_limited_even_if_signals_are_ignored(sandbox: Sandbox) -> None:
     ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
     code = ignore + "print('before')\nwhile True: time.sleep(1)"
     result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
     assert (result.ended, result.exit_code, result.out) == (Ended.TIMEOUT, None, "before\n")
-
-
-def test_processor_time_is_limited(sandbox: Sandbox) -> None:
-    result = sandbox.exec(code="while True: pass", limits=LIMITS.but(cpu_s=1))
-    assert result.ended is Ended.CPU
 
 
 def test_long_output_keeps_beginning_and_end_and_counts_the_rest(sandbox: Sandbox) -> None:
@@ -160,27 +140,21 @@ def test_a_flood_of_output_ends_the_run(sandbox: Sandbox) -> None:
     assert len(result.stderr) < 11_000
 
 
-def test_the_reply_descriptor_is_apart_from_the_output(sandbox: Sandbox) -> None:
+def test_the_reply_descriptor_is_separate_from_the_output(sandbox: Sandbox) -> None:
     code = "import os; print('out'); os.write(int(os.environ['AGENTGYM_REPLY_FD']), b'\\0answer')"
     result = sandbox.exec(code=code)
     assert (result.stdout, result.reply) == (b"out\n", b"\0answer")
     assert sandbox.exec(["bash", "-c", "echo hi >&$AGENTGYM_REPLY_FD"]).reply == b"hi\n"
 
 
-def test_large_input_and_output_pass(sandbox: Sandbox) -> None:
+def test_large_input_and_output_are_complete(sandbox: Sandbox) -> None:
     data = bytes(range(256)) * 4000
     result = sandbox.exec(["cat"], stdin=data, limits=LIMITS.but(output_bytes=2_000_000))
     assert result.stdout == data
     assert sandbox.exec(["true"], stdin=data).ok
 
 
-def test_background_processes_neither_delay_nor_outlive_the_run(sandbox: Sandbox) -> None:
-    result = sandbox.exec(["bash", "-c", "(sleep 300; echo late) & setsid sleep 31456 & echo now"])
-    assert (result.out, result.ended) == ("now\n", Ended.EXITED)
-    assert sandbox.exec(["pgrep", "-xf", "sleep 31456"]).out == ""
-
-
-def test_nothing_of_the_drivers_environment_is_visible(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
+def test_the_drivers_environment_is_not_visible(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     names = sandbox.exec(["env"]).out
     assert "SECRET_TOKEN" not in names
@@ -193,8 +167,8 @@ def test_usage_is_reported(sandbox: Sandbox) -> None:
     assert usage.peak_memory_mb > 45
 
 
-def test_preloaded_modules_and_readable_folders_are_there(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("shown")
+def test_preloaded_modules_and_readable_folders_are_available(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("readable")
     for path in (folder, *list(folder.parents)[:2]):
         path.chmod(0o755)
     (folder / "note.txt").write_text("seen")
@@ -209,9 +183,8 @@ def test_preloaded_modules_and_readable_folders_are_there(tmp_path_factory: pyte
 
 
 def test_environment_and_workdir_of_the_spec_are_used() -> None:
-    with open_on(
-        SandboxTier.NAMESPACES, SandboxSpec(workdir="/testbed", environment={"A": "b"}, limits=LIMITS)
-    ) as sandbox:
+    spec = SandboxSpec(workdir="/testbed", environment={"A": "b"}, limits=LIMITS)
+    with open_on(SandboxTier.NAMESPACES, spec) as sandbox:
         assert sandbox.exec(["bash", "-c", "pwd; echo $A"]).out == "/testbed\nb\n"
 
 
@@ -222,7 +195,7 @@ def test_a_weak_tier_must_be_allowed() -> None:
         open_sandbox(backend="chroot")
 
 
-def test_the_tier_says_what_it_does_not_hold() -> None:
+def test_the_notes_name_threats_that_are_not_held() -> None:
     with open_on(SandboxTier.RLIMITS) as sandbox:
         assert sandbox.notes.startswith("rlimits: not fully held: files")
 
@@ -236,27 +209,24 @@ async def _use_async() -> tuple[str, str, bytes]:
         return (await sandbox.exec(code="print(5)")).out, cell.out, await sandbox.read("a")
 
 
-def test_the_same_works_in_coroutines() -> None:
+def test_the_asynchronous_interface_works_alike() -> None:
     import asyncio
 
     assert asyncio.run(_use_async()) == ("5\n", "21\n", b"file")
 
 
-def test_limits_must_be_positive() -> None:
+def test_invalid_limits_and_specs_are_refused() -> None:
     with pytest.raises(UsageError, match="wall_s"):
         SandboxLimits(wall_s=0)
-
-
-def test_a_readable_folder_within_the_workspace_is_refused_at_once():
     with pytest.raises(UsageError, match="lies inside the workspace"):
         SandboxSpec(readable=(Path("/work/library"),))
 
 
-def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> None:
+def test_random_numbers_differ_between_runs_and_their_forks(tier: SandboxTier) -> None:
     code = "import os, random\nif os.fork(): os.wait()\nprint(random.random(), flush=True)"
     with open_on(tier) as sandbox:
-        drawn = [line for _ in range(2) for line in sandbox.exec(code=code).out.split()]
-    assert len(set(drawn)) == 4
+        numbers = [line for _ in range(2) for line in sandbox.exec(code=code).out.split()]
+    assert len(set(numbers)) == 4
 
 
 def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> None:
@@ -268,7 +238,7 @@ def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> Non
     assert len(outputs) == 1
 
 
-def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
+def test_a_run_starts_with_one_thread_and_can_start_more(tier: SandboxTier) -> None:
     code = (
         "import os, threading\n"
         "print(threading.main_thread().native_id == threading.get_native_id(), threading.active_count())\n"
@@ -278,7 +248,7 @@ def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
         assert sandbox.exec(code=code).out == "True 1\ndone\n"
 
 
-def test_runs_do_what_preloaded_modules_do_after_a_fork() -> None:
+def test_fork_hooks_of_preloaded_modules_run() -> None:
     code = "import os, logging\nlogging.warning('a')\nif os.fork() == 0: logging.warning('b')\nelse: os.wait()"
     with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
         assert sandbox.exec(code=code).err == "WARNING:root:a\nWARNING:root:b\n"

@@ -1,4 +1,4 @@
-"""What a program in a container printed is read to its end, also when Docker tells of its end first."""
+"""The output of a program in a container is read completely, even if Docker reports its end first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from agentgym.tools.sandbox.containers.calls import Call, Exchange
 
 ENDED: Any = SimpleNamespace(api=SimpleNamespace(exec_inspect=lambda exec_id: {"Running": False, "ExitCode": 0}))
-"""A daemon for which every program has ended."""
+"""A daemon that reports every program as ended."""
 CALL = Call(["true"], user="", cwd="", wall_s=60.0)
 
 
@@ -20,22 +20,22 @@ def frame(text: bytes) -> bytes:
     return struct.pack(">BxxxL", 1, len(text)) + text
 
 
-def test_output_that_comes_after_the_end_of_the_program_is_read():
+def test_output_after_the_end_of_the_program_is_read():
     ours, dockers = socket.socketpair()
     with ours, dockers:
         exchange = Exchange(ENDED, "exec", ours, CALL).run()
-        assert exchange.kept[0].bytes() == b""
+        assert exchange.outputs[0].bytes() == b""
         dockers.sendall(frame(b"late"))
         dockers.close()
         exchange.catch_up()
-        assert exchange.kept[0].bytes() == b"late"
+        assert exchange.outputs[0].bytes() == b"late"
 
 
 @pytest.mark.real
-def test_a_program_left_running_does_not_hold_the_output_open():
+def test_reading_ends_although_the_output_stays_open():
     ours, dockers = socket.socketpair()
     with ours, dockers:
         dockers.sendall(frame(b"started"))
         exchange = Exchange(ENDED, "exec", ours, CALL).run()
         exchange.catch_up()
-        assert exchange.kept[0].bytes() == b"started"
+        assert exchange.outputs[0].bytes() == b"started"

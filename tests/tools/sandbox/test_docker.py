@@ -1,7 +1,8 @@
-"""Docker: containers that are walled in, belong to somebody, and go when their owner goes."""
+"""Docker: containers are isolated, have an owner process, and are removed when that ends."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -47,46 +48,46 @@ needs_docker = pytest.mark.docker
 def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
     if not (IMAGE and BARE):
         pytest.skip('run first: eval "$(.ci/docker start)"')
-    made = Daemon()
-    yield made
-    made.close()
+    daemon = Daemon()
+    yield daemon
+    daemon.close()
 
 
 @pytest.fixture
 def sandbox(daemon: Daemon) -> Iterator[Sandbox]:
-    with open_sandbox(SandboxSpec(image=IMAGE)) as made:
-        yield made
+    with open_sandbox(SandboxSpec(image=IMAGE)) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
 def bare(daemon: Daemon) -> Iterator[Sandbox]:
-    with open_sandbox(SandboxSpec(image=BARE)) as made:
-        yield made
+    with open_sandbox(SandboxSpec(image=BARE)) as sandbox:
+        yield sandbox
 
 
 def containers(daemon: Daemon, label: str = f"{OWNER_LABEL}={owner()}") -> list[str]:
-    return [each["Id"] for each in daemon.api.containers(all=True, filters={"label": label})]
+    return [container["Id"] for container in daemon.api.containers(all=True, filters={"label": label})]
 
 
 def piece(stream: int, data: bytes) -> bytes:
     return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
-# What needs no daemon.
+# Without a daemon.
 
 
 @each_row("size", [1, 2, 7, 8, 9, 1000])
-def test_a_stream_is_taken_apart_wherever_it_is_cut(size: int):
-    sent = piece(1, b"frames") + piece(2, b"a warning") + piece(1, b"") + piece(1, b"\x00\xff" * 50)
-    got = {1: b"", 2: b""}
+def test_a_stream_is_demultiplexed_wherever_it_is_cut(size: int):
+    output = piece(1, b"frames") + piece(2, b"a warning") + piece(1, b"") + piece(1, b"\x00\xff" * 50)
+    streams = {1: b"", 2: b""}
 
     def take(stream: int, data: bytes) -> None:
-        got[stream] += data
+        streams[stream] += data
 
     pieces = Demultiplexer(take)
-    for start in range(0, len(sent), size):
-        pieces.feed(sent[start : start + size])
-    assert got == {1: b"frames" + b"\x00\xff" * 50, 2: b"a warning"}
+    for start in range(0, len(output), size):
+        pieces.feed(output[start : start + size])
+    assert streams == {1: b"frames" + b"\x00\xff" * 50, 2: b"a warning"}
 
 
 def test_an_owner_is_gone_when_its_process_has_ended_and_not_before():
@@ -103,23 +104,21 @@ def test_an_owner_is_gone_when_its_process_has_ended_and_not_before():
     assert is_gone(label)
 
 
-def test_owners_elsewhere_and_labels_of_others_are_never_gone():
-    pid, started, place = owner().split("-", 2)
-    assert not is_gone(f"999999999-{started}-{place}.elsewhere")
-    assert not is_gone(f"999999999-{started}-1.{place}")
-    assert not is_gone("")
-    assert not is_gone("somebody")
-    assert is_gone(f"{pid}-1{started}-{place}"), "the id was given to another process since"
+def test_owners_elsewhere_and_other_labels_never_count_as_gone():
+    pid, start, place = owner().split("-", 2)
+    for label in (f"999999999-{start}-{place}.elsewhere", f"999999999-{start}-1.{place}", "", "somebody"):
+        assert not is_gone(label)
+    assert is_gone(f"{pid}-1{start}-{place}"), "another process has reused the id"
 
 
-def test_without_a_daemon_the_probe_says_where_none_answers(tmp_path: Path):
+def test_the_probe_names_the_address_of_a_missing_daemon(tmp_path: Path):
     probe = DockerBackend(f"unix://{tmp_path}/no.sock").probe()
     assert not probe.works
     assert f"{tmp_path}/no.sock" in probe.why
     assert "DOCKER_HOST" in probe.why
 
 
-def test_a_daemon_that_never_answers_does_not_hold_up_the_probe(tmp_path: Path):
+def test_the_probe_ends_if_the_daemon_never_answers(tmp_path: Path):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "s"))
         silent.listen()
@@ -128,7 +127,7 @@ def test_a_daemon_that_never_answers_does_not_hold_up_the_probe(tmp_path: Path):
     assert probe.why
 
 
-def test_containers_are_made_with_every_wall():
+def test_containers_have_every_isolation_option():
     config = host_config(
         Hardening(), SandboxSpec(limits=SandboxLimits(total_memory_mb=100, processes=5, disk_mb=8, files=40))
     )
@@ -143,37 +142,29 @@ def test_containers_are_made_with_every_wall():
     assert config["log_config"]["Type"] == "none"
 
 
-@each_row("workdir", ["work", "/", "", "//"])
-def test_a_workspace_must_have_a_place_of_its_own(workdir: str):
-    with pytest.raises(UsageError, match="workdir"):
-        host_config(Hardening(), SandboxSpec(workdir=workdir))
+def test_invalid_workdirs_and_users_are_refused():
+    for workdir in ("work", "/", "", "//"):
+        with pytest.raises(UsageError, match="workdir"):
+            host_config(Hardening(), SandboxSpec(workdir=workdir))
+    for user in ("root", "1000", "", "1000:", "-1:-1"):
+        with pytest.raises(UsageError, match="two numbers"):
+            Hardening(user=user)
 
 
-@each_row("user", ["root", "1000", "", "1000:", "-1:-1"])
-def test_a_user_is_given_as_two_numbers(user: str):
-    with pytest.raises(UsageError, match="two numbers"):
-        Hardening(user=user)
-
-
-def test_programs_in_containers_hash_alike_and_see_no_variables_of_the_image(tmp_path: Path):
-    (tmp_path / "json.py").write_text("raise SystemExit('the image had its way')")
+def test_python_in_containers_has_a_fixed_hash_seed_and_ignores_image_variables(tmp_path: Path):
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the image')")
     program = b"import json, sys; print(hash('x'), sys.flags.no_user_site, '' in sys.path)"
-    told = {
-        subprocess.run(
-            [sys.executable, *reading(len(program))],
-            input=program,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)},
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(told) == 1
-    assert told.pop().endswith(b" 1 False\n")
+    outputs = set()
+    for seed in ("1", "2"):
+        argv, env = [sys.executable, *reading(len(program))], {"PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)}
+        outputs.add(
+            subprocess.run(argv, input=program, env=env, cwd=tmp_path, stdout=subprocess.PIPE, check=True).stdout
+        )
+    assert len(outputs) == 1
+    assert outputs.pop().endswith(b" 1 False\n")
 
 
-def test_settings_that_weaken_the_walls_are_declared():
+def test_settings_that_weaken_the_isolation_are_declared():
     backend = DockerBackend(hardening=Hardening(user="0:0", network="bridge", writable_root=True))
     weak = {threat for threat, row in backend.protections.items() if row.held != "held"}
     more = {Threat.KERNEL_QUOTAS, Threat.SIDE_CHANNELS}
@@ -184,8 +175,8 @@ def test_settings_that_weaken_the_walls_are_declared():
 
 
 @needs_docker
-def test_calls_of_a_daemon_behind_a_socket_do_not_depend_on_the_environment(daemon: Daemon):
-    """To look for proxies, requests would read all variables, which breaks where another thread sets one meanwhile."""
+def test_calls_of_a_daemon_behind_a_socket_ignore_the_environment(daemon: Daemon):
+    """To find proxies, requests would read all variables, which breaks if another thread sets one meanwhile."""
     assert not daemon.api.trust_env
     assert not daemon.maker.trust_env
 
@@ -206,7 +197,7 @@ def test_runs_sessions_and_files_work(sandbox: Sandbox):
 
 
 @needs_docker
-def test_a_template_and_the_images_environment_are_there(daemon: Daemon, tmp_path: Path):
+def test_a_template_and_the_images_environment_are_available(daemon: Daemon, tmp_path: Path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "hello").write_text("hello")
     spec = SandboxSpec(image=IMAGE, template=tmp_path, environment={"WHO": "me"}, workdir="/task")
@@ -216,7 +207,7 @@ def test_a_template_and_the_images_environment_are_there(daemon: Daemon, tmp_pat
 
 
 @needs_docker
-def test_folders_of_the_host_are_seen_only_if_asked_for_and_cannot_be_changed(daemon: Daemon, tmp_path: Path):
+def test_readable_folders_of_the_host_cannot_be_changed(daemon: Daemon, tmp_path: Path):
     (tmp_path / "data").write_text("seen")
     os.chmod(tmp_path, 0o777)
     with open_sandbox(SandboxSpec(image=IMAGE, readable=(tmp_path,))) as sandbox:
@@ -226,7 +217,7 @@ def test_folders_of_the_host_are_seen_only_if_asked_for_and_cannot_be_changed(da
 
 
 @needs_docker
-def test_an_image_that_is_not_there_is_told_with_what_to_do(daemon: Daemon):
+def test_the_error_for_a_missing_image_says_how_to_get_it(daemon: Daemon):
     with pytest.raises(UsageError, match="docker pull nowhere:none"):
         open_sandbox(SandboxSpec(image="nowhere:none"))
 
@@ -251,7 +242,7 @@ def test_an_image_without_python_runs_programs_and_keeps_files(bare: Sandbox):
 
 
 @needs_docker
-def test_an_image_without_python_says_what_it_cannot_do(bare: Sandbox):
+def test_calls_that_need_python_are_refused_without_it(bare: Sandbox):
     for call in (lambda: bare.exec(code="print(1)"), bare.bash, bare.python):
         with pytest.raises(FileProblem, match="no python3"):
             call()
@@ -261,7 +252,7 @@ def test_an_image_without_python_says_what_it_cannot_do(bare: Sandbox):
 @each_row(
     "path, kind", [("nope", "not_found"), ("a", "is_directory"), ("../etc/passwd", "outside"), ("/etc", "outside")]
 )
-def test_files_of_an_image_without_python_are_refused_with_the_same_words(bare: Sandbox, path: str, kind: str):
+def test_file_errors_without_python_have_the_same_kinds(bare: Sandbox, path: str, kind: str):
     bare.mkdir("a")
     with pytest.raises(FileProblem) as problem:
         bare.read(path)
@@ -278,19 +269,19 @@ def test_files_of_an_image_without_python_are_refused_with_the_same_words(bare: 
         ("while :; do sleep 1000 & done", Ended.EXITED),
     ],
 )
-def test_programs_of_an_image_without_python_are_really_ended(bare: Sandbox, script: str, ended: Ended):
+def test_programs_without_python_are_really_ended(bare: Sandbox, script: str, ended: Ended):
     assert bare.exec(["sh", "-c", script], limits=SandboxLimits(wall_s=3)).ended is ended
-    left = bare.exec(["sh", "-c", "cat /proc/[0-9]*/comm"]).out.split()
-    assert not {"yes", "sleep"} & set(left)
+    running = bare.exec(["sh", "-c", "cat /proc/[0-9]*/comm"]).out.split()
+    assert not {"yes", "sleep"} & set(running)
 
 
 @needs_docker
-def test_a_child_in_the_background_does_not_hold_up_the_result(bare: Sandbox):
+def test_a_background_child_does_not_delay_the_result(bare: Sandbox):
     result = bare.exec(["sh", "-c", "setsid sleep 1000 & echo done"], limits=SandboxLimits(wall_s=100))
     assert (result.stdout, result.ended) == (b"done\n", Ended.EXITED)
 
 
-# Whose they are, and their end.
+# Ownership and removal.
 
 
 @needs_docker
@@ -311,17 +302,17 @@ def test_a_closed_sandbox_leaves_no_container(daemon: Daemon):
 def test_closing_the_backend_ends_all_its_containers(daemon: Daemon):
     backend = DockerBackend(image=IMAGE)
     launched = [backend.start(SandboxSpec()) for _ in range(3)]
-    made = backend.containers
-    assert len(made) == 3
+    ids = backend.containers
+    assert len(ids) == 3
     backend.close()
     backend.close()
-    assert not made & set(containers(daemon))
-    for each in launched:
-        each.endpoint.close()
+    assert not ids & set(containers(daemon))
+    for agent in launched:
+        agent.endpoint.close()
 
 
 @needs_docker
-def test_when_the_owner_is_killed_its_containers_go(daemon: Daemon):
+def test_containers_of_a_killed_owner_are_removed(daemon: Daemon):
     program = f"""
 import sys
 from agentgym.tools.sandbox import SandboxSpec, open_sandbox
@@ -340,7 +331,7 @@ sys.stdin.read()
 
 
 @needs_docker
-def test_only_containers_of_processes_that_have_ended_are_reaped(daemon: Daemon, sandbox: Sandbox):
+def test_only_containers_of_dead_processes_are_reaped(daemon: Daemon, sandbox: Sandbox):
     pid, _, place = owner().split("-", 2)
     gone = daemon.api.create_container(IMAGE, ["cat"], labels={**labels(), OWNER_LABEL: f"{pid}-1-{place}"})["Id"]
     assert gone in reap(daemon)
@@ -349,20 +340,16 @@ def test_only_containers_of_processes_that_have_ended_are_reaped(daemon: Daemon,
 
 
 @needs_docker
-def test_many_are_made_at_the_same_time_and_each_is_its_own(daemon: Daemon):
-    with ThreadPoolExecutor(6) as threads:
-        made = list(threads.map(lambda _: open_sandbox(SandboxSpec(image=IMAGE)), range(6)))
-    try:
-        for number, each in enumerate(made):
-            each.write("number", str(number))
-        assert [each.read("number") for each in made] == [b"0", b"1", b"2", b"3", b"4", b"5"]
-    finally:
-        for each in made:
-            each.close()
+def test_containers_created_concurrently_are_separate(daemon: Daemon):
+    with ThreadPoolExecutor(6) as threads, contextlib.ExitStack() as stack:
+        sandboxes = list(threads.map(lambda _: open_sandbox(SandboxSpec(image=IMAGE)), range(6)))
+        for number, sandbox in enumerate(map(stack.enter_context, sandboxes)):
+            sandbox.write("number", str(number))
+        assert [sandbox.read("number") for sandbox in sandboxes] == [b"0", b"1", b"2", b"3", b"4", b"5"]
 
 
 @needs_docker
-def test_a_container_that_cannot_be_made_is_told_in_one_line_and_leaves_nothing(daemon: Daemon):
+def test_a_container_that_cannot_be_created_is_reported_and_leaves_nothing(daemon: Daemon):
     backend = DockerBackend(image=IMAGE, hardening=Hardening(runtime="no-such-runtime"))
     with pytest.raises(SandboxStartFailed, match="no-such-runtime") as problem:
         backend.start(SandboxSpec())
@@ -386,6 +373,6 @@ def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
     daemon.api.remove_image(image, force=True)
 
 
-def test_a_root_file_system_that_is_not_there_is_reported(tmp_path: Path):
+def test_a_missing_root_file_system_is_reported(tmp_path: Path):
     with pytest.raises(UsageError, match="does not exist"):
         image_from_rootfs(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""The filter of system calls, run here by a small interpreter of classic BPF, for every machine that it is made for."""
+"""The system call filter for every supported machine, run by a small interpreter of classic BPF."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decide(
     architecture: int | None = None,
     part: seccomp.FilterPart = seccomp.FilterPart.ALL,
 ) -> int:
-    """Return what the filter says about a system call."""
+    """Return the filter's decision on a system call."""
     code = seccomp.program(machine, part)
     program = [struct.unpack_from("HBBI", code, at) for at in range(0, len(code), 8)]
     own = syscalls.ARCHITECTURES[machine][1]
@@ -67,7 +67,7 @@ def test_risky_calls_are_refused(machine: str, name: str) -> None:
 
 
 @each_row("machine", MACHINES)
-def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
+def test_some_calls_are_refused_for_certain_arguments(machine: str) -> None:
     refused, allowed = ERRNO | errno.EPERM, ALLOW
     assert (call(machine, "clone", 17), call(machine, "clone", 17 | 0x10000000)) == (allowed, refused)
     assert (call(machine, "socketpair", 1), call(machine, "socketpair", 2)) == (allowed, refused)
@@ -82,7 +82,7 @@ def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
 
 
 @each_row("machine", MACHINES)
-def test_programs_are_made_to_do_without_what_is_counted_for_all(machine: str) -> None:
+def test_calls_with_shared_quotas_seem_unsupported_or_successful(machine: str) -> None:
     for name in ("timer_create", "inotify_init1", "io_setup"):
         assert call(machine, name) == ERRNO | errno.ENOSYS
     assert [call(machine, name) for name in ("sync", "syncfs")] == [ERRNO, ERRNO]
@@ -95,13 +95,13 @@ def test_unknown_calls_and_other_architectures_are_refused(machine: str) -> None
     assert decide(machine, 0, architecture=0x40000003) == KILL
 
 
-def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
+def test_an_unsupported_machine_has_no_filter() -> None:
     with pytest.raises(OSError, match="no seccomp filter for the architecture 'riscv64'"):
         seccomp.program("riscv64")
 
 
 @each_row("machine", MACHINES)
-def test_the_filters_before_and_after_building_refuse_as_much_as_the_whole(machine: str) -> None:
+def test_the_two_parts_of_the_filter_refuse_as_much_as_the_whole(machine: str) -> None:
     for number in range(syscalls.HIGHEST_KNOWN + 2):
         for argument in (0, 1, 2, 0x10000000):
             whole, *parts = (decide(machine, number, argument, argument, part=part) for part in seccomp.FilterPart)
@@ -109,10 +109,10 @@ def test_the_filters_before_and_after_building_refuse_as_much_as_the_whole(machi
 
 
 @each_row("machine", MACHINES)
-def test_the_filter_of_a_zygote_leaves_it_what_building_takes_and_no_more(machine: str) -> None:
-    left = {"mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
+def test_the_filter_of_a_zygote_allows_only_the_calls_to_build_sandboxes(machine: str) -> None:
+    building = {"mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
     for name in syscalls.NUMBERS:
         number = syscalls.number(name, machine)
         if number is not None and decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF) != ALLOW:
-            said = decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF, part=seccomp.FilterPart.BEFORE)
-            assert (said == ALLOW) == (name in left), name
+            decision = decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF, part=seccomp.FilterPart.BEFORE)
+            assert (decision == ALLOW) == (name in building), name

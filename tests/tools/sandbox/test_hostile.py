@@ -1,6 +1,6 @@
-"""Programs that attack what runs them: whichever backend works here holds them, or says that it does not.
+"""Attacks on every backend that works here: it holds, or declares that it does not.
 
-In the tier `real` each attack runs once, on the strongest backend of this machine; every other backend is nightly.
+Marked `real`, each attack runs once, on the strongest backend of this machine; the other backends run nightly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import Ended, Result, SandboxTier
-from agentgym.tools.sandbox.protection import Held, Threat
+from agentgym.tools.sandbox.protection import ProtectionLevel, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.tools.sandbox.attacks import ATTACKS, BY_TOPIC
 from tests.tools.sandbox.attacks.host import Host, processes_named
@@ -28,14 +28,14 @@ from tests.tools.sandbox.tiers import EVERY
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")]
 
 DECLARABLE = ("locks_common_files", "speaks_through_the_load")
-"""Attacks that touch nothing but what is made for them, so that they can be tried where they are not held."""
+"""Attacks that are harmless even if they succeed, so that they can run on backends that declare them."""
 
 ELSEWHERE = {40, 42, 43, 47, 49, 50, 51, 52}
-"""Rows of the table that other tests cover: graders of repositories, databases, browsers, and lifetimes."""
+"""Rows of the table in other tests: graders of repositories, databases, browsers, and lifetimes."""
 
 WEAK = {SandboxTier.RLIMITS}
 NOWHERE_HELD = {Threat.SIDE_CHANNELS}
-"""No backend can keep the load of the machine from its programs."""
+"""No backend can hide the machine's load."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def place(tier: SandboxTier, places: dict[SandboxTier, Place], host: Host) -> Pl
 
 @pytest.mark.parametrize("topic", BY_TOPIC)
 @pytest.mark.parametrize("tier", EVERY, indirect=True)
-def test_attacks_are_held_unless_the_backend_declares_them(topic: str, place: Place):
+def test_a_backend_withstands_every_attack_that_it_does_not_declare(topic: str, place: Place):
     breaches: list[str] = []
     for attack in BY_TOPIC[topic]:
         if not place.declared(attack):
@@ -71,31 +71,31 @@ def test_attacks_are_held_unless_the_backend_declares_them(topic: str, place: Pl
 
 
 @pytest.mark.parametrize("tier", EVERY, indirect=True)
-def test_attacks_that_the_backend_declares_do_succeed(place: Place):
+def test_declared_attacks_succeed(place: Place):
     attacks = [attack for attack in ATTACKS if attack.name in DECLARABLE and place.declared(attack)]
     assert [attack.name for attack in attacks if not place.strike(attack).problems] == []
 
 
 @pytest.mark.parametrize("tier", EVERY, indirect=True)
-def test_a_backend_declares_every_threat_and_names_itself(place: Place):
+def test_a_backend_rates_every_threat_and_names_itself(place: Place):
     assert set(place.protections) == set(Threat)
     assert all(protection.how for protection in place.protections.values())
     with place.open() as sandbox:
         assert place.tier.value in sandbox.notes or place.tier is SandboxTier.REMOTE
 
 
-def test_the_attacks_cover_every_case_and_every_threat_under_names_of_their_own():
+def test_the_attacks_cover_every_case_and_threat_with_unique_names():
     assert set(range(1, 53)) - {row for attack in ATTACKS for row in attack.rows} == ELSEWHERE
     assert {threat for attack in ATTACKS for threat in attack.threats} == set(Threat)
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
 
 
 def unheld(tier: SandboxTier) -> set[Threat]:
-    return {threat for threat, protection in probe(tier).protections.items() if protection.held is Held.OPEN}
+    return {threat for threat, protection in probe(tier).protections.items() if protection.held is ProtectionLevel.OPEN}
 
 
-def test_every_attack_is_tried_on_some_backend_and_strong_backends_get_nearly_all():
-    # A backend that cannot work here may not know what it would hold.
+def test_every_attack_runs_on_some_backend_and_nearly_all_on_strong_ones():
+    # A backend that does not work here may not know its protections.
     declared = [unheld(tier) - NOWHERE_HELD for tier in SandboxTier if probe(tier).protections]
     assert declared
     assert [attack.name for attack in ATTACKS if all(gaps & set(attack.threats) for gaps in declared)] == []
@@ -105,7 +105,7 @@ def test_every_attack_is_tried_on_some_backend_and_strong_backends_get_nearly_al
 
 
 class NoSandbox:
-    """Runs a program right here: a suite of attacks must not be content with that."""
+    """Runs programs without isolation, which the attacks must notice."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -139,16 +139,16 @@ NOTICED = {
     "disk_full_of_files": "MB",
     "daemon_of_bash": "outlived the run",
 }
-"""Attacks that touch nothing here but what was made for them, and the words that the suite must have for them."""
+"""Attacks that are harmless without isolation, and words of the problems that they must cause."""
 
 
-def test_an_attack_is_refused_where_it_could_do_harm(host: Host):
+def test_an_attack_is_refused_if_it_could_do_harm(host: Host):
     attack = next(attack for attack in ATTACKS if not attack.stays_inside)
     with NOWHERE() as sandbox, pytest.raises(UsageError, match=attack.name):
         strike(attack, host, sandbox, lambda spec: NOWHERE(), "", holds_files=False)
 
 
-def test_the_suite_notices_attacks_that_succeed():
+def test_successful_attacks_are_noticed():
     machine = Host(patience_s=0.2)
     unnoticed: dict[str, tuple[str, ...]] = {}
     try:

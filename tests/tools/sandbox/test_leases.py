@@ -1,4 +1,4 @@
-"""The server's side of remote sandboxes: tokens, bounds on what is asked for, and no sandbox without a client."""
+"""The server side of remote sandboxes: tokens, bounds on requests, and no sandbox without a client."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease, TooManyForClient
+from agentgym.tools.sandbox.leases import Leases, NoSuchLease, ServerFull, TooManyForClient
 from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.protection import Threat, not_held
 from agentgym.tools.sandbox.room import max_answer_bytes
-from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
+from agentgym.tools.sandbox.serve import GENEROUS, SandboxOffer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.serving.running import listen
 from tests.rows import each_row
+from tests.serving_cases import HANG_S, Running
 from tests.tools.sandbox.clock import Clock
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
 
 
+BAD_LIMITS = [b'"wall_s": -1', b'"wall_s": NaN', b'"wall_s": 1e999', b'"nonsense": 1']
+BAD_LIMITS += [b'"processes": "7"', b'"processes": 7.5', b'"processes": true']
+BAD_VARIABLES = [b'"A": 1', b'"A=B": "1"', b'"": "1"', b'"A": "\\u0000"', b'"A": "\\ud800"']
+BAD_WORKDIRS = [b"work", b"/", b"", b"/proc/1", b"/usr/x", b"/work/../etc", b"/work\\u0000"]
+
+
 class Echo:
-    """What is leased: says everything twice."""
+    """A leased sandbox that answers each frame with the frame doubled."""
 
     workdir = "/echo"
     notes = "twice"
@@ -47,15 +53,15 @@ class Echo:
 
 
 class Slow(Echo):
-    """Answers only when it may, or when it is closed."""
+    """A sandbox that answers when `free` is set, or when it is closed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.free = threading.Event(), threading.Event()
+        self.busy, self.free = threading.Event(), threading.Event()
 
     def exchange(self, frame: bytes, at_most: int = 0) -> bytes:
-        self.asked.set()
-        assert self.free.wait(60)
+        self.busy.set()
+        assert self.free.wait(HANG_S)
         if not self.open:
             raise EOFError("it was closed")
         return frame
@@ -65,35 +71,21 @@ class Slow(Echo):
         self.free.set()
 
 
-class Server:
-    """A real HTTP server in a thread, over sandboxes that only echo."""
+class Server(Running):
+    """A real HTTP server in a thread, with sandboxes that only echo."""
 
     def __init__(self, **serving: Any) -> None:
-        self.made: list[tuple[SandboxSpec, Echo]] = []
-        self._listening = listen("127.0.0.1", 0)
-        app = make_app(
-            Offer(SandboxTier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make),
-            Serving(token=TOKEN, **serving),
-        )
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
-        self._thread.start()
-        host, port = self._listening.getsockname()
-        self.client = httpx.Client(
-            base_url=f"http://{host}:{port}", headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False
-        )
+        self.created: list[tuple[SandboxSpec, Echo]] = []
+        protections = {Threat.FILES: not_held("an echo")}
+        offer = SandboxOffer(SandboxTier.RLIMITS, "nothing is held", protections, self._make)
+        super().__init__(make_app(offer, Serving(token=TOKEN, **serving)))
+        self.client.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def _make(self, spec: SandboxSpec) -> Echo:
         if spec.image == "nowhere":
-            raise InfrastructureError("there is no image 'nowhere'")
-        self.made.append((spec, Slow() if spec.workdir == "/slow" else Echo()))
-        return self.made[-1][1]
-
-    def stop(self) -> None:
-        self.client.close()
-        self._server.should_exit = True
-        self._thread.join(10)
-        self._listening.close()
+            raise InfrastructureError("no image 'nowhere'")
+        self.created.append((spec, Slow() if spec.workdir == "/slow" else Echo()))
+        return self.created[-1][1]
 
 
 @pytest.fixture
@@ -105,8 +97,8 @@ def server() -> Iterator[Callable[..., Server]]:
         return running[-1]
 
     yield start
-    for each in running:
-        each.stop()
+    for started in running:
+        started.stop()
 
 
 @pytest.fixture
@@ -115,25 +107,39 @@ def shared(server: Callable[..., Server]) -> Server:
     return server()
 
 
-def opened(server: Server) -> str:
-    answer = server.client.post("/sandboxes", json={})
+def opened(server: Server, **spec: Any) -> str:
+    answer = server.client.post("/sandboxes", json=spec)
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
+
+
+def send(server: Server, name: str, content: Any) -> httpx.Response:
+    return server.client.post(f"/sandboxes/{name}/frames", content=content)
 
 
 # Leases.
 
 
-def test_no_more_sandboxes_are_opened_than_allowed_and_a_closed_one_makes_room():
-    leases = Leases(at_most=2, silent_s=60)
-    (first, _), _ = leases.open(Echo), leases.open(Echo)
-    with pytest.raises(Full):
-        leases.open(lambda: pytest.fail("it must not even be made"))
+@each_row(
+    "limits, names, error, refused",
+    [
+        ({"at_most": 2}, [{}, {}], ServerFull, {}),
+        ({"at_most": 4, "per_client": 2}, [{"client": "a"}] * 2 + [{"client": "b"}], TooManyForClient, {"client": "a"}),
+        ({"at_most": 9, "kinds": 2}, [{"kind": "/a"}, {"kind": "/b"}, {"kind": "/b"}], ServerFull, {"kind": "/c"}),
+    ],
+)
+def test_sandboxes_clients_and_kinds_are_bounded_and_closing_makes_room(
+    limits: dict[str, Any], names: list[dict[str, str]], error: type[Exception], refused: dict[str, str]
+):
+    leases = Leases(silent_s=60, **limits)
+    first, *_ = [leases.open(Echo, **name)[0] for name in names]
+    with pytest.raises(error):
+        leases.open(lambda: pytest.fail("it must not even be created"), **refused)
     leases.close(first)
-    leases.open(Echo)
+    leases.open(Echo, **refused)
 
 
-def test_a_sandbox_that_could_not_be_made_takes_no_place():
+def test_a_failed_creation_takes_no_place():
     leases = Leases(at_most=1, silent_s=60)
 
     def fail() -> Echo:
@@ -144,12 +150,12 @@ def test_a_sandbox_that_could_not_be_made_takes_no_place():
     leases.open(Echo)
 
 
-def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not(monkeypatch: pytest.MonkeyPatch):
+def test_only_sandboxes_of_silent_clients_are_closed(monkeypatch: pytest.MonkeyPatch):
     clock = Clock()
     monkeypatch.setattr("agentgym.tools.sandbox.leases.time", clock)
     leases = Leases(at_most=3, silent_s=0.2)
     silent, talking, renewed = Echo(), Echo(), Echo()
-    names = [leases.open(lambda each=each: each)[0] for each in (silent, talking, renewed)]
+    names = [leases.open(lambda echo=echo: echo)[0] for echo in (silent, talking, renewed)]
     for _ in range(3):
         clock.now += 0.15
         assert leases.exchange(names[1], b"x", 0) == b"xx"
@@ -159,7 +165,7 @@ def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not(monkeypat
     assert leases.renew(names) == [names[0]]
 
 
-def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
+def test_no_sandbox_is_open_or_can_be_opened_after_close_all():
     leases = Leases(at_most=2, silent_s=60)
     held = Echo()
     name, _ = leases.open(lambda: held)
@@ -167,126 +173,82 @@ def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
     assert not held.open
     with pytest.raises(NoSuchLease):
         leases.exchange(name, b"x", 0)
-    with pytest.raises(Full):
+    with pytest.raises(ServerFull):
         leases.open(Echo)
-
-
-def test_one_client_may_have_so_many_and_others_still_get_theirs():
-    leases = Leases(at_most=4, silent_s=60, per_client=2)
-    first, _ = [leases.open(Echo, client="a")[0] for _ in range(2)]
-    with pytest.raises(TooManyForClient, match="2 sandboxes"):
-        leases.open(lambda: pytest.fail("it must not even be made"), client="a")
-    leases.open(Echo, client="b")
-    leases.close(first)
-    leases.open(Echo, client="a")
-
-
-def test_kinds_of_sandboxes_are_bounded_and_those_in_use_can_be_had_again():
-    leases = Leases(at_most=10, silent_s=60, kinds=2)
-    names = [leases.open(Echo, kind=kind)[0] for kind in ("/a", "/b", "/a")]
-    with pytest.raises(Full, match="2 different workdirs"):
-        leases.open(lambda: pytest.fail("it must not even be made"), kind="/c")
-    leases.close(names[1])
-    leases.open(Echo, kind="/c")
 
 
 # Over HTTP.
 
 
-def test_nothing_is_answered_without_the_token(server: Callable[..., Server]):
-    running = server()
-    del running.client.headers["Authorization"]
+def test_every_path_requires_the_token(shared: Server):
+    del shared.client.headers["Authorization"]
     wrong = ("", "Bearer", "Bearer wrong", TOKEN, f"bearer {TOKEN}", f"Bearer {TOKEN}\xe9")
     for method, path in (("GET", "/"), ("POST", "/sandboxes"), ("POST", "/renew"), ("GET", "/nowhere")):
         for headers in ({}, *({b"Authorization": header.encode("latin-1")} for header in wrong)):
-            answer = running.client.request(method, path, headers=headers, json={"ids": []})
+            answer = shared.client.request(method, path, headers=headers, json={"ids": []})
             assert answer.status_code in (401, 404), (method, path, headers)
             assert answer.status_code == 401 or path == "/nowhere"
-    assert not running.made
+    assert not shared.created
 
 
-def test_frames_come_back_as_the_sandbox_answers_them(server: Callable[..., Server]):
-    running = server()
-    name = opened(running)
-    answer = running.client.post(f"/sandboxes/{name}/frames", content=b"\x00\xff")
-    assert answer.content == b"\x00\xff\x00\xff"
+def test_frames_are_passed_through_unchanged(shared: Server):
+    assert send(shared, opened(shared), b"\x00\xff").content == b"\x00\xff\x00\xff"
 
 
-def test_a_request_that_is_too_large_is_refused_and_the_sandbox_lives_on(server: Callable[..., Server]):
+def test_a_too_large_request_is_refused_and_leaves_the_sandbox_open(server: Callable[..., Server]):
     running = server(frame_bytes=1000)
     name = opened(running)
-    assert running.client.post(f"/sandboxes/{name}/frames", content=b"x" * 1001).status_code == 413
-    assert running.client.post(f"/sandboxes/{name}/frames", content=(b"x" * 600 for _ in range(2))).status_code == 413
-    assert running.client.post(f"/sandboxes/{name}/frames", content=b"x" * 1000).status_code == 200
+    contents = (b"x" * 1001, (b"x" * 600 for _ in range(2)), b"x" * 1000)
+    assert [send(running, name, content).status_code for content in contents] == [413, 411, 200]
 
 
-def test_a_spec_arrives_as_it_was_asked_for(server: Callable[..., Server]):
-    running = server()
-    wanted = {"limits": {"wall_s": 3.5, "processes": 7}, "image": "i", "workdir": "/w", "environment": {"A": "b"}}
-    assert running.client.post("/sandboxes", json=wanted).status_code == 201
-    spec = running.made[0][0]
+def test_a_requested_spec_is_used(shared: Server):
+    opened(shared, limits={"wall_s": 3.5, "processes": 7}, image="i", workdir="/w", environment={"A": "b"})
+    spec = shared.created[0][0]
     assert (spec.limits.wall_s, spec.limits.processes, spec.image, spec.workdir) == (3.5, 7, "i", "/w")
     assert spec.environment == {"A": "b"}
 
 
 @each_row(
-    "wanted",
+    "content",
     [
         b"",
         b"[]",
         b"{",
-        b'{"template": "/etc"}',
-        b'{"limits": {"wall_s": -1}}',
-        b'{"limits": {"wall_s": NaN}}',
-        b'{"limits": {"nonsense": 1}}',
-        b'{"limits": {"processes": "7"}}',
-        b'{"environment": {"A": 1}}',
-        b'{"environment": {"A=B": "1"}}',
-        b'{"environment": {"": "1"}}',
-        b'{"environment": {"A": "\\u0000"}}',
-        b'{"environment": {"A": "\\ud800"}}',
-        b'{"preload": ["os"]}',
-        b'{"limits": {"processes": 7.5}}',
-        b'{"limits": {"processes": true}}',
-        b'{"limits": {"wall_s": 1e999}}',
         b'{"limits": {"wall_s": ' + b"9" * 5000 + b"}}",
         b'{"limits": {"wall_s": 1, "wall_s": 2}}',
-        b'{"workdir": "/\xff"}',
-        b'{"workdir": "work"}',
-        b'{"workdir": "/"}',
-        b'{"workdir": ""}',
-        b'{"workdir": "/proc/1"}',
-        b'{"workdir": "/usr/x"}',
-        b'{"workdir": "/work/../etc"}',
-        b'{"workdir": "/work\\u0000"}',
         b'{"workdir": "/' + b"x" * 300 + b'"}',
-        b'{"image": "two words"}',
+        b'{"workdir": "/\xff"}',
         b"[" * 100_000,
+        *(b'{"limits": {%s}}' % limit for limit in BAD_LIMITS),
+        *(b'{"environment": {%s}}' % variable for variable in BAD_VARIABLES),
+        *(b'{"workdir": "%s"}' % workdir for workdir in BAD_WORKDIRS),
+        b'{"template": "/etc"}',
+        b'{"preload": ["os"]}',
+        b'{"image": "two words"}',
     ],
 )
-def test_a_spec_that_is_none_is_refused(shared: Server, wanted: bytes):
-    running = shared
-    answer = running.client.post("/sandboxes", content=wanted)
+def test_an_invalid_spec_is_refused(shared: Server, content: bytes):
+    answer = shared.client.post("/sandboxes", content=content)
     assert answer.status_code in (400, 422)
     assert "\n" not in answer.json()["detail"]
-    assert not running.made
+    assert not shared.created
 
 
-def test_a_sandbox_that_cannot_be_made_is_reported(server: Callable[..., Server]):
-    answer = server().client.post("/sandboxes", json={"image": "nowhere"})
+def test_a_sandbox_that_cannot_be_created_is_reported(shared: Server):
+    answer = shared.client.post("/sandboxes", json={"image": "nowhere"})
     assert answer.status_code == 503
-    assert "there is no image 'nowhere'" in answer.json()["detail"]
+    assert "no image 'nowhere'" in answer.json()["detail"]
 
 
-def test_a_sandbox_that_ended_itself_is_told_once_and_makes_room(server: Callable[..., Server]):
+def test_a_sandbox_that_ended_itself_is_reported_once_and_makes_room(server: Callable[..., Server]):
     running = server(sandboxes=1)
     name = opened(running)
-    assert running.client.post(f"/sandboxes/{name}/frames", content=b"die").status_code == 410
-    assert running.client.post(f"/sandboxes/{name}/frames", content=b"x").status_code == 404
+    assert [send(running, name, content).status_code for content in (b"die", b"x")] == [410, 404]
     opened(running)
 
 
-def test_a_full_server_says_so(server: Callable[..., Server]):
+def test_a_full_server_refuses_until_a_sandbox_is_closed(server: Callable[..., Server]):
     running = server(sandboxes=1)
     name = opened(running)
     assert running.client.post("/sandboxes", json={}).status_code == 503
@@ -294,53 +256,51 @@ def test_a_full_server_says_so(server: Callable[..., Server]):
     opened(running)
 
 
-def test_the_server_closes_the_sandboxes_of_a_silent_client_by_itself(server: Callable[..., Server]):
+def test_the_server_closes_sandboxes_of_a_silent_client_by_itself(server: Callable[..., Server]):
     running = server(silent_s=0.2)
     opened(running)
-    assert eventually(lambda: not running.made[0][1].open)
+    assert eventually(lambda: not running.created[0][1].open)
 
 
-def test_a_stopping_server_closes_all_sandboxes(server: Callable[..., Server]):
-    running = server()
-    opened(running)
-    opened(running)
-    running.stop()
-    assert [echo.open for _, echo in running.made] == [False, False]
+def test_a_stopping_server_closes_all_sandboxes(shared: Server):
+    opened(shared)
+    opened(shared)
+    shared.stop()
+    assert [echo.open for _, echo in shared.created] == [False, False]
 
 
-def test_an_address_that_cannot_be_listened_on_is_reported():
-    with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError, match="choose another"):
-        listen("127.0.0.1", taken.getsockname()[1])
+def test_a_used_port_is_reported():
+    with listen("127.0.0.1", 0) as socket, pytest.raises(UsageError, match="choose another"):
+        listen("127.0.0.1", socket.getsockname()[1])
 
 
 @each_row("name, value", [("wall_s", 61), ("disk_mb", 1_000_000), ("cpu_s", float("inf"))])
-def test_more_than_the_server_gives_is_refused_by_name(server: Callable[..., Server], name: str, value: float):
+def test_limits_above_the_servers_are_refused_by_name(server: Callable[..., Server], name: str, value: float):
     running = server(limits=SandboxLimits(wall_s=60))
-    answer = running.client.post(
-        "/sandboxes", content=json.dumps({"limits": {name: value}}).replace("Infinity", "1e999")
-    )
+    content = json.dumps({"limits": {name: value}}).replace("Infinity", "1e999")
+    answer = running.client.post("/sandboxes", content=content)
     assert answer.status_code == 400
     assert f"limits.{name}=" in answer.text
     assert f"above {getattr(SandboxLimits(wall_s=60), name)!r}" in answer.text
-    assert running.made == []
+    assert running.created == []
 
 
-def test_the_server_says_how_much_can_be_asked_for():
+def test_the_servers_limits_are_validated():
     assert caps_from({"memory_mb": 2048}) == GENEROUS.but(memory_mb=2048)
-    for wanted in ({"memory": 2048}, {"memory_mb": "all"}, {"memory_mb": 0}):
+    for limits in ({"memory": 2048}, {"memory_mb": "all"}, {"memory_mb": 0}):
         with pytest.raises(UsageError, match="memory"):
-            caps_from(wanted)
+            caps_from(limits)
 
 
-def test_a_run_may_not_ask_for_more_than_the_server_gives_either(server: Callable[..., Server]):
+def test_limits_of_a_run_above_the_servers_are_refused(server: Callable[..., Server]):
     running = server(limits=SandboxLimits(wall_s=60))
     name = opened(running)
     for wall_s, status in ((60, 200), (61, 400), (float("nan"), 400), ("long", 400)):
         frame = wire.encode({"op": "exec", "limits": {"wall_s": wall_s}}, [b"code"])
-        assert running.client.post(f"/sandboxes/{name}/frames", content=frame).status_code == status
+        assert send(running, name, frame).status_code == status
 
 
-def test_a_client_with_too_many_sandboxes_is_told_so(server: Callable[..., Server]):
+def test_a_client_with_too_many_sandboxes_gets_429(server: Callable[..., Server]):
     running = server(per_client=1)
     name = opened(running)
     refused = running.client.post("/sandboxes", json={})
@@ -351,55 +311,51 @@ def test_a_client_with_too_many_sandboxes_is_told_so(server: Callable[..., Serve
 
 
 def slow(server: Server) -> tuple[str, Slow]:
-    """Open a sandbox that answers when it may."""
-    answer = server.client.post("/sandboxes", json={"workdir": "/slow"})
-    assert answer.status_code == 201, answer.text
-    held = server.made[-1][1]
-    assert isinstance(held, Slow)
-    return answer.json()["id"], held
+    """Open a sandbox that answers when it is freed."""
+    name = opened(server, workdir="/slow")
+    sandbox = server.created[-1][1]
+    assert isinstance(sandbox, Slow)
+    return name, sandbox
 
 
-def test_a_sandbox_answers_one_request_at_a_time_and_refuses_others(server: Callable[..., Server]):
-    running = server()
-    name, held = slow(running)
+def test_a_sandbox_refuses_concurrent_requests(shared: Server):
+    name, sandbox = slow(shared)
     with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(running.client.post, f"/sandboxes/{name}/frames", content=b"x", timeout=60)
-        assert held.asked.wait(60)
-        refused = running.client.post(f"/sandboxes/{name}/frames", content=b"y")
+        first = thread.submit(send, shared, name, b"x")
+        assert sandbox.busy.wait(HANG_S)
+        refused = send(shared, name, b"y")
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        held.free.set()
+        sandbox.free.set()
         assert first.result().content == b"x"
 
 
-@each_row("what", ["frames", "answers"])
-def test_frames_and_answers_under_way_are_bounded_and_what_is_more_waits(server: Callable[..., Server], what: str):
+@each_row("content", [b"x" * 1_000_000, wire.encode({"op": "read", "max_bytes": 900_000})])
+def test_frames_and_answers_in_progress_are_bounded(server: Callable[..., Server], content: bytes):
     running = server(memory_mb=3, patience_s=0.2)
-    name, held = slow(running)
+    name, sandbox = slow(running)
     other = opened(running)
-    large = {"frames": b"x" * 1_000_000, "answers": wire.encode({"op": "read", "max_bytes": 900_000})}[what]
     with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(running.client.post, f"/sandboxes/{name}/frames", content=large, timeout=60)
-        assert held.asked.wait(60)
-        assert running.client.post(f"/sandboxes/{other}/frames", content=b"small").status_code == 200
-        refused = running.client.post(f"/sandboxes/{other}/frames", content=large)
+        first = thread.submit(send, running, name, content)
+        assert sandbox.busy.wait(HANG_S)
+        assert send(running, other, b"small").status_code == 200
+        refused = send(running, other, content)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        held.free.set()
+        sandbox.free.set()
         assert first.result().status_code == 200
-    assert running.client.post(f"/sandboxes/{other}/frames", content=large).status_code == 200
+    assert send(running, other, content).status_code == 200
 
 
-def test_a_stopping_server_waits_for_no_answer(server: Callable[..., Server]):
-    running = server()
-    name, held = slow(running)
+def test_a_stopping_server_does_not_wait_for_answers(shared: Server):
+    name, sandbox = slow(shared)
     with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(running.client.post, f"/sandboxes/{name}/frames", content=b"x", timeout=60)
-        assert held.asked.wait(60)
-        running.stop()
+        first = thread.submit(send, shared, name, b"x")
+        assert sandbox.busy.wait(HANG_S)
+        shared.stop()
         assert isinstance(first.exception(), httpx.HTTPError) or first.result().status_code in (410, 503)
-    assert not held.open
+    assert not sandbox.open
 
 
-def test_the_size_of_an_answer_follows_from_the_request():
+def test_the_maximum_answer_size_depends_on_the_request():
     limits = SandboxLimits(output_bytes=1000, reply_bytes=5000).to_dict()
     slack = max_answer_bytes({"op": "health"})
     assert max_answer_bytes({"op": "exec", "limits": limits}) == 2 * 1000 + 5000 + slack

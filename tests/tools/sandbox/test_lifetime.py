@@ -1,4 +1,4 @@
-"""Nothing of a sandbox stays: not after its driver is killed, not after hundreds of them."""
+"""Sandboxes leave nothing behind, even after their driver is killed or after hundreds of them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.real, pytest.mark.skipif(sys.platform != "linux", reas
 ROOT = Path(__file__).parents[3]
 CYCLES = {SandboxTier.NAMESPACES: 200, SandboxTier.LANDLOCK: 200}
 MANY, WARM_UP = 80, 15
-"""How often a sandbox is opened and closed, in the tiers above and in others, which are slower: more often than the
-largest slack, so that one trace of each shows. Before that, pools and connections are opened."""
+"""Numbers of sandboxes opened, in the tiers above and in others, which are slower. They exceed the
+largest slack, so that one leak per sandbox shows. The warm-up opens pools and connections."""
 
 DRIVER = """
 import sys
@@ -43,7 +43,7 @@ while len(processes_named(token)) < 3:
 print("ready", said.out, said.err, flush=True)
 box.exec(["bash", "-c", f"(setsid sleep 61.{token} &); sleep 62.{token}; true"])
 """
-"""A program with two sessions that have processes in the background, and a run that has a daemon."""
+"""A driver with two sessions with background processes, and a run with a daemon."""
 
 CELL = """
 import os, time
@@ -71,8 +71,8 @@ def test_nothing_outlives_a_killed_driver(tier: SandboxTier, token: str):
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
         try:
             assert driver.stdout is not None
-            said = driver.stdout.readline()
-            assert said.split()[:2] == ["ready", "0"]
+            line = driver.stdout.readline()
+            assert line.split()[:2] == ["ready", "0"]
             assert eventually(lambda: len(processes_named(token)) >= 7), "the programs did not start"
             started = {(pid, _started(pid)) for pid in _descendants(driver.pid)}
         finally:
@@ -110,11 +110,11 @@ def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: SandboxTier):
 
 
 SLACK = {"descriptors": 10, "folders": 30, "network namespaces": 60, "control groups": 60, "mounts of containers": 60}
-"""Connections are kept open and tests beside these start containers, but not one for every sandbox of ours."""
+"""Connections stay open and concurrent tests start containers, but fewer than one per sandbox."""
 
 
 def traces() -> dict[str, int]:
-    """Count what sandboxes could leave: in this process, and on the machine."""
+    """Count possible leftovers of sandboxes in this process and on the machine."""
     controls = ("memory", "pids", "cpu", "unified", "")
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     of_containers = sum("docker" in place for place in places)
@@ -142,7 +142,7 @@ def _namespace(pid: str) -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started (empty if it is gone), since its number may come again."""
+    """Return a process's start time (empty if it is gone), since its id may be reused."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -159,15 +159,15 @@ def _descendants(pid: int) -> list[int]:
             except OSError:
                 continue
             parents.setdefault(parent, []).append(int(entry))
-    found, new = [], [pid]
+    pids, new = [], [pid]
     while new:
         new = [child for parent in new for child in parents.get(parent, ())]
-        found += new
-    return found
+        pids += new
+    return pids
 
 
 def eventually_steady(count: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Return a count that did not change for a while: pools are refilled and processes end in the background."""
+    """Return the count once it is stable: pools are refilled and processes end in the background."""
     last, deadline = count(), time.monotonic() + 10
     while time.monotonic() < deadline:
         time.sleep(0.7)

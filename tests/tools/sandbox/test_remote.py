@@ -1,4 +1,4 @@
-"""Sandboxes of a real server in another process: the same sandbox, only farther away."""
+"""Sandboxes of a real server in another process work like local ones."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ pytestmark = pytest.mark.real
 
 
 class Server:
-    """`agentgym serve sandbox` in a process of its own."""
+    """`agentgym serve sandbox` in a separate process."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.token_file = folder / "token"
         command = [sys.executable, "-m", "agentgym", "serve", "sandbox", "--token-file", str(self.token_file), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
-        self.said = []
-        while not self.said or not self.said[-1].startswith("Listening on "):
+        self.lines = [""]
+        while not self.lines[-1].startswith("Listening on "):
             line = self.process.stdout.readline()
-            assert line, f"the server ended: {self.said}"
-            self.said.append(line.strip())
-        self.url = self.said[-1].removeprefix("Listening on ")
+            assert line, f"the server ended: {self.lines}"
+            self.lines.append(line.strip())
+        self.url = self.lines[-1].removeprefix("Listening on ")
         self.token = self.token_file.read_text().strip()
 
     def number_of_sandboxes(self) -> int:
@@ -97,18 +97,18 @@ def test_runs_sessions_and_files_work_as_in_a_local_sandbox(backend: RemoteBacke
             sandbox.read("../../etc/passwd")
 
 
-def test_coroutines_work_too_and_at_the_same_time(backend: RemoteBackend):
-    async def one(number: int) -> bytes:
+def test_asynchronous_sandboxes_work_concurrently(backend: RemoteBackend):
+    async def run(number: int) -> bytes:
         async with await open_sandbox_async(backend=backend) as sandbox:
             return (await sandbox.exec(code=f"print({number})")).stdout
 
     async def all_of_them() -> list[bytes]:
-        return await asyncio.gather(*(one(number) for number in range(4)))
+        return await asyncio.gather(*(run(number) for number in range(4)))
 
     assert asyncio.run(all_of_them()) == [b"%d\n" % number for number in range(4)]
 
 
-def test_limits_and_environment_reach_the_other_side(backend: RemoteBackend):
+def test_limits_and_environment_reach_the_server(backend: RemoteBackend):
     spec = SandboxSpec(limits=SandboxLimits(wall_s=0.5), environment={"WHO": "me"})
     with opened(backend, spec) as sandbox:
         assert sandbox.exec(code="import os; print(os.environ['WHO'])").stdout == b"me\n"
@@ -116,20 +116,19 @@ def test_limits_and_environment_reach_the_other_side(backend: RemoteBackend):
         assert sandbox.exec(code="print(1)").ok
 
 
-def test_a_template_is_there_from_the_beginning(backend: RemoteBackend, tmp_path: Path):
+def test_a_template_is_uploaded(backend: RemoteBackend, tmp_path: Path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "hello.txt").write_text("hello")
     with opened(backend, SandboxSpec(template=tmp_path)) as sandbox:
         assert sandbox.read("data/hello.txt") == b"hello"
 
 
-def test_the_servers_tier_and_notes_come_through(backend: RemoteBackend):
+def test_the_servers_tier_and_notes_are_reported(backend: RemoteBackend):
     probe = backend.probe()
     assert probe.works
     assert "offers" in probe.why
-    local = next(
-        each for each in backends() if each.works and each.tier in (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK)
-    )
+    tiers = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK)
+    local = next(result for result in backends() if result.works and result.tier in tiers)
     assert str(local.tier) in probe.why
     assert probe.protections == local.protections
     with opened(backend) as sandbox:
@@ -137,14 +136,7 @@ def test_the_servers_tier_and_notes_come_through(backend: RemoteBackend):
         assert str(local.tier) in sandbox.notes
 
 
-def test_two_sandboxes_share_nothing(backend: RemoteBackend):
-    with opened(backend) as one, opened(backend) as other:
-        one.write("secret", b"x")
-        with pytest.raises(FileProblem):
-            other.read("secret")
-
-
-def test_a_full_server_is_asked_again_for_a_while_and_closing_makes_room(server: Server, backend: RemoteBackend):
+def test_opening_on_a_full_server_is_retried_for_a_while(server: Server, backend: RemoteBackend):
     sandboxes = [opened(backend) for _ in range(8)]
     with (
         contextlib.closing(RemoteBackend(server.url, server.token, busy_s=0.5)) as hasty,
@@ -159,12 +151,13 @@ def test_a_full_server_is_asked_again_for_a_while_and_closing_makes_room(server:
         sandbox.close()
 
 
-def test_modules_to_preload_cannot_be_asked_for(backend: RemoteBackend):
-    with pytest.raises(UsageError, match="preload"):
-        backend.start(SandboxSpec(preload=("json",)))
+def test_preloaded_modules_and_readable_folders_are_refused(backend: RemoteBackend, tmp_path: Path):
+    for spec, name in ((SandboxSpec(preload=("json",)), "preload"), (SandboxSpec(readable=(tmp_path,)), "readable")):
+        with pytest.raises(UsageError, match=name):
+            backend.start(spec)
 
 
-def test_a_wrong_token_and_a_server_that_is_not_there_are_reported(server: Server):
+def test_a_wrong_token_and_a_missing_server_are_reported(server: Server):
     with contextlib.closing(RemoteBackend(server.url, "wrong" * 5)) as stranger:
         with pytest.raises(UsageError, match="token"):
             stranger.start(SandboxSpec())
@@ -178,12 +171,7 @@ def test_a_wrong_token_and_a_server_that_is_not_there_are_reported(server: Serve
         nowhere.start(SandboxSpec())
 
 
-def test_folders_of_this_machine_cannot_be_asked_for(backend: RemoteBackend, tmp_path: Path):
-    with pytest.raises(UsageError, match="readable"):
-        backend.start(SandboxSpec(readable=(tmp_path,)))
-
-
-def test_when_the_server_stops_its_sandboxes_are_gone_and_the_client_learns_it(tmp_path: Path):
+def test_a_stopped_servers_sandboxes_are_gone_and_reported_lost(tmp_path: Path):
     server = Server(tmp_path)
     backend = RemoteBackend(server.url, server.token)
     sandbox = opened(backend)
@@ -199,7 +187,7 @@ def test_when_the_server_stops_its_sandboxes_are_gone_and_the_client_learns_it(t
     backend.close()
 
 
-def test_a_client_that_dies_leaves_no_sandbox(tmp_path: Path):
+def test_a_dead_client_leaves_no_sandbox(tmp_path: Path):
     server = Server(tmp_path, "--silent", "1")
     program = f"""
 import os
@@ -217,7 +205,7 @@ os._exit(0)
 
 
 @pytest.mark.nightly
-def test_a_client_that_only_thinks_for_long_keeps_its_sandbox(tmp_path: Path):
+def test_an_idle_client_keeps_its_sandbox(tmp_path: Path):
     server = Server(tmp_path, "--silent", "1")
     backend = RemoteBackend(server.url, server.token)
     with opened(backend) as sandbox:
@@ -227,13 +215,13 @@ def test_a_client_that_only_thinks_for_long_keeps_its_sandbox(tmp_path: Path):
     server.stop()
 
 
-def test_the_token_file_is_written_once_for_the_owner_alone(server: Server):
+def test_the_token_file_is_private_and_the_token_not_printed(server: Server):
     assert server.token_file.stat().st_mode & 0o777 == 0o600
     assert len(server.token) >= 32
-    assert server.token not in " ".join(server.said)
+    assert server.token not in " ".join(server.lines)
 
 
-def test_the_client_keeps_a_handful_of_idle_connections(server: Server):
+def test_the_client_keeps_few_idle_connections(server: Server):
     client = RemoteBackend(server.url, server.token)
     with ThreadPoolExecutor(8) as threads:
         sandboxes = list(threads.map(lambda _: opened(client), range(8)))
@@ -246,6 +234,6 @@ def test_the_client_keeps_a_handful_of_idle_connections(server: Server):
 
 
 def connections_to(port: int) -> int:
-    """Return how many connections of this machine to a port are established, counted at the client's end."""
+    """Return the number of established connections to a port, counted at the client's end."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)

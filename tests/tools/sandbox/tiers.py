@@ -1,4 +1,4 @@
-"""The tiers that sandbox tests run on: the strongest of this machine in the tier `real`, all others nightly."""
+"""The tiers for sandbox tests: the strongest of this machine for tests marked `real`, all others nightly."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ from tests.tools.sandbox.attacks.places import why_not
 
 STRONGEST = "strongest"
 HOLDING = [STRONGEST, pytest.param("landlock", marks=pytest.mark.nightly)]
-"""The local tiers that hold back hostile code, for the fixture `tier`: namespaces, if they work, are the strongest."""
+"""The local tiers that contain hostile code, for the fixture `tier`; namespaces are the strongest if they work."""
 LOCAL = [*HOLDING, pytest.param("rlimits", marks=pytest.mark.nightly)]
-EVERY = [
-    *LOCAL,
-    pytest.param("docker", marks=pytest.mark.docker),
-    pytest.param("remote", marks=pytest.mark.nightly),
-]
+EVERY = [*LOCAL, pytest.param("docker", marks=pytest.mark.docker), pytest.param("remote", marks=pytest.mark.nightly)]
 """Remote sandboxes are those of a server on this machine."""
 SPEC = SandboxSpec(limits=SandboxLimits(wall_s=60, cpu_s=30))
-"""Generous, as a busy machine must not fail a test."""
+"""Generous limits, so that a busy machine does not fail a test."""
 
 
-def chosen(name: str) -> SandboxTier:
-    """Return the tier that a parameter of the fixture `tier` stands for; skip where it is not to be tested."""
+def tier_of(name: str) -> SandboxTier:
+    """Return the tier for a parameter of the fixture `tier`; skip the test if that tier should not be tested."""
     strongest = automatic()
     if strongest is None:
         pytest.skip("no backend but the weak one works here")

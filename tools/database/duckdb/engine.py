@@ -58,7 +58,7 @@ class WorkerSlot:
         raise QueryError("The engine cannot run this statement; rewrite it.", QueryErrorKind.RUNTIME)
 
     def open(self, database: DuckDBDatabase) -> list[dict[str, Any]]:
-        """Make sure that the worker is running with `database` open; return the tables of a database file."""
+        """Start the worker and open `database` in it if needed; return the tables of a database file."""
         if self._closed:
             raise UsageError(f"the pool of database {database.name!r} is closed; open it in another pool")
         if self.process is not None and not self.process.alive():

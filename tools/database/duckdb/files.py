@@ -30,8 +30,8 @@ _SETTINGS = (
 def _few_threads() -> dict[str, str]:
     """Return the settings that prevent I/O threads: from DuckDB 2.0 on, each database would start eight."""
     with duckdb.connect(config={"threads": "1"}) as connection:
-        known = connection.execute("SELECT 1 FROM duckdb_settings() WHERE name = 'async_threads'").fetchone()
-    return {"async_threads": "1"} if known else {}
+        setting = connection.execute("SELECT 1 FROM duckdb_settings() WHERE name = 'async_threads'").fetchone()
+    return {"async_threads": "1"} if setting else {}
 
 
 def build(path: str, tables: list[dict[str, Any]]) -> None:

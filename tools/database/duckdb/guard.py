@@ -104,8 +104,8 @@ class DuckDBGuard:
         path = [*map(str, (node.get("qualified_name") or {}).get("path") or ())]
         path = path or [str(node.get(key) or "") for key in ("catalog_name", "schema_name", "table_name")]
         *qualifiers, name = path
-        known = {"", "main", self._catalog}
-        return node.get("type") == "BASE_TABLE" and name.lower() in self._own and known.issuperset(qualifiers)
+        own_qualifiers = {"", "main", self._catalog}
+        return node.get("type") == "BASE_TABLE" and name.lower() in self._own and own_qualifiers.issuperset(qualifiers)
 
     def _find_own_relations(self) -> tuple[str, frozenset[str]]:
         """Return the database's name, and the names of its tables and views."""

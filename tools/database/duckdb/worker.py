@@ -49,7 +49,7 @@ class _Open:
     """Text that error messages must not reveal."""
 
 
-class Worker:
+class DuckDBWorker:
     """Keeps databases open and answers requests."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ def main() -> None:
     requests = sys.stdin.buffer
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # library output must not look like a frame
-    worker = Worker()
+    worker = DuckDBWorker()
     home = os.getcwd()
     message: wire.Message | None = {"ok": {"pid": os.getpid()}}
     while message is not None:

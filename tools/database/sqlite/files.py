@@ -39,8 +39,9 @@ def open_memory(name: str) -> sqlite3.Connection:
 
 def serialized(source: DatabaseSpec | Path) -> bytes:
     """Return a database as the bytes of a database file."""
-    with closing(open_file(source) if isinstance(source, Path) else build(source, f"packing-{source.hash}")) as made:
-        return made.serialize()
+    connection = open_file(source) if isinstance(source, Path) else build(source, f"packing-{source.hash}")
+    with closing(connection):
+        return connection.serialize()
 
 
 def _definitions(table: Table) -> list[str]:

@@ -65,20 +65,20 @@ class Bm25sEngine(DocumentFile):
         ranked: list[list[Ranked]] = [[] for _ in queries]
         if self._index is None:
             return ranked
-        known = self._index.vocab_dict
-        words = [[term for term in query.terms if term in known] for query in queries]
-        asked = [place for place, found in enumerate(words) if found]
-        if not asked:
+        vocabulary = self._index.vocab_dict
+        words = [[term for term in query.terms if term in vocabulary] for query in queries]
+        places = [place for place, terms in enumerate(words) if terms]
+        if not places:
             return ranked
         numbers, scores = self._index.retrieve(
-            [words[place] for place in asked],
+            [words[place] for place in places],
             k=min(limit, self._count),
             show_progress=False,
             n_threads=0,
             weight_mask=self._mask(filters),
         )
-        for place, found, values in zip(asked, numbers.tolist(), scores.tolist(), strict=True):
-            ranked[place] = [(score, number) for score, number in zip(values, found, strict=True) if score > 0]
+        for place, rows, values in zip(places, numbers.tolist(), scores.tolist(), strict=True):
+            ranked[place] = [(score, number) for score, number in zip(values, rows, strict=True) if score > 0]
         return ranked
 
     def _mask(self, filters: Filters) -> Any:

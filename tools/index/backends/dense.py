@@ -86,8 +86,8 @@ class DenseEngine(DocumentFile):
 
     def _near(self, vector: numpy.ndarray, limit: int) -> list[Ranked]:
         with self._one_at_a_time:
-            found = self._graph.search(vector, min(limit, len(self._vectors)))
-        keys = numpy.sort(found.keys.astype(numpy.int64))
+            matches = self._graph.search(vector, min(limit, len(self._vectors)))
+        keys = numpy.sort(matches.keys.astype(numpy.int64))
         return _nearest(self._vectors[keys], vector, limit, keys)
 
 
@@ -114,11 +114,11 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 def _normalised(vectors: Any, count: int) -> numpy.ndarray:
     """Return vectors of length 1, whose dot products are cosines."""
-    made = numpy.asarray(vectors, dtype=numpy.float32)
-    if made.ndim != 2 or len(made) != count or not numpy.isfinite(made).all():
-        raise UsageError(f"the encoder must return {count} rows of finite numbers for {count} texts, not {made.shape}")
-    lengths = numpy.linalg.norm(made, axis=1, keepdims=True)
-    return numpy.ascontiguousarray(made / numpy.where(lengths > 0, lengths, 1))
+    rows = numpy.asarray(vectors, dtype=numpy.float32)
+    if rows.ndim != 2 or len(rows) != count or not numpy.isfinite(rows).all():
+        raise UsageError(f"the encoder must return {count} rows of finite numbers for {count} texts, not {rows.shape}")
+    lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
+    return numpy.ascontiguousarray(rows / numpy.where(lengths > 0, lengths, 1))
 
 
 def _nearest(
@@ -133,10 +133,10 @@ def _nearest(
 def _write_vectors(folder: Path, shape: tuple[int, int]) -> None:
     """Write the header before the numbers, now that their number is known."""
     raw = folder / "vectors.raw"
-    made = numpy.lib.format.open_memmap(folder / _VECTORS, mode="w+", dtype=numpy.float32, shape=shape)
+    target = numpy.lib.format.open_memmap(folder / _VECTORS, mode="w+", dtype=numpy.float32, shape=shape)
     if shape[0]:
-        made[:] = numpy.memmap(raw, dtype=numpy.float32, mode="r", shape=shape)
-    made.flush()
+        target[:] = numpy.memmap(raw, dtype=numpy.float32, mode="r", shape=shape)
+    target.flush()
     raw.unlink()
 
 

@@ -50,14 +50,14 @@ class Fts5Engine(DocumentFile):
     def _rank(self, query: Query, limit: int, filters: Filters) -> list[Ranked]:
         # Quotes turn FTS5's keywords into plain words; a word never contains quotes.
         quoted = [f'"{term}"' for term in query.terms]
-        found = self._matching(" AND ".join(quoted), limit, filters)
-        if len(found) >= limit or len(quoted) == 1:
-            return found
+        ranked = self._matching(" AND ".join(quoted), limit, filters)
+        if len(ranked) >= limit or len(quoted) == 1:
+            return ranked
         return self._matching(" OR ".join(quoted), limit, filters)
 
     def _matching(self, expression: str, limit: int, filters: Filters) -> list[Ranked]:
         if not filters:
             return self.query(_RANK, (expression, limit))
-        wanted = [facet(name, value) for name, value in filters.items()]
-        sql = _RANK_FILTERED.format(conditions=" ".join(_CONDITION for _ in wanted))
-        return self.query(sql, (expression, *wanted, limit))
+        facets = [facet(name, value) for name, value in filters.items()]
+        sql = _RANK_FILTERED.format(conditions=" ".join(_CONDITION for _ in facets))
+        return self.query(sql, (expression, *facets, limit))

@@ -47,8 +47,8 @@ class HybridIndex:
         k = min(k, MAX_K)
         if k < 1:
             return [[] for _ in queries]
-        found = [index.search_many(queries, max(k, self._depth), filters) for index in self.indexes]
-        return [self._fused(lists)[:k] for lists in zip(*found, strict=True)]
+        results = [index.search_many(queries, max(k, self._depth), filters) for index in self.indexes]
+        return [self._fused(lists)[:k] for lists in zip(*results, strict=True)]
 
     def open(self, document_id: str, span: Span | None = None) -> Page:
         """Return a document's text or a part of it."""
@@ -66,10 +66,10 @@ class HybridIndex:
 
     def _fused(self, lists: Iterable[Sequence[Hit]]) -> list[Hit]:
         scores: dict[str, float] = {}
-        shown: dict[str, Hit] = {}
+        first: dict[str, Hit] = {}
         for weight, hits in zip(self._weights, lists, strict=True):
             for place, hit in enumerate(hits, start=1):
                 scores[hit.id] = scores.get(hit.id, 0.0) + weight / (_CONSTANT + place)
-                shown.setdefault(hit.id, hit)
+                first.setdefault(hit.id, hit)
         order = sorted(scores, key=lambda hit_id: (-scores[hit_id], hit_id))
-        return [Hit(hit_id, shown[hit_id].title, shown[hit_id].snippet, round(scores[hit_id], 8)) for hit_id in order]
+        return [Hit(hit_id, first[hit_id].title, first[hit_id].snippet, round(scores[hit_id], 8)) for hit_id in order]

@@ -89,12 +89,12 @@ class TantivyEngine:
 
     def _clause(self, query: Query, filters: Filters) -> tantivy.Query:
         words = [(Occur.Should, self._term("terms", term, "freq")) for term in self._parts(query.terms)]
-        found = words[0][1] if len(words) == 1 else tantivy.Query.boolean_query(words)
+        matching = words[0][1] if len(words) == 1 else tantivy.Query.boolean_query(words)
         if not filters:
-            return found
-        kept = [self._term("facet", facet(name, value), "basic") for name, value in filters.items()]
-        conditions = [(Occur.Must, tantivy.Query.const_score_query(term, 0.0)) for term in kept]
-        return tantivy.Query.boolean_query([(Occur.Must, found), *conditions])
+            return matching
+        facets = [self._term("facet", facet(name, value), "basic") for name, value in filters.items()]
+        conditions = [(Occur.Must, tantivy.Query.const_score_query(term, 0.0)) for term in facets]
+        return tantivy.Query.boolean_query([(Occur.Must, matching), *conditions])
 
     def _term(self, field: str, value: str, indexed: str) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value, indexed)

@@ -1,4 +1,4 @@
-"""The live web as an index: a search service finds pages, pages open as text, and everything is recorded.
+"""The live web as an index: finds pages with a search service, opens them as text, and records everything.
 
 Replaying a recording (`Cassette(path, "replay")`) returns the same hits and pages without a network, so that training
 on the live web is repeatable.
@@ -15,8 +15,8 @@ from typing import Any
 from agentgym.caches import cache_folder
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import MAX_QUERY_CHARS, Filters, Hit, Page, Span, page_of
-from agentgym.tools.index.cassette import Cassette, Recorded
-from agentgym.tools.index.connection import Connection
+from agentgym.tools.index.cassette import Cassette, RecordedAnswer
+from agentgym.tools.index.connection import HttpConnection
 from agentgym.tools.index.rate import TokenBucket
 from agentgym.tools.index.tokens import query_terms
 from agentgym.tools.index.web.pages import WebPages
@@ -64,7 +64,7 @@ class WebSearch:
         self.cassette = cassette
         self.pages = pages or WebPages(cassette)
         self.results = results
-        self._connection = Connection(
+        self._connection = HttpConnection(
             credential=self.provider.credential,
             rate=rate or TokenBucket(5.0, burst=5),
             timeout_s=timeout_s,
@@ -86,10 +86,10 @@ class WebSearch:
         query = query[:MAX_QUERY_CHARS]
         if not query_terms(query) or k < 1:
             return []
-        asked = {"kind": "search", "provider": self.provider.name, "query": query, "results": self.results}
-        recorded = self.cassette.ask(asked, lambda: self._search_live(query))
-        found = [WebResult(**item) for item in json.loads(recorded.body)]
-        return [Hit(each.url, each.title, each.snippet, 1 / rank) for rank, each in enumerate(found[:k], 1)]
+        request = {"kind": "search", "provider": self.provider.name, "query": query, "results": self.results}
+        recorded = self.cassette.ask(request, lambda: self._search_live(query))
+        results = [WebResult(**item) for item in json.loads(recorded.body)]
+        return [Hit(result.url, result.title, result.snippet, 1 / rank) for rank, result in enumerate(results[:k], 1)]
 
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
         """Return the pages of each query; queries run concurrently."""
@@ -109,14 +109,14 @@ class WebSearch:
         self._connection.close()
         self.cassette.close()
 
-    def _search_live(self, query: str) -> Recorded:
+    def _search_live(self, query: str) -> RecordedAnswer:
         provider = self.provider
         answer = self._connection.request(provider.method, provider.url, **provider.request(query, self.results))
         if not answer.is_success:
-            raise UsageError(f"{provider.name}: {self._connection.said_by(answer)}")
+            raise UsageError(f"{provider.name}: {self._connection.error_of(answer)}")
         try:
             content: Any = answer.json()
         except ValueError:
             raise InfrastructureError(f"{provider.name} did not return JSON") from None
         body = json.dumps([asdict(result) for result in provider.read(content)])
-        return Recorded({}, (provider.credential.redact(body) if provider.credential else body).encode())
+        return RecordedAnswer({}, (provider.credential.redact(body) if provider.credential else body).encode())

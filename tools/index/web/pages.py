@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agentgym.errors import ToolError, require
 from agentgym.tools.index.addresses import public_address
 from agentgym.tools.index.base import Document
-from agentgym.tools.index.cassette import Cassette, Recorded
+from agentgym.tools.index.cassette import Cassette, RecordedAnswer
 from agentgym.tools.index.rate import TokenBucket
 from agentgym.tools.index.web.text import readable
 
@@ -78,16 +78,17 @@ class WebPages:
             raise PageProblem(problem)
         return Document(url, recorded.about["title"], recorded.body.decode())
 
-    def _read_live(self, url: httpx.URL) -> Recorded:
+    def _read_live(self, url: httpx.URL) -> RecordedAnswer:
         import httpx
 
         try:
             page = _Fetch(self.limits, self.rate).get(url)
         except ToolError as error:
-            return Recorded({"problem": str(error)})
+            return RecordedAnswer({"problem": str(error)})
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return Recorded({"problem": f"{str(url)!r} could not be opened ({type(error).__name__}); try another page"})
-        return Recorded({"title": page.title}, page.text.encode("utf-8", "replace"))
+            problem = f"{str(url)!r} could not be opened ({type(error).__name__}); try another page"
+            return RecordedAnswer({"problem": problem})
+        return RecordedAnswer({"title": page.title}, page.text.encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _Fetch:
         # Connections are never reused: another host may have the same address.
         limits = httpx.Limits(max_keepalive_connections=0)
         with (
-            httpx.Client(trust_env=False, limits=limits, timeout=self._left_s()) as client,
+            httpx.Client(trust_env=False, limits=limits, timeout=self._remaining_s()) as client,
             client.stream(
                 "GET", url.copy_with(host=address), headers=headers, extensions={"sni_hostname": url.host}
             ) as answer,
@@ -148,7 +149,7 @@ class _Fetch:
                 body += chunk
                 if len(body) >= self._limits.page_bytes:
                     break
-                if self._left_s() <= 0.001:
+                if self._remaining_s() <= 0.001:
                     raise PageProblem(f"{str(url)!r} takes too long; try another page")
         return _Answer(
             answer.status_code,
@@ -159,7 +160,7 @@ class _Fetch:
             len(body) >= self._limits.page_bytes,
         )
 
-    def _left_s(self) -> float:
+    def _remaining_s(self) -> float:
         return max(0.001, self._ends - time.monotonic())
 
 

@@ -50,21 +50,21 @@ class Provider:
 
     def request(self, query: str, count: int) -> dict[str, Any]:
         """Return the query's request arguments."""
-        wanted: dict[str, Any] = {**self.fixed, self.query: query}
+        arguments: dict[str, Any] = {**self.fixed, self.query: query}
         if self.count:
-            wanted[self.count] = count
-        return {"params": wanted} if self.method == "GET" else {"json": wanted}
+            arguments[self.count] = count
+        return {"params": arguments} if self.method == "GET" else {"json": arguments}
 
     def read(self, answer: Any) -> list[WebResult]:
         """Return the results in an answer; an answer without a list of results has none."""
         for name in self.results:
             answer = answer.get(name) if isinstance(answer, dict) else None
-        found: dict[str, WebResult] = {}
+        results: dict[str, WebResult] = {}
         for item in answer if isinstance(answer, list) else []:
             url = item.get(self.link) if isinstance(item, dict) else None
             if isinstance(url, str) and url.startswith(("http://", "https://")):
-                found.setdefault(url, WebResult(url, _line(item.get(self.title)), _line(item.get(self.snippet))))
-        return list(found.values())
+                results.setdefault(url, WebResult(url, _line(item.get(self.title)), _line(item.get(self.snippet))))
+        return list(results.values())
 
 
 PROVIDERS: Mapping[str, Provider] = {

@@ -134,9 +134,9 @@ class _Reading:
 
     def _break(self, tag: str) -> None:
         """End the line, and add an empty one for a paragraph; consecutive breaks are merged."""
-        wanted = 2 if tag in _PARAGRAPH else 1
-        self._add("\n" * (wanted - self._breaks))
-        self._breaks = max(wanted, self._breaks)
+        breaks = 2 if tag in _PARAGRAPH else 1
+        self._add("\n" * (breaks - self._breaks))
+        self._breaks = max(breaks, self._breaks)
 
     def _add(self, text: str) -> None:
         self.whole.append(text)
@@ -201,21 +201,21 @@ def _tag_end(page: str, at: int) -> int:
 
 def _in_quotes(attributes: str) -> bool:
     quote = ""
-    for found in re.finditer(r"=\s{0,8}([\"'])|[\"']", attributes):
+    for match in re.finditer(r"=\s{0,8}([\"'])|[\"']", attributes):
         if quote:
-            quote = "" if found[0][-1] == quote else quote
-        elif found[1]:
-            quote = found[1]
+            quote = "" if match[0][-1] == quote else quote
+        elif match[1]:
+            quote = match[1]
     return bool(quote)
 
 
 def _raw_end(page: str, tag: str, at: int) -> tuple[int, int]:
     """Return the end of a raw text element's content, and the position after its end tag."""
-    found = _END_OF[tag].search(page, at)
-    if found is None:
+    match = _END_OF[tag].search(page, at)
+    if match is None:
         return len(page), len(page)
-    end = page.find(">", found.end())
-    return found.start(), len(page) if end < 0 else end + 1
+    end = page.find(">", match.end())
+    return match.start(), len(page) if end < 0 else end + 1
 
 
 _END_OF = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in _RAW}
@@ -229,5 +229,5 @@ def _tidy(pieces: list[str]) -> str:
     """Return the text with single spaces and at most one empty line in a row."""
     lines = [_SPACE.sub(" ", line).strip() for line in "".join(pieces).split("\n")]
     lines = [line for line in lines if line != "-"]
-    kept = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
-    return "\n".join(kept).strip()
+    tidy_lines = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
+    return "\n".join(tidy_lines).strip()

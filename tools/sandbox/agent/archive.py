@@ -46,7 +46,7 @@ def split(data: bytes) -> list[ArchiveItem]:
         for path, kind, mode, length in table:
             if length < 0 or at + length > len(data):
                 raise BadArchive(f"the archive is truncated inside {path!r}")
-            items.append(ArchiveItem(_checked(path), _known(kind), int(mode) & 0o777, data[at : at + length]))
+            items.append(ArchiveItem(_checked(path), _checked_kind(kind), int(mode) & 0o777, data[at : at + length]))
             at += length
         return items
     except BadArchive:
@@ -61,7 +61,7 @@ def _checked(path: object) -> str:
     return path
 
 
-def _known(kind: object) -> str:
+def _checked_kind(kind: object) -> str:
     if kind not in ("file", "dir", "link"):
         raise BadArchive(f"the archive contains the unknown kind {kind!r}")
     return str(kind)

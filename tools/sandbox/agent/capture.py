@@ -26,7 +26,7 @@ class Capture:
         self.keep(keep)
         self._head = bytearray()
         self._end = bytearray()
-        self._seen = 0
+        self._total = 0
 
     def keep(self, size: int) -> None:
         """Set the number of bytes to keep."""
@@ -37,7 +37,7 @@ class Capture:
     @property
     def flooded(self) -> bool:
         """Whether the stream is so large that the run must be stopped."""
-        return self._seen > self._room * FLOOD + CHUNK
+        return self._total > self._room * FLOOD + CHUNK
 
     def read(self) -> bool:
         """Read one available chunk; false if nothing is available (or the stream has ended)."""
@@ -60,11 +60,11 @@ class Capture:
 
     def take(self) -> tuple[bytes, int]:
         """Return the kept bytes, with a note where bytes were cut, and the number of bytes cut; then reset."""
-        left_out = self._seen - len(self._head) - len(self._end)
+        left_out = self._total - len(self._head) - len(self._end)
         note = b"\n[... %d bytes cut ...]\n" % left_out if left_out and self._tail_size else b""
-        kept = bytes(self._head) + note + bytes(self._end)
-        self._head, self._end, self._seen = bytearray(), bytearray(), 0
-        return kept, left_out
+        content = bytes(self._head) + note + bytes(self._end)
+        self._head, self._end, self._total = bytearray(), bytearray(), 0
+        return content, left_out
 
     def close(self) -> None:
         """Close the read end."""
@@ -73,7 +73,7 @@ class Capture:
             os.close(self.fd)
 
     def _keep(self, data: bytes) -> None:
-        self._seen += len(data)
+        self._total += len(data)
         missing = self._head_size - len(self._head)
         if missing > 0:
             self._head += data[:missing]

@@ -45,15 +45,15 @@ def _run(code: bytes, path: str, main: ModuleType) -> None:
 
 def _receive(commands: socket.socket) -> wire.Frame | None:
     reading = wire.decoder()
-    wanted = next(reading)
+    size = next(reading)
     while True:
         data = bytearray()
-        while len(data) < wanted:
-            chunk = endings.receive(commands, min(wanted - len(data), 1 << 16))
+        while len(data) < size:
+            chunk = endings.receive(commands, min(size - len(data), 1 << 16))
             if not chunk:
                 return None
             data += chunk
         try:
-            wanted = reading.send(bytes(data))
+            size = reading.send(bytes(data))
         except StopIteration as done:
             return done.value

@@ -130,10 +130,10 @@ def _take_descriptors(descriptors: Mapping[int, int]) -> None:
     close_others(sorted(descriptors), MAX_FDS)
 
 
-def close_others(kept: Sequence[int], end: int) -> None:
-    """Close every descriptor below `end` except those in `kept`, which is sorted."""
+def close_others(fds: Sequence[int], end: int) -> None:
+    """Close every descriptor below `end` except `fds`, which is sorted."""
     first = 0
-    for fd in (*kept, end):
+    for fd in (*fds, end):
         if first < fd:  # an empty range would be treated as an endless one
             os.closerange(first, fd)
         first = fd + 1

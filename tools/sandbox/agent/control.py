@@ -30,10 +30,10 @@ class Control:
     def receive(self) -> wire.Frame:
         """Wait for the next frame; raises `DriverGone` when the connection is closed."""
         reading = wire.decoder()
-        wanted = next(reading)
+        size = next(reading)
         while True:
             try:
-                wanted = reading.send(self._exactly(wanted))
+                size = reading.send(self._exactly(size))
             except StopIteration as done:
                 return done.value
 
@@ -79,10 +79,10 @@ def take_over(read_fd: int, write_fd: int) -> Control:
     return Control(read_fd, read_fd if same else write_fd)
 
 
-def inherit(connection: int, *kept: int) -> list[int]:
+def inherit(connection: int, *others: int) -> list[int]:
     """In a fork of a zygote, close all descriptors except 0, 1, 2 and these; return their new numbers."""
-    close_others([0, 1, 2, *sorted({connection, *kept})], _MAX_FDS)
-    return [_lowered(fd) for fd in (connection, *kept)]
+    close_others([0, 1, 2, *sorted({connection, *others})], _MAX_FDS)
+    return [_lowered(fd) for fd in (connection, *others)]
 
 
 def _lowered(fd: int) -> int:

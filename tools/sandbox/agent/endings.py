@@ -39,7 +39,7 @@ class CellEnd:
 
     @property
     def flooded(self) -> bool:
-        """Whether the session sent so much invalid data that it must be killed."""
+        """Whether the session must be killed because it sent too much invalid data."""
         return self._noise > _MOST_NOISE
 
     def expect(self) -> bytes:
@@ -67,10 +67,10 @@ class CellEnd:
         if at < 0:
             del self._buffer[: -SECRET_BYTES - _LONGEST]
             return False
-        found = _END.match(self._buffer, at + SECRET_BYTES)
-        if found is None:
+        match = _END.match(self._buffer, at + SECRET_BYTES)
+        if match is None:
             return False
-        self.exit_code = int(found[1]) & 0xFF
+        self.exit_code = int(match[1]) & 0xFF
         return True
 
 

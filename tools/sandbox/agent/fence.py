@@ -29,7 +29,7 @@ class _Resources(NamedTuple):
 
     folder: str
     uid: int | None
-    group: groups.Group | None
+    group: groups.ControlGroup | None
 
 
 class Fence:
@@ -48,7 +48,7 @@ class Fence:
         self._version = 0
         self._shared = -1
         self._readable: list[bytes] = []
-        self._groups: groups.Groups | None = None
+        self._groups: groups.ControlGroups | None = None
         self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
@@ -67,9 +67,9 @@ class Fence:
             ],
             self._version,
         )
-        shown = _topmost([*_SYSTEM, *self._settings["shown"], *self._settings["late"]])
+        readable = _topmost([*_SYSTEM, *self._settings["shown"], *self._settings["late"]])
         rules = [
-            *((path, landlock.READ) for path in (*shown, f"{self._base}/bin")),
+            *((path, landlock.READ) for path in (*readable, f"{self._base}/bin")),
             ("/dev", landlock.READ | landlock.USE),
         ]
         self._readable = landlock.open_rules(rules, self._version)
@@ -99,8 +99,8 @@ class Fence:
             resources.group.enter()
         self._make_folders(resources, request["template"])
         own = self._own_rules(resources.folder)
-        kept = [self._shared, own] if resources.group is None else [self._shared, own, resources.group.kills]
-        connection, shared, own, *kept = control.inherit(connection, *kept)
+        passed_fds = [self._shared, own] if resources.group is None else [self._shared, own, resources.group.kills]
+        connection, shared, own, *passed_fds = control.inherit(connection, *passed_fds)
         if resources.uid is not None:
             credentials.become(resources.uid)
         credentials.drop_capabilities()
@@ -114,10 +114,10 @@ class Fence:
             {"workdir": work, "limits": request["limits"], "watched": (work, tmp), "process_limit": self._root},
             alone=alone,
             wall=lambda: _enter(shared, own),
-            kills=groups.GroupOomKills(*kept) if kept else NoOomKills(),
+            kills=groups.GroupOomKills(*passed_fds) if passed_fds else NoOomKills(),
         )
 
-    def left_over(self, live: Iterable[int]) -> None:
+    def kill_orphans(self, live: Iterable[int]) -> None:
         """Kill orphans of dead agents, if all sandboxes have the same user; reap those that exited."""
         if not self._root:
             Processes(alone=False).kill_others(frozenset(live), stop=False)
@@ -215,7 +215,7 @@ def _without(path: str, hidden: frozenset[str]) -> list[str]:
     """Return paths that together cover `path` except for the hidden folders below it."""
     if path in hidden:
         return []
-    if not any(each.startswith(path + "/") for each in hidden) or os.path.islink(path):
+    if not any(other.startswith(path + "/") for other in hidden) or os.path.islink(path):
         return [path]
     try:
         names = sorted(os.listdir(path))

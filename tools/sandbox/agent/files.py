@@ -80,22 +80,22 @@ def clear(workspace: WorkspaceRoot) -> None:
 def entries(workspace: WorkspaceRoot, path: str, depth: int, max_entries: int) -> tuple[list[list[Any]], bool]:
     """Return a sorted list of `[path, kind, size]` for a folder, and whether it is incomplete."""
     fd = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    found: list[list[Any]] = []
+    entries_so_far: list[list[Any]] = []
     limit, room = min(max_entries, _MAX_LISTED), _MAX_NAMES
     try:
         for name, _, state in _walk(fd, "/".join(workspace.parts(path)), min(depth, _MAX_DEPTH)):
             room -= len(name)
-            if len(found) == limit or room < 0:
-                return found, True
-            found.append([name, _kind(state.st_mode), state.st_size if stat.S_ISREG(state.st_mode) else 0])
+            if len(entries_so_far) == limit or room < 0:
+                return entries_so_far, True
+            entries_so_far.append([name, _kind(state.st_mode), state.st_size if stat.S_ISREG(state.st_mode) else 0])
     except OSError as error:
         raise described(error, path) from None
-    return found, False
+    return entries_so_far, False
 
 
-def table(found: list[list[Any]]) -> bytes:
+def table(rows: list[list[Any]]) -> bytes:
     """Encode a listing for sending."""
-    return json.dumps(found, separators=(",", ":")).encode("ascii")
+    return json.dumps(rows, separators=(",", ":")).encode("ascii")
 
 
 def pack(workspace: WorkspaceRoot, path: str, max_bytes: int) -> bytes:

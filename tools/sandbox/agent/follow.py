@@ -64,15 +64,15 @@ class Feed:
     def __init__(self, fd: int, data: bytes):
         os.set_blocking(fd, False)
         self.fd = fd
-        self._left = memoryview(data)
+        self._remaining = memoryview(data)
         self.open = True
         self.write()
 
     def write(self) -> None:
         """Write what fits; close the pipe once everything is written or the reader is gone."""
         try:
-            while self._left:
-                self._left = self._left[os.write(self.fd, self._left) :]
+            while self._remaining:
+                self._remaining = self._remaining[os.write(self.fd, self._remaining) :]
         except BlockingIOError:
             return
         except OSError:
@@ -135,10 +135,10 @@ def follow(
     if feed is not None and feed.open:
         poll.register(feed.fd, select.POLLOUT)
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
             return "timeout"
-        pause = min(left, watch.pause(), _TICK_S if end is None else left)
+        pause = min(remaining_s, watch.pause(), _TICK_S if end is None else remaining_s)
         for fd, event in poll.poll(math.ceil(pause * 1000)):
             if fd == end and event & _ENDED_POLL:
                 return ""
@@ -153,7 +153,7 @@ def follow(
                     return ""
                 if cell.flooded:
                     return "output"
-                if not cell.open:  # now only the end of its process can end it
+                if not cell.open:  # from now on only the exit of its process ends the run
                     poll.unregister(fd)
             elif feed is not None and feed.open and fd == feed.fd:
                 feed.write()
@@ -192,13 +192,13 @@ def drain(streams: Sequence[Capture]) -> None:
     until = time.monotonic() + GRACE_S
     while True:
         waiting = [stream for stream in streams if stream.open and not stream.flooded]
-        left = until - time.monotonic()
-        if not waiting or left <= 0:
+        remaining_s = until - time.monotonic()
+        if not waiting or remaining_s <= 0:
             return
         poll = select.poll()
         for stream in waiting:
             poll.register(stream.fd, select.POLLIN)
-        ready = {fd for fd, _ in poll.poll(math.ceil(left * 1000))}
+        ready = {fd for fd, _ in poll.poll(math.ceil(remaining_s * 1000))}
         for stream in waiting:
             if stream.fd in ready:
                 stream.read()

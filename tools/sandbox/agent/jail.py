@@ -39,7 +39,7 @@ class _Resources(NamedTuple):
     mapping: int | None
     network: int
     mounts: int
-    group: groups.Group | None
+    group: groups.ControlGroup | None
 
 
 class Jail:
@@ -59,7 +59,7 @@ class Jail:
         self._mappings: dict[tuple[int, int, int], int] = {}
         self._own = -1
         self._landlock = 0
-        self._groups: groups.Groups | None = None
+        self._groups: groups.ControlGroups | None = None
         self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
@@ -117,8 +117,8 @@ class Jail:
         note = mounts.build_workspace(
             self._layers, limits, request["template"], self._workdir, resources.uid, resources.mapping
         )
-        kept = [] if resources.group is None else [resources.group.kills]
-        connection, *kept = control.inherit(connection, *kept)
+        passed_fds = [] if resources.group is None else [resources.group.kills]
+        connection, *passed_fds = control.inherit(connection, *passed_fds)
         if self._root:
             credentials.become(resources.uid)
         credentials.own_user_namespace(resources.uid, os.getegid(), INSIDE_UID)
@@ -133,7 +133,7 @@ class Jail:
             alone=True,
             members=_others,
             wall=credentials.traceable,
-            kills=groups.GroupOomKills(*kept) if kept else NoOomKills(),
+            kills=groups.GroupOomKills(*passed_fds) if passed_fds else NoOomKills(),
         )
 
     def forget(self, resources: _Resources) -> None:
@@ -158,13 +158,13 @@ class Jail:
         self._next_uid -= 1
         return self._next_uid + 1
 
-    def _take(self, limits: dict[str, Any]) -> tuple[int, int, groups.Group | None]:
+    def _take(self, limits: dict[str, Any]) -> tuple[int, int, groups.ControlGroup | None]:
         group = None
         if self._groups is not None:
             group = self._groups.take(limits["total_memory_mb"] + limits["disk_mb"])
         return self._networks.take(), self._mounts.take(), group
 
-    def _open_groups(self) -> groups.Groups | None:
+    def _open_groups(self) -> groups.ControlGroups | None:
         for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
             with suppress(OSError):
                 mounts.allow_writing(mounts.HOST + path)

@@ -12,7 +12,7 @@ from agentgym.tools.sandbox.agent.archive import BadArchive
 from agentgym.tools.sandbox.agent.beneath import FileError, WorkspaceRoot
 from agentgym.tools.sandbox.agent.control import Control
 from agentgym.tools.sandbox.agent.follow import DriverGone
-from agentgym.tools.sandbox.agent.sessions import Sessions
+from agentgym.tools.sandbox.agent.sessions import AgentSessions
 
 Answer = tuple[dict[str, Any], list[bytes]]
 _NOTHING: Answer = ({}, [])
@@ -31,7 +31,7 @@ class Agent:
         self._place = place
         self._control = control
         self._workspace = WorkspaceRoot(place.folder)
-        self._sessions = Sessions(place)
+        self._sessions = AgentSessions(place)
 
     def serve(self) -> None:
         """Answer requests until the driver closes the connection."""
@@ -91,8 +91,8 @@ class Agent:
 
     def do_list(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
         """List a folder."""
-        found, more = files.entries(self._workspace, request["path"], request["depth"], request["max_entries"])
-        return {"more": more}, [files.table(found)]
+        entries, more = files.entries(self._workspace, request["path"], request["depth"], request["max_entries"])
+        return {"more": more}, [files.table(entries)]
 
     def do_remove(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Remove a file or folder."""

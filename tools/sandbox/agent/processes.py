@@ -87,10 +87,10 @@ class Processes:
             if self._alone and (not keep or round_ > _ROUNDS // 2):
                 _kill(-1)
             self.reap()
-            found = children(os.getpid())
-            if stopped and not round_ and (len(found) > len(keep) or any(children(leader) for leader in keep)):
+            pids = children(os.getpid())
+            if stopped and not round_ and (len(pids) > len(keep) or any(children(leader) for leader in keep)):
                 self._stop_all(keep)
-            strangers = [pid for pid in found if not _belongs(pid, keep)]
+            strangers = [pid for pid in pids if not _belongs(pid, keep)]
             if not strangers:
                 break
             for pid in strangers:
@@ -143,7 +143,7 @@ def _belongs(pid: int, keep: Set[int]) -> bool:
 def _until_stopped(pids: Iterable[int]) -> None:
     """Wait until processes that were sent SIGSTOP have stopped.
 
-    The thread that takes the signal may have to wait for a processor; until then, the others of its process go on.
+    The thread that takes the signal may have to wait for a processor; its process's other threads run until then.
     """
     until = time.monotonic() + _STOPPING_S
     for pid in pids:
@@ -186,10 +186,10 @@ def _is_childless() -> bool:
 def children(pid: int) -> list[int]:
     """Return the direct children of a process, including zombies."""
     try:
-        found = []
+        pids = []
         for thread in [pid] if pid == os.getpid() else os.listdir(f"/proc/{pid}/task"):
-            found += [int(word) for word in _content(f"/proc/{pid}/task/{thread}/children").split()]
-        return found
+            pids += [int(word) for word in _content(f"/proc/{pid}/task/{thread}/children").split()]
+        return pids
     except OSError:
         return [child for child, parent in _parents() if parent == pid]
 
@@ -207,11 +207,11 @@ def _content(path: str) -> bytes:
 
 def descendants(pid: int) -> list[int]:
     """Return all descendants of a process."""
-    found, new = [], [pid]
-    while new and len(found) < 100_000:
+    pids, new = [], [pid]
+    while new and len(pids) < 100_000:
         new = [child for parent in new for child in children(parent)]
-        found += new
-    return found
+        pids += new
+    return pids
 
 
 def quick_memory(pids: Iterable[int]) -> int:
@@ -238,16 +238,16 @@ def threads(pid: int) -> int:
 
 def unlinked_bytes(pids: Iterable[int]) -> int:
     """Return the disk usage in bytes of deleted files that these processes still have open."""
-    seen: dict[tuple[int, int], int] = {}
+    sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         try:
             for name in os.listdir(f"/proc/{pid}/fd"):
                 state = os.stat(f"/proc/{pid}/fd/{name}")
                 if state.st_nlink == 0 and stat.S_ISREG(state.st_mode):
-                    seen[state.st_dev, state.st_ino] = state.st_blocks * 512
+                    sizes[state.st_dev, state.st_ino] = state.st_blocks * 512
         except OSError:
             continue
-    return sum(seen.values())
+    return sum(sizes.values())
 
 
 def is_ending(pid: int) -> bool:
@@ -297,7 +297,7 @@ def _proportional(pid: int) -> int | None:
 
 
 def _parents() -> list[tuple[int, int]]:
-    found = []
+    pairs = []
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -305,10 +305,10 @@ def _parents() -> list[tuple[int, int]]:
     for name in names:
         if name.isdigit():
             try:
-                found.append((int(name), int(_stat(int(name))[1])))
+                pairs.append((int(name), int(_stat(int(name))[1])))
             except (OSError, IndexError, ValueError):
                 continue
-    return found
+    return pairs
 
 
 def _stat(pid: int) -> list[bytes]:

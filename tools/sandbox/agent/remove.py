@@ -33,9 +33,9 @@ def remove_at(parent: int, name: str) -> None:
 
 def _move(fd: int, name: str, parent: int) -> str:
     """Move a folder up to `parent`, under an unpredictable name that cannot be taken; return that name."""
-    moved = f".removed-{os.urandom(12).hex()}"
-    os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=parent)
-    return moved
+    new_name = f".removed-{os.urandom(12).hex()}"
+    os.rename(name, new_name, src_dir_fd=fd, dst_dir_fd=parent)
+    return new_name
 
 
 def _empty(fd: int) -> list[str]:

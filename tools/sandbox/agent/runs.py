@@ -51,8 +51,8 @@ def pipes(number: int) -> tuple[list[int], list[int]]:
 
 def captures(fds: list[int], limits: dict[str, Any]) -> list[Capture]:
     """Return the captures of stdout, stderr and reply."""
-    kept = (limits["output_bytes"], limits["output_bytes"], limits["reply_bytes"])
-    return [Capture(fd, kept[number], tail=number < 2) for number, fd in enumerate(fds)]
+    bounds = (limits["output_bytes"], limits["output_bytes"], limits["reply_bytes"])
+    return [Capture(fd, bounds[number], tail=number < 2) for number, fd in enumerate(fds)]
 
 
 def close_all(fds: list[int]) -> None:
@@ -140,15 +140,15 @@ def not_started(error: OSError) -> tuple[dict[str, Any], list[bytes]]:
 def report(
     answer: dict[str, Any], streams: list[Capture], duration: float, cpu_s: float, peak_kb: int
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the answer to a run: how it ended, what it used, what it wrote."""
-    taken = [stream.take() for stream in streams]
+    """Return the answer to a run: how it ended, the resources it used, and its outputs."""
+    outputs = [stream.take() for stream in streams]
     answer.update(
         duration_s=round(duration, 6),
         cpu_s=round(cpu_s, 6),
         peak_memory_mb=round(peak_kb / 1024, 3),
-        cut=[taken[0][1], taken[1][1]],
+        cut=[outputs[0][1], outputs[1][1]],
     )
-    return answer, [data for data, _ in taken]
+    return answer, [data for data, _ in outputs]
 
 
 def kill(pid: int) -> None:

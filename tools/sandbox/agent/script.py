@@ -55,11 +55,6 @@ def prepare() -> None:
     _loaded = len(sys.modules)
 
 
-def is_prepared() -> bool:
-    """Whether `prepare` was called in this process or an ancestor that forked it."""
-    return _loaded > 0
-
-
 def begin(path: str, folder: str) -> types.ModuleType:
     """Set this process up like a new interpreter: `__main__`, arguments, hooks, fresh random state."""
     main = types.ModuleType("__main__")
@@ -104,7 +99,7 @@ def end(main: types.ModuleType, status: int, folder: str) -> int:
     """Shut down like the interpreter: join threads, call exit functions, close objects' files, flush streams."""
     if _thread._count() or threading._threading_atexits:  # pyright: ignore[reportAttributeAccessIssue]
         status = guarded(threading._shutdown, NAME) or status  # pyright: ignore[reportAttributeAccessIssue]
-    with contextlib.suppress(BaseException):  # the interpreter, too, goes on after a failing exit function
+    with contextlib.suppress(BaseException):  # like the interpreter, continue after a failing exit function
         atexit._run_exitfuncs()
     flush()
     sys.last_traceback = sys.last_value = None
@@ -116,12 +111,12 @@ def end(main: types.ModuleType, status: int, folder: str) -> int:
 
 def _modules_in(folder: str) -> list[types.ModuleType]:
     """Return the workspace's modules; only the modules loaded last are checked."""
-    found = []
+    modules = []
     for name in list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - _loaded))):
         module = sys.modules[name]
         if isinstance(module, types.ModuleType) and str(module.__dict__.get("__file__")).startswith(folder + os.sep):
-            found.append(module)
-    return found
+            modules.append(module)
+    return modules
 
 
 def flush() -> bool:

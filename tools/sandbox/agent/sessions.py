@@ -147,12 +147,12 @@ class _CellLimits:
         """Return the name of an exceeded limit, or `""`."""
         if self.pause():
             return ""
-        found = self._watch.breach()
+        exceeded = self._watch.breach()
         for pid in (self._leader, *processes.descendants(self._leader)):
             used = processes.cpu_seconds(pid)
             if used - self._before.setdefault(pid, used) > self._cpu_s:
-                found = found or "cpu"
-        return found
+                exceeded = exceeded or "cpu"
+        return exceeded
 
 
 def _body(kind: str, folder: str) -> int:
@@ -161,7 +161,7 @@ def _body(kind: str, folder: str) -> int:
     return child.execute(["bash", "--noprofile", "--norc", "-c", _BASH_LOOP])
 
 
-class Sessions:
+class AgentSessions:
     """The live sessions of a sandbox, by number."""
 
     def __init__(self, place: runs.RunContext):
@@ -191,7 +191,7 @@ class Sessions:
         """Run a cell, then kill processes that belong to no session."""
         session = self._live.get(number)
         if session is None:
-            raise FileError("session_lost", f"there is no session {number}")
+            raise FileError("session_lost", f"session {number} does not exist")
         if session.kind == "bash" and b"\0" in code:
             raise FileError("invalid", "bash code cannot contain a NUL character")
         self._note_activity()

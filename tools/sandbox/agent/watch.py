@@ -13,7 +13,7 @@ from agentgym.tools.sandbox.agent.beneath import FileError, enter, enter_open, l
 
 PERIOD_S = 0.1
 _SHARE = 20
-"""Checks may take at most one part in this many of a core. Counted in CPU time, so that a busy machine, on which a
+"""Checks may use at most 1/N of a core. Counted in CPU time, so that a busy machine, where a
 check waits for its core, does not make checks rare."""
 _MB = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,9 +53,9 @@ class UsageMonitor:
             return ""
         used = time.thread_time()
         members = self._members()
-        found = self._memory(members) or self._disk(members)
+        exceeded = self._memory(members) or self._disk(members)
         self._next = time.monotonic() + max(PERIOD_S, _SHARE * (time.thread_time() - used))
-        return found
+        return exceeded
 
     def make_room(self, size: int, files: int) -> None:
         """Reject a write of the driver that does not fit, where no quota does."""

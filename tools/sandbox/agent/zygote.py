@@ -54,7 +54,7 @@ class Walls(Protocol):
 class Cleaning(Walls, Protocol):
     """A tier whose sandboxes may leave something behind when their agent ends."""
 
-    def left_over(self, live: Collection[int]) -> None:
+    def kill_orphans(self, live: Collection[int]) -> None:
         """Kill processes whose agent is gone; `live` are the live agents."""
 
     def is_clean(self, resources: Any, live: Collection[int], /) -> bool:
@@ -115,7 +115,7 @@ class ForkServer:
         ended = [self._ends[fd] for fd in ready if fd in self._ends]
         self._collect(*ended)
         if self._cleaning is not None and (ended or not ready):
-            self._cleaning.left_over(self._live())
+            self._cleaning.kill_orphans(self._live())
         if self._alive in ready:
             return False
         return self._driver_fd not in ready or self._receive()

@@ -69,7 +69,7 @@ class DockerBackend:
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What the containers protect against."""
+        """How well the containers hold each threat."""
         return protections_of(self._hardening)
 
     @property

@@ -22,13 +22,13 @@ from agentgym.tools.sandbox.containers.stream import Demultiplexer
 
 _KILL = ("sh", "-c", "kill -9 -1")
 _KILLED = (0, 1, 137)
-"""The command's exit codes: it killed processes, there were none, or another such command killed it."""
+"""The kill command's exit codes: it killed processes, found none, or was killed by another kill command."""
 _KILL_PROCESSES = 32
-"""The additional processes for the command, if there are none left: the daemon starts it with many threads."""
+"""Additional processes for the kill command when the limit is reached: the daemon starts it with many threads."""
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _LATE_S = 2.0
-"""The most seconds to wait for the rest of the output of a program that has ended."""
+"""Maximum seconds to wait for the remaining output of a program that has ended."""
 _FLOOD = 64
 """A run is stopped if its output exceeds the kept size by this factor."""
 
@@ -47,7 +47,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class CallOutcome:
+class ContainerCallOutcome:
     """The result of a call. `exit_code` follows the shell's convention: 128 and more for a signal."""
 
     stdout: bytes
@@ -61,7 +61,7 @@ class CallOutcome:
     """Whether the container had to be killed to stop its processes."""
 
 
-class Kept:
+class BoundedOutput:
     """The beginning and the end of a stream."""
 
     def __init__(self, limit: int) -> None:
@@ -91,7 +91,7 @@ class Kept:
         return bytes(self._head) + b"\n[... %d bytes cut ...]\n" % self.cut + bytes(self._tail[-self._half :])
 
 
-def run_call(daemon: Daemon, container: str, call: Call) -> CallOutcome:
+def run_call(daemon: Daemon, container: str, call: Call) -> ContainerCallOutcome:
     """Run a program in the container until it exits or its deadline passes, then kill everything else there."""
     started_at = time.monotonic()
     exec_id, connection = start_call(daemon, container, call)
@@ -99,10 +99,10 @@ def run_call(daemon: Daemon, container: str, call: Call) -> CallOutcome:
         end = Exchange(daemon, exec_id, connection, call).run()
         duration_s = time.monotonic() - started_at
         exit_code = _end_all(daemon, container, exec_id, call.user, end)
-    return CallOutcome(
-        stdout=end.kept[0].bytes(),
-        stderr=end.kept[1].bytes(),
-        cut=(end.kept[0].cut, end.kept[1].cut),
+    return ContainerCallOutcome(
+        stdout=end.outputs[0].bytes(),
+        stderr=end.outputs[1].bytes(),
+        cut=(end.outputs[0].cut, end.outputs[1].cut),
         exit_code=137 if exit_code is None else exit_code,
         duration_s=duration_s,
         timed_out=end.timed_out,
@@ -136,7 +136,7 @@ def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: Excha
                 _kill_all(daemon, container, user, end)
         return exit_code_of(daemon, exec_id)
     except InfrastructureError:
-        # For example, a program that goes on forking takes the additional processes as well.
+        # For example, a program that keeps forking takes the additional processes as well.
         remove(daemon, container)
         return None
 
@@ -197,7 +197,7 @@ class Exchange:
         self._stdin = memoryview(call.stdin)
         self._deadline = time.monotonic() + call.wall_s
         self._bound = call.output_bytes * _FLOOD
-        self.kept = (Kept(call.output_bytes), Kept(call.output_bytes))
+        self.outputs = (BoundedOutput(call.output_bytes), BoundedOutput(call.output_bytes))
         self._pieces = Demultiplexer(self._take)
         self._open = True
         self.timed_out = False
@@ -207,14 +207,14 @@ class Exchange:
         """Exchange data until the program has exited or must be killed."""
         self._half_close()
         while self._open:
-            left = self._deadline - time.monotonic()
-            self.timed_out = left <= 0
-            self.flooded = any(each.total > self._bound for each in self.kept)
+            remaining_s = self._deadline - time.monotonic()
+            self.timed_out = remaining_s <= 0
+            self.flooded = any(stream.total > self._bound for stream in self.outputs)
             if self.timed_out or self.flooded:
                 break
             # A background child keeps the outputs open, so wait for the program itself.
-            if not self._step(min(left, _POLL_S)) and self._has_exited():
-                # What it printed just before it ended may have come since.
+            if not self._step(min(remaining_s, _POLL_S)) and self._has_exited():
+                # Its last output may have arrived since.
                 while self._open and self._step(0):
                     pass
                 break
@@ -233,9 +233,9 @@ class Exchange:
             self._step(_POLL_S)
 
     def catch_up(self) -> None:
-        """Read what a program that has ended printed last: on a busy machine, Docker tells of its end first.
+        """Read the last output of a program that has ended: on a busy machine, Docker reports its end first.
 
-        What it left running may keep the outputs open, so this takes no longer than a moment.
+        Background processes may keep the outputs open, so this waits only for a moment.
         """
         end = time.monotonic() + _LATE_S
         while self._open and time.monotonic() < end:
@@ -282,4 +282,4 @@ class Exchange:
             self._open = False
 
     def _take(self, stream: int, data: bytes) -> None:
-        self.kept[0 if stream == 1 else 1].add(data)
+        self.outputs[0 if stream == 1 else 1].add(data)

@@ -24,8 +24,8 @@ _FIRST = """
 import os, sys
 if sys.version_info < (3, 9):
     sys.exit("python3 is older than 3.9")
-kept = {{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}}
-os.execve(sys.executable, [sys.executable, "-s", "-c", {second!r}], {{**kept, **{seed!r}}})
+variables = {{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}}
+os.execve(sys.executable, [sys.executable, "-s", "-c", {second!r}], {{**variables, **{seed!r}}})
 """
 # The program is too long for an argument, so the argument only reads it from stdin.
 _SECOND = """
@@ -74,31 +74,31 @@ class Container:
     def with_python(cls, container_spec: ContainerSpec, settings: bytes) -> Self | None:
         """Start an agent and send it its settings; returns `None` if the image has no suitable python."""
         program = f"{agent_source()}\n{_ENTRY}".encode()
-        made = cls._make(container_spec, ["python3", *reading(len(program))], container_spec.user)
+        container = cls._make(container_spec, ["python3", *reading(len(program))], container_spec.user)
         try:
-            if made._starts_with(_READY):
-                made.endpoint.settimeout(_READY_S)
-                made.endpoint.sendall(program + settings)
-                return made
+            if container._starts_with(_READY):
+                container.endpoint.settimeout(_READY_S)
+                container.endpoint.sendall(program + settings)
+                return container
         except OSError as error:
-            made._give_up(container_spec.daemon)
-            raise InfrastructureError(f"the agent did not start: {error}; {made.endpoint.stderr}") from error
-        made._give_up(container_spec.daemon)
+            container._give_up(container_spec.daemon)
+            raise InfrastructureError(f"the agent did not start: {error}; {container.endpoint.stderr}") from error
+        container._give_up(container_spec.daemon)
         return None
 
     @classmethod
     def without_python(cls, container_spec: ContainerSpec) -> Self:
         """Start a program that only waits, as a separate user whose processes the sandbox cannot kill."""
         user, _, group = container_spec.user.partition(":")
-        made = cls._make(container_spec, ["cat"], f"{int(user) + 1}:{int(group) + 1}")
+        container = cls._make(container_spec, ["cat"], f"{int(user) + 1}:{int(group) + 1}")
         try:
-            made.endpoint.sendall(_READY)
-            if made._starts_with(_READY):
-                return made
+            container.endpoint.sendall(_READY)
+            if container._starts_with(_READY):
+                return container
         except OSError:
             pass  # it has exited; its error output is reported below
-        made._give_up(container_spec.daemon)
-        stderr = made.endpoint.stderr.strip()
+        container._give_up(container_spec.daemon)
+        stderr = container.endpoint.stderr.strip()
         raise InfrastructureError(f"the image has neither python3 nor cat, or does not run on this machine: {stderr}")
 
     def _give_up(self, daemon: Daemon) -> None:

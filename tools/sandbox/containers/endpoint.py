@@ -20,7 +20,7 @@ class Attached(socket.socket):
         super().__init__(connection.family, connection.type, connection.proto, connection.detach())
         self._header = bytearray()
         self._stream = 0
-        self._left = 0
+        self._remaining = 0
         self._stderr = bytearray()
 
     @property
@@ -38,18 +38,18 @@ class Attached(socket.socket):
         view = memoryview(buffer)
         view = view[:nbytes] if nbytes else view
         while True:
-            if self._left == 0 and not self._next_piece():
+            if self._remaining == 0 and not self._next_piece():
                 return 0
-            if self._left == 0:
+            if self._remaining == 0:
                 continue
             if self._stream == STDOUT:
-                got = super().recv_into(view[: self._left])
-                self._left -= got
+                got = super().recv_into(view[: self._remaining])
+                self._remaining -= got
                 return got
-            data = super().recv(min(self._left, 4096))
+            data = super().recv(min(self._remaining, 4096))
             if not data:
                 return 0
-            self._left -= len(data)
+            self._remaining -= len(data)
             self._stderr += data
             del self._stderr[:-_KEPT_OF_STDERR]
 
@@ -60,7 +60,7 @@ class Attached(socket.socket):
             if not data:
                 return False
             self._header += data
-        self._stream, self._left = self._header[0], int.from_bytes(self._header[4:], "big")
+        self._stream, self._remaining = self._header[0], int.from_bytes(self._header[4:], "big")
         self._header.clear()
         return True
 
@@ -68,13 +68,13 @@ class Attached(socket.socket):
 def attach(daemon: Daemon, container: str) -> Attached:
     """Connect to a container that has not been started yet, so that no output is missed."""
     with docker_errors(f"cannot attach to container {container[:12]}"):
-        found = daemon.maker.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-        return Attached(raw_socket(found))
+        attached = daemon.maker.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        return Attached(raw_socket(attached))
 
 
-def raw_socket(found: Any) -> socket.socket:
+def raw_socket(attached: Any) -> socket.socket:
     """Detach and return the socket inside a connection object of Docker's SDK."""
-    connection = getattr(found, "_sock", found)
+    connection = getattr(attached, "_sock", attached)
     if type(connection) is not socket.socket:
         raise InfrastructureError(
             "containers can only be used over unix:// and plain tcp:// connections; for a daemon on another machine, "

@@ -29,7 +29,7 @@ class Hardening:
     cpus: float = 1.0
     network: str = "none"
     writable_root: bool = False
-    """Whether the image's files can be changed, for images that contain the work. There is no quota on changes."""
+    """Whether the image's files can be changed, for images that contain the work. Changes have no quota."""
     capabilities: tuple[str, ...] = ()
     """Kernel capabilities that programs keep. None by default; root without any can neither change owners nor users."""
     runtime: str | None = None

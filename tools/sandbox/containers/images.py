@@ -51,8 +51,8 @@ def has_image(daemon: Daemon, image: str) -> bool:
 def environment_of(daemon: Daemon, image: str) -> dict[str, str]:
     """Return the environment variables that an image sets."""
     with docker_errors(f"cannot look up image {image!r}"):
-        found = daemon.api.inspect_image(image)["Config"].get("Env") or []
-    return dict(each.split("=", 1) for each in found if "=" in each)
+        variables = daemon.api.inspect_image(image)["Config"].get("Env") or []
+    return dict(variable.split("=", 1) for variable in variables if "=" in variable)
 
 
 def _name_for(path: Path) -> str:

@@ -36,8 +36,8 @@ def labels() -> dict[str, str]:
 def abandoned(daemon: Daemon) -> list[str]:
     """Return the ids of the containers whose process has exited."""
     with docker_errors("cannot list containers"):
-        found = daemon.api.containers(all=True, filters={"label": f"{LABEL}=1"})
-    return [each["Id"] for each in found if is_gone(each["Labels"].get(OWNER_LABEL, ""))]
+        containers = daemon.api.containers(all=True, filters={"label": f"{LABEL}=1"})
+    return [container["Id"] for container in containers if is_gone(container["Labels"].get(OWNER_LABEL, ""))]
 
 
 def reap(daemon: Daemon) -> list[str]:

@@ -49,7 +49,7 @@ def remove(daemon: Daemon, container: str) -> None:
 
 
 def _wait_until_gone(daemon: Daemon, container: str) -> None:
-    """Wait for a removal that is under way. One that takes long goes on without us."""
+    """Wait for a removal in progress, but not for long: the daemon finishes it anyway."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -71,14 +71,14 @@ class Remover:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._left = 0
+        self._pending = 0
         self._threads = 0
         self._change = threading.Condition()
 
     def remove(self, container: str) -> None:
         """Schedule a container's removal; never blocks and never fails."""
         with self._change:
-            self._left += 1
+            self._pending += 1
             if self._threads < _THREADS:
                 self._threads += 1
                 threading.Thread(target=self._run, name="agentgym-docker-remove", daemon=True).start()
@@ -87,7 +87,7 @@ class Remover:
     def wait(self, timeout_s: float) -> bool:
         """Wait until all removals are done; return whether they are."""
         with self._change:
-            return self._change.wait_for(lambda: self._left == 0, timeout_s)
+            return self._change.wait_for(lambda: self._pending == 0, timeout_s)
 
     def _run(self) -> None:
         while True:
@@ -97,5 +97,5 @@ class Remover:
             except Exception:  # of libraries; the thread has others to remove
                 _log.exception("container %s could not be removed", container[:12])
             with self._change:
-                self._left -= 1
+                self._pending -= 1
                 self._change.notify_all()

@@ -15,17 +15,17 @@ class Demultiplexer:
         self._take = take
         self._header = bytearray()
         self._stream = 0
-        self._left = 0
+        self._remaining = 0
 
     def feed(self, data: bytes) -> None:
         """Process received data."""
         view = memoryview(data)
         while view:
-            if self._left == 0:
+            if self._remaining == 0:
                 view = self._take_header(view)
                 continue
-            piece, view = view[: self._left], view[self._left :]
-            self._left -= len(piece)
+            piece, view = view[: self._remaining], view[self._remaining :]
+            self._remaining -= len(piece)
             self._take(self._stream, bytes(piece))
 
     def _take_header(self, view: memoryview) -> memoryview:
@@ -33,6 +33,6 @@ class Demultiplexer:
         self._header += view[:missing]
         if len(self._header) == HEADER:
             self._stream = self._header[0]
-            self._left = int.from_bytes(self._header[4:], "big")
+            self._remaining = int.from_bytes(self._header[4:], "big")
             self._header.clear()
         return view[missing:]

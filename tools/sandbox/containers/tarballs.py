@@ -70,6 +70,6 @@ def _kind(entry: tarfile.TarInfo) -> str | None:
 def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo, kind: str, room: int) -> bytes:
     if kind == "link":
         return entry.linkname.encode("utf-8", "surrogateescape")
-    found = tar.extractfile(entry) if kind == "file" else None
+    file = tar.extractfile(entry) if kind == "file" else None
     # A sparse file can be far larger than its tar file.
-    return found.read(max(0, room) + 1) if found else b""
+    return file.read(max(0, room) + 1) if file else b""

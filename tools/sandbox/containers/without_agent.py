@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.tools.sandbox.agent import files
 from agentgym.tools.sandbox.agent.wire import Frame, Header, encode
 from agentgym.tools.sandbox.containers import tarballs
-from agentgym.tools.sandbox.containers.calls import Call, CallOutcome, run_call
+from agentgym.tools.sandbox.containers.calls import Call, ContainerCallOutcome, run_call
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.pump import decode
@@ -125,8 +125,8 @@ class WithoutAgent:
         base = posixpath.normpath(posixpath.join(self._workdir, header["path"]))
         prefix = posixpath.relpath(base, self._workdir)
         entries = sorted(_entry(record, prefix) for record in listed.split(b"\0") if record)
-        wanted = header["max_entries"]
-        return {"more": len(entries) > wanted}, [files.table(entries[:wanted])]
+        max_entries = header["max_entries"]
+        return {"more": len(entries) > max_entries}, [files.table(entries[:max_entries])]
 
     def _health(self, _: Header, __: Sequence[bytes]) -> Frame:
         return {"healthy": self._output("echo well", ".") == b"well\n"}, []
@@ -170,14 +170,14 @@ def _problem(kind: str, message: str) -> Frame:
     return {"error": kind, "message": message}, []
 
 
-def _why(outcome: CallOutcome, path: str) -> tuple[str, str]:
+def _why(outcome: ContainerCallOutcome, path: str) -> tuple[str, str]:
     output = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
     if "No space left" in output:
         return "no_space", f"no space left for {path!r}"
     return "invalid", f"{path!r}: {output or f'ended with {outcome.exit_code}'}"
 
 
-def _header_of(outcome: CallOutcome) -> Header:
+def _header_of(outcome: ContainerCallOutcome) -> Header:
     """Return the header of an answer. Docker reports signals only as exit codes of 128 and more, like a shell."""
     number = outcome.exit_code - 128 if 128 < outcome.exit_code <= 192 else None
     ended = Ended.EXITED if number is None else Ended.SIGNALED

@@ -8,7 +8,7 @@ from datetime import datetime
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player
 from agentgym.messages import ToolCall
-from agentgym.tools.browser import Node
+from agentgym.tools.browser import ViewNode
 
 
 @player("click-option")
@@ -163,7 +163,7 @@ def _pick_day(sight: Sight, wanted: datetime) -> Solution:
     yield sight.click("link", str(wanted.day))
 
 
-def _suggestions(sight: Sight) -> list[tuple[str, Node]]:
+def _suggestions(sight: Sight) -> list[tuple[str, ViewNode]]:
     """Return the text and the element of each suggestion for what was typed."""
     view = sight.look()
     return [(view.text_of(place), node) for place, node in enumerate(view.nodes) if node.role == "listitem"]

@@ -6,7 +6,7 @@ import re
 
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.miniwob.solutions.registry import Sight, number, player
-from agentgym.tools.browser import Node
+from agentgym.tools.browser import ViewNode
 
 
 @player("text-transform")
@@ -122,7 +122,7 @@ def _rows(sight: Sight) -> dict[str, str]:
     return {label.strip(): value.strip() for label, value in cells}
 
 
-def _figure(shape: Node) -> str:
+def _figure(shape: ViewNode) -> str:
     exact, kind = _kinds(shape)
     return {"digit": "Number", "letter": "Letter"}.get(kind, exact.capitalize())
 
@@ -132,11 +132,11 @@ _SMALL = 15
 """Shapes are 10 or 20 pixels high, letters a little more."""
 
 
-def _is_shape(node: Node) -> bool:
+def _is_shape(node: ViewNode) -> bool:
     return node.role == "img" and " at " in node.name
 
 
-def _kinds(node: Node) -> tuple[str, str]:
+def _kinds(node: ViewNode) -> tuple[str, str]:
     """Return the exact shape and its kind."""
     _, kind, *rest = node.name.split()
     if kind == "text":
@@ -144,7 +144,7 @@ def _kinds(node: Node) -> tuple[str, str]:
     return _SHAPES[kind], "shape"
 
 
-def _fits(node: Node, words: str) -> bool:
+def _fits(node: ViewNode, words: str) -> bool:
     """Whether a shape matches a description such as `small red letter`."""
     height = int(re.findall(r"x(\d+) at", node.name)[0])
     size = "small" if height < _SMALL else "large"

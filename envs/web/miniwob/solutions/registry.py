@@ -11,7 +11,7 @@ from importlib import import_module
 from agentgym.engine.steps import Solution
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
-from agentgym.tools.browser import Node, View
+from agentgym.tools.browser import View, ViewNode
 
 _MODULES = ("clicking", "choosing", "forms", "mail", "reading", "social")
 
@@ -30,7 +30,7 @@ class Sight:
             raise TaskError(f"the instruction {self.instruction!r} does not match {pattern!r}")
         return match.groups()
 
-    def all(self, role: str, name: str | None = None) -> list[Node]:
+    def all(self, role: str, name: str | None = None) -> list[ViewNode]:
         """Return the elements with a role that can be acted on; a name must match exactly."""
         return [node for node in self.look().nodes if node.role == role and node.ref and name in (None, node.name)]
 
@@ -70,7 +70,7 @@ def load_solutions() -> Mapping[str, Player]:
     return dict(sorted(_PLAYERS.items()))
 
 
-def click(node: Node) -> ToolCall:
+def click(node: ViewNode) -> ToolCall:
     """Return a click on an element."""
     return ToolCall("click", {"ref": node.ref})
 

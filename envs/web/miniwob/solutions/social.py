@@ -6,7 +6,7 @@ import re
 
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.miniwob.solutions.registry import Sight, click, number, player
-from agentgym.tools.browser import Node
+from agentgym.tools.browser import ViewNode
 
 _IN_MENU = ("Reply", "Retweet", "Like")
 
@@ -59,5 +59,5 @@ def _posts(sight: Sight, user: str) -> list[int]:
     return [place for place, name in enumerate(users) if name == user]
 
 
-def _results(sight: Sight) -> list[Node]:
+def _results(sight: Sight) -> list[ViewNode]:
     return [node for node in sight.all("link") if not node.name.strip("<>").isdecimal() and node.name not in "<>"]

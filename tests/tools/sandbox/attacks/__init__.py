@@ -1,44 +1,14 @@
-"""Programs that attack a sandbox, and what it takes to judge whether it held. Data; the tests are elsewhere."""
+"""Programs that attack a sandbox, as data, and the means to judge whether it held."""
 
 from __future__ import annotations
 
-from tests.tools.sandbox.attacks import (
-    endings,
-    files,
-    forgery,
-    idleness,
-    kernel,
-    leftovers,
-    memory,
-    neighbours,
-    network,
-    output,
-    processes,
-    quotas,
-    shares,
-    spying,
-    upkeep,
-)
+from importlib import import_module
+
 from tests.tools.sandbox.attacks.attack import Attack
 
-_TOPICS = (
-    files,
-    quotas,
-    upkeep,
-    spying,
-    neighbours,
-    processes,
-    endings,
-    memory,
-    output,
-    network,
-    kernel,
-    leftovers,
-    forgery,
-    idleness,
-    shares,
-)
+_TOPICS = ("files", "quotas", "upkeep", "spying", "neighbours", "processes", "endings", "memory", "output", "network")
+_TOPICS += ("kernel", "leftovers", "forgery", "idleness", "shares")
 
-BY_TOPIC: dict[str, tuple[Attack, ...]] = {topic.__name__.rpartition(".")[2]: topic.ATTACKS for topic in _TOPICS}
+BY_TOPIC: dict[str, tuple[Attack, ...]] = {name: import_module(f"{__name__}.{name}").ATTACKS for name in _TOPICS}
 
 ATTACKS: tuple[Attack, ...] = tuple(attack for attacks in BY_TOPIC.values() for attack in attacks)

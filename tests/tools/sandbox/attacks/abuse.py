@@ -1,4 +1,4 @@
-"""Steps that misuse the driver's own functions: strange programs, arguments, names and folders."""
+"""Steps that misuse the driver's functions: strange programs, arguments, names and folders."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PROGRAMS: tuple[str | bytes, ...] = (
 
 
 def _survives(what: str, call: Callable[[], object]) -> Iterator[str]:
-    """Tell if a call did anything but answer or complain about its arguments."""
+    """Yield a problem if a call neither returns nor rejects its arguments."""
     try:
         call()
     except (ToolError, UsageError):
@@ -94,9 +94,9 @@ def uploads_stay_inside(scene: Scene) -> Iterator[str]:
     yield from _uploads_a_hostile_folder(scene)
     yield from refused("an upload of 40 MB", lambda: box.upload({f"big{n}": os.urandom(1 << 22) for n in range(10)}))
     yield from refused("an upload of 3,000 files", lambda: box.upload({f"many/{n}": b"" for n in range(3_000)}))
-    for left in ("many", *(f"big{number}" for number in range(10))):
+    for path in ("many", *(f"big{number}" for number in range(10))):
         with contextlib.suppress(ToolError):
-            box.remove(left)
+            box.remove(path)
 
 
 def _uploads_a_hostile_folder(scene: Scene) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _uploads_a_hostile_folder(scene: Scene) -> Iterator[str]:
         with contextlib.suppress(ToolError, UsageError):
             scene.sandbox.upload(Path(folder), "from-host")
     for data in scene.sandbox.download(max_bytes=10_000_000).values():
-        yield from scene.shown(data)
+        yield from scene.leaks(data)
 
 
 def _make_hostile(folder: Path, scene: Scene) -> None:
@@ -127,9 +127,9 @@ def template_links_lead_nowhere(scene: Scene) -> Iterator[str]:
         except UsageError:
             return
         with contextlib.closing(box):
-            yield from scene.shown(box.exec(["bash", "-c", "cat good link folder/* 2>&1"]).stdout)
+            yield from scene.leaks(box.exec(["bash", "-c", "cat good link folder/* 2>&1"]).stdout)
             for data in box.download(max_bytes=1_000_000).values():
-                yield from scene.shown(data)
+                yield from scene.leaks(data)
             box.write("good", b"changed")
             box.exec(["bash", "-c", "echo changed > good; rm -f link"])
         if (folder / "good").read_text() != "good" or not (folder / "link").is_symlink():
@@ -155,15 +155,3 @@ def survives_a_hostile_environment(scene: Scene) -> Iterator[str]:
         yield from _survives(
             f"{name!r}", lambda pair=(name, value): scene.sandbox.exec(["true"], env=dict([pair]), limits=limits)
         )
-
-
-ABUSES: dict[str, Callable[[Scene], Iterator[str]]] = {
-    step.__name__: step
-    for step in (
-        survives_strange_programs,
-        survives_huge_arguments,
-        uploads_stay_inside,
-        template_links_lead_nowhere,
-        survives_a_hostile_environment,
-    )
-}

@@ -1,14 +1,17 @@
-"""What one attack is: a program, what may come of it, and which protections it tries.
+"""The definition of an attack: a program, its permitted outcomes, and the protections it tries.
 
-A program prints `BREACH: ...` when it got what it should not, and `DONE` at its end, so that an attack that merely
-crashed is not taken for one that was held. Every program bounds itself: it harms no machine even where it succeeds.
-`@NAME@` in a program stands for a fact about the host (see `host.py`).
+A program prints `BREACH: ...` if it gets through, and `DONE` at its end, so that a crash is not taken for a protection
+that held. Every program bounds itself, so that it does no harm even if it succeeds. `@NAME@` in a program stands for a
+fact about the host (see `host.py`).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.protection import Threat
@@ -27,18 +30,18 @@ LIMITS = SandboxLimits(
     output_bytes=20_000,
     reply_bytes=200_000,
 )
-"""Of every sandbox under attack. Small, so that a program can go beyond each of them within a second."""
+"""The limits of every sandbox under attack: so low that a program can exceed each within a second."""
 
 PATIENT_S = 60.0
-"""Wall-clock limit of the attacks that a regular check ends: on a busy machine it may come late."""
+"""Wall-clock limit of attacks that are ended by a periodic check, which may come late on a busy machine."""
 
 SHORT = 0.5
-"""Wall-clock limit of the attacks that are meant to be ended by it."""
+"""Wall-clock limit of attacks that it is meant to end."""
 
 ENDS = frozenset({Ended.EXITED})
 CLOCK = frozenset({Ended.TIMEOUT})
 FELLED = frozenset({Ended.EXITED, Ended.SIGNALED, Ended.KILLED, Ended.TIMEOUT})
-"""A program that strikes at what runs it may end in any of these ways."""
+"""The possible ends of a program that attacks its own supervisor."""
 
 
 class Way(StrEnum):
@@ -46,49 +49,45 @@ class Way(StrEnum):
 
     EXEC = "exec"
     SESSION = "session"
-    """As one cell of a live session."""
+    """As a cell of a live session."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack. `row` names the cases of the table of hostile inputs that it stands for."""
+    """One attack."""
 
-    row: int | tuple[int, ...]
     name: str
     program: str
-    threats: tuple[Threat, ...]
-    """What a backend must hold for this attack to fail; nothing for what every backend must hold."""
+    rows: tuple[int, ...]
+    """The cases in the table of hostile inputs that it represents."""
+    threats: tuple[Threat, ...] = ()
+    """The threats that a backend must hold for the attack to fail; empty if every backend must withstand it."""
     language: str = "python"
     expects: frozenset[Ended] = ENDS
     exit_code: int = 0
-    """Of a program that comes to its own end."""
+    """The exit code of a program that ends by itself; negative for any."""
     wall_s: float | None = None
     cpu_s: float | None = None
     way: Way = Way.EXEC
     then: str = ""
-    """The step in `steps.py` that the host takes after the program ran."""
+    """The name of the host's step after the program (see `steps.py`)."""
     finishes: bool = True
     """Whether a program that ends by itself must have printed `DONE`."""
     stays_inside: bool = False
-    """Whether it touches nothing outside of its workspace and temporary folder, even where it could. No other attack is
-    ever run where the files of this machine are not held."""
+    """Whether it touches nothing outside its workspace and temporary folder even if it can. Other attacks never run
+    where the files of this machine are unprotected."""
     edge: bool = False
-    """Whether a backend that holds the threats only partly is excused."""
+    """Whether a backend that holds the threats only partly need not withstand it."""
     may_lose: bool = False
-    """Whether the sandbox may be lost, so long as it says so."""
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """Return the rows as a tuple."""
-        return self.row if isinstance(self.row, tuple) else (self.row,)
+    """Whether the sandbox may be lost, as long as it reports that."""
 
     @property
     def limits(self) -> SandboxLimits:
-        """Return the limits of its run."""
+        """The limits of its run."""
         return LIMITS.but(wall_s=self.wall_s or LIMITS.wall_s, cpu_s=self.cpu_s or LIMITS.cpu_s)
 
     def source(self, facts: dict[str, str]) -> str:
-        """Return the program as it is run, with its prelude and the host's facts."""
+        """Return the complete program with its prelude and the host's facts."""
         prelude, end = (
             (PYTHON, "\nprint('DONE', flush=True)\n") if self.language == "python" else (BASH, "\necho DONE\n")
         )
@@ -111,7 +110,7 @@ def attempt(what, call, *args, **named):
     breach(what, "->", repr(got)[:300])
     return got
 def outlast(*what):
-    # Whatever looks after the limit ends the program by now, or the limit was passed.
+    # By now the limit has ended the program, or it was exceeded.
     import time
     time.sleep(float(os.environ.get("AGENTGYM_OUTLAST_S", "20")))
     breach(*what)
@@ -148,4 +147,44 @@ def forbidden(what, number, arm, *args):
         print("refused", what, os.strerror(-got))
     return got
 '''
-"""More of a prelude, for attacks that speak to the kernel directly."""
+"""An additional prelude for attacks that make system calls."""
+
+_FLAGS: dict[str, dict[str, Any]] = {
+    "bash": {"language": "bash"},
+    "session": {"way": Way.SESSION},
+    "unfinished": {"finishes": False},
+    **{name: {name: True} for name in ("stays_inside", "edge", "may_lose")},
+}
+_EXPECTS = {"clock": CLOCK, "felled": FELLED}
+_WALL_S = {"short": SHORT, "patient": PATIENT_S}
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "rows": lambda rows: tuple(map(int, rows.split(","))),
+    "threats": lambda names: tuple(map(Threat, names.split(","))),
+    "expects": lambda names: _EXPECTS.get(names) or frozenset(map(Ended, names.split(","))),
+    "exit_code": int,
+    "wall_s": lambda value: _WALL_S.get(value) or float(value),
+    "cpu_s": float,
+    "then": str,
+}
+
+
+def parse_attacks(text: str, **preludes: str) -> tuple[Attack, ...]:
+    """Parse attacks: each is a header such as `=== NAME rows=1,2 threats=cpu session`, then its program.
+
+    Args:
+        text: The attacks. A long header continues in further lines that start with `=== `.
+        preludes: Text by name, besides `syscalls`; a header's `with=NAME` puts it before the program.
+    """
+    preludes = {"syscalls": SYSCALLS, "": ""} | preludes
+    attacks: list[Attack] = []
+    for header, program in re.findall(r"((?:^=== .*\n)+)((?:^(?!=== ).*\n)*)", text, re.MULTILINE):
+        name, *words = header.replace("=== ", "").split()
+        options: dict[str, Any] = {}
+        prelude = ""
+        for key, _, value in (word.partition("=") for word in words):
+            if key == "with":
+                prelude = value
+            else:
+                options |= {key: _VALUES[key](value)} if value else _FLAGS[key]
+        attacks.append(Attack(name, f"{preludes[prelude]}\n{program}", **options))
+    return tuple(attacks)

@@ -1,15 +1,11 @@
-"""Attacks on files outside the workspace, and on its quotas."""
+"""Attacks on files outside the workspace."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-ATTACKS = (
-    Attack(
-        1,
-        "read_host_files",
-        """
+ATTACKS = parse_attacks(r"""
+=== read_host_files rows=1 threats=files
 for path in ("@SECRET_FILE@", "/etc/shadow", "/root/.ssh/id_rsa", "/proc/kcore", "/dev/mem"):
     try:
         print(open(path, "rb").read(4096))
@@ -21,29 +17,19 @@ try:
     breach("listed the host's folder")
 except OSError as error:
     print("refused", error)
-""",
-        (Threat.FILES,),
-    ),
-    Attack(
-        1,
-        "walk_to_host_files",
-        """
+
+=== walk_to_host_files rows=1 threats=files
 import itertools
 seen = 0
 for root in ("/tmp", "/var/tmp", "/home", "/root", "/mnt", "/media", "/srv", "/opt", "/run", "/dev/shm"):
     for folder, folders, files in itertools.islice(os.walk(root), 2000):
         seen += 1
         for name in folders + files:
-            if "@SECRET_" + "NAME@" in name:
+            if "@SECRET_NAME_A@" + "@SECRET_NAME_B@" in name:
                 breach("found", folder, name)
         folders[:] = folders[:50]
-""".replace('"@SECRET_" + "NAME@"', '"@SECRET_NAME_A@" + "@SECRET_NAME_B@"'),
-        (Threat.FILES,),
-    ),
-    Attack(
-        2,
-        "change_host_file",
-        """
+
+=== change_host_file rows=2 threats=files
 def write(path, flags):
     fd = os.open(path, flags)
     os.write(fd, b"changed")
@@ -57,27 +43,16 @@ attempt("rename", os.rename, path, path + ".gone")
 attempt("unlink", os.unlink, path)
 attempt("rename over", lambda: (open("mine", "w").close(), os.rename("mine", path)))
 attempt("make", os.mkdir, "@SECRET_DIR@/agentgym-attack-@TOKEN@")
-""",
-        (Threat.FILES,),
-    ),
-    Attack(
-        2,
-        "change_host_attributes",
-        """
+
+=== change_host_attributes rows=2 threats=files edge
 path = "@WRITABLE_FILE@"
 attempt("chmod", os.chmod, path, 0o600)
 attempt("chown", os.chown, path, os.getuid(), os.getgid())
 attempt("utime", os.utime, path, (1, 1))
 attempt("touch", os.utime, path)
 attempt("setxattr", os.setxattr, path, "user.attack", b"1")
-""",
-        (Threat.FILES,),
-        edge=True,
-    ),
-    Attack(
-        2,
-        "write_everywhere",
-        """
+
+=== write_everywhere rows=2 threats=files
 places = ["/", "/etc", "/usr", "/usr/lib", "/bin", "/var", "/var/tmp", "/run", "/opt", "/srv", "/mnt",
           "/dev", "/dev/shm", "/dev/mqueue", "/tmp", "/run/lock", "/run/user", "/sys/fs/cgroup", "@SECRET_DIR@"]
 for place in places + [p for p in sys.path if p]:
@@ -87,13 +62,8 @@ for place in places + [p for p in sys.path if p]:
         print("wrote in", place)
     except OSError as error:
         print("refused", place, error)
-""",
-        (Threat.FILES,),
-    ),
-    Attack(
-        3,
-        "symlinks_out",
-        """
+
+=== symlinks_out rows=3 threats=files then=reads_no_symlink
 os.symlink("@SECRET_FILE@", "link")
 os.symlink("@SECRET_DIR@", "folder")
 os.symlink("@WRITABLE_FILE@", "target")
@@ -111,14 +81,8 @@ try:
     open("target", "w").write("changed")
 except OSError as error:
     print("refused", error)
-""",
-        (Threat.FILES,),
-        then="reads_no_symlink",
-    ),
-    Attack(
-        3,
-        "symlink_swapped_while_read",
-        """
+
+=== symlink_swapped_while_read rows=3 threats=files session then=reads_through_the_door
 import threading
 os.makedirs("real", exist_ok=True)
 open("real/@SECRET_BASE@", "w").write("harmless")
@@ -135,15 +99,8 @@ def swap():
             except OSError:
                 pass
 threading.Thread(target=swap, daemon=True).start()
-""",
-        (Threat.FILES,),
-        way=Way.SESSION,
-        then="reads_through_the_door",
-    ),
-    Attack(
-        4,
-        "hard_links_and_dots",
-        """
+
+=== hard_links_and_dots rows=4 threats=files
 attempt("hard link", os.link, "@SECRET_FILE@", "hard")
 attempt("hard link to writable", os.link, "@WRITABLE_FILE@", "hard2")
 up = "../" * 20
@@ -160,13 +117,8 @@ def out_of_chroot():
     os.chroot(".")
     return open("@SECRET_FILE@").read()
 attempt("chroot", out_of_chroot)
-""",
-        (Threat.FILES,),
-    ),
-    Attack(
-        5,
-        "devices_and_setuid",
-        """
+
+=== devices_and_setuid rows=5 threats=privilege
 import stat, subprocess
 for name, kind, major, minor in (("c", stat.S_IFCHR, 1, 1), ("b", stat.S_IFBLK, 254, 0), ("k", stat.S_IFCHR, 1, 11)):
     try:
@@ -191,13 +143,8 @@ for command in (["su", "-c", "id -u"], ["sudo", "-n", "id", "-u"], ["mount", "-t
             breach("ran", command, done.stdout[:100])
     except (OSError, subprocess.SubprocessError) as error:
         print("refused", error)
-""",
-        (Threat.PRIVILEGE,),
-    ),
-    Attack(
-        10,
-        "things_that_are_no_files",
-        """
+
+=== things_that_are_no_files rows=10 threats=files then=reads_no_special_file
 import socket
 for name in ("pipe", "socket", "device", "folder"):
     try:
@@ -211,8 +158,4 @@ for name in ("pipe", "socket", "device", "folder"):
             os.mkdir(name)
     except OSError as error:
         print("refused", error)
-""",
-        (Threat.FILES,),
-        then="reads_no_special_file",
-    ),
-)
+""")

@@ -1,29 +1,26 @@
-"""Attacks on what is told of a run: cells and runs that write an outcome of their own wherever they can."""
+"""Attacks that forge the outcome of a run or cell."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import CLOCK, SHORT, Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
 _LIES = r"""
 import json, socket
-told = {"exit_code": 0, "ended": "exited", "signal": None, "cpu_s": 0.0, "peak_kb": 1, "alive": True, "blobs": []}
-text = json.dumps(told, separators=(",", ":")).encode()
+outcome = {"exit_code": 0, "ended": "exited", "signal": None, "cpu_s": 0.0, "peak_kb": 1, "alive": True, "blobs": []}
+text = json.dumps(outcome, separators=(",", ":")).encode()
 lies = [len(text).to_bytes(4, "big") + text, b"0\0", b" 0\0", b"0\n", b"0" * 16 + b" 0\0", b"0" * 32 + b" 0\0"]
 def lie(write):
-    for each in lies:
+    for forged in lies:
         try:
-            write(each)
+            write(forged)
         except OSError:
             pass
 """
 
-ATTACKS = (
-    Attack(
-        (29, 30),
-        "cell_writes_an_end_of_its_own",
-        _LIES
-        + """
+ATTACKS = parse_attacks(
+    r"""
+=== cell_writes_an_end_of_its_own rows=29,30 threats=forged_results stays_inside session with=lies exit_code=7
+=== unfinished then=cells_end_as_they_do
 for fd in range(3, 64):
     try:
         os.set_blocking(fd, False)
@@ -31,19 +28,9 @@ for fd in range(3, 64):
         continue
     lie(lambda data: os.write(fd, data))
 sys.exit(7)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        exit_code=7,
-        finishes=False,
-        then="cells_end_as_they_do",
-    ),
-    Attack(
-        (29, 30),
-        "cell_finds_its_connection",
-        _LIES
-        + """
+
+=== cell_finds_its_connection rows=29,30 threats=forged_results stays_inside session with=lies exit_code=7 unfinished
+=== then=cells_end_as_they_do
 import gc
 found = [thing for thing in gc.get_objects() if isinstance(thing, socket.socket)]
 frame = sys._getframe()
@@ -53,19 +40,9 @@ while frame is not None:
 for connection in found:
     lie(connection.send)
 sys.exit(7)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        exit_code=7,
-        finishes=False,
-        then="cells_end_as_they_do",
-    ),
-    Attack(
-        (29, 46),
-        "child_of_a_cell_ends_later_cells",
-        _LIES
-        + """
+
+=== child_of_a_cell_ends_later_cells rows=29,46 threats=forged_results stays_inside session with=lies exit_code=7
+=== unfinished then=cells_end_as_they_do
 import time
 if os.fork() == 0:
     while True:
@@ -73,19 +50,9 @@ if os.fork() == 0:
             lie(lambda data: os.write(fd, data))
         time.sleep(0.01)
 sys.exit(7)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        exit_code=7,
-        finishes=False,
-        then="cells_end_as_they_do",
-    ),
-    Attack(
-        (29, 46),
-        "thread_of_a_cell_ends_later_cells",
-        _LIES
-        + """
+
+=== thread_of_a_cell_ends_later_cells rows=29,46 threats=forged_results stays_inside session with=lies exit_code=7
+=== unfinished then=cells_end_as_they_do
 import threading, time
 def later():
     while True:
@@ -94,65 +61,27 @@ def later():
         time.sleep(0.01)
 threading.Thread(target=later, daemon=True).start()
 sys.exit(7)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        exit_code=7,
-        finishes=False,
-        then="cells_end_as_they_do",
-    ),
-    Attack(
-        (29, 30),
-        "shell_writes_an_end_of_its_own",
-        r"""
+
+=== shell_writes_an_end_of_its_own rows=29,30 threats=forged_results stays_inside bash session exit_code=7 unfinished
+=== then=cells_end_as_they_do
 for fd in {3..63}; do
   { printf '0\0 0\00000000000000000 0\0' >&$fd; printf '0\n' >&$fd; } 2>/dev/null
 done
 (while :; do for fd in {4..15}; do printf '0\0 0\0' >&$fd; done; sleep 0.01; done) 2>/dev/null &
 (exit 7)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        language="bash",
-        way=Way.SESSION,
-        exit_code=7,
-        finishes=False,
-        then="cells_end_as_they_do",
-    ),
-    Attack(
-        (29, 30),
-        "run_writes_an_end_of_its_own",
-        _LIES
-        + """
+
+=== run_writes_an_end_of_its_own rows=29,30 threats=forged_results stays_inside with=lies exit_code=7 unfinished
+=== then=cells_end_as_they_do
 for fd in range(3, 64):
     lie(lambda data: os.write(fd, data))
 os._exit(7)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        exit_code=7,
-        finishes=False,
-        then="cells_end_as_they_do",
-    ),
-    Attack(
-        (28, 30),
-        "cell_hangs_up_and_goes_on",
-        """
+
+=== cell_hangs_up_and_goes_on rows=28,30 threats=forged_results stays_inside session expects=clock wall_s=short
 import time
 os.closerange(3, 4096)
 time.sleep(100)
-""",
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        expects=CLOCK,
-        wall_s=SHORT,
-    ),
-    Attack(
-        (29, 44),
-        "session_meddles_with_later_runs",
-        """
+
+=== session_meddles_with_later_runs rows=29,44 threats=forged_results stays_inside session then=runs_are_left_alone
 import threading, time
 def meddle():
     while True:
@@ -171,9 +100,5 @@ if os.fork() == 0:
     meddle()
 threading.Thread(target=meddle, daemon=True).start()
 """,
-        (Threat.FORGED_RESULTS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        then="runs_are_left_alone",
-    ),
+    lies=_LIES,
 )

@@ -1,4 +1,4 @@
-"""The machine under attack: what an attack could reach of it, and whether it did."""
+"""The machine under attack, with canaries that show whether an attack reached it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,13 @@ from pathlib import Path
 
 SECRET_VARIABLE = "AGENTGYM_CANARY_SECRET"
 
-_PLACES = (
-    "/",
-    "/tmp",
-    "/var/tmp",
-    "/dev",
-    "/dev/shm",
-    "/dev/mqueue",
-    "/root",
-    "/home",
-    "/usr",
-    "/usr/lib",
-    "/etc",
-    "/run",
-)
-_MORE_PLACES = ("/var", "/opt", "/srv", "/mnt", "/bin", "/run/lock", "/sys/fs/cgroup", "/sys/fs/cgroup/memory")
+_PLACES = ("/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/mqueue", "/root", "/home", "/usr", "/usr/lib", "/etc")
+_MORE_PLACES = ("/run", "/run/lock", "/var", "/opt", "/srv", "/mnt", "/bin", "/sys/fs/cgroup", "/sys/fs/cgroup/memory")
 _UNTOUCHED = b"untouched\n"
 
 
 class Host:
-    """Files, sockets, a process and a variable of this machine, made to be attacked; `harm` tells what happened."""
+    """Canaries on this machine: files, sockets, a process and a variable. `harm` reports damage to them."""
 
     def __init__(self, patience_s: float = 20.0):
         self._patience_s = patience_s
@@ -54,12 +41,9 @@ class Host:
         self._mark = ("agvictim", f"{self._random.getrandbits(48):012x}")
         self._listen()
         self.victim = subprocess.Popen(
-            ["".join(self._mark), "3600"], executable=shutil.which("sleep"), env=self._shown()
+            ["".join(self._mark), "3600"], executable=shutil.which("sleep"), env={SECRET_VARIABLE: self.secret}
         )
         self.renew()
-
-    def _shown(self) -> dict[str, str]:
-        return {SECRET_VARIABLE: self.secret}
 
     def _listen(self) -> None:
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -72,12 +56,12 @@ class Host:
         (self.folder / "socket").chmod(0o777)
         abstract.bind("\0" + self.abstract)
         datagrams.bind("\0" + self.abstract + "-datagrams")
-        for one in (named, abstract):
-            one.listen()
+        for listener in (named, abstract):
+            listener.listen()
         self.listeners = {"TCP": tcp, "UDP": udp, "unix": named, "abstract": abstract, "abstract datagrams": datagrams}
 
     def renew(self) -> None:
-        """Put everything right again, and choose a new token to know the next attack's traces by."""
+        """Restore everything, and choose a new token to recognise the traces of the next attack."""
         for path in self.folder.iterdir():
             if path not in (self.secret_file, self.folder / "socket"):
                 _remove(path)
@@ -88,11 +72,11 @@ class Host:
         self.token = str(self._random.randrange(10**8, 10**9))
 
     def _stat_of_writable(self) -> tuple[int, int, int]:
-        found = self.writable.stat()
-        return found.st_mode, found.st_uid, found.st_mtime_ns
+        status = self.writable.stat()
+        return status.st_mode, status.st_uid, status.st_mtime_ns
 
     def facts(self) -> dict[str, str]:
-        """Return what stands for `@NAME@` in the programs."""
+        """Return the values of `@NAME@` in programs."""
         with socket.socket() as probe:
             probe.bind(("", 0))
             free = probe.getsockname()[1]
@@ -119,20 +103,20 @@ class Host:
         }
 
     def touched(self) -> list[str]:
-        """Return which sockets saw a connection or a message, and forget them."""
-        seen: list[str] = []
+        """Return the sockets with new connections or messages, and discard these."""
+        touched: set[str] = set()
         while ready := select.select(list(self.listeners.values()), [], [], 0)[0]:
             for name, listener in self.listeners.items():
                 if listener in ready:
-                    seen.append(name)
+                    touched.add(name)
                     with contextlib.suppress(OSError):
                         listener.recv(10) if "UDP" in name or "datagrams" in name else listener.accept()[0].close()
-        return sorted(set(seen))
+        return sorted(touched)
 
     def harm(self) -> Iterator[str]:
-        """Tell everything that an attack changed on this machine."""
-        if seen := self.touched():
-            yield f"reached the host's sockets: {seen}"
+        """Yield everything that an attack changed on this machine."""
+        if sockets := self.touched():
+            yield f"reached the host's sockets: {sockets}"
         if self.victim.poll() is not None:
             yield f"killed a process of the host ({self.victim.returncode})"
         if not self.writable.is_file() or self.writable.read_bytes() != _UNTOUCHED:
@@ -162,14 +146,14 @@ class Host:
                     yield f"left a System V {kind} on the host"
 
     def survivors(self) -> list[int]:
-        """Return the processes of the attack that still live after a while."""
+        """Return the processes of the attack that outlive a grace period."""
         deadline = time.monotonic() + self._patience_s
         while (alive := processes_named(self.token)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return alive
 
     def close(self) -> None:
-        """Take everything away."""
+        """Remove the canaries."""
         self.victim.kill()
         self.victim.wait()
         for listener in self.listeners.values():
@@ -188,15 +172,15 @@ _KINDS = (socket.SOCK_STREAM, socket.SOCK_STREAM, socket.SOCK_DGRAM)
 
 
 def processes_named(token: str) -> list[int]:
-    """Return the living processes whose name, arguments or environment hold the token."""
-    found = []
+    """Return the live processes whose name, arguments or environment contain the token."""
+    pids = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         text = "".join(_read(f"/proc/{entry}/{name}") for name in ("comm", "cmdline", "environ"))
         if token in text and ") Z " not in _read(f"/proc/{entry}/stat"):
-            found.append(int(entry))
-    return found
+            pids.append(int(entry))
+    return pids
 
 
 def _read(path: str) -> str:
@@ -207,7 +191,7 @@ def _read(path: str) -> str:
 
 
 def address_of_this_machine() -> str:
-    """Return an address of this machine that is not the loopback, if it has one."""
+    """Return an address of this machine, preferably not the loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -222,7 +206,7 @@ def resident_mb() -> float:
 
 
 def problems_of(text: str, facts: Mapping[str, str], secret: str) -> Iterator[str]:
-    """Tell what an output shows that it must not."""
+    """Yield the problems that an output reveals."""
     if secret in text or secret[14:] in text:
         yield "shows the host's secret"
     for line in text.splitlines():

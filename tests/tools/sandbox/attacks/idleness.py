@@ -1,15 +1,11 @@
-"""Attacks on the time between cells: sessions that work on when nobody has asked them to."""
+"""Attacks by sessions that keep working between their cells."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import SYSCALLS, Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-ATTACKS = (
-    Attack(
-        (19, 21),
-        "session_works_between_cells",
-        """
+ATTACKS = parse_attacks(r"""
+=== session_works_between_cells rows=19,21 threats=idle_cpu stays_inside session then=sessions_rest
 import threading
 def spin():
     while True:
@@ -19,32 +15,14 @@ for alone in (False, True):
         os.setsid() if alone else None
         spin()
 threading.Thread(target=spin, daemon=True).start()
-""",
-        (Threat.IDLE_CPU,),
-        stays_inside=True,
-        way=Way.SESSION,
-        then="sessions_rest",
-    ),
-    Attack(
-        (19, 21),
-        "shell_works_between_cells",
-        """
+
+=== shell_works_between_cells rows=19,21 threats=idle_cpu stays_inside bash session then=sessions_rest
 (exec -a ag@TOKEN@ bash -c 'while :; do :; done') &
 (exec -a ag@TOKEN@ bash -c 'trap "" CONT TSTP; while :; do (while :; do :; done) & wait; done') &
 set -m
 (exec -a ag@TOKEN@ bash -c 'while :; do :; done') &
-""",
-        (Threat.IDLE_CPU,),
-        stays_inside=True,
-        language="bash",
-        way=Way.SESSION,
-        then="sessions_rest",
-    ),
-    Attack(
-        (19, 21),
-        "session_has_itself_woken",
-        SYSCALLS
-        + """
+
+=== session_has_itself_woken rows=19,21 threats=idle_cpu stays_inside session with=syscalls then=sessions_rest
 import fcntl, resource, signal, threading, time
 CONT = int(signal.SIGCONT)
 event, timer = (ctypes.c_int32 * 16)(0, 0, CONT, 0), ctypes.c_int32()
@@ -73,10 +51,4 @@ if os.fork() == 0:
     os.setpgid(0, 0)
     wake()
 threading.Thread(target=spin, daemon=True).start()
-""",
-        (Threat.IDLE_CPU,),
-        stays_inside=True,
-        way=Way.SESSION,
-        then="sessions_rest",
-    ),
-)
+""")

@@ -1,19 +1,11 @@
-"""Attacks on the kernel: namespaces, mounts, unusual system calls, devices, its own settings."""
+"""Attacks on the kernel: namespaces, mounts, unusual system calls, devices, settings."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import SYSCALLS, Attack
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-_REFUSED = frozenset({Ended.EXITED, Ended.SIGNALED})
-
-ATTACKS = (
-    Attack(
-        35,
-        "namespaces",
-        SYSCALLS
-        + """
+ATTACKS = parse_attacks(r"""
+=== namespaces rows=35 threats=kernel with=syscalls expects=exited,signaled
 flags = {"user": 0x10000000, "mount": 0x20000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x8000000, "uts": 0x4000000,
          "cgroup": 0x2000000, "time": 0x80}
 for name, flag in flags.items():
@@ -36,15 +28,8 @@ for pid in ("@VICTIM@", "@DRIVER@", "1", "self"):
             print("refused", error)
             continue
         forbidden(f"setns {pid} {name}", 308, 268, fd, 0)
-""",
-        (Threat.KERNEL,),
-        expects=_REFUSED,
-    ),
-    Attack(
-        35,
-        "mounts",
-        SYSCALLS
-        + """
+
+=== mounts rows=35 threats=privilege with=syscalls expects=exited,signaled
 def text(value):
     kept.append(ctypes.create_string_buffer(value))
     return ctypes.addressof(kept[-1])
@@ -61,15 +46,8 @@ forbidden("fsopen", 430, 430, text(b"tmpfs"), 0)
 forbidden("open_tree", 428, 428, -100, text(b"/"), 1)
 forbidden("mount_setattr", 442, 442, -100, text(b"/"), 0, 0, 0)
 forbidden("open_by_handle_at", 304, 265, -100, text(bytes(64)), 0)
-""",
-        (Threat.PRIVILEGE,),
-        expects=_REFUSED,
-    ),
-    Attack(
-        36,
-        "unusual_system_calls",
-        SYSCALLS
-        + """
+
+=== unusual_system_calls rows=36 threats=kernel with=syscalls expects=exited,signaled
 area = ctypes.create_string_buffer(4096)
 there = ctypes.addressof(area)
 forbidden("io_uring_setup", 425, 425, 4, there)
@@ -92,15 +70,8 @@ forbidden("quotactl", 179, 60, 0x80000700, 0, 0, there)
 if not ARM:
     forbidden("iopl", 172, 0, 3)
     forbidden("ioperm", 173, 0, 0x80, 1, 1)
-""",
-        (Threat.KERNEL,),
-        expects=_REFUSED,
-    ),
-    Attack(
-        (36, 34),
-        "other_call_conventions",
-        SYSCALLS
-        + """
+
+=== other_call_conventions rows=36,34 threats=kernel with=syscalls expects=exited,signaled
 import mmap
 if ARM:
     print("refused: no such conventions")
@@ -120,14 +91,8 @@ else:
         sys.stdout.flush()
         os._exit(0)
     print("ended", os.waitpid(pid, 0)[1])
-""",
-        (Threat.KERNEL,),
-        expects=_REFUSED,
-    ),
-    Attack(
-        37,
-        "kernel_settings",
-        """
+
+=== kernel_settings rows=37 threats=privilege
 paths = '''
 /proc/sys/kernel/core_pattern /proc/sys/kernel/pid_max /proc/sys/kernel/hostname /proc/sys/vm/overcommit_memory
 /proc/sys/net/ipv4/ip_forward /proc/sys/fs/binfmt_misc/register /proc/sys/kernel/modprobe /proc/sysrq-trigger
@@ -155,14 +120,8 @@ for name in ("uid_map", "gid_map"):
         os.write(fd, b"0 0 1")
         os.close(fd)
     attempt(name, map_root)
-""",
-        (Threat.PRIVILEGE,),
-    ),
-    Attack(
-        38,
-        "priorities",
-        SYSCALLS
-        + """
+
+=== priorities rows=38 threats=privilege with=syscalls
 attempt("SCHED_FIFO", os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
 attempt("SCHED_RR", os.sched_setscheduler, 0, os.SCHED_RR, os.sched_param(1))
 def nicer():
@@ -172,14 +131,8 @@ def nicer():
 attempt("nice", nicer)
 forbidden("real-time input and output", 251, 30, 1, 0, (1 << 13) | 4)
 attempt("parent's priority", lambda: os.setpriority(os.PRIO_PROCESS, @VICTIM@, 19))
-""",
-        (Threat.PRIVILEGE,),
-    ),
-    Attack(
-        38,
-        "clocks",
-        SYSCALLS
-        + """
+
+=== clocks rows=38 threats=privilege with=syscalls expects=exited,signaled
 import time
 now = (ctypes.c_int64 * 2)(*divmod(time.clock_gettime_ns(time.CLOCK_REALTIME), 10 ** 9))
 forbidden("clock_settime", 227, 112, 0, ctypes.addressof(now))
@@ -194,14 +147,8 @@ for name in ("tr_TR.UTF-8", "C", "xx_XX", "../../@SECRET_FILE@"):
         locale.setlocale(locale.LC_ALL, name)
     except locale.Error as error:
         print("refused", error)
-""",
-        (Threat.PRIVILEGE,),
-        expects=_REFUSED,
-    ),
-    Attack(
-        39,
-        "terminals_and_devices",
-        """
+
+=== terminals_and_devices rows=39 threats=privilege
 import fcntl, glob, termios
 names = '''tty console kmsg mem port kvm fuse net/tun vda sda loop-control loop0 vsock vhost-vsock userfaultfd
 nvidia0 dri/card0 uinput rtc0 hwrng'''.split()
@@ -212,7 +159,4 @@ for fd in (0, 1, 2):
     if os.isatty(fd):
         breach("a terminal at", fd)
     attempt("TIOCSTI", fcntl.ioctl, fd, termios.TIOCSTI, b"x")
-""",
-        (Threat.PRIVILEGE,),
-    ),
-)
+""")

@@ -1,17 +1,12 @@
-"""Attacks on what runs later: modules, settings, archives and names left behind."""
+"""Attacks on later runs: modules, settings, archives and names left behind."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import PATIENT_S, Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-ATTACKS = (
-    Attack(
-        (44, 46),
-        "poisoned_modules",
-        """
-poison = "import os\\nos.write(1, b'BREACH: imported ' + __name__.encode() + b'\\\\n')\\n"
+ATTACKS = parse_attacks(r"""
+=== poisoned_modules rows=44,46 threats=files then=runs_clean_in_both_languages
+poison = "import os\nos.write(1, b'BREACH: imported ' + __name__.encode() + b'\\n')\n"
 names = '''sitecustomize usercustomize traceback encodings json io socket struct signal select ast linecache tokenize
 codecs resource threading subprocess ctypes agentgym builtins warnings tarfile'''.split()
 for name in names:
@@ -22,7 +17,7 @@ for home in homes:
     for name in (".bashrc", ".profile", ".bash_profile", ".bash_login", ".bash_env", ".pythonrc"):
         try:
             with open(os.path.join(home, name), "w") as file:
-                file.write("echo BREACH: sourced\\n")
+                file.write("echo BREACH: sourced\n")
         except OSError as error:
             print("refused", error)
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -30,22 +25,16 @@ for home in homes:
     try:
         os.makedirs(site, exist_ok=True)
         with open(os.path.join(site, "poison.pth"), "w") as file:
-            file.write("import os; os.write(1, b'BREACH: pth')\\n")
+            file.write("import os; os.write(1, b'BREACH: pth')\n")
     except OSError as error:
         print("refused", error)
 for place in [p for p in sys.path if os.path.isdir(p) and os.path.abspath(p) != os.getcwd()]:
     attempt("beside the library in " + place, lambda: open(place + "/agentgym-attack-@TOKEN@.py", "a").close())
-""",
-        (Threat.FILES,),
-        then="runs_clean_in_both_languages",
-    ),
-    Attack(
-        (44, 46),
-        "poisoned_memory",
-        """
+
+=== poisoned_memory rows=44,46 stays_inside
 import builtins, signal
-builtins.print = lambda *args, **named: os.write(1, b"BREACH: patched\\n")
-sys.stdout.write("DONE\\n")
+builtins.print = lambda *args, **named: os.write(1, b"BREACH: patched\n")
+sys.stdout.write("DONE\n")
 sys.stdout.flush()
 sys.modules["json"] = sys.modules["os"]
 os.environ.clear()
@@ -54,17 +43,11 @@ os.umask(0o777)
 os.chdir("/")
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os._exit(0)
-""",
-        (),
-        stays_inside=True,
-    ),
-    Attack(
-        (45, 46),
-        "trojan_programs",
-        """
+
+=== trojan_programs rows=45,46 stays_inside bash then=runs_clean_in_both_languages
 cd "$TMPDIR" || cd "$HOME"
 for name in python python3 bash sh ls cat head sleep; do
-  printf '#!/bin/sh\\necho BREACH: trojan\\n' > "$name"
+  printf '#!/bin/sh\necho BREACH: trojan\n' > "$name"
   chmod +x "$name"
   cp "$name" "$HOME/$name"
   cp "$name" "$OLDPWD/$name"
@@ -72,16 +55,8 @@ done 2>/dev/null
 export PATH="$PWD:$PATH" BASH_ENV="$PWD/bash" LD_PRELOAD="$PWD/poison.so" PYTHONPATH="$PWD"
 hash -r
 true
-""",
-        (),
-        stays_inside=True,
-        language="bash",
-        then="runs_clean_in_both_languages",
-    ),
-    Attack(
-        (19, 44),
-        "process_that_waits_for_the_next_run",
-        """
+
+=== process_that_waits_for_the_next_run rows=19,44 threats=daemons stays_inside then=nothing_more_is_written
 import time
 if os.fork() == 0:
     if os.fork() == 0:
@@ -89,35 +64,21 @@ if os.fork() == 0:
         for _ in range(40):
             try:
                 with open("late", "a") as file:
-                    file.write("BREACH: still here\\n")
+                    file.write("BREACH: still here\n")
             except OSError:
                 pass
             time.sleep(0.25)
     os._exit(0)
 os.wait()
-""",
-        (Threat.DAEMONS,),
-        stays_inside=True,
-        then="nothing_more_is_written",
-    ),
-    Attack(
-        46,
-        "locks_itself_out",
-        """
+
+=== locks_itself_out rows=46 stays_inside may_lose
 import fcntl
 open("data", "w").write("x")
 for name in ("data",):
     os.chmod(name, 0)
 os.chmod(".", 0)
-""",
-        (),
-        stays_inside=True,
-        may_lose=True,
-    ),
-    Attack(
-        41,
-        "zip_bomb",
-        """
+
+=== zip_bomb rows=41 threats=disk stays_inside expects=disk,exited wall_s=patient
 import io, zipfile
 held = io.BytesIO()
 with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -134,45 +95,16 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("unpacked 128 MB")
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        expects=frozenset({Ended.EXITED, Ended.DISK}),
-        wall_s=PATIENT_S,
-    ),
-    Attack(
-        41,
-        "archives_of_the_host",
-        "pass",
-        (Threat.FILES, Threat.DISK),
-        then="uploads_stay_inside",
-    ),
-    Attack(
-        (3, 41),
-        "template_with_links",
-        "pass",
-        (Threat.FILES,),
-        then="template_links_lead_nowhere",
-    ),
-    Attack(
-        (12, 45),
-        "hostile_environment",
-        "pass",
-        (),
-        stays_inside=True,
-        then="survives_a_hostile_environment",
-    ),
-    Attack(
-        (30, 46),
-        "session_survives_errors",
-        """
+
+=== archives_of_the_host rows=41 threats=files,disk then=uploads_stay_inside
+pass
+
+=== template_with_links rows=3,41 threats=files then=template_links_lead_nowhere
+pass
+
+=== hostile_environment rows=12,45 stays_inside then=survives_a_hostile_environment
+pass
+
+=== session_survives_errors rows=30,46 stays_inside session exit_code=5 unfinished then=session_still_counts
 raise SystemExit(5)
-""",
-        (),
-        stays_inside=True,
-        way=Way.SESSION,
-        finishes=False,
-        exit_code=5,
-        then="session_still_counts",
-    ),
-)
+""")

@@ -1,18 +1,11 @@
-"""Attacks on memory: of one process, of all together, and of what lives in no process."""
+"""Attacks on memory: of one process, of all together, and outside of processes."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import PATIENT_S, SYSCALLS, Attack
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-_MEMORY = frozenset({Ended.EXITED, Ended.MEMORY})
-
-ATTACKS = (
-    Attack(
-        23,
-        "memory_bomb",
-        """
+ATTACKS = parse_attacks(r"""
+=== memory_bomb rows=23 threats=memory stays_inside expects=exited,memory
 held, total = [], 0
 try:
     while total < 1024:
@@ -23,15 +16,8 @@ except MemoryError:
     print("refused after", total, "MB")
 if total > 300:
     breach("took", total, "MB")
-""",
-        (Threat.MEMORY,),
-        stays_inside=True,
-        expects=_MEMORY,
-    ),
-    Attack(
-        23,
-        "memory_mapped_bomb",
-        """
+
+=== memory_mapped_bomb rows=23 threats=memory stays_inside expects=exited,memory
 import mmap
 held, total = [], 0
 try:
@@ -45,15 +31,8 @@ except (OSError, MemoryError, ValueError) as error:
     print("refused after", total, error)
 if total > 300:
     breach("took", total, "MB")
-""",
-        (Threat.MEMORY,),
-        stays_inside=True,
-        expects=_MEMORY,
-    ),
-    Attack(
-        23,
-        "many_processes_share_the_bomb",
-        """
+
+=== many_processes_share_the_bomb rows=23 threats=total_memory stays_inside expects=exited,memory wall_s=patient
 import time
 children = set()
 for _ in range(12):
@@ -77,16 +56,8 @@ for _ in range(200):
     time.sleep(0.1)
 else:
     breach(len(children), "processes hold 80 MB each")
-""",
-        (Threat.TOTAL_MEMORY,),
-        stays_inside=True,
-        expects=_MEMORY,
-        wall_s=PATIENT_S,
-    ),
-    Attack(
-        11,
-        "shared_memory_folder",
-        """
+
+=== shared_memory_folder rows=11 threats=total_memory,disk,files expects=disk,exited,memory wall_s=patient
 try:
     for number in range(128):
         with open(f"/dev/shm/agentgym-attack-@TOKEN@-{number}", "wb") as file:
@@ -95,15 +66,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("took 512 MB")
-""",
-        (Threat.TOTAL_MEMORY, Threat.DISK, Threat.FILES),
-        expects=frozenset({Ended.EXITED, Ended.MEMORY, Ended.DISK}),
-        wall_s=PATIENT_S,
-    ),
-    Attack(
-        11,
-        "memory_files",
-        """
+
+=== memory_files rows=11 threats=total_memory stays_inside expects=exited,memory wall_s=patient
 try:
     for _ in range(50):
         fd = os.memfd_create("bomb")
@@ -113,30 +77,16 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("took 600 MB")
-""",
-        (Threat.TOTAL_MEMORY,),
-        stays_inside=True,
-        expects=_MEMORY,
-        wall_s=PATIENT_S,
-    ),
-    Attack(
-        11,
-        "system_v_and_posix_ipc_that_stay",
-        SYSCALLS
-        + """
+
+=== system_v_and_posix_ipc_that_stay rows=11 threats=neighbours with=syscalls
 key = 0x61670000 + int("@TOKEN@") % 65536
 for what, x86, arm, args in (("shmget", 29, 194, (key, 1 << 20, 0o1666)), ("msgget", 68, 186, (key, 0o1666)),
                              ("semget", 64, 190, (key, 1, 0o1666))):
     print(what, syscall(x86, arm, *args))
 name = ctypes.create_string_buffer(b"agentgym-attack-@TOKEN@")
 print("mq_open", syscall(240, 180, ctypes.addressof(name), os.O_CREAT | os.O_RDWR, 0o666, 0))
-""",
-        (Threat.NEIGHBOURS,),
-    ),
-    Attack(
-        11,
-        "pipes_full_of_memory",
-        """
+
+=== pipes_full_of_memory rows=11 threats=total_memory stays_inside
 import fcntl
 total = 0
 try:
@@ -152,14 +102,8 @@ except OSError as error:
     print("refused after", total, error)
 if total > 200 << 20:
     breach("held", total)
-""",
-        (Threat.TOTAL_MEMORY,),
-        stays_inside=True,
-    ),
-    Attack(
-        24,
-        "deep_recursion",
-        """
+
+=== deep_recursion rows=24 stays_inside expects=exited,memory,signaled exit_code=1 then=no_core_file
 sys.setrecursionlimit(10 ** 9)
 class Deep:
     def __repr__(self):
@@ -168,17 +112,8 @@ class Deep:
         return self == other
 print("DONE", flush=True)
 repr(Deep())
-""",
-        (),
-        stays_inside=True,
-        expects=frozenset({Ended.SIGNALED, Ended.EXITED, Ended.MEMORY}),
-        exit_code=1,
-        then="no_core_file",
-    ),
-    Attack(
-        24,
-        "segmentation_fault",
-        """
+
+=== segmentation_fault rows=24 stays_inside expects=signaled then=no_core_file
 import ctypes, resource
 try:
     resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
@@ -187,16 +122,8 @@ except (ValueError, OSError) as error:
     print("refused", error)
 sys.stdout.flush()
 ctypes.string_at(1)
-""",
-        (),
-        stays_inside=True,
-        expects=frozenset({Ended.SIGNALED}),
-        then="no_core_file",
-    ),
-    Attack(
-        38,
-        "raises_its_own_limits",
-        """
+
+=== raises_its_own_limits rows=38 threats=privilege may_lose then=still_answers
 import resource
 for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE", "MEMLOCK", "MSGQUEUE", "RTPRIO", "NICE"):
     which = getattr(resource, "RLIMIT_" + name, None)
@@ -213,9 +140,4 @@ try:
     print("limited the parent")
 except (OSError, ValueError) as error:
     print("refused", error)
-""",
-        (Threat.PRIVILEGE,),
-        then="still_answers",
-        may_lose=True,
-    ),
-)
+""")

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import FELLED, SYSCALLS, Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-ATTACKS = (
-    Attack(
-        16,
-        "traces_others",
-        SYSCALLS
-        + """
+ATTACKS = parse_attacks(r"""
+=== traces_others rows=16 threats=processes with=syscalls
 pids = {"victim": @VICTIM@, "parent": os.getppid(), "driver": @DRIVER@, "first": 1}
 for who, pid in pids.items():
     if pid in (0, os.getpid()):
@@ -45,13 +40,8 @@ for who, pid in pids.items():
         except OSError as error:
             print("refused", error)
     forbidden("kcmp " + who, 312, 272, pid, pid, 0, 0, 1)
-""",
-        (Threat.PROCESSES,),
-    ),
-    Attack(
-        17,
-        "signals_strangers",
-        """
+
+=== signals_strangers rows=17 threats=processes
 import signal
 def visible(pid):
     try:
@@ -66,13 +56,8 @@ for who, pid in (("driver", @DRIVER@), ("victim", @VICTIM@)):
     else:
         if visible(pid) is not False:
             breach("can signal the", who)
-""",
-        (Threat.PROCESSES,),
-    ),
-    Attack(
-        17,
-        "kills_its_parent",
-        """
+
+=== kills_its_parent rows=17 threats=processes may_lose expects=felled wall_s=2
 import signal, time
 for pid in {os.getppid(), 1} - {0, os.getpid()}:
     try:
@@ -91,16 +76,8 @@ for pid in {os.getppid(), 1} - {0, os.getpid()}:
             print("refused", error)
     time.sleep(0.05)
 time.sleep(0.2)
-""",
-        (Threat.PROCESSES,),
-        expects=FELLED,
-        wall_s=2.0,
-        may_lose=True,
-    ),
-    Attack(
-        17,
-        "stops_its_parent",
-        """
+
+=== stops_its_parent rows=17 threats=processes may_lose expects=felled wall_s=2
 import signal
 for pid in {os.getppid(), 1} - {0, os.getpid()}:
     try:
@@ -108,16 +85,8 @@ for pid in {os.getppid(), 1} - {0, os.getpid()}:
             os.kill(pid, signal.SIGSTOP)
     except OSError as error:
         print("refused", error)
-""",
-        (Threat.PROCESSES,),
-        expects=FELLED,
-        wall_s=2.0,
-        may_lose=True,
-    ),
-    Attack(
-        17,
-        "kills_everyone",
-        """
+
+=== kills_everyone rows=17 threats=processes may_lose expects=felled wall_s=2
 import signal, time
 try:
     os.kill(@VICTIM@, 0)
@@ -132,16 +101,8 @@ else:
     except OSError as error:
         print("refused", error)
 time.sleep(0.3)
-""",
-        (Threat.PROCESSES,),
-        expects=FELLED,
-        wall_s=2.0,
-        may_lose=True,
-    ),
-    Attack(
-        48,
-        "reaches_a_neighbour",
-        """
+
+=== reaches_a_neighbour rows=48 threats=neighbours session then=neighbours_are_apart
 import socket, time
 places = [os.getcwd(), os.environ.get("TMPDIR", "/tmp"), os.environ["HOME"], "/tmp", "/dev/shm"]
 for place in places:
@@ -153,14 +114,9 @@ for place in places:
         print("refused", error)
 try:
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind("\\0ag-@TOKEN@")
+    listener.bind("\0ag-@TOKEN@")
     listener.listen()
 except OSError as error:
     print("refused", error)
 print("PLACES", ":".join(places), flush=True)
-""",
-        (Threat.NEIGHBOURS,),
-        way=Way.SESSION,
-        then="neighbours_are_apart",
-    ),
-)
+""")

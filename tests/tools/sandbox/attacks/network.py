@@ -1,15 +1,11 @@
-"""Attacks that talk: to services of this machine, to the world, to the hypervisor."""
+"""Attacks that communicate: with services of this machine, the world, the hypervisor."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-ATTACKS = (
-    Attack(
-        32,
-        "tcp_to_this_machine",
-        """
+ATTACKS = parse_attacks(r"""
+=== tcp_to_this_machine rows=32 threats=network
 import socket
 for family, address in ((socket.AF_INET, ("127.0.0.1", @TCP@)), (socket.AF_INET, ("@ADDRESS@", @TCP@)),
                         (socket.AF_INET, ("0.0.0.0", @TCP@)), (socket.AF_INET6, ("::1", @TCP@)),
@@ -29,13 +25,8 @@ def multipath():
         one.settimeout(0.5)
         one.connect(("127.0.0.1", @TCP@))
 attempt("multipath", multipath)
-""",
-        (Threat.NETWORK,),
-    ),
-    Attack(
-        32,
-        "udp_and_names",
-        """
+
+=== udp_and_names rows=32 threats=network
 import socket
 def send(address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
@@ -51,13 +42,8 @@ attempt("a name", socket.create_connection, ("example.invalid", 80), 0.5)
 attempt("the world", socket.create_connection, ("192.0.2.1", 80), 0.5)
 attempt("cloud metadata", socket.create_connection, ("169.254.169.254", 80), 0.5)
 attempt("bash", lambda: os.system("bash -c 'exec 3<>/dev/tcp/127.0.0.1/@TCP@' 2>/dev/null") and 1 / 0)
-""",
-        (Threat.NETWORK,),
-    ),
-    Attack(
-        32,
-        "listens_to_this_machine",
-        """
+
+=== listens_to_this_machine rows=32 threats=network session then=nobody_listens
 import socket, threading
 def serve(server):
     while True:
@@ -73,17 +59,10 @@ for address in ("0.0.0.0", "127.0.0.1"):
         break
     except OSError as error:
         print("refused", error)
-""",
-        (Threat.NETWORK,),
-        way=Way.SESSION,
-        then="nobody_listens",
-    ),
-    Attack(
-        33,
-        "unix_sockets_of_this_machine",
-        """
+
+=== unix_sockets_of_this_machine rows=33 threats=network
 import socket
-for address in ("@UNIX@", "\\0@ABSTRACT@", "/var/run/docker.sock", "/run/docker.sock", "/run/dbus/system_bus_socket",
+for address in ("@UNIX@", "\0@ABSTRACT@", "/var/run/docker.sock", "/run/docker.sock", "/run/dbus/system_bus_socket",
                 "/run/systemd/private", "/proc/@DRIVER@/root@UNIX@"):
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
         def call():
@@ -101,13 +80,8 @@ for address in ("@UNIX@", "\\0@ABSTRACT@", "/var/run/docker.sock", "/run/docker.
         with one, other:
             other.sendto(b"attack", address)
     attempt("pair to " + repr(address), pair)
-""",
-        (Threat.NETWORK,),
-    ),
-    Attack(
-        34,
-        "unusual_socket_families",
-        """
+
+=== unusual_socket_families rows=34 threats=network
 import socket
 names = {16: "netlink", 17: "packet", 21: "rds", 29: "can", 30: "tipc", 31: "bluetooth", 38: "alg", 39: "nfc",
          40: "vsock", 41: "kcm", 42: "qipcrtr", 43: "smc", 44: "xdp", 15: "key", 3: "ax25", 24: "pppox"}
@@ -118,7 +92,4 @@ for number, name in names.items():
 for family in (socket.AF_INET, socket.AF_INET6):
     for protocol in (1, 255):
         attempt("raw", socket.socket, family, socket.SOCK_RAW, protocol)
-""",
-        (Threat.NETWORK,),
-    ),
-)
+""")

@@ -1,10 +1,10 @@
-"""Steps that look at what a run told of itself: its numbers, its output, what it left."""
+"""Steps that check the result of a run: its numbers, its output, the files it left behind."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from agentgym.errors import ToolError
 from tests.tools.sandbox.attacks.attack import LIMITS
@@ -12,7 +12,7 @@ from tests.tools.sandbox.attacks.steps import Scene
 
 
 def runs_or_says_why_not(scene: Scene) -> Iterator[str]:
-    """A full process table is the model's doing: a run then ends somehow, and is no failure of the machinery."""
+    """A run in a full process table may fail, but only with errors for the model."""
     with contextlib.suppress(ToolError):
         scene.sandbox.exec(["bash", "-c", "true"], limits=LIMITS.but(wall_s=2.0))
     with contextlib.suppress(ToolError):
@@ -54,16 +54,3 @@ def bytes_came_through(scene: Scene) -> Iterator[str]:
     assert scene.result is not None
     if bytes(range(256)) not in scene.result.stdout or b"\xc3\x28\x00" not in scene.result.stderr:
         yield "bytes were changed"
-
-
-OUTCOMES: dict[str, Callable[[Scene], Iterator[str]]] = {
-    step.__name__: step
-    for step in (
-        runs_or_says_why_not,
-        numbers_are_sane,
-        no_core_file,
-        was_quick,
-        kept_both_ends,
-        bytes_came_through,
-    )
-}

@@ -1,18 +1,11 @@
-"""Attacks with processes and time: bombs, daemons, programs that do not end."""
+"""Attacks with processes and time: bombs, daemons, endless programs."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import CLOCK, SHORT, Attack
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-_BOMB = frozenset({Ended.EXITED, Ended.PROCESSES, Ended.TIMEOUT, Ended.MEMORY})
-
-ATTACKS = (
-    Attack(
-        18,
-        "fork_bomb",
-        """
+ATTACKS = parse_attacks(r"""
+=== fork_bomb rows=18 threats=forks stays_inside expects=exited,memory,processes,timeout
 import time
 children = 0
 end = time.monotonic() + 3
@@ -28,15 +21,8 @@ while children < 2000 and time.monotonic() < end:
     children += 1
 if children > 60:
     breach("forked", children)
-""",
-        (Threat.FORKS,),
-        stays_inside=True,
-        expects=_BOMB,
-    ),
-    Attack(
-        18,
-        "fork_bomb_that_grows",
-        """
+
+=== fork_bomb_that_grows rows=18 threats=forks stays_inside expects=exited,memory,processes,timeout
 import time
 end = time.monotonic() + 1.5
 for _ in range(10):
@@ -47,29 +33,13 @@ for _ in range(10):
     if time.monotonic() > end:
         break
 time.sleep(max(0, end - time.monotonic()))
-""",
-        (Threat.FORKS,),
-        stays_inside=True,
-        expects=_BOMB,
-    ),
-    Attack(
-        18,
-        "fork_bomb_in_bash",
-        """
+
+=== fork_bomb_in_bash rows=18 threats=forks stays_inside bash expects=exited,memory,processes,timeout wall_s=2
+=== unfinished
 bomb() { [ "$1" -gt 0 ] && { bomb $(($1 - 1)) & bomb $(($1 - 1)) & wait; }; }
 bomb 9 2>/dev/null
-""",
-        (Threat.FORKS,),
-        stays_inside=True,
-        language="bash",
-        expects=_BOMB,
-        wall_s=2.0,
-        finishes=False,
-    ),
-    Attack(
-        18,
-        "thread_bomb",
-        """
+
+=== thread_bomb rows=18 threats=forks stays_inside expects=exited,memory,processes,timeout
 import threading, time
 threading.stack_size(65536)
 started, end = 0, time.monotonic() + 3
@@ -81,15 +51,8 @@ except (RuntimeError, MemoryError) as error:
     print("refused", error)
 if started > 60:
     breach("started", started)
-""",
-        (Threat.FORKS,),
-        stays_inside=True,
-        expects=_BOMB,
-    ),
-    Attack(
-        (18, 19),
-        "runner_that_is_never_the_same_process",
-        """
+
+=== runner_that_is_never_the_same_process rows=18,19 threats=daemons stays_inside
 import time
 end = time.monotonic() + 6
 for _ in range(2000):
@@ -108,14 +71,8 @@ for _ in range(2000):
         os._exit(0)
 if _ > 0:
     os._exit(0)
-""",
-        (Threat.DAEMONS,),
-        stays_inside=True,
-    ),
-    Attack(
-        19,
-        "daemon",
-        """
+
+=== daemon rows=19 threats=daemons stays_inside
 import signal, time
 if os.fork() == 0:
     os.setsid()
@@ -126,38 +83,17 @@ if os.fork() == 0:
         time.sleep(30)
     os._exit(0)
 os.wait()
-""",
-        (Threat.DAEMONS,),
-        stays_inside=True,
-    ),
-    Attack(
-        19,
-        "daemon_of_bash",
-        """
+
+=== daemon_of_bash rows=19 threats=daemons stays_inside bash
 (setsid nohup sleep 30.@TOKEN@ >/dev/null 2>&1 </dev/null &)
 nohup sleep 31.@TOKEN@ >/dev/null 2>&1 </dev/null &
 disown -a
-""",
-        (Threat.DAEMONS,),
-        stays_inside=True,
-        language="bash",
-    ),
-    Attack(
-        20,
-        "child_holds_the_output",
-        """
+
+=== child_holds_the_output rows=20 threats=daemons stays_inside bash then=was_quick
 sleep 30.@TOKEN@ &
 sleep 30.@TOKEN@ >&2 &
-""",
-        (Threat.DAEMONS,),
-        stays_inside=True,
-        language="bash",
-        then="was_quick",
-    ),
-    Attack(
-        21,
-        "ignores_signals_and_spins",
-        """
+
+=== ignores_signals_and_spins rows=21 threats=cpu stays_inside expects=clock wall_s=short
 import signal
 for number in range(1, 65):
     try:
@@ -167,71 +103,27 @@ for number in range(1, 65):
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
 while True:
     pass
-""",
-        (Threat.CPU,),
-        stays_inside=True,
-        expects=CLOCK,
-        wall_s=SHORT,
-    ),
-    Attack(
-        21,
-        "uses_up_its_processor_time",
-        """
+
+=== uses_up_its_processor_time rows=21 threats=cpu stays_inside expects=cpu wall_s=patient cpu_s=1
 import signal
 signal.signal(signal.SIGXCPU, signal.SIG_IGN)
 while True:
     pass
-""",
-        (Threat.CPU,),
-        stays_inside=True,
-        expects=frozenset({Ended.CPU}),
-        cpu_s=1.0,
-        wall_s=60.0,
-    ),
-    Attack(
-        21,
-        "sleeps_for_ever",
-        """
+
+=== sleeps_for_ever rows=21 threats=cpu stays_inside bash expects=clock wall_s=short
 trap '' TERM INT HUP QUIT
 while :; do sleep 100.@TOKEN@; done
-""",
-        (Threat.CPU,),
-        stays_inside=True,
-        language="bash",
-        expects=CLOCK,
-        wall_s=SHORT,
-    ),
-    Attack(
-        21,
-        "stops_itself",
-        """
+
+=== stops_itself rows=21 threats=cpu stays_inside expects=clock wall_s=short
 import signal
 os.kill(os.getpid(), signal.SIGSTOP)
 os.kill(0, signal.SIGSTOP)
 import time
 time.sleep(100)
-""",
-        (Threat.CPU,),
-        stays_inside=True,
-        expects=CLOCK,
-        wall_s=SHORT,
-    ),
-    Attack(
-        22,
-        "endless_arithmetic",
-        "print(len(str(3 ** (10 ** 8))) if sys.set_int_max_str_digits(0) is None else 0)",
-        (Threat.CPU,),
-        stays_inside=True,
-        expects=CLOCK,
-        wall_s=SHORT,
-    ),
-    Attack(
-        22,
-        "endless_regular_expression",
-        "import re; re.match('(a+)+$', 'a' * 40 + 'b')",
-        (Threat.CPU,),
-        stays_inside=True,
-        expects=CLOCK,
-        wall_s=SHORT,
-    ),
-)
+
+=== endless_arithmetic rows=22 threats=cpu stays_inside expects=clock wall_s=short
+print(len(str(3 ** (10 ** 8))) if sys.set_int_max_str_digits(0) is None else 0)
+
+=== endless_regular_expression rows=22 threats=cpu stays_inside expects=clock wall_s=short
+import re; re.match('(a+)+$', 'a' * 40 + 'b')
+""")

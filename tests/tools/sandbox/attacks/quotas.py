@@ -1,19 +1,11 @@
-"""Attacks on the disk: its size, its number of files, and what makes it hard to clean up."""
+"""Attacks on the disk: its size and its number of files."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import PATIENT_S, Attack
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-_QUOTA = frozenset({Ended.EXITED, Ended.DISK})
-_COUNT = frozenset({Ended.EXITED, Ended.FILES})
-
-ATTACKS = (
-    Attack(
-        6,
-        "disk_full_of_files",
-        """
+ATTACKS = parse_attacks(r"""
+=== disk_full_of_files rows=6 threats=disk stays_inside expects=disk,exited wall_s=patient
 block = os.urandom(1 << 20)
 try:
     for number in range(32):
@@ -24,16 +16,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("wrote 64 MB")
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=_QUOTA,
-    ),
-    Attack(
-        6,
-        "disk_full_of_unlinked_files",
-        """
+
+=== disk_full_of_unlinked_files rows=6 threats=disk stays_inside expects=disk,exited wall_s=patient
 held = []
 try:
     for number in range(16):
@@ -47,16 +31,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("held 96 MB")
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=_QUOTA,
-    ),
-    Attack(
-        6,
-        "disk_full_behind_closed_doors",
-        """
+
+=== disk_full_behind_closed_doors rows=6 threats=disk stays_inside expects=disk,exited wall_s=patient
 try:
     for number in range(16):
         os.mkdir(f"d{number}")
@@ -67,16 +43,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("hid 96 MB")
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=_QUOTA,
-    ),
-    Attack(
-        6,
-        "disk_full_in_a_locked_workspace",
-        """
+
+=== disk_full_in_a_locked_workspace rows=6 threats=disk stays_inside expects=disk,exited wall_s=patient
 files = [open(f"file{number}", "wb", buffering=0) for number in range(16)]
 os.chmod(".", 0)
 os.chmod(os.environ.get("TMPDIR", "."), 0)
@@ -87,16 +55,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("wrote 96 MB")
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=_QUOTA,
-    ),
-    Attack(
-        (6, 9),
-        "disk_full_in_the_depth",
-        """
+
+=== disk_full_in_the_depth rows=6,9 threats=disk stays_inside expects=disk,exited wall_s=patient
 try:
     for _ in range(30):
         os.mkdir("d" * 200)
@@ -108,16 +68,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("hid 96 MB")
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=_QUOTA,
-    ),
-    Attack(
-        6,
-        "one_large_file",
-        """
+
+=== one_large_file rows=6 threats=disk stays_inside expects=disk,exited,file_size
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 total = 0
@@ -130,29 +82,14 @@ except OSError as error:
 if total > 20 << 20:
     breach("wrote", total)
 attempt("allocate", lambda: os.posix_fallocate(os.open("more", os.O_CREAT | os.O_RDWR), 0, 128 << 20))
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        expects=frozenset({Ended.EXITED, Ended.DISK, Ended.FILE_SIZE}),
-    ),
-    Attack(
-        6,
-        "one_large_file_from_bash",
-        """
+
+=== one_large_file_from_bash rows=6 threats=disk stays_inside bash expects=disk,exited,file_size
 head -c 134217728 /dev/zero > large
 size=$(wc -c < large)
 [ "$size" -gt 20971520 ] && breach "wrote $size"
 true
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        language="bash",
-        expects=frozenset({Ended.EXITED, Ended.DISK, Ended.FILE_SIZE}),
-    ),
-    Attack(
-        7,
-        "inode_flood",
-        """
+
+=== inode_flood rows=7 threats=inodes stays_inside expects=exited,files wall_s=patient
 try:
     for made in range(2500):
         if made % 3 == 0:
@@ -165,16 +102,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("made 2,500 files")
-""",
-        (Threat.INODES,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=_COUNT,
-    ),
-    Attack(
-        7,
-        "a_million_small_files",
-        """
+
+=== a_million_small_files rows=7 threats=inodes stays_inside expects=disk,exited,files wall_s=patient
 temporary = os.environ.get("TMPDIR", "/tmp")
 try:
     for made in range(20_000):
@@ -186,16 +115,8 @@ except OSError as error:
     print("refused", error)
 else:
     outlast("made 20,000 files")
-""",
-        (Threat.INODES,),
-        stays_inside=True,
-        wall_s=PATIENT_S,
-        expects=frozenset({Ended.EXITED, Ended.FILES, Ended.DISK}),
-    ),
-    Attack(
-        8,
-        "sparse_giant",
-        """
+
+=== sparse_giant rows=8 threats=disk stays_inside expects=disk,exited then=downloads_within_bounds
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 attempt("1 TB", lambda: open("giant", "wb").truncate(1 << 40))
@@ -205,26 +126,12 @@ for number in range(20):
             file.truncate(7 << 20)
     except OSError as error:
         print("refused", error)
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        then="downloads_within_bounds",
-        expects=frozenset({Ended.EXITED, Ended.DISK}),
-    ),
-    Attack(
-        (46, 6),
-        "leaves_the_disk_full",
-        """
+
+=== leaves_the_disk_full rows=46,6 threats=disk stays_inside may_lose expects=disk,exited
 try:
     for number in range(100):
         with open(f"fill{number}", "wb") as file:
             file.write(os.urandom(1 << 20))
 except OSError as error:
     print("refused", error)
-""",
-        (Threat.DISK,),
-        stays_inside=True,
-        expects=_QUOTA,
-        may_lose=True,
-    ),
-)
+""")

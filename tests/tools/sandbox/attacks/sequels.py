@@ -1,4 +1,4 @@
-"""Steps that look at what comes after a run: later cells and runs, rest, what neighbours get."""
+"""Steps that check what follows a run: later cells and runs, idle sessions, the resources of neighbours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tools.sandbox.attacks.shares import COMMON_FILES
 from tests.tools.sandbox.attacks.steps import SPEC, Scene
 
 _TICKS = 3
-"""Hundredths of a second that a stopped process may be seen to use: what was counted late."""
+"""Hundredths of a second of CPU time that the kernel may account late to a stopped process."""
 
 
 def cells_end_as_they_do(scene: Scene) -> Iterator[str]:
@@ -27,9 +27,9 @@ def cells_end_as_they_do(scene: Scene) -> Iterator[str]:
         code += "" if scene.language == "bash" else f"sys.exit({number})"
         result = scene.session.run(code, limits=LIMITS)
         if (result.ended, result.exit_code, result.stdout) != (Ended.EXITED, number, b"%d\n" % number):
-            yield f"a cell that ends with {number} is said to end with {result.exit_code} and {result.stdout!r}"
+            yield f"a cell that ends with {number} is reported to end with {result.exit_code} and {result.stdout!r}"
         if result.duration_s > LIMITS.wall_s or result.usage.cpu_s > LIMITS.cpu_s:
-            yield f"a cell is said to have used {result.usage}"
+            yield f"a cell is reported to have used {result.usage}"
 
 
 _LONGER = """
@@ -47,11 +47,11 @@ def runs_are_left_alone(scene: Scene) -> Iterator[str]:
     for _ in range(2):
         result = scene.sandbox.exec(code=_LONGER, limits=LIMITS)
         if (result.stdout, result.stderr, result.reply, result.exit_code) != (b"true\n", b"", b"true", 5):
-            yield f"a later run is said to give {result}"[:300]
+            yield f"a later run is reported to give {result}"[:300]
 
 
 def sessions_rest(scene: Scene) -> Iterator[str]:
-    """Neither while nothing runs nor while something else does is a session at work."""
+    """A session uses no CPU time between its cells, whether or not something else runs."""
     token = scene.host.token
     yield from _at_work("between cells", token, lambda: time.sleep(0.6))
     run = "import time; time.sleep(0.6)"
@@ -59,9 +59,9 @@ def sessions_rest(scene: Scene) -> Iterator[str]:
     with contextlib.closing(scene.sandbox.python()) as other:
         yield from _at_work("during another session's cell", token, lambda: other.run(run, limits=LIMITS))
     assert scene.session is not None
-    said = scene.session.run("echo 42" if scene.language == "bash" else "print(42)", limits=LIMITS)
-    if said.stdout != b"42\n":
-        yield f"after its rest the session says {said}"[:300]
+    result = scene.session.run("echo 42" if scene.language == "bash" else "print(42)", limits=LIMITS)
+    if result.stdout != b"42\n":
+        yield f"after its rest the session says {result}"[:300]
 
 
 def _at_work(when: str, token: str, meanwhile: Callable[[], object]) -> Iterator[str]:
@@ -157,18 +157,6 @@ def _of_a_neighbour(scene: Scene, source: str) -> Iterator[str]:
         except InfrastructureError as error:
             yield f"the neighbour is lost: {error}"
             return
-        yield from scene.shown(result.stdout)
+        yield from scene.leaks(result.stdout)
         if "looked" not in result.out:
             yield f"the neighbour did not look: {result.err[-300:]!r}"
-
-
-SEQUELS: dict[str, Callable[[Scene], Iterator[str]]] = {
-    step.__name__: step
-    for step in (
-        cells_end_as_they_do,
-        runs_are_left_alone,
-        sessions_rest,
-        a_neighbour_gets_its_share,
-        nobody_sees_the_locks,
-    )
-}

@@ -1,4 +1,4 @@
-"""A server of sandboxes on this machine, for the attacks on the remote backend."""
+"""A sandbox server on this machine, for attacks on the remote backend."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from agentgym.tools.serving.command import serve_app
 
 serve_app()
 """
-"""Its input ends when the process of the tests does, also where that is killed."""
+"""A server that ends with the test process, even if that is killed: its stdin closes then."""
 
 SILENT_S = 4
-"""After which the server closes the sandboxes of a client that is gone."""
+"""Seconds after which the server closes the sandboxes of a silent client."""
 
 
 @functools.cache
 def started() -> str:
-    """Start a server, once, and name it in the environment; return why that cannot be done, or nothing."""
+    """Start a server once and set its address in the environment; return why that is impossible, or an empty string."""
     if missing := [name for name in ("starlette", "uvicorn", "httpx") if find_spec(name) is None]:
         return f"not installed: {', '.join(missing)}"
     token = secrets.token_hex(16)

@@ -1,22 +1,19 @@
-"""Attacks on what all share: what the kernel counts by user, locks on common files, the state of the machine."""
+"""Attacks on shared resources: per-user quotas of the kernel, locks on common files, the machine's state."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import SYSCALLS, Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
 COMMON_FILES = """
 paths = '''/ /usr /usr/bin /usr/bin/env /bin/sh /lib /etc /etc/passwd /etc/ld.so.cache /etc/alternatives /dev /dev/null
 /dev/zero /proc /proc/version /proc/sys/kernel/ostype /tmp /run /dev/shm /var /sys /home'''.split()
 paths += [os.getcwd(), sys.executable, os.path.realpath(sys.executable), os.__file__]
 """
-"""Files and folders that more than one may be able to open."""
+"""Files and folders that several sandboxes may be able to open."""
 
-ATTACKS = (
-    Attack(
-        (36, 48),
-        "queues_signals",
-        """
+ATTACKS = parse_attacks(
+    r"""
+=== queues_signals rows=36,48 threats=kernel_quotas stays_inside
 import signal
 number = signal.SIGRTMIN + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
@@ -27,15 +24,8 @@ while signal.sigtimedwait([number], 0) is not None:
     queued += 1
 if queued > 600:
     breach("queued", queued)
-""",
-        (Threat.KERNEL_QUOTAS,),
-        stays_inside=True,
-    ),
-    Attack(
-        (36, 48),
-        "asks_for_what_is_counted",
-        SYSCALLS
-        + """
+
+=== asks_for_what_is_counted rows=36,48 threats=kernel_quotas stays_inside with=syscalls
 area = ctypes.create_string_buffer(256)
 there = ctypes.addressof(area)
 event = (ctypes.c_int32 * 16)(0, 0, 10, 0)
@@ -56,14 +46,8 @@ forbidden("large pages", 9, 222, 0, 1 << 21, 3, 0x40022, -1, 0)
 import resource
 if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
     breach("the host may be given what has crashed: 0 holds back files only")
-""",
-        (Threat.KERNEL_QUOTAS,),
-        stays_inside=True,
-    ),
-    Attack(
-        (36, 48),
-        "uses_up_what_is_counted",
-        """
+
+=== uses_up_what_is_counted rows=36,48 threats=kernel_quotas stays_inside edge session then=a_neighbour_gets_its_share
 import array, select, signal, socket
 number = signal.SIGRTMIN + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
@@ -95,18 +79,9 @@ until_refused("signals", lambda: os.kill(os.getpid(), number), 3000)
 until_refused("passed on", pass_on, 12)
 until_refused("pipes", os.pipe, 8)
 until_refused("watches", watch, 100)
-""",
-        (Threat.KERNEL_QUOTAS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        then="a_neighbour_gets_its_share",
-        edge=True,
-    ),
-    Attack(
-        48,
-        "locks_common_files",
-        COMMON_FILES
-        + """
+
+=== locks_common_files rows=48 threats=file_locks stays_inside edge session with=common_files
+=== then=nobody_sees_the_locks
 import fcntl
 kept = []
 for path in paths:
@@ -117,23 +92,11 @@ for path in paths:
     except OSError as error:
         print("refused", path, error)
 print("locked", len(kept))
-""",
-        (Threat.FILE_LOCKS,),
-        stays_inside=True,
-        way=Way.SESSION,
-        then="nobody_sees_the_locks",
-        edge=True,
-    ),
-    Attack(
-        48,
-        "speaks_through_the_load",
-        SYSCALLS
-        + """
+
+=== speaks_through_the_load rows=48 threats=side_channels stays_inside with=syscalls
 area = ctypes.create_string_buffer(256)
 if syscall(99, 179, ctypes.addressof(area)) >= 0:
     breach("sees the machine's load and free memory")
 """,
-        (Threat.SIDE_CHANNELS,),
-        stays_inside=True,
-    ),
+    common_files=COMMON_FILES,
 )

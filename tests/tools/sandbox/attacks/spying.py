@@ -1,15 +1,11 @@
-"""Attacks on what others know: environments, memories, descriptors, other processes."""
+"""Attacks on secrets: environments, memories, descriptors, other processes."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from tests.tools.sandbox.attacks.attack import FELLED, Attack
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-ATTACKS = (
-    Attack(
-        12,
-        "environments",
-        """
+ATTACKS = parse_attacks(r"""
+=== environments rows=12 threats=environment edge
 print(dict(os.environ))
 pids = {"@DRIVER@", "@VICTIM@", str(os.getppid()), "self", "1"}
 try:
@@ -20,17 +16,11 @@ for pid in sorted(pids)[:3000]:
     for name in ("environ", "cmdline", "auxv"):
         try:
             with open(f"/proc/{pid}/{name}", "rb") as file:
-                print(pid, name, file.read(3000).replace(b"\\0", b" ")[:1500])
+                print(pid, name, file.read(3000).replace(b"\0", b" ")[:1500])
         except OSError:
             pass
-""",
-        (Threat.ENVIRONMENT,),
-        edge=True,
-    ),
-    Attack(
-        13,
-        "sees_other_processes",
-        """
+
+=== sees_other_processes rows=13 threats=processes
 try:
     pids = [p for p in os.listdir("/proc") if p.isdigit()]
 except OSError as error:
@@ -52,13 +42,8 @@ for pid in ("@VICTIM@", "@DRIVER@"):
         else:
             if entry in ("root/etc", "fd") or "@SECRET_BASE@" in found:
                 breach("lists", pid, entry)
-""",
-        (Threat.PROCESSES,),
-    ),
-    Attack(
-        14,
-        "searches_its_memory",
-        """
+
+=== searches_its_memory rows=14 threats=environment stays_inside
 import gc, re
 wanted = "@SECRET_A@" + "@SECRET_B@"
 for thing in gc.get_objects():
@@ -96,14 +81,8 @@ for line in maps:
         if rest[:1].isalnum():
             breach("in memory", rest)
         place = block.find(needle, place + 1)
-""",
-        (Threat.ENVIRONMENT,),
-        stays_inside=True,
-    ),
-    Attack(
-        15,
-        "inherited_descriptors",
-        """
+
+=== inherited_descriptors rows=15 threats=environment stays_inside
 import socket, stat
 reply = int(os.environ.get("AGENTGYM_REPLY_FD", "-1"))
 for fd in range(3, 4096):
@@ -124,14 +103,8 @@ for fd in range(3, 4096):
         breach("opened through", fd, os.read(at, 100))
     except OSError:
         pass
-""",
-        (Threat.ENVIRONMENT,),
-        stays_inside=True,
-    ),
-    Attack(
-        (29, 15),
-        "fakes_the_result",
-        """
+
+=== fakes_the_result rows=29,15 stays_inside exit_code=3
 import json, struct
 header = json.dumps({"ended": "exited", "exit_code": 0, "signal": None, "duration_s": 0.1, "cpu_s": 0,
                      "peak_memory_mb": 1, "cut": [0, 0], "alive": True, "blobs": [6, 0, 0]}).encode()
@@ -144,15 +117,8 @@ for fd in range(1024):
         pass
 print("DONE", flush=True)
 os._exit(3)
-""",
-        (),
-        stays_inside=True,
-        exit_code=3,
-    ),
-    Attack(
-        (29, 14),
-        "climbs_into_the_agent",
-        """
+
+=== climbs_into_the_agent rows=29,14 stays_inside expects=felled exit_code=3 then=still_answers
 import gc, socket, stat, types
 def live(one):
     try:
@@ -188,11 +154,4 @@ for name, module in list(sys.modules.items()):
                     pass
 print("DONE", flush=True)
 raise SystemExit(3)
-""",
-        (),
-        stays_inside=True,
-        expects=FELLED,
-        exit_code=3,
-        then="still_answers",
-    ),
-)
+""")

@@ -1,4 +1,4 @@
-"""What the host does after an attack's program ran: reads its files, uploads, runs again. Each step tells problems."""
+"""Actions of the host after an attack's program: reading its files, uploading, running again. Steps yield problems."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
 
 Opener = Callable[[SandboxSpec], Sandbox]
 SPEC = SandboxSpec(limits=LIMITS)
-"""Of every sandbox under attack, so that they share one pool."""
+"""The spec of every sandbox under attack, so that they share one pool."""
 
 
 @dataclass
 class Scene:
-    """Where an attack takes place."""
+    """The surroundings of an attack."""
 
     sandbox: Sandbox
     host: Host
@@ -30,14 +30,14 @@ class Scene:
     result: Result | None = None
     session: SandboxSession | None = None
 
-    def shown(self, data: bytes | str) -> Iterator[str]:
-        """Tell what some data shows that it must not."""
+    def leaks(self, data: bytes | str) -> Iterator[str]:
+        """Yield the problems that data from the sandbox reveals."""
         text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
         return problems_of(text, self.facts, self.host.secret)
 
 
 def refused(what: str, call: Callable[[], object]) -> Iterator[str]:
-    """Tell if a call was not refused as somebody's mistake."""
+    """Yield a problem unless a call is rejected as the caller's mistake."""
     try:
         got = call()
     except (ToolError, UsageError):
@@ -50,31 +50,31 @@ def reads_no_symlink(scene: Scene) -> Iterator[str]:
     box = scene.sandbox
     for path in ("link", f"folder/{scene.host.name}", "deep/up", "environ", "loop"):
         yield from refused(f"read({path!r})", lambda path=path: box.read(path))
-    with contextlib.suppress(ToolError):
-        box.write("target", b"changed")
-    with contextlib.suppress(ToolError):
-        box.write(f"folder/agentgym-attack-{scene.host.token}", b"x")
-    with contextlib.suppress(ToolError):
-        box.mkdir(f"folder/agentgym-attack-{scene.host.token}")
-    with contextlib.suppress(ToolError):
-        box.remove("folder/writable")
-    for data in box.download(max_bytes=10_000_000).values():
-        yield from scene.shown(data)
-    box.restore(box.snapshot())
-    for data in box.download(max_bytes=10_000_000).values():
-        yield from scene.shown(data)
+    trace = f"folder/agentgym-attack-{scene.host.token}"
+    for call in (
+        lambda: box.write("target", b"changed"),
+        lambda: box.write(trace, b"x"),
+        lambda: box.mkdir(trace),
+        lambda: box.remove("folder/writable"),
+    ):
+        with contextlib.suppress(ToolError):
+            call()
+    for _ in range(2):
+        for data in box.download(max_bytes=10_000_000).values():
+            yield from scene.leaks(data)
+        box.restore(box.snapshot())
 
 
 def reads_through_the_door(scene: Scene) -> Iterator[str]:
     for number in range(150):
         with contextlib.suppress(ToolError):
-            yield from scene.shown(scene.sandbox.read(f"door/{scene.host.name}"))
+            yield from scene.leaks(scene.sandbox.read(f"door/{scene.host.name}"))
         if number % 5 == 0:
             with contextlib.suppress(ToolError):
                 scene.sandbox.write(f"door/agentgym-attack-{scene.host.token}", b"x")
             with contextlib.suppress(ToolError):
                 for data in scene.sandbox.download("door", max_bytes=1_000_000).values():
-                    yield from scene.shown(data)
+                    yield from scene.leaks(data)
 
 
 def downloads_within_bounds(scene: Scene) -> Iterator[str]:
@@ -85,7 +85,7 @@ def downloads_within_bounds(scene: Scene) -> Iterator[str]:
 
 
 def lists_and_downloads(scene: Scene) -> Iterator[str]:
-    """Nothing hangs and nothing breaks but what may."""
+    """File operations end, and fail only with errors for the model."""
     box = scene.sandbox
     for call in (
         lambda: box.list(depth=200),
@@ -104,8 +104,8 @@ def lists_and_downloads(scene: Scene) -> Iterator[str]:
 def removes_everything(scene: Scene) -> Iterator[str]:
     for entry in scene.sandbox.list():
         scene.sandbox.remove(entry.path)
-    if left := scene.sandbox.list():
-        yield f"could not remove {[entry.path for entry in left]}"
+    if remaining := scene.sandbox.list():
+        yield f"could not remove {[entry.path for entry in remaining]}"
 
 
 def reads_no_special_file(scene: Scene) -> Iterator[str]:
@@ -151,45 +151,48 @@ print("looked")
 
 
 def neighbours_are_apart(scene: Scene) -> Iterator[str]:
-    said = scene.result.out if scene.result else ""
-    source = _NEIGHBOUR.replace("@PLACES@", said.partition("PLACES ")[2].split("\n")[0])
+    output = scene.result.out if scene.result else ""
+    source = _NEIGHBOUR.replace("@PLACES@", output.partition("PLACES ")[2].split("\n")[0])
     for name, value in scene.facts.items():
         source = source.replace(f"@{name}@", value)
     with contextlib.closing(scene.open_spec(SPEC)) as other:
         result = other.exec(code=source, limits=LIMITS)
-        yield from scene.shown(result.stdout)
+        yield from scene.leaks(result.stdout)
         if "looked" not in result.out:
             yield f"the neighbour did not look: {result.err[-300:]!r}"
 
 
 def nobody_listens(scene: Scene) -> Iterator[str]:
     for address in {"127.0.0.1", scene.facts["ADDRESS"]}:
-        with contextlib.suppress(OSError), socket.create_connection((address, int(scene.facts["FREE"])), 0.5) as one:
-            one.settimeout(0.5)
-            yield f"the sandbox serves the host: {one.recv(100)!r}"
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((address, int(scene.facts["FREE"])), 0.5) as connection,
+        ):
+            connection.settimeout(0.5)
+            yield f"the sandbox serves the host: {connection.recv(100)!r}"
 
 
 def still_answers(scene: Scene) -> Iterator[str]:
-    """Either the sandbox answers rightly, in every way there is, or it is lost and says so."""
+    """The sandbox answers correctly, or reports that it is lost."""
     try:
         with contextlib.closing(scene.sandbox.python()) as session:
-            said = session.run("print(6*7)").out
+            output = session.run("print(6*7)").out
     except InfrastructureError:
         return
-    if said != "42\n" and scene.sandbox.health():
-        yield f"a new session says {said!r}"
+    if output != "42\n" and scene.sandbox.health():
+        yield f"a new session says {output!r}"
 
 
 def session_still_counts(scene: Scene) -> Iterator[str]:
     assert scene.session is not None
+    cells = {"bash": "echo $((6*7))", "python": "print(6*7)"}
     with contextlib.suppress(ToolError):
-        yield from scene.shown(scene.session.run("echo $((6*7))" if scene.language == "bash" else "print(6*7)").out)
-    with contextlib.closing(scene.sandbox.bash()) as session:
-        if (said := session.run("echo $((6*7))").out) != "42\n":
-            yield f"a new shell says {said!r}"
-    with contextlib.closing(scene.sandbox.python()) as session:
-        if (said := session.run("print(6*7)").out) != "42\n":
-            yield f"a new session says {said!r}"
+        yield from scene.leaks(scene.session.run(cells[scene.language]).out)
+    for language, cell in cells.items():
+        opener = scene.sandbox.bash if language == "bash" else scene.sandbox.python
+        with contextlib.closing(opener()) as session:
+            if (output := session.run(cell).out) != "42\n":
+                yield f"a new {language} session says {output!r}"
 
 
 def nothing_more_is_written(scene: Scene) -> Iterator[str]:
@@ -208,35 +211,16 @@ def nothing_more_is_written(scene: Scene) -> Iterator[str]:
 
 def runs_clean_in_both_languages(scene: Scene) -> Iterator[str]:
     box = scene.sandbox
-    said = {
+    results = {
         "python": box.exec(code="print(6*7)"),
         "error": box.exec(code="print(42)\n1/0"),
         "bash": box.exec(["bash", "-c", "echo 42"]),
     }
     with contextlib.closing(box.python()) as session:
-        said["python session"] = session.run("print(6*7)")
+        results["python session"] = session.run("print(6*7)")
     with contextlib.closing(box.bash()) as session:
-        said["bash session"] = session.run("echo 42")
-    for how, result in said.items():
+        results["bash session"] = session.run("echo 42")
+    for how, result in results.items():
         if result.stdout != b"42\n":
             yield f"{how} says {result.stdout[:100]!r} {result.stderr[-200:]!r}"
-        yield from scene.shown(result.stderr)
-
-
-STEPS: dict[str, Callable[[Scene], Iterator[str]]] = {
-    step.__name__: step
-    for step in (
-        reads_no_symlink,
-        reads_through_the_door,
-        downloads_within_bounds,
-        lists_and_downloads,
-        removes_everything,
-        reads_no_special_file,
-        neighbours_are_apart,
-        nobody_listens,
-        still_answers,
-        session_still_counts,
-        nothing_more_is_written,
-        runs_clean_in_both_languages,
-    )
-}
+        yield from scene.leaks(result.stderr)

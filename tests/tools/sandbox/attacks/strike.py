@@ -1,4 +1,4 @@
-"""Carry out one attack in one sandbox, and judge what came of it."""
+"""Carries out an attack in a sandbox and judges the outcome."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from dataclasses import dataclass
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Result, Sandbox
-from tests.tools.sandbox.attacks.abuse import ABUSES
+from tests.tools.sandbox.attacks import abuse, outcomes, sequels, steps
 from tests.tools.sandbox.attacks.attack import ENDS, Attack, Way
 from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
-from tests.tools.sandbox.attacks.outcomes import OUTCOMES
-from tests.tools.sandbox.attacks.sequels import SEQUELS
-from tests.tools.sandbox.attacks.steps import SPEC, STEPS, Opener, Scene
+from tests.tools.sandbox.attacks.steps import SPEC, Opener, Scene
 
 RSS_MB = 100.0
-"""How much the driver's memory may grow during one attack."""
+"""Permitted growth of the driver's memory during one attack."""
 _FRESH = "import os; print(6 * 7, sorted(os.listdir('.')), sorted(os.listdir(os.environ.get('TMPDIR', '/tmp'))))"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of an attack. Without problems it was held."""
+    """The outcome of an attack. The sandbox held if there are no problems."""
 
     attack: str
     ended: str
@@ -34,15 +32,15 @@ class Verdict:
 def strike(
     attack: Attack, host: Host, sandbox: Sandbox, open_spec: Opener, fresh: str, *, holds_files: bool
 ) -> tuple[Verdict, Sandbox | None]:
-    """Carry out an attack; return what came of it, and a fresh sandbox for the next attack.
+    """Carry out an attack; return the verdict and a fresh sandbox for the next attack.
 
     Args:
-        attack: What to run.
+        attack: The attack.
         host: The machine with its canaries.
-        sandbox: Where to run it. Closed at the end.
+        sandbox: The sandbox to attack; closed at the end.
         open_spec: Opens a sandbox.
-        fresh: What `look` saw in a sandbox before any attack.
-        holds_files: Whether the files of this machine are out of reach.
+        fresh: The result of `look` before any attack.
+        holds_files: Whether the files of this machine are protected.
 
     Raises:
         UsageError: If the attack could harm this machine.
@@ -60,27 +58,27 @@ def strike(
     if (grown := resident_mb() - rss) > RSS_MB:
         problems.append(f"the driver's memory grew by {grown:.0f} MB")
     following = open_spec(SPEC)
-    if (seen := look(following)) != fresh:
+    if (view := look(following)) != fresh:
         following.close()
-        problems.append(f"a fresh sandbox differs: {seen!r}, not {fresh!r}")
+        problems.append(f"a fresh sandbox differs: {view!r}, not {fresh!r}")
     seconds = round(time.monotonic() - started, 2)
-    return Verdict(attack.name, ended, seconds, tuple(problems)), None if seen != fresh else following
+    return Verdict(attack.name, ended, seconds, tuple(problems)), None if view != fresh else following
 
 
 def can_write(sandbox: Sandbox, host: Host) -> bool:
-    """Whether a program can open a file of this machine, made for that, for writing. It writes nothing."""
+    """Whether a program can open the host's writable canary for writing. Writes nothing."""
     result = sandbox.exec(code=f"import os\nos.close(os.open({str(host.writable)!r}, os.O_WRONLY))")
     return result.ok
 
 
 def look(sandbox: Sandbox) -> str:
-    """Return what a program sees in a sandbox that nothing ran in before."""
+    """Return a program's view of a sandbox."""
     result = sandbox.exec(code=_FRESH)
     return result.out or f"{result.ended} {result.err}"
 
 
 def _run(attack: Attack, scene: Scene, problems: list[str]) -> str:
-    """Run the program and what follows it; the problems found are added. Returns how the run ended."""
+    """Run the program and the steps after it, add their problems, and return how the run ended."""
     try:
         scene.result = result = _execute(attack, scene)
     except InfrastructureError as error:
@@ -104,8 +102,9 @@ def _run(attack: Attack, scene: Scene, problems: list[str]) -> str:
 
 def _step(attack: Attack, scene: Scene) -> list[str]:
     problems: list[str] = []
+    module = next(module for module in (steps, abuse, outcomes, sequels) if hasattr(module, attack.then))
     try:
-        for problem in (STEPS | ABUSES | OUTCOMES | SEQUELS)[attack.then](scene):
+        for problem in getattr(module, attack.then)(scene):
             problems.append(problem)
     except (InfrastructureError, ToolError) as error:
         problems.append(f"{attack.then}: {type(error).__name__}: {error}")
@@ -139,7 +138,7 @@ def _judged(attack: Attack, scene: Scene, result: Result) -> Iterator[str]:
 
 
 def _next_run(attack: Attack, scene: Scene) -> Iterator[str]:
-    """The next run in the same sandbox is clean, or the sandbox says that it is lost."""
+    """Check that the next run in the same sandbox is clean, or that the sandbox reports its loss."""
     may_lose = attack.may_lose or Ended.KILLED in attack.expects
     try:
         result = scene.sandbox.exec(code="print(6*7)")
@@ -151,6 +150,6 @@ def _next_run(attack: Attack, scene: Scene) -> Iterator[str]:
         return
     still_full = scene.result is not None and result.ended is scene.result.ended
     if result.ended in (Ended.DISK, Ended.FILES) and still_full:
-        return  # where a workspace is watched and not held by a quota, it stays too full until something is removed
+        return  # without a quota, a workspace stays too full until something is removed
     if not (may_lose and (result.ended is Ended.KILLED or not scene.sandbox.health())):
         yield f"the next run gave {result.ended} {result.stdout[-200:]!r} {result.stderr[-300:]!r}"

@@ -1,21 +1,13 @@
-"""Attacks on whoever looks after the workspace: names, depths, permissions and leases that are hard to clean up."""
+"""Attacks on the upkeep of the workspace: names, depths, permissions and leases that are hard to clean up."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox.protection import Threat
-from agentgym.tools.sandbox.result import Ended
-from tests.tools.sandbox.attacks.attack import Attack, Way
+from tests.tools.sandbox.attacks.attack import parse_attacks
 
-_QUOTA = frozenset({Ended.EXITED, Ended.DISK})
-_COUNT = frozenset({Ended.EXITED, Ended.FILES})
-
-ATTACKS = (
-    Attack(
-        9,
-        "unpleasant_names",
-        """
-for name in (b"new\\nline", b"\\xff\\xfe invalid", b"n" * 255, b"-rf", b"*", b"$(touch x)", b"a\\\\..\\\\b", b" ",
-             b"\\x1b[31m"):
+ATTACKS = parse_attacks(r"""
+=== unpleasant_names rows=9 stays_inside then=lists_and_downloads
+for name in (b"new\nline", b"\xff\xfe invalid", b"n" * 255, b"-rf", b"*", b"$(touch x)", b"a\\..\\b", b" ",
+             b"\x1b[31m"):
     try:
         with open(name, "wb") as file:
             file.write(b"x")
@@ -25,15 +17,8 @@ os.mkdir("shut")
 open("shut/inner", "w").write("x")
 os.chmod("shut/inner", 0)
 os.chmod("shut", 0)
-""",
-        (),
-        stays_inside=True,
-        then="lists_and_downloads",
-    ),
-    Attack(
-        9,
-        "names_that_are_taken",
-        """
+
+=== names_that_are_taken rows=9 stays_inside then=removes_everything
 os.makedirs("outer/inner/most")
 open("outer/inner/most/file", "w").write("x")
 for pid in {1, os.getppid(), os.getpid()}:
@@ -42,16 +27,9 @@ for pid in {1, os.getppid(), os.getpid()}:
 os.mkdir("shut")
 os.mkdir("shut/in")
 os.chmod("shut", 0o500)
-""",
-        (),
-        stays_inside=True,
-        then="removes_everything",
-    ),
-    Attack(
-        9,
-        "names_too_long_for_a_frame",
-        """
-depth, name = 0, b"\\xff" * 255
+
+=== names_too_long_for_a_frame rows=9 stays_inside then=lists_and_downloads
+depth, name = 0, b"\xff" * 255
 try:
     for depth in range(120):
         os.mkdir(name)
@@ -59,15 +37,8 @@ try:
 except OSError as error:
     print("refused", error)
 print(depth)
-""",
-        (),
-        stays_inside=True,
-        then="lists_and_downloads",
-    ),
-    Attack(
-        9,
-        "file_that_is_leased",
-        """
+
+=== file_that_is_leased rows=9 stays_inside session then=lists_and_downloads
 import fcntl
 open("leased", "w").write("x")
 held = open("leased", "r+")
@@ -76,16 +47,8 @@ try:
 except OSError as error:
     print("refused", error)
 fcntl.flock(held, fcntl.LOCK_EX)
-""",
-        (),
-        stays_inside=True,
-        way=Way.SESSION,
-        then="lists_and_downloads",
-    ),
-    Attack(
-        9,
-        "deep_folders",
-        """
+
+=== deep_folders rows=9 stays_inside then=lists_and_downloads
 depth = 0
 try:
     for depth in range(450):
@@ -94,15 +57,8 @@ try:
 except OSError as error:
     print("refused", error)
 print(depth)
-""",
-        (),
-        stays_inside=True,
-        then="lists_and_downloads",
-    ),
-    Attack(
-        (46,),
-        "destroys_its_workspace",
-        """
+
+=== destroys_its_workspace rows=46 threats=files may_lose
 import shutil
 here = os.getcwd()
 for name in os.listdir(here):
@@ -117,8 +73,4 @@ for call in (os.rmdir, lambda path: os.rename(path, path + "-moved")):
         call(here)
     except OSError as error:
         print("refused", error)
-""",
-        (Threat.FILES,),
-        may_lose=True,
-    ),
-)
+""")

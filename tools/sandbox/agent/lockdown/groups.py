@@ -22,7 +22,7 @@ _RESIDUE = 4 * _MB
 """Maximum bytes still charged to a cgroup that is reused."""
 
 
-class Groups:
+class ControlGroups:
     """The cgroups of one zygote's sandboxes, in a common parent cgroup.
 
     Args:
@@ -34,8 +34,8 @@ class Groups:
         self._version = 1 if os.path.exists(f"{host}{_V1}/memory.limit_in_bytes") else 2
         self.top = f"{host}{_V1 if self._version == 1 else _V2}"
         self._folder = f"{self.top}/{_PREFIX}{driver}-{os.urandom(4).hex()}"
-        self._made = 0
-        self._free: dict[int, list[Group]] = {}
+        self._count = 0
+        self._free: dict[int, list[ControlGroup]] = {}
 
     def prepare(self, host_processes: str) -> None:
         """Create the parent cgroup, and remove those of dead drivers; raises `OSError` if that is not permitted."""
@@ -51,15 +51,15 @@ class Groups:
         if self._version == 2:
             system.write(f"{self._folder}/cgroup.subtree_control", b"+memory")
 
-    def take(self, megabytes: int) -> Group:
+    def take(self, megabytes: int) -> ControlGroup:
         """Return an empty cgroup for a sandbox, reused or new."""
         free = self._free.get(megabytes)
         if free:
             return free.pop()
-        self._made += 1
-        return self._make(f"{self._folder}/{self._made}", megabytes)
+        self._count += 1
+        return self._make(f"{self._folder}/{self._count}", megabytes)
 
-    def give_back(self, group: Group) -> None:
+    def give_back(self, group: ControlGroup) -> None:
         """Return a sandbox's cgroup after its processes have exited."""
         free = self._free.setdefault(group.megabytes, [])
         if len(free) < _MAX_FREE and group.empty():
@@ -68,7 +68,7 @@ class Groups:
             group.close()
             _remove(group.folder)
 
-    def _make(self, folder: str, megabytes: int) -> Group:
+    def _make(self, folder: str, megabytes: int) -> ControlGroup:
         os.mkdir(folder)
         column = self._version - 1
         system.write(f"{folder}/{_LIMIT[column]}", b"%d" % (megabytes * _MB))
@@ -78,14 +78,14 @@ class Groups:
         usage, kills = (
             os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in (_USAGE[column], _KILLS[column])
         )
-        return Group(folder, megabytes, processes, usage, kills)
+        return ControlGroup(folder, megabytes, processes, usage, kills)
 
     def close(self) -> None:
         """Remove the cgroups."""
         _remove(self._folder)
 
 
-class Group:
+class ControlGroup:
     """A cgroup for one sandbox at a time, with its open control files."""
 
     def __init__(self, folder: str, megabytes: int, processes: int, usage: int, kills: int):
@@ -129,12 +129,12 @@ def _count(text: bytes) -> int:
     return int(dict(line.split() for line in text.splitlines()).get(b"oom_kill", 0))
 
 
-def open_groups(host: str, driver: int) -> Groups | None:
+def open_groups(host: str, driver: int) -> ControlGroups | None:
     """Return a zygote's cgroups, or `None` where none can be created, as for users other than root."""
     if os.geteuid():
         return None
     try:
-        groups = Groups(host, driver)
+        groups = ControlGroups(host, driver)
         groups.prepare(f"{host}proc")
     except OSError:
         return None
@@ -155,7 +155,7 @@ def _remove(folder: str) -> None:
 
 
 def _remove_within(folder: str) -> None:
-    with suppress(OSError), os.scandir(folder) as found:
-        for entry in found:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 _remove(entry.path)

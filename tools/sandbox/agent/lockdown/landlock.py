@@ -54,7 +54,7 @@ def ruleset(rules: Iterable[tuple[str, int]], version: int, opened: Iterable[byt
 def open_rules(rules: Iterable[tuple[str, int]], version: int) -> list[bytes]:
     """Return rules in the kernel's format, each with an open descriptor of its path."""
     handled = _handled(version)
-    found = []
+    opened = []
     for path, rights in rules:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -62,8 +62,8 @@ def open_rules(rules: Iterable[tuple[str, int]], version: int) -> list[bytes]:
             continue
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES
-        found.append(_RULE.pack(rights & handled, fd))
-    return found
+        opened.append(_RULE.pack(rights & handled, fd))
+    return opened
 
 
 def scope(version: int) -> int | None:

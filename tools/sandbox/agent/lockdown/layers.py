@@ -32,10 +32,12 @@ class Layers:
         self._host = host
         # A separate mount, because an overlay cannot contain its own mount point.
         system.mount("tmpfs", _EMPTY, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=755,size=4k")
-        found = [path for path in _mount_points(host) if path != "/" and not _is_below(path, (host, _EMPTY, *without))]
-        self._later = [path for path in found if _is_below(path, (later,))]
-        self._places = {path: _LATER + path if path in self._later else path for path in found}
-        self._as_they_are = frozenset(path for path in ("/", *found) if not self._can_be_laid(path))
+        mount_points = [
+            path for path in _mount_points(host) if path != "/" and not _is_below(path, (host, _EMPTY, *without))
+        ]
+        self._later = [path for path in mount_points if _is_below(path, (later,))]
+        self._places = {path: _LATER + path if path in self._later else path for path in mount_points}
+        self._as_they_are = frozenset(path for path in ("/", *mount_points) if not self._can_be_laid(path))
         for path in self._later:
             _make_place(path, _LATER + path)
 
@@ -92,8 +94,8 @@ def _overlay(source: str, target: str, flags: int) -> None:
 def _mount_points(host: str) -> list[str]:
     """Return all mount points, in mount order."""
     with open(f"{host}/proc/self/mountinfo", "rb") as file:
-        found = [line.split()[4] for line in file]
-    return list(dict.fromkeys(os.fsdecode(re.sub(rb"\\([0-7]{3})", _character, path)) for path in found))
+        paths = [line.split()[4] for line in file]
+    return list(dict.fromkeys(os.fsdecode(re.sub(rb"\\([0-7]{3})", _character, path)) for path in paths))
 
 
 def _character(octal: re.Match[bytes]) -> bytes:

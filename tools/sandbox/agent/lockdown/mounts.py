@@ -41,14 +41,14 @@ _LINKS = {
 
 
 def build_root(
-    shown: Iterable[str], hidden: Iterable[str], late: Iterable[str], workdir: str, inside: int, program: str
+    readable: Iterable[str], hidden: Iterable[str], late: Iterable[str], workdir: str, inside: int, program: str
 ) -> layers.Layers:
     """Build a read-only root with parts of the host, and switch this process to it; the old root is at `HOST`.
 
     Returns the layers to build further roots with `own_root`.
 
     Args:
-        shown: Folders of the host to show besides the system's.
+        readable: Folders of the host to show besides the system's.
         hidden: Folders below those that appear empty.
         late: Folders that are visible even inside hidden ones.
         workdir: The path of the workspace.
@@ -59,7 +59,7 @@ def build_root(
     system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID, "mode=755,size=4m")
     os.mkdir(f"/tmp{HOST}")
     _make_root("/tmp", HOST)
-    for path in (*_SYSTEM, *shown):
+    for path in (*_SYSTEM, *readable):
         _show(path)
     for path in hidden:
         if os.path.isdir(path):

@@ -30,7 +30,7 @@ _REASONS = {
     **dict.fromkeys(("timer_create", "inotify_init", "inotify_init1", "io_setup"), errno.ENOSYS),
     **dict.fromkeys(("sync", "syncfs"), 0),
 }
-"""Errors other than `EPERM`, with which programs fall back. With 0, the call seems to succeed."""
+"""Errors other than `EPERM` that make programs fall back. With 0, the call seems to succeed."""
 
 _OWN_ONLY = {
     "prlimit64": 0,
@@ -43,7 +43,7 @@ _OWN_ONLY = {
 }
 """Calls that change a process, with the index of its argument: only 0, the caller itself, is allowed."""
 _OF_THE_USER = {"setpriority": 2, "ioprio_set": 3}
-"""The first argument with which such a call applies to all of the user's processes, also outside the sandbox."""
+"""The first argument that applies such a call to all of the user's processes, even outside the sandbox."""
 _CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", "mmap", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 _BUILDING = frozenset(
@@ -66,8 +66,8 @@ class FilterPart(Enum):
 def program(machine: str, part: FilterPart = FilterPart.ALL) -> bytes:
     """Return the filter for an architecture; `OSError` if its system calls are not in the table."""
     if machine not in syscalls.ARCHITECTURES:
-        known = ", ".join(sorted(syscalls.ARCHITECTURES))
-        raise OSError(errno.ENOSYS, f"there is no seccomp filter for the architecture {machine!r}, only for {known}")
+        supported = ", ".join(sorted(syscalls.ARCHITECTURES))
+        raise OSError(errno.ENOSYS, f"no seccomp filter for the architecture {machine!r}, only for {supported}")
     code = _Assembler(machine)
     code.begin(syscalls.ARCHITECTURES[machine][1])
     code.deny_all(part.value)
