@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from agentgym.cards import Subject, subjects
+from agentgym.cards import CardSubject, subjects
 from agentgym.cards.playing import solved_episodes
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import MissingExtra
@@ -22,7 +22,7 @@ from benchmarks._report import argument_parser, write
 NOT_COUNTED = 2
 
 
-def row(subject: Subject, tasks: int) -> dict[str, Any]:
+def row(subject: CardSubject, tasks: int) -> dict[str, Any]:
     """Return the times of one environment, in milliseconds."""
     env = subject.make()
     try:

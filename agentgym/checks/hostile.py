@@ -26,7 +26,7 @@ _SECONDS = 12.0
 _STRIDE = 7
 
 _WRITTEN, _WRITTEN_IF_SLOW = 60, 20
-"""Maximum number of calls that are written in each dialect; they reach the same tools as messages do."""
+"""Maximum number of calls to write in each dialect: they reach the same tools as messages do."""
 
 
 @check("hostile-text", "no text breaks it, in any dialect")
@@ -62,8 +62,8 @@ def hostile_arguments(subject: Subject) -> Finding:
     for dialect in dialect_names():
         try:
             with subject.variant(dialect=dialect, **subject.long) as env:
-                some = calls[:: 1 + len(calls) // most]
-                count += _survive(env, subject, _written(env, some), f"in dialect {dialect!r}")
+                sampled_calls = calls[:: 1 + len(calls) // most]
+                count += _survive(env, subject, _written(env, sampled_calls), f"in dialect {dialect!r}")
         except CheckSkipped:
             break
     return f"{count} actions"
@@ -145,7 +145,7 @@ def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:
 
 
 def _spread(actions: Sequence[Action]) -> Iterator[Action]:
-    """Yield all actions in strides, so that a caller that stops early has seen some from the whole range."""
+    """Yield all actions in strides, so that a caller that stops early gets a sample of the whole range."""
     for start in range(_STRIDE):
         yield from actions[start::_STRIDE]
 

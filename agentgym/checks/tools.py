@@ -70,7 +70,7 @@ def tool_mistakes(subject: Subject) -> Finding:
 
 
 def _answer(env: Env, subject: Subject, call: ToolCall, begins: bool) -> StepResult:
-    """Return the answer to a wrong call, with which an episode `begins` or goes on."""
+    """Return the answer to a wrong call, after a reset if the call `begins` an episode."""
     if begins:
         env.reset(seed=subject.seed)
     try:

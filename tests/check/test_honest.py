@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentgym.checks.contest import contest
 from agentgym.checks.honest import failing_attempts, spoiled_values
-from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.checks.subject import Subject
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution, StepResult
@@ -88,11 +88,11 @@ class Asking(Graded):
         return super().take(text) if text == self.task.gold["content"] else "Think again."
 
 
-def solved(env: Env, number: int = 0) -> Episode:
+def solved(env: Env, number: int = 0) -> RecordedEpisode:
     return play(env, env.tasks.get("train", number), 0, solution_player)
 
 
-def tried(env: Lenient, others: list[Episode]) -> list[list[str]]:
+def tried(env: Lenient, others: list[RecordedEpisode]) -> list[list[str]]:
     """Return the episodes with which failing attempts were looked for, in vain."""
     right = solved(env)
     env.episodes.clear()

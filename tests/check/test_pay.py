@@ -14,7 +14,7 @@ from agentgym.checks.contest import Contest
 from agentgym.checks.luck import is_no_luck
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, CheckWarned
 from agentgym.checks.pay import junk_scores_low, paid_schemes, useful_work_pays
-from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.checks.subject import Subject
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
@@ -170,10 +170,10 @@ def test_a_control_that_says_it_is_unsound_is_left_out():
     assert set(paid_schemes(SoundEnv(scheme=Scheme({OUTCOME: 2.0})))) == {"in use", "default", "outcome"}
 
 
-def paid(outcome: float = 0.0, effort: float = 0.0) -> Episode:
+def paid(outcome: float = 0.0, effort: float = 0.0) -> RecordedEpisode:
     """Return an episode that earned so much."""
     rewards = {OUTCOME: outcome, "effort": effort}
-    return Episode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
+    return RecordedEpisode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
 
 
 def compared(*contests: Contest) -> Subject:
@@ -183,7 +183,7 @@ def compared(*contests: Contest) -> Subject:
     return subject
 
 
-def against(**adversaries: Episode) -> Contest:
+def against(**adversaries: RecordedEpisode) -> Contest:
     """Return a contest with honest attempts of which the best earned an effort of 1."""
     named = {name.replace("_", " "): episode for name, episode in adversaries.items()}
     return Contest(TASK, (paid(), paid(effort=1.0)), named)
@@ -228,10 +228,10 @@ def test_costs_of_steps_are_a_warning_and_gains_without_work_a_failure():
         assert (row.status, words in row.message) == (status, True), row
 
 
-def costing(reason: Reason, turns: Sequence[dict[str, float]]) -> Episode:
+def costing(reason: Reason, turns: Sequence[dict[str, float]]) -> RecordedEpisode:
     """Return an episode that earned this in its turns."""
     results = [StepResult([], 0.0, False, False, {"rewards": turn}) for turn in turns]
-    return Episode(LAKE, 0, [], {}, [""] * len(turns), results, reason=reason)
+    return RecordedEpisode(LAKE, 0, [], {}, [""] * len(turns), results, reason=reason)
 
 
 def test_giving_up_may_save_costs_and_gain_nothing_besides_and_stalling_not_even_that():

@@ -12,7 +12,7 @@ import pytest
 from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import (
     Broken,
-    Episode,
+    RecordedEpisode,
     difference,
     idle_player,
     must_equal,
@@ -93,7 +93,7 @@ def test_the_seconds_of_an_episode_are_those_of_its_resets_and_steps(monkeypatch
     episode = play(Counter(), TASK, 0, say("a", "b"))
     assert episode.seconds == episode.reset_s + sum(episode.step_s) > 0.0
     assert len(episode.step_s) == 2
-    assert Episode(TASK, 0, [], {}).seconds == 0.0
+    assert RecordedEpisode(TASK, 0, [], {}).seconds == 0.0
 
 
 def test_an_episode_plays_again_as_it_was_and_names_a_change_of_its_task():

@@ -20,7 +20,7 @@ from agentgym.checks import CHECKS, CheckStatus, print_report, run_checks
 from agentgym.checks.catalog import Check
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
-from agentgym.checks.play import Episode
+from agentgym.checks.play import RecordedEpisode
 from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, patience_s
 from agentgym.checks.probe_child import JOBS
 from agentgym.checks.report import report_json
@@ -223,7 +223,7 @@ def test_wrappers_add_up_pay_and_random_actions_may_solve_half_of_the_tasks():
 
 
 def test_a_process_is_started_only_for_a_check_that_needs_one(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.checks.probe.Probe", None)
+    monkeypatch.setattr("agentgym.checks.probe.ProbeProcess", None)
     assert run_checks("tests.check.sound_envs:SoundEnv", only=["pickles", "deterministic"]).passed
     assert {job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs} == set(JOBS)
 
@@ -233,14 +233,14 @@ def test_a_process_is_started_only_for_a_check_that_needs_one(monkeypatch: pytes
 
 def test_a_fresh_process_gets_the_more_time_the_slower_the_environment_is():
     task = boxes_task("train", 0)
-    quick, slow = (Episode(task, 0, [], {}, reset_s=seconds, step_s=[seconds] * 2) for seconds in (0.001, 1.0))
+    quick, slow = (RecordedEpisode(task, 0, [], {}, reset_s=seconds, step_s=[seconds] * 2) for seconds in (0.001, 1.0))
     assert patience_s([quick]) < START_S + 1 < patience_s([slow, slow])
 
 
 def test_the_median_and_the_slowest_hundredth_are_told_in_milliseconds(monkeypatch: pytest.MonkeyPatch):
     task, step_s = boxes_task("train", 0), [index / 1e3 for index in range(200)]
     quick, slow = (
-        Episode(task, 0, [], {}, reset_s=reset_s, step_s=part)
+        RecordedEpisode(task, 0, [], {}, reset_s=reset_s, step_s=part)
         for reset_s, part in ((0.001, step_s[:5]), (0.002, step_s[5:]))
     )
     monkeypatch.setattr(Subject, "episodes", lambda self, player: [slow if player == "random" else quick])

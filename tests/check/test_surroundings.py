@@ -16,10 +16,10 @@ import pytest
 from agentgym.checks.clues import class_state, clues_while
 from agentgym.checks.forks import ForkFailed, in_fork
 from agentgym.checks.patience import Patience
-from agentgym.checks.play import Episode, canonical
+from agentgym.checks.play import RecordedEpisode, canonical
 from agentgym.checks.stumble import PER_TASK, Slip, stumbles_of
 from agentgym.checks.subject import Subject
-from agentgym.checks.watch import Watch
+from agentgym.checks.watch import ProcessWatch
 from tests.orders import CachingEnv, OrdersEnv
 from tests.refusals import differing, not_refused
 
@@ -63,7 +63,7 @@ def watched(*turns: str) -> list[str]:
     """Run lines of code as turns under a watch and return what it says was changed, and where."""
 
     def work() -> list[str]:
-        watch = Watch()
+        watch = ProcessWatch()
 
         def play() -> None:
             for number, line in enumerate(turns, start=1):
@@ -125,10 +125,10 @@ def test_the_state_of_classes_is_told_by_name(monkeypatch: pytest.MonkeyPatch):
     assert changed == ["CachingEnv.seen"]
 
 
-def solved(actions: list[str]) -> Episode:
+def solved(actions: list[str]) -> RecordedEpisode:
     subject = Subject("tests.orders:OrdersEnv")
     [first, *_] = subject.episodes("solution")
-    return Episode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
+    return RecordedEpisode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
 
 
 def test_a_stumble_is_the_solution_with_an_action_gone_wrong():

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentgym import Channel, Env, GeneratedTasks, Reason, Task, ToolCall, tool
-from agentgym.cards import Subject, card, overview, read_speeds, subjects
+from agentgym.cards import CardSubject, card, overview, read_speeds, subjects
 from agentgym.cards.card import EXAMPLE, SCORES
 from agentgym.cards.markdown import block, code, table
 from agentgym.cards.speeds import Speed
@@ -38,7 +38,7 @@ ALL = (*LIGHT, *SANDBOXED, *WEB)
 
 
 @cache
-def bundled() -> dict[str, Subject]:
+def bundled() -> dict[str, CardSubject]:
     return {subject.name: subject for subject in subjects() if subject.ids[0] in ENVIRONMENTS}
 
 
@@ -136,13 +136,13 @@ class EchoEnv(Env):
         yield ToolCall("say", {"word": task.split})
 
 
-ECHO = Subject("echo", EchoEnv, ("tests.cli.test_cards:EchoEnv",))
+ECHO = CardSubject("echo", EchoEnv, ("tests.cli.test_cards:EchoEnv",))
 
 
 @pytest.fixture(autouse=True)
 def _made_as_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = Subject.make
-    monkeypatch.setattr(Subject, "make", lambda self: self.kind() if self is ECHO else make(self))
+    make = CardSubject.make
+    monkeypatch.setattr(CardSubject, "make", lambda self: self.kind() if self is ECHO else make(self))
 
 
 def test_a_card_shows_the_class_an_episode_and_who_solves_its_tasks():

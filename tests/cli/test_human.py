@@ -12,12 +12,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from agentgym.cli import app
-from agentgym.commands.human import HumanPolicy, Stopped
 from agentgym.endings import Reason
 from agentgym.evaluation import Summary, evaluate_async
 from agentgym.messages import calls_of
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import Task
+from agentgym.terminal.human import HumanPolicy, Stopped
 from agentgym.trajectory import read_jsonl
 from tests.terminals import at_terminal
 

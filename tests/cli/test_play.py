@@ -6,14 +6,14 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.commands.play import Session
-from agentgym.commands.typed import read_action
+from agentgym.commands.play import PlaySession
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
 from agentgym.task import Task, TaskList
+from agentgym.terminal.typed import read_action
 from agentgym.toolset import tool
 from tests.refusals import differing, not_refused
 
@@ -34,7 +34,7 @@ def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, st
             raise KeyboardInterrupt
         return line
 
-    solved = Session(make, seed=1, options={"task": task}, console=console, read=read).play()
+    solved = PlaySession(make, seed=1, options={"task": task}, console=console, read=read).play()
     assert next(typed, None) is None, "everything typed was read"
     return solved, console.file.getvalue()  # type: ignore[attr-defined]
 

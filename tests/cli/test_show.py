@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.commands.show import plain, print_list, print_message, print_trajectory, select
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, user
+from agentgym.terminal.printing import plain, print_list, print_message, print_trajectory, select
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 ENDS = ("length", "stop")

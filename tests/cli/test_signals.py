@@ -59,7 +59,7 @@ def test_a_second_ctrl_c_ends_what_cannot_be_closed(tmp_path: Path):
 
 STUCK = """
 import hashlib, signal, time
-from agentgym.commands.signals import interruptible
+from agentgym.terminal.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with interruptible():
@@ -94,7 +94,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_call_that_python_cannot_interrupt()
 
 REPEATED = """
 import os, signal, sys
-from agentgym.commands.signals import interruptible
+from agentgym.terminal.signals import interruptible
 
 with interruptible():
     try:
@@ -114,7 +114,7 @@ def test_a_signal_that_a_supervisor_repeats_does_not_disturb_the_end():
 
 FORKED = """
 import os, signal
-from agentgym.commands.signals import interruptible
+from agentgym.terminal.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with interruptible():
@@ -137,7 +137,7 @@ def test_signals_of_a_forked_process_are_not_its_parents():
 
 JUST_BEFORE = """
 import ctypes, functools, readline, signal, sys
-from agentgym.commands.signals import interruptible
+from agentgym.terminal.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Called by readline once it has shown the prompt. Within C code alone, Python notes a signal and does not handle it.
