@@ -253,11 +253,6 @@ class Subject:
         """A few tasks of every split and difficulty, topped up if too few; fewer if the environment is slow."""
         return sample(self.scanned, per_level=1) if self.is_slow else sample(self.scanned)
 
-    @property
-    def few_tasks(self) -> list[Task]:
-        """Up to six evenly spread `tasks`, for checks that need several episodes per task."""
-        return [self.tasks[index] for index in self.spread()]
-
     def play(self, task: Task, player: str, env: Env | None = None) -> RecordedEpisode:
         """Play one episode with a named player, in a fresh environment by default."""
         if env is not None:
