@@ -1,7 +1,7 @@
 """The peer's side of `web_steps_vs_browsergym`, run by the Python that has `browsergym-miniwob`.
 
-Does not import agentgym. The policy reads what an agent would: the goal and BrowserGym's own text of the accessibility
-tree. Rendering that text is not timed.
+Does not import agentgym. The policy reads the same text as an agent: the goal and BrowserGym's rendering of the
+accessibility tree, which is not timed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks._peers import answer
 
 
 def bid(tree: str, role: str, name: str | None = None) -> str:
-    """Return the id of an element that the text of an accessibility tree shows."""
+    """Return the id of an element in the text of an accessibility tree."""
     for element, kind, label in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
         if kind == role and name in (None, label):
             return element

@@ -1,9 +1,9 @@
-"""How long a reset and a step of each bundled environment take, played by its solution, one episode after another.
+"""Times of a reset and a step of each bundled environment, played by its solution, one episode at a time.
 
     python -m benchmarks.step_times
     agentgym cards --out docs/envs --speeds benchmarks/results/step_times.json
 
-The first tasks, which start servers and fill caches, are not counted. `load` is what else the machine did meanwhile.
+The first tasks, which start servers and fill caches, are not counted. `load` is the load average of the machine.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def rows(tasks: int) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--tasks", type=int, default=10, help="tasks of each environment")
-    chosen = parser.parse_args()
-    write("step_times", rows(chosen.tasks), [])
+    options = parser.parse_args()
+    write("step_times", rows(options.tasks), [])
 
 
 if __name__ == "__main__":
