@@ -5,7 +5,7 @@ worker processes. All episodes are reset first and wait; then their turns are ti
 Memory is that of the engine's process with all episodes waiting, without worker processes.
 
 `queueing`: 32 episodes that block for half a second each, with limits of 256 concurrent episodes and 1.2 s per step.
-The shared pool of an event loop (cores + 4 threads) takes 3 s for them, so that most exceed their limit in its queue. In
+The shared pool of an event loop (cores + 4 threads) takes 3 s for them, so most exceed their limit in its queue. In
 a second case, 6 of 300 episodes hang: how many others fail, and how long does it take compared to the limit?
 
     python -m benchmarks.rollout_engine [--runs 3]
