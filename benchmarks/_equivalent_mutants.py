@@ -321,8 +321,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "agentgym/checks/work.py",
-        "if same and _says_something(env, solutions[0].actions[-1]):",
-        "if same and _says_something(env, solutions[1].actions[-1]):",
+        "if same and _may_hold_an_answer(env, solutions[0].actions[-1]):",
+        "if same and _may_hold_an_answer(env, solutions[1].actions[-1]):",
         "where `same` holds, all of them end with the same action",
     ),
 )

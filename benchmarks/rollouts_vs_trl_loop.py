@@ -179,7 +179,7 @@ class Conversation:
         return cls([list(tokens.prompt_ids), *between], lengths, waited)
 
 
-def generated(llm: Any, conversations: Sequence[Conversation]) -> float:
+def generation_s(llm: Any, conversations: Sequence[Conversation]) -> float:
     """Return the seconds that vLLM takes to generate the turns of conversations without tools."""
     from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
@@ -209,9 +209,9 @@ def generated(llm: Any, conversations: Sequence[Conversation]) -> float:
 def lower_bound(llm: Any, trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the seconds of generating all turns, and of the longest episode alone."""
     conversations = [Conversation.of(*numbered) for numbered in enumerate(trajectories)]
-    everything = generated(llm, conversations)
+    everything = generation_s(llm, conversations)
     longest = sorted(conversations, key=lambda conversation: conversation.tools_s)[-3:]
-    alone = max(conversation.tools_s + generated(llm, [conversation]) for conversation in longest)
+    alone = max(conversation.tools_s + generation_s(llm, [conversation]) for conversation in longest)
     return {"generation_s": everything, "longest_s": alone}
 
 

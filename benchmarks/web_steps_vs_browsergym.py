@@ -50,7 +50,7 @@ TEXT, PICTURED = OURS
 PEER = "BrowserGym"
 
 
-def played(env: Env, task: Task, hovers: int) -> dict[str, Any]:
+def play_episode(env: Env, task: Task, hovers: int) -> dict[str, Any]:
     """Play an episode like the peer: hover over the element of each action, then act."""
     began = time.perf_counter()
     env.reset(seed=0, options={"task": task})
@@ -75,9 +75,9 @@ def played(env: Env, task: Task, hovers: int) -> dict[str, Any]:
 def ours(page: str, kwargs: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     env = make(f"agentgym/miniwob-{page}-v0", executable=options.executable, max_turns=50, **kwargs)
     try:
-        played(env, env.tasks.get("train", 0), options.hovers)
+        play_episode(env, env.tasks.get("train", 0), options.hovers)
         tasks = [env.tasks.get("train", 1 + index) for index in range(options.episodes)]
-        return rates([played(env, task, options.hovers) for task in tasks])
+        return rates([play_episode(env, task, options.hovers) for task in tasks])
     finally:
         env.close()
 

@@ -64,15 +64,15 @@ def calls_in(env: Env, action: Action) -> Sequence[ToolCall]:
     return env.dialect.parse(action, env.tools).calls if isinstance(action, str) else calls_of(action)
 
 
-def shown_action(env: Env, action: Action) -> str:
+def action_text(env: Env, action: Action) -> str:
     """Format an action for a message: its calls, or its text if it has none."""
     calls = calls_in(env, action)
     if not calls:
         return short(text_of(action) if not isinstance(action, str) else action)
-    return ", ".join(f"{call.name}({_shown_arguments(call)})" for call in calls)
+    return ", ".join(f"{call.name}({_arguments_text(call)})" for call in calls)
 
 
-def _shown_arguments(call: ToolCall) -> str:
+def _arguments_text(call: ToolCall) -> str:
     text = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
     return text if len(text) <= 60 else f"{text[:59]}…"
 

@@ -20,7 +20,7 @@ _CLOCK = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "g
 _TIMERS = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"})
 _CHANCE = frozenset({"urandom", "getrandom", "uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "randbits"})
 _CLOCK_OWNERS = frozenset({"time", "time_machine", "datetime", "date"})
-_SHOWN_CHARS = 20_000
+_REPR_CHARS = 20_000
 
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -93,12 +93,12 @@ def class_state(kind: type[Env]) -> dict[str, str]:
     own = kind.__mro__[: kind.__mro__.index(Env)]
     for cls in own:
         state |= {
-            f"{cls.__name__}.{name}": _shown(value) for name, value in vars(cls).items() if _is_state(name, value)
+            f"{cls.__name__}.{name}": _safe_repr(value) for name, value in vars(cls).items() if _is_state(name, value)
         }
     for name in {cls.__module__ for cls in own}:
         module = sys.modules.get(name)
         held: Mapping[str, Any] = vars(module) if module is not None else {}
-        state |= {f"{name}.{key}": _shown(value) for key, value in held.items() if _is_state(key, value)}
+        state |= {f"{name}.{key}": _safe_repr(value) for key, value in held.items() if _is_state(key, value)}
     return state
 
 
@@ -106,8 +106,8 @@ def _is_state(name: str, value: Any) -> bool:
     return not (name.startswith("__") or isinstance(value, type | ModuleType) or callable(value))
 
 
-def _shown(value: Any) -> str:
+def _safe_repr(value: Any) -> str:
     try:
-        return repr(value)[:_SHOWN_CHARS]
+        return repr(value)[:_REPR_CHARS]
     except Exception:  # a repr is the author's code
         return "?"

@@ -122,7 +122,7 @@ def _must_not_show_gold(env: Env, episode: RecordedEpisode, marked: RecordedEpis
     spoken = _texts([episode.opening, episode.info])
     results = dict(_before_the_end(episode))
     for turn, action in enumerate(episode.actions, start=1):
-        spoken += _spoken(env, action)
+        spoken += _action_words(env, action)
         result_text = results.get(turn, "")
         for piece in secrets:
             # A turn that the marked episode did not reach cannot show whether the world reveals the piece by itself.
@@ -197,7 +197,7 @@ def shows(text: str, piece: str) -> bool:
     return piece in text or json.dumps(piece)[1:-1] in text or json.dumps(piece, ensure_ascii=False)[1:-1] in text
 
 
-def _spoken(env: Env, action: Action) -> str:
+def _action_words(env: Env, action: Action) -> str:
     """Return the text of an action, with the arguments of its calls as the tools receive them."""
     if not isinstance(action, str):
         return _texts(action)

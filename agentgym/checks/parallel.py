@@ -46,18 +46,18 @@ def parallel_calls(subject: Subject) -> Finding:
         if not marked:
             return "no tool is concurrent"
         waits: list[float] = []
-        in_order.tools = Toolset(_Rigged(tool, None) for tool in in_order.tools)
-        parallel.tools = Toolset(_Rigged(tool, waits) for tool in parallel.tools)
-        turns = [(episode, *_turn(in_order, episode, marked)) for episode in subject.episodes("solution")]
+        in_order.tools = Toolset(_DelayedTool(tool, None) for tool in in_order.tools)
+        parallel.tools = Toolset(_DelayedTool(tool, waits) for tool in parallel.tools)
+        turns = [(episode, *_concurrent_turn(in_order, episode, marked)) for episode in subject.episodes("solution")]
         for episode, before, calls in sorted(turns, key=lambda turn: -len(turn[2]))[:_EPISODES]:
             waits[:] = [_APART_S * later for later in range(len(calls))]
-            expected, actual = (_played(env, episode, before, calls) for env in (in_order, parallel))
+            expected, actual = (_trace_with_turn(env, episode, before, calls) for env in (in_order, parallel))
             must_equal(expected, actual, f"task {episode.task.id!r}, {len(calls)} calls at the same time", _ADVICE)
             compared += len(calls)
     return f"{compared} calls"
 
 
-class _Rigged(Tool):
+class _DelayedTool(Tool):
     """A tool that never runs concurrently, or delays its calls so that they start in reverse order.
 
     Args:
@@ -80,10 +80,10 @@ class _Rigged(Tool):
         wait_s = self._waits.pop() if self.concurrent and self._waits else 0.0
         if not wait_s:
             return function
-        return _later_async(function, wait_s) if self.is_async else _later(function, wait_s)
+        return _delayed_async(function, wait_s) if self.is_async else _delayed(function, wait_s)
 
 
-def _later(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
+def _delayed(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
     def run(**arguments: Any) -> Any:
         time.sleep(wait_s)
         return function(**arguments)
@@ -91,7 +91,7 @@ def _later(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
     return run
 
 
-def _later_async(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
+def _delayed_async(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
     async def run(**arguments: Any) -> Any:
         await asyncio.sleep(wait_s)
         return await function(**arguments)
@@ -99,7 +99,7 @@ def _later_async(function: Callable[..., Any], wait_s: float) -> Callable[..., A
     return run
 
 
-def _turn(env: Env, solved: RecordedEpisode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
+def _concurrent_turn(env: Env, solved: RecordedEpisode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
     """Return how many actions of a solution to play first, and the calls of the turn to add."""
     names = {tool.name for tool in marked}
     concurrent_calls = [
@@ -116,7 +116,7 @@ def _turn(env: Env, solved: RecordedEpisode, marked: list[Tool]) -> tuple[int, l
     ]
 
 
-def _played(env: Env, solved: RecordedEpisode, before: int, calls: list[ToolCall]) -> list[str]:
+def _trace_with_turn(env: Env, solved: RecordedEpisode, before: int, calls: list[ToolCall]) -> list[str]:
     """Return the trace of a solution with a turn of `calls` inserted after `before` actions."""
     env.max_calls_per_turn = len(calls)
     actions: list[Action] = [*solved.actions[:before], assistant("", calls), *solved.actions[before:]]

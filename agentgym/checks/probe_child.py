@@ -60,7 +60,7 @@ def vector_async(request: ProbeRequest) -> None:
     with tempfile.TemporaryDirectory() as folder:
         error_file = Path(folder) / "error"
         try:
-            _step_in_workers(request, partial(_made, request, error_file))
+            _step_in_workers(request, partial(_make_env, request, error_file))
         except (EOFError, ConnectionError):
             for worker in multiprocessing.active_children():  # before the folder is removed
                 worker.kill()
@@ -70,7 +70,7 @@ def vector_async(request: ProbeRequest) -> None:
             raise CheckFailed(f"it cannot be made in a worker: {error_file.read_text(encoding='utf-8')}") from None
 
 
-def _made(request: ProbeRequest, error_file: Path) -> Env:
+def _make_env(request: ProbeRequest, error_file: Path) -> Env:
     """Make an environment in a worker; write errors to a file: the vector may kill a worker while it reports."""
     try:
         return registry.make(request.target, **request.kwargs)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentgym.checks.adversaries import calls_in, shown_action
+from agentgym.checks.adversaries import action_text, calls_in
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckWarned, Finding
 from agentgym.checks.play import RecordedEpisode, play
@@ -65,7 +65,7 @@ def _still_slow(env: Env, slow: _SlowTurn) -> str:
     seconds = _shortest(env, slow.episode, slow.turn)
     if seconds <= SLOW_S:
         return ""
-    action = f" ({shown_action(env, slow.episode.actions[slow.turn - 1])})" if slow.turn else ""
+    action = f" ({action_text(env, slow.episode.actions[slow.turn - 1])})" if slow.turn else ""
     return f"{slow.name} takes {seconds:.1f} s, in task {slow.episode.task.id!r}{action}"
 
 

@@ -100,7 +100,7 @@ def _views(splits: Sequence[Sequence[Fields]]) -> Iterator[tuple[str, Callable[[
 
     The gold is never removed: a different answer makes a different problem.
     """
-    names = dict.fromkeys(name for problems in splits for problem in problems for name in problem if _is_shown(name))
+    names = dict.fromkeys(name for problems in splits for problem in problems for name in problem if _is_public(name))
     for name in names:
         yield f"the {name}", lambda problem, name=name: {**problem, name: None}
     yield "the order of lists", _in_order
@@ -112,7 +112,7 @@ def _views(splits: Sequence[Sequence[Fields]]) -> Iterator[tuple[str, Callable[[
         yield left_out, lambda problem: _without_numbers({**problem, **dict.fromkeys(serial)})
 
 
-def _is_shown(name: str) -> bool:
+def _is_public(name: str) -> bool:
     return not name.startswith("gold.")
 
 

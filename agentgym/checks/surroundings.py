@@ -74,15 +74,15 @@ _TASKS = 3
 
 def surroundings(request: ProbeRequest) -> dict[str, Any] | None:
     """Return a `Surroundings` as data, or `None` on systems without `os.fork`."""
-    return asdict(_Inquiry(request).conduct()) if can_fork() else None
+    return asdict(_SurroundingsProbe(request).conduct()) if can_fork() else None
 
 
-class _Inquiry:
+class _SurroundingsProbe:
     """Plays all episodes in copies of this process."""
 
     def __init__(self, request: ProbeRequest):
         self._request, self._subject = request, Subject.of(request)
-        self._episodes = _some(request.episodes)
+        self._episodes = _fast_episodes(request.episodes)
         self._patience_s = patience_s([*request.episodes, *request.stumbled])
         self._held = resources()
 
@@ -268,7 +268,7 @@ def _first_tasks(env: Env) -> Iterator[Task]:
             yield env.tasks.get(split, index)
 
 
-def _some(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
+def _fast_episodes(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
     """Return the first episodes that together took at most `_SECONDS`, but at least `_FEWEST`."""
     selected: list[RecordedEpisode] = []
     for episode in episodes:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from agentgym.checks.adversaries import shown_action
+from agentgym.checks.adversaries import action_text
 from agentgym.checks.play import difference, short
 from agentgym.env import Env
 
@@ -195,4 +195,4 @@ class WatchedEnv:
         try:
             return self._env.step(action)
         finally:
-            self._watch.look(lambda: f"task {self._task!r}, turn {self._turn}, {shown_action(self._env, action)}")
+            self._watch.look(lambda: f"task {self._task!r}, turn {self._turn}, {action_text(self._env, action)}")

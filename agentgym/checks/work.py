@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agentgym.checks.adversaries import calls_in, ending_tools, shown_action
+from agentgym.checks.adversaries import action_text, calls_in, ending_tools
 from agentgym.checks.catalog import check
 from agentgym.checks.contest import is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
@@ -40,15 +40,15 @@ def ending_alone_fails(subject: Subject) -> Finding:
     solutions = _long_solutions(subject)
     played: list[RecordedEpisode] = []
     with subject.env() as env:
-        same = not any(_ends_otherwise(solution, solutions[0]) for solution in solutions)
-        if same and _says_something(env, solutions[0].actions[-1]):
+        same = not any(_ends_differently(solution, solutions[0]) for solution in solutions)
+        if same and _may_hold_an_answer(env, solutions[0].actions[-1]):
             more = subject.more_episodes("solution", _ENOUGH_TASKS)
-            if any(_ends_otherwise(solution, solutions[0]) for solution in more):
+            if any(_ends_differently(solution, solutions[0]) for solution in more):
                 raise CheckSkipped("too many solutions end with the same answer")
         for episode in _spread(solutions):
             ending = episode.actions[-1] if same else _other(episode, solutions).actions[-1]
             played.append(play(env, episode.task, episode.seed, to_the_end([ending])))
-        ending_text = shown_action(env, played[0].actions[0])
+        ending_text = action_text(env, played[0].actions[0])
     solved = [episode for episode in played if is_solved(episode)]
     if len(solved) > RANDOM_LIMIT * len(played):
         raise CheckFailed(
@@ -96,7 +96,7 @@ def omissions_fail(subject: Subject) -> Finding:
     with subject.env() as env:
         endings = ending_tools(env, solutions)
         for stumbled in subject.stumbled:
-            if not _went_unnoticed(stumbled):
+            if not _had_no_effect(stumbled):
                 continue
             solved = stumbled.solved
             if solved.task.id not in by_answer:
@@ -106,10 +106,10 @@ def omissions_fail(subject: Subject) -> Finding:
                 continue
             examined += 1
             if (read := _shows_change(env, solved, stumbled.stumble.index, endings)) is not None:
-                left_out = shown_action(env, solved.actions[stumbled.stumble.index])
+                left_out = action_text(env, solved.actions[stumbled.stumble.index])
                 raise CheckFailed(
                     f"task {solved.task.id!r} counts as solved although {left_out} was left out, which changes what "
-                    f"{shown_action(env, read)} shows; grade everything that the task asks for, or leave the action "
+                    f"{action_text(env, read)} shows; grade everything that the task asks for, or leave the action "
                     "out of solution()"
                 )
             if patience.is_over:
@@ -141,20 +141,20 @@ def _other(episode: RecordedEpisode, solutions: Sequence[RecordedEpisode]) -> Re
     gold = canonical(episode.task.gold)
     others = [solution for solution in solutions if canonical(solution.task.gold) != gold]
     unlike = [solution for solution in others if canonical(solution.actions) != canonical(episode.actions)]
-    return next((solution for solution in others if _ends_otherwise(solution, episode)), [*unlike, *others][0])
+    return next((solution for solution in others if _ends_differently(solution, episode)), [*unlike, *others][0])
 
 
-def _ends_otherwise(episode: RecordedEpisode, other: RecordedEpisode) -> bool:
+def _ends_differently(episode: RecordedEpisode, other: RecordedEpisode) -> bool:
     return canonical(episode.actions[-1]) != canonical(other.actions[-1])
 
 
-def _says_something(env: Env, action: Action) -> bool:
+def _may_hold_an_answer(env: Env, action: Action) -> bool:
     """Return whether an action could contain an answer."""
     calls = calls_in(env, action)
     return not calls or any(call.arguments for call in calls)
 
 
-def _went_unnoticed(stumbled: Stumbled) -> bool:
+def _had_no_effect(stumbled: Stumbled) -> bool:
     """Return whether omitting an action had no effect: solved, with every later answer but the last unchanged."""
     if stumbled.stumble.slip is not Slip.OMITTED or not is_solved(stumbled.episode) or not stumbled.episode.ended:
         return False

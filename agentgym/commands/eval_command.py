@@ -211,9 +211,9 @@ def _play_suites(arguments: Mapping[str, Any]) -> bool:
 def _report_suites(request: SuitesRequest, arguments: Mapping[str, Any]) -> bool:
     """Play suites and print the results; return whether the command succeeds."""
     from agentgym.commands.suite_runs import print_report, run_suites
-    from agentgym.terminal.console import console, stdout_kept
+    from agentgym.terminal.console import console, stdout_to_stderr
 
-    with stdout_kept() if "as_json" in arguments else nullcontext():
+    with stdout_to_stderr() if "as_json" in arguments else nullcontext():
         report = run_suites(request)
     if "as_json" in arguments:
         typer.echo(json.dumps(report.to_dict(), indent=2))
@@ -231,12 +231,12 @@ def _rescore(arguments: Mapping[str, Any]) -> bool:
     from agentgym.commands.rescore import print_rescored, rescore_file
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
-    from agentgym.terminal.console import console, stdout_kept
+    from agentgym.terminal.console import console, stdout_to_stderr
 
     _refuse(arguments, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays recorded actions")
     manifest = Path(arguments["tasks"]) if "tasks" in arguments else None
     settings = parse_settings(arguments.get("settings", ()))
-    with stdout_kept() if "as_json" in arguments else nullcontext():
+    with stdout_to_stderr() if "as_json" in arguments else nullcontext():
         report = rescore_file(
             Replay(arguments["rescore"], manifest, arguments.get("env"), settings, "trust_file" in arguments)
         )

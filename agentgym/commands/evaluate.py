@@ -40,7 +40,7 @@ from agentgym.rooms import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
 from agentgym.task_files.declaring import with_defaults
-from agentgym.terminal.console import console, stdout_kept
+from agentgym.terminal.console import console, stdout_to_stderr
 from agentgym.terminal.human import HumanPolicy, Stopped
 
 
@@ -79,7 +79,7 @@ LoadPolicy = Callable[..., Policy]
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
-    with stdout_kept() if as_json else nullcontext(), progress_bars() as progress:
+    with stdout_to_stderr() if as_json else nullcontext(), progress_bars() as progress:
         try:
             summary = evaluated(request, progress)
         except KeyboardInterrupt:
@@ -111,11 +111,11 @@ def evaluated(
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = tasks_of(factory, request)
-    policy = _policy(factory, _for(request, request.policy), progress, load, label)
+    policy = _policy(factory, _request_for(request, request.policy), progress, load, label)
     models = [policy]
 
     def load_other(name: str | None) -> Policy:
-        other = policy if name is None else _policy(factory, _for(request, name), progress, load, label)
+        other = policy if name is None else _policy(factory, _request_for(request, name), progress, load, label)
         models.extend([other] if other is not policy else [])
         return other
 
@@ -148,7 +148,7 @@ def evaluated(
                 progress.console.print(f"{model.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
+def _request_for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
     """Return the request for one of its policies. With a second model, endpoint settings apply only to endpoints."""
     has_second_model = other_model(request.search, request.feedback) is not None
     return replace(

@@ -131,7 +131,7 @@ def _all_scored(
     running: deque[Future[tuple[Trajectory, Rescored | str]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="rescore") as pool:
         for trajectory in trajectories:
-            running.append(pool.submit(_scored, trajectory, envs, tasks))
+            running.append(pool.submit(_score, trajectory, envs, tasks))
             if len(running) >= workers * _AHEAD:
                 yield running.popleft().result()
         while running:
@@ -167,14 +167,14 @@ def print_rescored(report: RescoreReport, console: Console) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_row("scored again", str(len(report.scored)))
     table.add_row("changed", str(len(report.changed)))
-    table.add_row("now solved", _listed(won))
-    table.add_row("no longer solved", _listed(lost))
+    table.add_row("now solved", _ids_text(won))
+    table.add_row("no longer solved", _ids_text(lost))
     if report.skipped:
         table.add_row("failed before", f"{report.skipped}; nothing to score")
     console.print(table)
     if diverged := [scored for scored in report.scored if scored.diverged is not None]:
         console.print(
-            f"[bold yellow]{len(diverged)} show other observations than recorded[/] ({_listed(diverged)}): the "
+            f"[bold yellow]{len(diverged)} show other observations than recorded[/] ({_ids_text(diverged)}): the "
             "environment itself has changed, so their scores mean little. agentgym replay shows the differences."
         )
     for name, why in list(report.refused.items())[:MAX_SHOWN]:
@@ -213,7 +213,7 @@ def _env_key(trajectory: Trajectory) -> str:
     return json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
 
 
-def _scored(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tuple[Trajectory, Rescored | str]:
+def _score(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tuple[Trajectory, Rescored | str]:
     """Return a trajectory with its new score, or with the reason why it cannot be scored."""
     for retries_left in reversed(range(_TRIES)):
         env: Env | None = None
@@ -236,7 +236,7 @@ def _scored(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tupl
     raise AssertionError("the last attempt returns")
 
 
-def _listed(scored: list[RescoredEntry]) -> str:
+def _ids_text(scored: list[RescoredEntry]) -> str:
     names: Iterator[str] = (plain(s.now.id, 100) for s in scored[:MAX_SHOWN])
     more = f", … {len(scored) - MAX_SHOWN} more" if len(scored) > MAX_SHOWN else ""
     return f"{len(scored)}" + (f": {', '.join(names)}{more}" if scored else "")

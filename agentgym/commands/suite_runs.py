@@ -184,14 +184,14 @@ def _play_all(
     with progress_bars() as progress:
         for pair in pairs:
             started = time.monotonic()
-            played = _played(pair, request, progress, pool, folder)
-            _finished(played, time.monotonic() - started, progress)
+            played = _play_pair(pair, request, progress, pool, folder)
+            _print_result(played, time.monotonic() - started, progress)
             report.pairs.append(played)
             if folder is not None and played.summary is not None:
                 folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
 
 
-def _finished(pair: EntryRun, seconds: float, progress: Progress) -> None:
+def _print_result(pair: EntryRun, seconds: float, progress: Progress) -> None:
     """Print the result of a pair in place of its progress bars."""
     for bar in progress.task_ids:
         progress.remove_task(bar)
@@ -209,7 +209,7 @@ def _compare(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str
     """Compare the other policies with the first one on the same tasks; record the reason if one cannot be compared."""
     if len(policies) == 1:
         return
-    report.not_compared = {policy: why for policy in policies if (why := _broken_on(report, policy))}
+    report.not_compared = {policy: why for policy in policies if (why := _why_incomparable(report, policy))}
     first, *others = policies
     if first in report.not_compared:
         return
@@ -221,7 +221,7 @@ def _compare(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str
             report.not_compared[policy] = str(error)
 
 
-def _broken_on(report: SuitesReport, policy: str) -> str | None:
+def _why_incomparable(report: SuitesReport, policy: str) -> str | None:
     """Return why a policy lacks a result on some entry; `None` if it has all."""
     for pair in report.pairs:
         if pair.policy == policy and pair.summary is None:
@@ -241,7 +241,7 @@ def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
     return run_of_recorded(policy, chain.from_iterable(map(recorded_in, files, names)), suites=suites)
 
 
-def _played(
+def _play_pair(
     pair: EntryRun, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
 ) -> EntryRun:
     entry = pair.entry

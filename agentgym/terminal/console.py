@@ -22,7 +22,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def stdout_kept() -> Iterator[None]:
+def stdout_to_stderr() -> Iterator[None]:
     """Redirect stdout to stderr, for child processes too, so that stdout receives only a JSON result."""
     sys.stdout.flush()
     stdout = os.dup(1)

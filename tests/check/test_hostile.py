@@ -66,7 +66,7 @@ def checked(env: type[Env], check: Check) -> str:
     return check.run(Subject(f"{env.__module__}:{env.__qualname__}")) or ""
 
 
-def written(dialect: str) -> list[str]:
+def texts_sent(dialect: str) -> list[str]:
     return [action for name, action in Listening.actions if name == dialect and isinstance(action, str)]
 
 
@@ -77,7 +77,7 @@ def messages() -> list[dict[str, Any]]:
 def test_every_text_is_sent_in_every_dialect():
     finding = checked(Listening, hostile_text)
     for dialect in dialect_names():
-        assert written(dialect) == list(TEXTS)
+        assert texts_sent(dialect) == list(TEXTS)
     assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
 
 
@@ -111,7 +111,7 @@ def test_every_argument_of_every_tool_gets_every_value():
 
 def test_a_call_that_a_dialect_can_write_is_sent_whole_truncated_and_doubled():
     finding = checked(Listening, hostile_arguments)
-    texts = written("hermes")
+    texts = texts_sent("hermes")
     # NaN, the infinities, NUL and lone surrogates cannot be written as JSON; everything else can, for each of 2 tools.
     assert len(texts) == 3 * 2 * (len(VALUES) - 4)
     for whole, cut, twice in zip(texts[::3], texts[1::3], texts[2::3], strict=True):

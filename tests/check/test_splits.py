@@ -14,7 +14,7 @@ from tests.refusals import differing
 SIZES = {"train": 60, "test": 40}
 
 
-def drawn(*seed: object) -> list[int]:
+def ten(*seed: object) -> list[int]:
     """Return ten numbers."""
     return random.Random(str(seed)).choices(range(1000), k=10)
 
@@ -25,24 +25,24 @@ def task(split: str, index: int, prompt: str, data: dict[str, Any], gold: dict[s
 
 def same(split: str, index: int) -> Task:
     """Both splits have the same problems."""
-    return task(split, index, "Add the numbers.", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
+    return task(split, index, "Add the numbers.", {"numbers": ten(index)}, {"sum": sum(ten(index))})
 
 
 def louder(split: str, index: int) -> Task:
     """The same problems in capitals."""
-    prompt = f"Add  {drawn(index)}."
-    return task(split, index, prompt.upper() if split == "test" else prompt, {}, {"sum": sum(drawn(index))})
+    prompt = f"Add  {ten(index)}."
+    return task(split, index, prompt.upper() if split == "test" else prompt, {}, {"sum": sum(ten(index))})
 
 
 def renumbered(split: str, index: int) -> Task:
     """The same problems with other serial numbers in prompt and data."""
-    data = {"uid": f"{split}-{index}", "numbers": drawn(index)}
-    return task(split, index, f"Problem {index + (split == 'test') * 500}: add.", data, {"sum": sum(drawn(index))})
+    data = {"uid": f"{split}-{index}", "numbers": ten(index)}
+    return task(split, index, f"Problem {index + (split == 'test') * 500}: add.", data, {"sum": sum(ten(index))})
 
 
 def shuffled(split: str, index: int) -> Task:
     """The same problems in another order."""
-    numbers = drawn(index)
+    numbers = ten(index)
     random.Random(split).shuffle(numbers)
     return task(split, index, "Add the numbers.", {"numbers": numbers}, {"sum": sum(numbers)})
 
@@ -50,18 +50,18 @@ def shuffled(split: str, index: int) -> Task:
 def reworded(split: str, index: int) -> Task:
     """The same problems with other prompts."""
     prompt = "What is the sum?" if split == "test" else "Add the numbers."
-    return task(split, index, f"{prompt} {drawn(index)}", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
+    return task(split, index, f"{prompt} {ten(index)}", {"numbers": ten(index)}, {"sum": sum(ten(index))})
 
 
 def apart(split: str, index: int) -> Task:
     """Different problems with the same serial numbers."""
-    numbers = drawn(split, index)
+    numbers = ten(split, index)
     return task(split, index, f"Problem {index}: add.", {"numbers": numbers, "case": index}, {"sum": sum(numbers)})
 
 
 def hidden(split: str, index: int) -> Task:
     """Different problems with equal prompts and different gold."""
-    return task(split, index, f"Game {index}: find it.", {"game": index}, {"number": drawn(split, index)[0]})
+    return task(split, index, f"Game {index}: find it.", {"game": index}, {"number": ten(split, index)[0]})
 
 
 def few(split: str, index: int) -> Task:

@@ -54,7 +54,7 @@ def without(text: str, heading: str) -> str:
     return re.sub(rf"^{heading}$.*?(?=^## )", "", text, flags=re.M | re.S)
 
 
-def written(name: str) -> str:
+def card_file(name: str) -> str:
     return (CARDS / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -70,22 +70,22 @@ def test_cards_in_the_documentation_are_up_to_date(name: str):
     if name in SANDBOXED and automatic() is None:
         pytest.skip("no backend of the sandbox works here")
     if name in SLOW:
-        assert without(card_text(name, 1), SCORES) == without(written(name), SCORES), REGENERATE
+        assert without(card_text(name, 1), SCORES) == without(card_file(name), SCORES), REGENERATE
     else:
-        assert card_text(name, 10) == written(name), REGENERATE
+        assert card_text(name, 10) == card_file(name), REGENERATE
 
 
 def test_every_class_has_a_card_and_the_overview_lists_all():
     assert {path.stem for path in CARDS.glob("*.md")} == {*bundled(), "README"} == {*ALL, "README"}
-    assert overview(list(bundled().values()), speeds()) == written("README"), REGENERATE
+    assert overview(list(bundled().values()), speeds()) == card_file("README"), REGENERATE
     for name in ALL:
-        [path] = re.findall(r"^\| class \| `(.+)` \|$", written(name), re.M)
+        [path] = re.findall(r"^\| class \| `(.+)` \|$", card_file(name), re.M)
         assert load_class(path) is bundled()[name].kind
 
 
 def test_players_without_the_gold_earn_less_than_half_of_the_solutions_reward():
     for name in ALL:
-        rows = re.findall(r"^\| (.+?) \| (\d+) of (\d+)[^|]*\| [\d.]+ \| ([\d.-]+) \|", written(name), re.M)
+        rows = re.findall(r"^\| (.+?) \| (\d+) of (\d+)[^|]*\| [\d.]+ \| ([\d.-]+) \|", card_file(name), re.M)
         (_, solved, tasks, most), *others = rows
         assert int(solved) >= int(tasks) - 1, name
         assert len(others) == 4, name
