@@ -27,10 +27,10 @@ def check_file(path: Path, *, apart_from: Path | None = None) -> None:
     if not path.parent.is_dir():
         parent = str(path.parent)
         raise UsageError(
-            f"cannot write to {str(path)!r}: the folder {parent!r} does not exist; create it or name another"
+            f"cannot write to {str(path)!r}: the folder {parent!r} does not exist; name a folder that exists"
         )
     if apart_from is not None and path.exists() and apart_from.exists() and path.samefile(apart_from):
-        raise UsageError(f"cannot write to {str(path)!r}: the same file is read; choose another")
+        raise UsageError(f"cannot write to {str(path)!r}: it is the file that is read; choose another")
     try:
         _try_to_write(path)
     except OSError as error:

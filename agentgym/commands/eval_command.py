@@ -105,7 +105,7 @@ def _play(arguments: Mapping[str, Any]) -> bool:
     from agentgym.settings import parse_settings
 
     _refuse(arguments, ("data",), "it names the data of a suite; for an environment, use --set")
-    _refuse(arguments, ("trust_file",), "it needs --rescore, which reads a file of trajectories")
+    _refuse(arguments, ("trust_file",), "no file of trajectories is read; it is for --rescore")
     policies = arguments.get("policy", ["scripted"])
     strict = arguments.get("strict", False)
     dialect = {"dialect": arguments["dialect"]} if "dialect" in arguments else {}
@@ -190,7 +190,7 @@ def _play_suites(arguments: Mapping[str, Any]) -> bool:
     from agentgym.settings import parse_settings
     from agentgym.suites import load_suite
 
-    _refuse(arguments, _DECIDED_BY_SUITE, "the suite sets it; change a copy of the suite's file")
+    _refuse(arguments, _DECIDED_BY_SUITE, "the suite decides that; change it in a copy of the suite's file")
     places = {name: str(path) for name, path in parse_settings(arguments.get("data", ()), "--data").items()}
     request = SuitesRequest(
         [load_suite(name, places) for name in arguments["suite"]],
@@ -233,7 +233,7 @@ def _rescore(arguments: Mapping[str, Any]) -> bool:
     from agentgym.summary import print_summary
     from agentgym.terminal.console import console, stdout_to_stderr
 
-    _refuse(arguments, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays recorded actions")
+    _refuse(arguments, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(arguments["tasks"]) if "tasks" in arguments else None
     settings = parse_settings(arguments.get("settings", ()))
     with stdout_to_stderr() if "as_json" in arguments else nullcontext():

@@ -44,7 +44,7 @@ def pin(
     """
     if names_suite(name, as_suite):
         if settings or (entry is None and (split or number)):
-            raise UsageError("to change the tasks of an entry, name it with --entry; --set is for environments")
+            raise UsageError("to change the tasks of an entry, use --entry NAME; --set is for environments")
         done = _pin_suite(name, out, entry, split, number or _NUMBER, data)
     elif out is None:
         raise UsageError(f"name the suite to add the tasks of {name!r} to: --out SUITE.yaml")
@@ -87,7 +87,7 @@ def _unique_tasks(tasks: Iterable[Task]) -> list[Task]:
     tasks_by_id: dict[str, Task] = {}
     for task in tasks:
         if tasks_by_id.setdefault(task.id, task).hash != task.hash:
-            raise UsageError(f"two different tasks have the id {task.id!r}; give them different ids")
+            raise UsageError(f"the files contain two tasks {task.id!r} that differ; give them different ids")
     return list(tasks_by_id.values())
 
 
@@ -99,7 +99,7 @@ def _pin_suite(
 
     source = suite_path(name)
     if out is None and source != Path(name).expanduser():
-        raise UsageError(f"{name!r} is bundled; name a file for your version: --out {name}.yaml")
+        raise UsageError(f"{name!r} is bundled; name the file of your own version: --out {name}.yaml")
     if out is not None and not (out.exists() and out.samefile(source)):
         if out.exists():
             raise UsageError(

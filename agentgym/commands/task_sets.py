@@ -116,7 +116,7 @@ def stats(
     for place, reason in report.unchecked.items():
         console(stderr=True).print(f"{place} is left out: {reason}", style="yellow", markup=False)
     for place, gone in report.gone.items():
-        warning = f"{place}: {len(gone)} pinned tasks do not exist; is this the pinned data?"
+        warning = f"{place}: {len(gone)} pinned tasks cannot be found; is this the data that was pinned?"
         console(stderr=True).print(warning, style="yellow", markup=False)
     if not any(task_set.tasks for task_set in sets):
         raise UsageError(f"{name!r} has no tasks to show")
