@@ -72,7 +72,7 @@ def wrappers(subject: Subject) -> Finding:
     return None
 
 
-@check("vector-sync", "works in SyncVectorEnv, each copy as it would alone", causes=SAME_EPISODE)
+@check("vector-sync", "works in SyncVectorEnv, each copy as on its own", causes=SAME_EPISODE)
 def vector_sync(subject: Subject) -> Finding:
     """Copies in a vector start exactly like single environments with the same seeds."""
     vector: Any = SyncVectorEnv([subject.make, subject.make])

@@ -104,7 +104,7 @@ def _grades(episode: RecordedEpisode) -> tuple[list[dict[str, float]], float, bo
     return episode.turns, episode.reward, episode.results[-1].info.get("is_success") if episode.results else None
 
 
-@check("reward-channels", "every turn shows all declared channels, each in its range")
+@check("reward-channels", "every turn has all declared channels, each in its range")
 def reward_channels(subject: Subject) -> Finding:
     """`info["rewards"]` contains exactly the declared channels, with finite values in the declared ranges."""
     with subject.env() as env:
@@ -134,7 +134,7 @@ def _channel_problem(env: Env, values: dict[str, float]) -> str | None:
     return None
 
 
-@check("rewards-add-up", "what the steps pay adds up to what the scheme says")
+@check("rewards-add-up", "step rewards add up to the total of the scheme")
 def rewards_add_up(subject: Subject) -> Finding:
     """The sum of an episode's rewards equals the scheme's total over its channels."""
     with subject.env() as env:

@@ -41,7 +41,7 @@ def snapshot(subject: Subject) -> Finding:
     return None
 
 
-@check("replay", "a recorded trajectory plays again exactly", causes=SAME_EPISODE)
+@check("replay", "a recorded trajectory replays exactly", causes=SAME_EPISODE)
 def replay_equal(subject: Subject) -> Finding:
     """`agentgym.records.replay` finds no difference in solution and random episodes read back from JSON."""
     episodes = subject.few_probed
@@ -129,7 +129,7 @@ def _how_to_pickle(error: Exception) -> str:
     return "open connections and the like in start(), not in __init__, or leave them out in __getstate__"
 
 
-@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE, jobs=("unpickled",))
+@check("spawns", "an unpickled copy in another process plays the same", causes=ELSEWHERE, jobs=("unpickled",))
 def spawns(subject: Subject) -> Finding:
     """A fresh interpreter unpickles an environment and plays recorded episodes exactly."""
     if subject.pickled is None:

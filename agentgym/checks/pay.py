@@ -103,7 +103,7 @@ def _how_to_pay(paid_to_junk: float) -> str:
     return "declare what any legal action earns with Channel(cheap=True) and put it behind a gate on real work"
 
 
-@check("junk-scores-low", "junk handed in at once rarely solves a task", causes=("ending-alone-fails",))
+@check("junk-scores-low", "junk submitted at once rarely solves a task", causes=("ending-alone-fails",))
 def junk_scores_low(subject: Subject) -> Finding:
     """No kind of junk solves more than half of the tasks, beyond what luck explains."""
     contests = _contests(subject)

@@ -32,7 +32,7 @@ def task_untouched(subject: Subject) -> Finding:
 
 @check(
     "process-untouched",
-    "it leaves environment variables, the working directory and other settings as they are",
+    "it leaves environment variables, the working directory and other settings unchanged",
     jobs=_SURROUNDINGS,
 )
 def process_untouched(subject: Subject) -> Finding:
@@ -57,7 +57,7 @@ def stdout_unused(subject: Subject) -> Finding:
     return f"watched {surroundings.episodes} episodes"
 
 
-@check("global-rng-untouched", "it leaves random and numpy.random as they were", jobs=_SURROUNDINGS)
+@check("global-rng-untouched", "it leaves random and numpy.random unchanged", jobs=_SURROUNDINGS)
 def global_rng_untouched(subject: Subject) -> Finding:
     """No reset and no step draws from or seeds the global generators, however rarely."""
     surroundings = subject.surroundings
@@ -69,7 +69,7 @@ def global_rng_untouched(subject: Subject) -> Finding:
     return f"watched {surroundings.episodes} episodes"
 
 
-@check("clock-unused", "today's date and the time change nothing", causes=_SHARED, jobs=_SURROUNDINGS)
+@check("clock-unused", "the date and the time of day change nothing", causes=_SHARED, jobs=_SURROUNDINGS)
 def clock_unused(subject: Subject) -> Finding:
     """Tasks and recorded episodes stay the same with the clock set to other days."""
     if (change := subject.surroundings.by_clock) is not None:
@@ -79,7 +79,7 @@ def clock_unused(subject: Subject) -> Finding:
 
 @check(
     "history-unused",
-    "what was played before in the same process changes nothing",
+    "earlier episodes in the same process change nothing",
     causes=_SHARED,
     jobs=_SURROUNDINGS,
 )

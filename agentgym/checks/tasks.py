@@ -18,7 +18,7 @@ _LOOKED_UP = 40
 """Tasks per split to look up again."""
 
 
-@check("task-ids", "task ids are unique, stable, and found again", causes=ROOTS)
+@check("task-ids", "task ids are unique and stable, and the source finds them", causes=ROOTS)
 def task_ids(subject: Subject) -> Finding:
     """`find(id)` returns the task, also in another source; unknown ids, splits and indices raise `TaskError`."""
     tasks_by_id: dict[str, Task] = {}
@@ -67,7 +67,7 @@ def _must_be_unknown(source: Any) -> None:
         raise CheckFailed(f"{call} returned a task; raise TaskError for a task that does not exist")
 
 
-@check("task-json", "tasks survive being written down as JSON", causes=SAME_EPISODE)
+@check("task-json", "tasks survive a round trip through JSON", causes=SAME_EPISODE)
 def task_json(subject: Subject) -> Finding:
     """A task read back from JSON is the same task and opens the same episode."""
     with subject.env() as env:
