@@ -119,7 +119,7 @@ def stats(
         warning = f"{place}: {len(gone)} pinned tasks cannot be found; is this the data that was pinned?"
         console(stderr=True).print(warning, style="yellow", markup=False)
     if not any(task_set.tasks for task_set in sets):
-        raise UsageError(f"{name!r} has no tasks to show")
+        raise UsageError(f"{name!r} has no task that can be shown")
     console().print(stats_table({task_set.place: task_stats(task_set.tasks) for task_set in sets if task_set.tasks}))
 
 

@@ -68,20 +68,17 @@ class EchoesWithoutBound(SoundEnv):
         Args:
             box: The box's number.
         """
-        return self.see(box) if box in self.task.data["boxes"] else box * 1000
+        return self.see(box)
+
+    def see(self, box: str) -> str:
+        return super().see(box) if box in self.task.data["boxes"] else box * 1000
 
 
-class ShowsTooMuch(SoundEnv):
+class ShowsTooMuch(EchoesWithoutBound):
     """Answers a look with a very long text."""
 
-    @tool(max_chars=10**9)
-    def look(self, box: str) -> str:
-        """Look into a box.
-
-        Args:
-            box: The box's number.
-        """
-        return self.see(box) + "\n" + "dust " * 20_000
+    def see(self, box: str) -> str:
+        return SoundEnv.see(self, box) + "\n" + "dust " * 20_000
 
     def solution(self, task: Task) -> Solution:
         observation = yield ToolCall("look", {"box": task.gold["box"]})

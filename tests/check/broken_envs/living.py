@@ -158,33 +158,16 @@ class CleansUpAtTheEnd(SoundEnv):
 
 
 class ClosesOnce(SoundEnv):
-    """Cannot be released twice."""
+    """Cannot be released twice: always, after a look, or after the end."""
 
-    def __init__(self, **kwargs: Any):
+    def __init__(self, when: str = "always", **kwargs: Any):
         super().__init__(**kwargs)
-        self.held: list[str] | None = ["something"]
+        self.when, self.releases = when, 0
 
     def release(self) -> None:
-        assert self.held is not None, "released twice"
-        self.held = None
-
-
-class HoldsWhatItLookedAt(SoundEnv):
-    """Cannot be released twice after a look."""
-
-    def release(self) -> None:
-        if getattr(self, "looked", ()):
-            self.freed = getattr(self, "freed", 0) + 1
-            assert self.freed < 2, "freed twice"
-
-
-class HoldsWhatWasAnswered(SoundEnv):
-    """Cannot be released twice after the end."""
-
-    def release(self) -> None:
-        if self.reason is not None:
-            self.freed = getattr(self, "freed", 0) + 1
-            assert self.freed < 2, "freed twice"
+        if {"always": True, "look": getattr(self, "looked", ()), "end": self.reason}[self.when]:
+            self.releases += 1
+        assert self.releases < 2, "released twice"
 
 
 class LeavesEverything(SoundEnv):
