@@ -11,18 +11,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym.commands.common_options import Port, Seed, Settings, TrustFile
 from agentgym.commands.eval_command import eval_
 from agentgym.commands.rooms import command_of
-from agentgym.commands.signals import exit_status, interruptible
 from agentgym.commands.tasks import tasks_app
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.loading import load_named
 from agentgym.rooms import COMMANDS, READ_TOKEN, TRAIN
+from agentgym.terminal.options import Port, Seed, Settings, TrustFile
+from agentgym.terminal.signals import exit_status, interruptible
 
 
 class _Commands(TyperGroup):
-    """The commands of the core and of the other rooms. Reports an error in one line, without a traceback."""
+    """Adds the commands of other folders (`agentgym.rooms`). Reports errors in one line, without a traceback."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *COMMANDS]
@@ -61,8 +61,8 @@ def main() -> None:
         app()
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from agentgym import __version__
 
         typer.echo(f"agentgym {__version__}")
@@ -85,7 +85,7 @@ def _agentgym(
 def list_() -> None:
     """List the installed environments."""
     from agentgym.commands.listing import environments_table
-    from agentgym.commands.terminal import console
+    from agentgym.terminal.console import console
 
     console().print(environments_table())
 
@@ -97,7 +97,7 @@ def cards(
         typer.Argument(metavar="ENV", help="Ids, module:Class, or families such as 'miniwob'; by default all."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write one file for each, and README.md about all, to this folder.")
+        Path | None, typer.Option(help="Write one file per environment, and README.md, to this folder.")
     ] = None,
     tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="Number of tasks to play.")] = 10,
     speeds: Annotated[
@@ -105,7 +105,7 @@ def cards(
         typer.Option(help="Measured speeds to show: results of python -m benchmarks.step_times.", dir_okay=False),
     ] = None,
 ) -> None:
-    """Print what there is to know about environments, as Markdown: tasks, tools, rewards, an episode, scores."""
+    """Describe environments in Markdown: tasks, tools, rewards, an example episode, scores."""
     from agentgym.commands.cards import print_cards, write_cards
 
     if out is None:
@@ -122,13 +122,13 @@ def new(
     """Create a small working environment with tests, as a starting point for your own."""
     from agentgym.commands.scaffold import write_scaffold
 
-    made = write_scaffold(name, path)
+    scaffold = write_scaffold(name, path)
     go = "" if path == Path(".") else f"cd {path} && "
-    typer.echo(f"Wrote {made.module} and {made.test}. Now try:")
-    pytest = f"python -m pytest {made.test.name}"
+    typer.echo(f"Wrote {scaffold.module} and {scaffold.test}. Now try:")
+    pytest = f"python -m pytest {scaffold.test.name}"
     if find_spec("pytest") is None:
         pytest = f"pip install pytest && {pytest}"
-    for command in (f"agentgym play {made.target}", f"agentgym check {made.target}", pytest):
+    for command in (f"agentgym play {scaffold.target}", f"agentgym check {scaffold.target}", pytest):
         typer.echo(f"  {go}{command}")
 
 
@@ -146,9 +146,9 @@ def check(
     from contextlib import redirect_stdout
 
     from agentgym.checks import print_report, report_json, run_checks
-    from agentgym.commands.options import make_env
-    from agentgym.commands.terminal import console as terminal
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
+    from agentgym.terminal.console import console as terminal
 
     kwargs = parse_settings(settings or [])
     make_env(env, kwargs).close()
@@ -175,14 +175,14 @@ def play(
     task: Annotated[str | None, typer.Option(help="The id of a task.")] = None,
 ) -> None:
     """Play an environment yourself, with the same tools and rewards as a model."""
-    from agentgym.commands.options import make_env
-    from agentgym.commands.play import Session
-    from agentgym.commands.prompting import line_reader
+    from agentgym.commands.play import PlaySession
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
+    from agentgym.terminal.prompting import line_reader
 
     kwargs = parse_settings(settings or [])
     options = {key: value for key, value in (("task", task), ("split", split)) if value is not None}
-    Session(lambda: make_env(env, kwargs), seed=seed, options=options, read=line_reader()).play()
+    PlaySession(lambda: make_env(env, kwargs), seed=seed, options=options, read=line_reader()).play()
 
 
 app.command("eval")(eval_)
@@ -201,10 +201,10 @@ def compare(
     seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Compare two runs on the same tasks: differences with intervals, tasks won and lost, and what they cost.
+    """Compare two runs on the same tasks: differences with intervals, tasks won and lost, and costs.
 
-    With several runs of two methods, such as seeds of a training, write vs between them. Runs of other tasks,
-    environments or arguments are refused; only those of the policy, such as the dialect, may differ.
+    To compare several runs of two methods, such as training seeds, write vs between them. Runs with different tasks,
+    environments or arguments are refused; only arguments of the policy, such as the dialect, may differ.
     """
     from agentgym.commands.compare import run_comparison
 
@@ -222,39 +222,43 @@ def show(
     file: JsonLines,
     index: Annotated[int | None, typer.Option(help="Index of a trajectory in the list, from 0.")] = None,
     task: Annotated[str | None, typer.Option(help="Show this task's trajectories, or the one with this id.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Show only those that did not solve their task.")] = False,
-    successes: Annotated[bool, typer.Option("--successes", help="Show only those that solved their task.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Show only trajectories that did not solve their task.")
+    ] = False,
+    successes: Annotated[
+        bool, typer.Option("--successes", help="Show only trajectories that solved their task.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Show long contents in full.")] = False,
     gold: Annotated[
-        bool, typer.Option("--gold", help="Also show the task's gold. Makes the environment, as replay does.")
+        bool, typer.Option("--gold", help="Also show the task's gold; makes the environment, like replay.")
     ] = False,
     settings: Settings = None,
 ) -> None:
-    """List the trajectories in a file, or show one in full: conversation, rewards and what decided them."""
+    """List the trajectories in a file, or show one in full: conversation, rewards and the grader's details."""
     from agentgym.commands.replay import Replay
-    from agentgym.commands.show import MAX_CHARS, print_gold, print_list, print_trajectory, select
-    from agentgym.commands.terminal import console as terminal
     from agentgym.settings import parse_settings
+    from agentgym.terminal.console import console as terminal
+    from agentgym.terminal.printing import MAX_CHARS, print_gold, print_list, print_trajectory, select
     from agentgym.trajectory import read_jsonl
 
-    found = select(read_jsonl(file), task=task, failed=failed, successes=successes)
-    if not found and (task or failed or successes):
-        raise UsageError(f"{str(file)!r} has no such trajectory; without options, all are listed")
-    if not found:
+    trajectories = select(read_jsonl(file), task=task, failed=failed, successes=successes)
+    if not trajectories and (task or failed or successes):
+        raise UsageError(f"{str(file)!r} has no such trajectory; list all without options")
+    if not trajectories:
         raise UsageError(f"{str(file)!r} contains no trajectory")
     console = terminal()
-    if index is None and task is None and len(found) > 1:
-        print_list(found, console)
+    if index is None and task is None and len(trajectories) > 1:
+        print_list(trajectories, console)
         typer.echo("\nShow one with --index, or those of a task with --task.")
         return
-    if index is not None and not -len(found) <= index < len(found):
-        raise UsageError(f"--index must be from 0 to {len(found) - 1}, not {index}")
+    if index is not None and not -len(trajectories) <= index < len(trajectories):
+        raise UsageError(f"--index must be from 0 to {len(trajectories) - 1}, not {index}")
     max_chars = None if full else MAX_CHARS
-    for trajectory in found if index is None else [found[index]]:
+    for trajectory in trajectories if index is None else [trajectories[index]]:
         print_trajectory(trajectory, console, max_chars)
         if gold:
-            wanted = Replay(file, settings=parse_settings(settings or []))
-            print_gold(wanted.task_of(trajectory), console, max_chars)
+            request = Replay(file, settings=parse_settings(settings or []))
+            print_gold(request.task_of(trajectory), console, max_chars)
 
 
 @app.command()
@@ -265,17 +269,19 @@ def view(
     out: Annotated[
         Path | None, typer.Option(help="Write one HTML file that opens without a server.", dir_okay=False)
     ] = None,
-    term: Annotated[bool, typer.Option("--term", help="Look in the terminal.")] = False,
+    term: Annotated[bool, typer.Option("--term", help="Use the terminal instead of a browser.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 picks a free one.")] = 0,
-    max_mb: Annotated[float, typer.Option(min=0.1, help="Megabytes of contents in the HTML file, compressed.")] = 50.0,
+    max_mb: Annotated[
+        float, typer.Option(min=0.1, help="Maximum size of the contents in the HTML file, in megabytes, compressed.")
+    ] = 50.0,
     trust_file: Annotated[
         bool,
-        typer.Option("--trust-file", help="Make any environment that a file names, to show its gates and credit."),
+        typer.Option("--trust-file", help="Make any environment named in a file, to show its gates and credit."),
     ] = False,
 ) -> None:
-    """Look at trajectories in a browser: what happened, what each turn earned, which gates decided.
+    """Look at trajectories in a browser: the conversation, the rewards of each turn, the gates.
 
-    Serves on this machine alone until Ctrl-C, and shows what a running training or evaluation adds.
+    Serves on this machine only, until Ctrl-C, and follows a running training or evaluation.
     """
     from agentgym.view.command import ViewRequest, run_view
 
@@ -300,15 +306,19 @@ def export(
 def replay(
     file: JsonLines,
     tasks: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="The manifest, if the tasks come from one.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="The manifest of the tasks, if they are not the environment's own."
+        ),
     ] = None,
     env: Annotated[
-        str | None, typer.Option(help="Replay in this environment: an id, or module:Class, which a file must not name.")
+        str | None,
+        typer.Option(help="Replay in this environment: an id, or module:Class (a file may not name a class)."),
     ] = None,
     settings: Settings = None,
     trust_file: TrustFile = False,
 ) -> None:
-    """Replay recorded trajectories and report where they first differ. Exits with 1 if one does.
+    """Replay recorded trajectories and report the first difference of each. Exits with 1 if there is any.
 
     Only arguments that the environment declares as harmless are read from the file. Give all others with --set: those
     that name code or a location (a file, a folder, a URL), or weaken a sandbox.
@@ -316,8 +326,8 @@ def replay(
     from agentgym.commands.replay import Replay, replay_file
     from agentgym.settings import parse_settings
 
-    wanted = Replay(file, tasks, env, parse_settings(settings or []), trust_file)
-    if not replay_file(wanted):
+    request = Replay(file, tasks, env, parse_settings(settings or []), trust_file)
+    if not replay_file(request):
         raise typer.Exit(1)
 
 
@@ -327,12 +337,12 @@ def gateway(
         str,
         typer.Option(help="The model: tiny (with --env), a checkpoint's folder or name, a GGUF file, or vllm:MODEL."),
     ],
-    env: Annotated[str | None, typer.Option(help="The environment that the tiny model was made for.")] = None,
+    env: Annotated[str | None, typer.Option(help="The environment that the tiny model was trained for.")] = None,
     settings: Settings = None,
     dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,
-    max_calls: Annotated[int, typer.Option(min=1, help="Calls that the model is told it may make in a turn.")] = 1,
+    max_calls: Annotated[int, typer.Option(min=1, help="Maximum calls per turn, as stated in the model's prompt.")] = 1,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; agents cannot change it.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; agents cannot override it.")] = 1.0,
     context: Annotated[int | None, typer.Option(min=1, help="Longest conversation, in tokens.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Conversations to sample at the same time.")] = 64,
     seed: Seed = 0,
@@ -347,7 +357,7 @@ def gateway(
 ) -> None:
     """Serve a model to agents as an OpenAI-compatible endpoint, and record their tokens as trajectories.
 
-    Serves on this machine alone until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
+    Serves on this machine only, until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
     """
     from agentgym.interop.gateway.server import GatewayArguments, run_gateway
 

@@ -1,7 +1,7 @@
 """The peer's side of `web_steps_vs_browsergym`, run by the Python that has `browsergym-miniwob`.
 
-Does not import agentgym. The policy reads what an agent would: the goal and BrowserGym's own text of the accessibility
-tree. Rendering that text is not timed.
+Does not import agentgym. The policy reads the same text as an agent: the goal and BrowserGym's rendering of the
+accessibility tree, which is not timed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from benchmarks._peers import answer
 
 
 def bid(tree: str, role: str, name: str | None = None) -> str:
-    """Return the id of an element that the text of an accessibility tree shows."""
+    """Return the id of an element in the text of an accessibility tree."""
     for element, kind, label in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
         if kind == role and name in (None, label):
             return element
     raise SystemExit(f"no {role} {name!r} in:\n{tree}")
 
 
-def chosen(page: str, goal: str, tree: str) -> Iterator[tuple[str, str]]:
+def solution(page: str, goal: str, tree: str) -> Iterator[tuple[str, str]]:
     """Yield the solution of a page: the element to act on, and the action."""
     if page == "click-test":
         button = bid(tree, "button")
@@ -35,7 +35,7 @@ def chosen(page: str, goal: str, tree: str) -> Iterator[tuple[str, str]]:
     yield button, f"click('{button}')"
 
 
-def played(env: Any, request: dict[str, Any], seed: int) -> dict[str, Any]:
+def play_episode(env: Any, request: dict[str, Any], seed: int) -> dict[str, Any]:
     from browsergym.utils.obs import flatten_axtree_to_str  # pyright: ignore[reportMissingImports]
 
     began = time.perf_counter()
@@ -43,7 +43,7 @@ def played(env: Any, request: dict[str, Any], seed: int) -> dict[str, Any]:
     reset_s = time.perf_counter() - began
     steps, failed, ended, reward = [], 0, False, 0.0
     tree = flatten_axtree_to_str(observation["axtree_object"])
-    for element, act in chosen(request["page"], observation["goal"], tree):
+    for element, act in solution(request["page"], observation["goal"], tree):
         for action in [f"hover('{element}')"] * request["hovers"] + [act]:
             started = time.perf_counter()
             observation, reward, ended, _, _ = env.step(action)
@@ -58,8 +58,8 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     import gymnasium
 
     env = gymnasium.make(f"browsergym/miniwob.{request['page']}", slow_mo=0, pre_observation_delay=0.0)
-    played(env, request, 0)
-    episodes = [played(env, request, 1 + seed) for seed in range(request["episodes"])]
+    play_episode(env, request, 0)
+    episodes = [play_episode(env, request, 1 + seed) for seed in range(request["episodes"])]
     env.close()
     return {"episodes": episodes}
 

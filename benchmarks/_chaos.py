@@ -1,4 +1,4 @@
-"""Environments and a policy that break, and workers that note how long each try took. Worker processes import this."""
+"""Environments and a policy that break, and workers that time each attempt. Worker processes import this."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _tries = count()
 
 
 def _draw(what: str, seed: int, task: str) -> random.Random:
-    """Return random numbers that differ from one try at a task to the next, in whatever process it is made."""
+    """Return a random generator that differs between attempts at a task, in all processes."""
     return random.Random(f"{what}/{seed}/{task}/{os.getpid()}/{next(_tries)}")
 
 
 class _Breaking:
-    """What is mixed into an environment: some of its episodes crash or hang, at their start or their end."""
+    """A mixin for environments: some episodes crash or hang, at their start or their end."""
 
     shares: tuple[float, float] = (0.0, 0.0)
     chaos_seed = 0
@@ -59,7 +59,7 @@ class _Breaking:
 
 @dataclass(frozen=True)
 class ChaosFactory(EnvFactory):
-    """Makes environments of which some break."""
+    """Makes environments, some of which break."""
 
     crashes: float = 0.0
     hangs: float = 0.0
@@ -77,12 +77,12 @@ def _breaking(env_id: str, shares: tuple[float, float], seed: int) -> type[Env]:
 
 
 class LaggingPolicy(ScriptedPolicy):
-    """Plays the solution, and takes as long as a model would; some generations never end.
+    """Plays the solution at the speed of a model; some generations never end.
 
     Args:
-        latency_s: The shortest and the longest time that a generation takes.
+        latency_s: Minimum and maximum seconds of a generation.
         stalls: Share of generations that never end.
-        seed: Draws them.
+        seed: Seed of both.
     """
 
     def __init__(self, latency_s: tuple[float, float], stalls: float, seed: int):
@@ -105,13 +105,13 @@ class _Lagging:
 
 @dataclass
 class Timed:
-    """Workers that note how long the tries took that failed, and those that did not, from asking for a place on."""
+    """Workers that record the seconds of failed and of other attempts, including the wait for a place."""
 
     workers: Workers
     real_s: list[float] = field(default_factory=list)
     lost_s: list[float] = field(default_factory=list)
     taking_s: list[float] = field(default_factory=list)
-    """How long those waited for a place that got one: part of both."""
+    """Seconds spent waiting for a place, a part of both."""
 
     async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
         return await self.workers.at_once(wanted, limit_s)

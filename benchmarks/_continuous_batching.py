@@ -9,10 +9,10 @@ from typing import Any
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
 _PAGE = 32
-"""Tokens of a page. Prefixes are reused by whole pages, of which the default is 256."""
+"""Tokens per page. Only whole pages of a prefix are reused; the default is 256."""
 
 _PASS = 512
-"""New tokens in a pass. Every token of a pass is masked against every key, so the default of 8192 takes far longer."""
+"""New tokens per pass. Each is masked against every key, so the default of 8192 is far slower."""
 
 
 class ContinuousBatching:
@@ -24,17 +24,17 @@ class ContinuousBatching:
 
     def __init__(self, manager: Any):
         self.manager = manager
-        self._given = 0
+        self._requests = 0
 
     def add(self, ids: Sequence[int], tokens: int) -> str:
-        """Begin a turn of at most this many tokens; return its name."""
-        self._given += 1
-        name = f"turn {self._given}"
+        """Start a turn of at most `tokens` tokens; return its name."""
+        self._requests += 1
+        name = f"turn {self._requests}"
         self.manager.add_request(list(ids), request_id=name, max_new_tokens=tokens)
         return name
 
     def next(self) -> Any:
-        """Wait for a turn that is over. Raises `RuntimeError` if it failed."""
+        """Wait for a finished turn. Raises `RuntimeError` if it failed."""
         while (turn := self.manager.get_result(timeout=1)) is None:
             if not self.manager.is_running():
                 raise RuntimeError("the manager stopped")
@@ -45,14 +45,11 @@ class ContinuousBatching:
 
 @contextmanager
 def continuous_batching(model: Any, positions: int) -> Iterator[ContinuousBatching]:
-    """Run a manager that remembers nothing yet, with room for this many positions.
-
-    By default it would take 60% of the memory of the machine.
-    """
+    """Run a manager with an empty cache of `positions` tokens; by default it would use 60% of the machine's memory."""
     config = ContinuousBatchingConfig(
         page_size=_PAGE, num_blocks=-(-positions // _PAGE), max_batch_tokens=_PASS, return_logprobs=True, seed=0
     )
-    # Nothing ends a turn but its length: that is 64 tokens for all contenders.
+    # Only the length limit ends a turn, as for all contenders.
     drawing = GenerationConfig(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, eos_token_id=-1)
     with model.continuous_batching_context_manager(
         generation_config=drawing, continuous_batching_config=config

@@ -250,15 +250,15 @@ EQUIVALENT = (
     ),
     Equivalent(
         "agentgym/checks/gold.py",
-        "around = short(text[max(0, text.index(found[0]) - 60) :])",
-        "around = short(text[max(0, text.index(found[-1]) - 60) :])",
+        "around = short(text[max(0, text.index(leaks[0]) - 60) :])",
+        "around = short(text[max(0, text.index(leaks[-1]) - 60) :])",
         "which of several leaks is shown makes no difference",
     ),
     *(
         Equivalent(
             "agentgym/checks/gold.py",
-            "around = short(text[max(0, text.index(found[0]) - 60) :])",
-            f"around = short(text[max(0, text.index(found[0]) - {before}) :])",
+            "around = short(text[max(0, text.index(leaks[0]) - 60) :])",
+            f"around = short(text[max(0, text.index(leaks[0]) - {before}) :])",
             "how much is shown around a leak makes no difference",
         )
         for before in (59, 61)
@@ -315,14 +315,14 @@ EQUIVALENT = (
     Equivalent("agentgym/checks/stumble.py", "PER_TASK = 16", None, _TRIED),
     Equivalent(
         "agentgym/checks/pay.py",
-        "return [name for name, paid in one.pay(scheme).items() if paid > limit]",
-        "return [name for name, paid in one.pay(scheme).items() if paid >= limit]",
+        "return [name for name, paid in contest.pay(scheme).items() if paid > limit]",
+        "return [name for name, paid in contest.pay(scheme).items() if paid >= limit]",
         "two payments are equal up to rounding or further apart; none are apart by just the allowance",
     ),
     Equivalent(
         "agentgym/checks/work.py",
-        "if same and _says_something(env, solutions[0].actions[-1]):",
-        "if same and _says_something(env, solutions[1].actions[-1]):",
+        "if same and _may_hold_an_answer(env, solutions[0].actions[-1]):",
+        "if same and _may_hold_an_answer(env, solutions[1].actions[-1]):",
         "where `same` holds, all of them end with the same action",
     ),
 )

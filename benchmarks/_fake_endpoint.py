@@ -1,7 +1,7 @@
 """A chat endpoint whose model plays the calculator workload: four calls of `calculator`, then the answer.
 
-Runs as a process of its own, prints its port, and answers on kept-open connections as fast as plain asyncio allows, so
-that what is measured is the client. Does not import agentgym.
+Runs in its own process, prints its port, and answers on persistent connections as fast as plain asyncio allows, so that
+only the client is measured. Does not import agentgym.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ANSWERS = [_completion(turn) for turn in range(CALLS + 1)]
 
 
 class _Http(asyncio.Protocol):
-    """One connection. A request is whole when the body has the length that its head says."""
+    """One connection. A request is complete when its body has the declared length."""
 
     def __init__(self) -> None:
         self._waiting = b""

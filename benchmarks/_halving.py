@@ -10,14 +10,14 @@ from typing import Protocol
 
 _WARM_UP = 5
 _APART = 1_000_000
-"""Between the first episodes of two clients, so that none plays those of another."""
+"""Distance between the first seeds of two clients, so that they play different episodes."""
 
 
 class Game(Protocol):
     """Episodes of the guessing game, one after another."""
 
     def begin(self, seed: int) -> int:
-        """Begin an episode; return the highest number that may be hidden."""
+        """Start an episode; return the highest possible number."""
         ...
 
     def guess(self, number: int) -> tuple[str, bool]:

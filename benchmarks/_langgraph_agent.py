@@ -1,7 +1,7 @@
-"""An agent as people write them: LangGraph, the OpenAI client, tools from an MCP server. It knows nothing of training.
+"""A typical agent: LangGraph, the OpenAI client, tools from an MCP server. It is unaware of training.
 
-Reads one JSON object a line, `{"id", "model_url", "api_key", "mcp_url", "mcp_token"}`, works on all of them at the same
-time, and writes `{"id", "error"}` for each when it is done.
+Reads one JSON object per line, `{"id", "model_url", "api_key", "mcp_url", "mcp_token"}`, processes them concurrently,
+and writes `{"id", "error"}` for each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class State(TypedDict):
 
 
 def agent(client: AsyncOpenAI, session: ClientSession, tools: list[dict[str, Any]]) -> Any:
-    """The usual graph: ask the model, run the tools that it calls, until it calls none."""
+    """Return the usual graph: ask the model and run its tool calls until it makes none."""
 
     async def model(state: State) -> State:
         answer = await client.chat.completions.create(model="policy", messages=state["messages"], tools=tools)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def agent(client: AsyncOpenAI, session: ClientSession, tools: list[dict[str, Any
 
 
 async def work(job: dict[str, Any]) -> None:
-    """Do what the server's opening asks for."""
+    """Work on the task in the server's opening."""
     client = AsyncOpenAI(base_url=job["model_url"], api_key=job["api_key"], http_client=HTTP, max_retries=0)
     headers = {"Authorization": f"Bearer {job['mcp_token']}"}
     async with (
@@ -63,7 +63,7 @@ async def work(job: dict[str, Any]) -> None:
     ):
         await session.initialize()
         offered = (await session.list_tools()).tools
-        # The resource tells the roles; a prompt knows no system message.
+        # The resource has roles, while an MCP prompt cannot hold a system message.
         [opening] = (await session.read_resource(AnyUrl("agentgym://opening"))).contents
         tools = [
             {
@@ -81,7 +81,7 @@ async def reported(job: dict[str, Any], free: asyncio.Semaphore) -> None:
         error = None
         try:
             await work(job)
-        except Exception as problem:  # such as LangGraph's, at the limit of turns
+        except Exception as problem:  # e.g. LangGraph's turn limit
             first: BaseException = problem
             while isinstance(first, BaseExceptionGroup):
                 first = first.exceptions[0]

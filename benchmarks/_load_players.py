@@ -1,7 +1,7 @@
-"""The honest clients of `serve_load`: threads that play guessing games with `RemoteEnv`, as the same games go here.
+"""The honest clients of `serve_load`: threads that play with `RemoteEnv` and compare episodes with local ones.
 
-The first line of the input is an order, as JSON (`Order`). Once every thread has a session, this prints `ready`; when
-its input ends, it prints what it found, as JSON.
+The first line of the input is an `Order` as JSON. Once every thread has a session, this prints `ready`; when its input
+ends, it prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from agentgym.interop.remote.wire import encoded
 from agentgym.messages import Message, text_of
 
 SEEDS = 120
-"""Different episodes; they repeat, so that what they should be is known before the load."""
+"""Number of different episodes; they repeat, so that the expected output is computed before the load."""
 PER_SESSION = 25
-"""Episodes of a session. Then a client opens another one, as trainers do that come and go."""
+"""Episodes per session. Then a client opens another one."""
 TICKS_PER_S = 10_000
-"""Waits are counted in bins of 0.1 ms, so that their number takes no memory."""
+"""Waits are counted in bins of 0.1 ms, to use constant memory."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a process of clients is told.
+    """The settings of a process of clients.
 
     Args:
-        url: The server.
+        url: URL of the server.
         token: Its token.
-        sessions: Clients, a thread each.
-        think_s: Mean seconds that a client takes for an action, as a model would; evenly spread from 0 to twice that.
+        sessions: Number of clients, each a thread.
+        think_s: Mean seconds between actions, uniform from 0 to twice that.
     """
 
     url: str
@@ -48,7 +48,7 @@ class Order:
 
 
 class Player:
-    """A policy: halves the range, but for some seeds writes nonsense first, or counts up until its turns are over."""
+    """A policy that halves the range; for some seeds, it writes nonsense first or counts up."""
 
     def __init__(self, seed: int, observation: list[Message]):
         self._low, self._high = 1, int(text_of(observation[-1]).partition("1 to ")[2].partition(".")[0])
@@ -65,7 +65,7 @@ class Player:
         return {"role": "assistant", "content": "", "tool_calls": [call]}
 
     def hear(self, observation: list[Message]) -> None:
-        """Learn from an answer."""
+        """Update the range from an answer."""
         answer = text_of(observation[-1])
         if "higher" in answer:
             self._low = self._middle + 1
@@ -74,33 +74,33 @@ class Player:
 
 
 def episode(env: Env, seed: int, waits: Counter[int], think_s: float = 0.0) -> list[Any]:
-    """Play an episode, count what steps took, and return all that the environment said."""
+    """Play an episode, count the durations of steps, and return all output of the environment."""
     observation, info = env.reset(seed=seed)
-    told: list[Any] = [observation, info]
+    outputs: list[Any] = [observation, info]
     player, has_ended = Player(seed, observation), False
     while not has_ended:
         time.sleep(random.uniform(0.0, 2 * think_s))
         action, began = player.action(), time.perf_counter()
         result = env.step(action)
         waits[int((time.perf_counter() - began) * TICKS_PER_S)] += 1
-        told += result
+        outputs += result
         has_ended = result.terminated or result.truncated
         player.hear(result.observation)
-    return told
+    return outputs
 
 
 def native() -> list[list[Any]]:
-    """Return what the environment says in each episode when it is played in this process, as JSON."""
+    """Return the environment's output in each episode, played in this process, as JSON data."""
     with closing(agentgym.make("guess")) as env:
-        return [json.loads(encoded({"told": episode(env, seed, Counter())}))["told"] for seed in range(SEEDS)]
+        return [json.loads(encoded({"outputs": episode(env, seed, Counter())}))["outputs"] for seed in range(SEEDS)]
 
 
 class Clients:
     """All clients of this process.
 
     Args:
-        order: What to do.
-        expected: What each episode should be.
+        order: The settings.
+        expected: The output of each episode.
     """
 
     def __init__(self, order: Order, expected: list[list[Any]]):
@@ -108,13 +108,13 @@ class Clients:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._waits: Counter[int] = Counter()
-        self._found: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._problems: Counter[str] = Counter()
         self._ready = threading.Semaphore(0)
         self._threads = [threading.Thread(target=self._play, args=(n,), daemon=True) for n in range(order.sessions)]
 
     def begin(self, given_up: threading.Event) -> None:
-        """Start the clients, and return when each has a session, or when nobody waits for that any more."""
+        """Start the clients; return when each has a session, or once `given_up` is set."""
         for thread in self._threads:
             thread.start()
         for _ in self._threads:
@@ -123,42 +123,42 @@ class Clients:
                     return
 
     def end(self) -> dict[str, Any]:
-        """Let the clients finish their episodes, and return what happened."""
+        """Let the clients finish their episodes, and return the results."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        return {"waits": self._waits, "problems": self._problems, **self._found}
+        return {"waits": self._waits, "problems": self._problems, **self._counts}
 
     def _play(self, number: int) -> None:
         waits: Counter[int] = Counter()
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         is_first = True
         while not self._stop.is_set():
             try:
                 with closing(RemoteEnv(self._order.url, token=self._order.token)) as env:
-                    found["sessions"] += 1
+                    counts["sessions"] += 1
                     if is_first:
                         self._ready.release()
                         is_first = False
-                    self._play_session(env, number, waits, found)
-            except Exception as error:  # whatever it is, this client did nothing wrong
-                found["failed"] += 1
+                    self._play_session(env, number, waits, counts)
+            except Exception as error:  # any error is the server's fault
+                counts["failed"] += 1
                 self._note(error)
                 self._stop.wait(0.5)
         if is_first:
             self._ready.release()
         with self._lock:
             self._waits += waits
-            self._found += found
+            self._counts += counts
 
-    def _play_session(self, env: RemoteEnv, number: int, waits: Counter[int], found: Counter[str]) -> None:
+    def _play_session(self, env: RemoteEnv, number: int, waits: Counter[int], counts: Counter[str]) -> None:
         for _ in range(PER_SESSION):
             if self._stop.is_set():
                 return
-            seed = (number * 31 + found["episodes"]) % SEEDS
-            found["episodes"] += 1
+            seed = (number * 31 + counts["episodes"]) % SEEDS
+            counts["episodes"] += 1
             if episode(env, seed, waits, self._order.think_s) != self._expected[seed]:
-                found["different"] += 1
+                counts["different"] += 1
 
     def _note(self, error: Exception) -> None:
         with self._lock:
@@ -175,7 +175,7 @@ def main() -> None:
     threading.Thread(target=watch, daemon=True).start()
     clients.begin(ended)
     if ended.is_set():
-        sys.exit("the load ended before all clients had begun")
+        sys.exit("the load ended before all clients had started")
     print("ready", flush=True)
     ended.wait()
     print(json.dumps(clients.end()), flush=True)

@@ -1,7 +1,7 @@
-"""The troublemakers of `serve_load`: clients with and without the token that do what a server's clients should not.
+"""The troublemakers of `serve_load`: clients with and without the token that misbehave.
 
-Started as `_load_players` is: an order in the first line of the input, `ready`, and in the end what the server answered
-to each.
+Started like `_load_players`: reads an order from the first line of its input, prints `ready`, and at the end the
+server's answers.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from agentgym.interop.remote.wire import STREAM, encoded
 from benchmarks._load_players import Order
 
 MESSAGE_BYTES = 8 << 20
-"""The largest request that the server takes."""
+"""The largest request that the server accepts."""
 PATIENCE_S = 10.0
 SLOW = 30
-"""Connections of those who send a byte now and then."""
+"""Number of connections that send single bytes slowly."""
 KILLED_CLIENTS = 5
 UNREAD = 5_000
-"""Replies that nobody reads: more than the kernel holds."""
+"""Number of unread replies: more than the kernel buffers."""
 
 BAD_BODIES = (b"", b"{", b"[]", b"\xff\xfe", b'{"env": 5}', b'{"arguments": []}', b"[" * 5_000, b'{"env": "sql"}')
 BAD_BYTES = (b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"POST /sessions HTTP/9.9\r\n\r\n", b"\x00" * 40_000)
@@ -47,37 +47,37 @@ BAD_FRAMES = (
 
 
 class Trouble:
-    """Connections to a server, and what came of them.
+    """Connections to a server, and counts of its answers.
 
     Args:
-        order: Where the server is.
+        order: The server.
     """
 
     def __init__(self, order: Order):
         place = urlsplit(order.url)
         self.order = order
         self.stop = threading.Event()
-        self.begun = threading.Semaphore(0)
-        """Released for each kind of trouble that has been made in all ways."""
-        self._came: Counter[str] = Counter()
+        self.started = threading.Semaphore(0)
+        """Released by each kind of trouble once all its variants have run."""
+        self._answers: Counter[str] = Counter()
         self._address = (place.hostname or "", place.port or 80)
         self._lock = threading.Lock()
 
     def note(self, kind: str, answer: bytes) -> None:
         """Count an answer."""
         with self._lock:
-            self._came[f"{kind}: {meaning_of(answer)}"] += 1
+            self._answers[f"{kind}: {meaning_of(answer)}"] += 1
 
     def answers(self) -> dict[str, int]:
         """Return the number of answers by kind of trouble and status, close code or kind of error."""
         with self._lock:
-            return dict(self._came)
+            return dict(self._answers)
 
     @contextmanager
     def connected(self) -> Iterator[socket.socket]:
-        """A connection."""
-        with socket.create_connection(self._address, timeout=PATIENCE_S) as made:
-            yield made
+        """Open a connection."""
+        with socket.create_connection(self._address, timeout=PATIENCE_S) as connection:
+            yield connection
 
     def head(self, line: str, size: int, token: str | None = None) -> bytes:
         """Return the headers of a request with a body."""
@@ -94,13 +94,13 @@ class Trouble:
             return all_of(connection)
 
     def session(self) -> str:
-        """Return a new session; one that does not exist if the server has no room."""
+        """Return a new session, or an unknown one if the server is full."""
         answer = self.posted("/sessions", b"{}").partition(b"\r\n\r\n")[2]
         return json.loads(answer or b"{}").get("session", "none")
 
     @contextmanager
     def stream(self, token: str | None = None) -> Iterator[socket.socket]:
-        """A connection that has asked for a WebSocket, and has the first answer."""
+        """Open a connection, request a WebSocket, and read the first answer."""
         more = "connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"
         lines = [*self._first(f"GET {STREAM}", token), *more, "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==", "", ""]
         with self.connected() as connection:
@@ -127,7 +127,7 @@ def meaning_of(answer: bytes) -> str:
 
 
 def all_of(connection: socket.socket) -> bytes:
-    """Return what comes until the server closes the connection."""
+    """Read until the server closes the connection."""
     came = bytearray()
     with suppress(ConnectionError):
         while data := connection.recv(1 << 16):
@@ -149,12 +149,12 @@ def reset(connection: socket.socket, session: str) -> None:
 
 
 def break_off(connection: socket.socket) -> None:
-    """Let the connection end with a reset instead of the usual end."""
+    """Make closing the connection send a reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def vanish(trouble: Trouble, number: int) -> None:
-    """Leave in the middle: of a body, of a message, or of the reply."""
+    """Disconnect in the middle of a body, a message, or the reply."""
     if number % 3 == 0:
         with trouble.connected() as connection:
             connection.sendall(trouble.head("POST /sessions", 50) + b'{"env": ')
@@ -188,7 +188,7 @@ def be_killed(trouble: Trouble, _: int) -> None:
 
 
 def malformed(trouble: Trouble, number: int) -> None:
-    """Send what is no HTTP, no JSON, no request or no frame."""
+    """Send malformed HTTP, JSON, requests or frames."""
     kinds: Sequence[Sequence[bytes | str]] = (BAD_BODIES, BAD_BYTES, BAD_MESSAGES, BAD_FRAMES)
     bad = kinds[number % 4]
     sent = bad[number // 4 % len(bad)]
@@ -207,7 +207,7 @@ def malformed(trouble: Trouble, number: int) -> None:
 
 
 def oversized(trouble: Trouble, number: int) -> None:
-    """Send more than the server takes, as a body, a message or fragments; or as much as it takes, for nothing."""
+    """Exceed the size limit with a body, a message or fragments, or send a useless message of maximum size."""
     large = bytes(MESSAGE_BYTES)
     kind = number % 4
     if kind == 0:
@@ -227,7 +227,7 @@ def oversized(trouble: Trouble, number: int) -> None:
 
 
 def intrude(trouble: Trouble, number: int) -> None:
-    """Come with a wrong token."""
+    """Use a wrong token."""
     wrong = trouble.order.token[:-1] if number % 2 else "x" * 5_000
     if number % 4 < 2:
         with trouble.stream(wrong):
@@ -239,13 +239,13 @@ def intrude(trouble: Trouble, number: int) -> None:
 
 
 def abandon(trouble: Trouble, _: int) -> None:
-    """Open a session, begin an episode, and never come back."""
+    """Open a session, start an episode, and abandon it."""
     session = trouble.session()
     trouble.note("abandoned", trouble.posted(f"/sessions/{session}/reset", b'{"seed": 1}'))
 
 
 def never_read(trouble: Trouble, _: int) -> None:
-    """Ask again and again without reading the replies."""
+    """Send many requests without reading the replies."""
     session = trouble.session()
     with trouble.stream() as connection:
         connection.settimeout(1.0)
@@ -257,10 +257,10 @@ def never_read(trouble: Trouble, _: int) -> None:
 
 
 def dawdle(trouble: Trouble, number: int) -> None:
-    """Send headers, a body or a message a byte at a time, over many connections, until the server has enough of it."""
+    """Send headers, a body or a message byte by byte until the server closes the connection."""
     start = (b"POST /sess", trouble.head("POST /sessions", 100_000), b"")[number % 3]
-    made = trouble.connected() if start else trouble.stream()
-    with made as connection:
+    connecting = trouble.connected() if start else trouble.stream()
+    with connecting as connection:
         connection.sendall(start or frame(bytes(100_000))[:10])
         connection.settimeout(0.5)
         while not trouble.stop.is_set():
@@ -280,10 +280,10 @@ class Kind:
     """A kind of trouble.
 
     Args:
-        make: Makes it once; the number says in which way.
-        ways: How many ways there are. They come without a pause at first, before the load counts as begun.
-        pause_s: Seconds from one to the next after that.
-        clients: How many make it at a time.
+        make: Causes the trouble once; the number selects the variant.
+        ways: Number of variants. They run once without pauses before the load counts as started.
+        pause_s: Seconds between them after that.
+        clients: Number of concurrent troublemakers.
     """
 
     make: Callable[[Trouble, int], None]
@@ -304,15 +304,15 @@ KINDS = (
 )
 
 
-def go_on(trouble: Trouble, kind: Kind, first: int) -> None:
-    """Make trouble until it is time to stop."""
+def repeat(trouble: Trouble, kind: Kind, first: int) -> None:
+    """Cause trouble until `trouble.stop` is set."""
     for number in count(first):
         try:
             kind.make(trouble, number)
         except OSError:
             trouble.note(kind.make.__name__, b"")
         if number + 1 == kind.ways:
-            trouble.begun.release()
+            trouble.started.release()
         if trouble.stop.wait(0.0 if number < kind.ways else kind.pause_s):
             return
 
@@ -320,7 +320,7 @@ def go_on(trouble: Trouble, kind: Kind, first: int) -> None:
 def main() -> None:
     trouble = Trouble(Order(**json.loads(sys.stdin.readline())))
     threads = [
-        threading.Thread(target=go_on, args=(trouble, kind, max(kind.ways, 1) * number), daemon=True)
+        threading.Thread(target=repeat, args=(trouble, kind, max(kind.ways, 1) * number), daemon=True)
         for kind in KINDS
         for number in range(kind.clients)
     ]
@@ -328,10 +328,10 @@ def main() -> None:
         thread.start()
     for kind in KINDS:
         if kind.ways:
-            trouble.begun.acquire()
+            trouble.started.acquire()
     print("ready", flush=True)
     sys.stdin.read()
-    trouble.stop.set()  # nobody waits for those who wait for the server: they vanish with this process
+    trouble.stop.set()  # threads that wait for the server end with this process
     print(json.dumps(trouble.answers()), flush=True)
 
 

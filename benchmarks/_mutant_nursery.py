@@ -1,6 +1,6 @@
-"""Run as a script in a copy of the tree: forks a process for each run of some tests, so that libraries load only once.
+"""A script in a copy of the tree that forks a process for each test run, so that libraries load only once.
 
-Reads one JSON object a line, `{"arguments": [...], "timeout_s": ..., "output": PATH}`, and answers with one: the exit
+Reads one JSON object per line, `{"arguments": [...], "timeout_s": ..., "output": PATH}`, and answers with the exit
 status of pytest, or `null` if it did not finish. Imports none of our code, since that changes between runs.
 """
 
@@ -26,7 +26,7 @@ MEMORY = 8 * 2**30
 
 def run(arguments: list[str], timeout_s: float, output: str) -> int | None:
     """Return pytest's exit status, `None` if it ran out of time. Its output goes into the file `output`."""
-    # A mutant must neither survive thanks to earlier runs' caches, nor leave its own results to later runs.
+    # A mutant must not survive because of earlier caches, nor affect later runs.
     with tempfile.TemporaryDirectory(prefix="mutant-cache-", ignore_cleanup_errors=True) as cache:
         return _run_with(cache, arguments, timeout_s, output)
 

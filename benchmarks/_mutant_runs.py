@@ -1,4 +1,4 @@
-"""Runs tests in scratch copies of this tree, with one file of a copy changed at a time; the tree stays as it is."""
+"""Run tests in scratch copies of this tree, with one changed file at a time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Copies:
         self._folder.cleanup()
 
     def test(self, tests: Sequence[str], timeout_s: float, changed: tuple[str, str] | None = None) -> Run:
-        """Run tests, up to the first that fails, in a copy in which one file has another content.
+        """Run tests up to the first failure, in a copy where one file is changed.
 
         Args:
             tests: Files of tests.
@@ -85,7 +85,7 @@ class _Copy:
         self._folder, self._output = folder, folder.with_suffix(".txt")
         self._clock = int(time.time())
         path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-        # Tests are compiled once, not in every run.
+        # Let Python cache compiled tests.
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self._nursery = subprocess.Popen(
             [sys.executable, "benchmarks/_mutant_nursery.py"],

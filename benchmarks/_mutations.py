@@ -1,8 +1,8 @@
-"""Small faults in source files, like those that programmers make, and a sample of them. Cosmic Ray makes them.
+"""Sample small faults in source files, made by Cosmic Ray.
 
 A *place* is a comparison, an operator, a number, a condition, a loop or a handler. A sample draws places, each with one
-of its possible faults: a place does not count for more because it can be broken in many ways. Whether it is drawn
-depends only on its own line, so that an edit elsewhere, or another version of Cosmic Ray, leaves the others alone.
+of its possible faults, so that places with many possible faults have no extra weight. The draw of a place depends only
+on its own line: edits elsewhere and other versions of Cosmic Ray do not affect it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPARISONS = {
     "Is": ("IsNot",),
     "IsNot": ("Is",),
 }
-"""A boundary moved by one, or the opposite. Other swaps are easier to notice than these."""
+"""A boundary moved by one, or the opposite. Other replacements are easier to notice."""
 
 ARITHMETIC = {
     "Add": "Sub",
@@ -62,8 +62,8 @@ OPERATORS = (
 
 ASIDE = {"frozen", "strict", "stacklevel", "padding", "width", "min_width", "max_width", "indent", "expand", "no_wrap"}
 ASIDE |= {"maxsize", "total"}
-"""Arguments that set how something looks or how much a cache holds, that are only for type checkers (`total=False`),
-or that guard against programming errors (`zip(..., strict=True)`)."""
+"""Arguments for appearance, cache sizes, type checkers (`total=False`), and guards against programming errors
+(`zip(..., strict=True)`)."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Mutant:
     file: str
     operator: str
     occurrence: int
-    """Index, from 0, of the place among those that the operator can change."""
+    """Index, from 0, of the place among all that the operator can change."""
     number: int
     """Line of the fault, from 1."""
     line: str
@@ -85,7 +85,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class _Place:
-    """A place that can be changed, identified by its line so that it is recognised after edits elsewhere."""
+    """A place that can be changed, identified by its line, so that edits elsewhere do not matter."""
 
     file: str
     line: str
@@ -99,7 +99,7 @@ class _Place:
     """The operators that can change it, each with the index of the place."""
 
     def rank(self, seed: int, becomes: str = "") -> bytes:
-        """Return the sort key of this place in the draw of a seed, or of one of its mutants among the others."""
+        """Return the sort key of this place for a seed, or of the mutant `becomes` among those of the place."""
         name = (seed, self.file, self.line, self.kind, self.column, self.repeat, becomes)
         return hashlib.sha256(repr(name).encode()).digest()
 
@@ -113,15 +113,15 @@ def draw(sources: Mapping[str, str], sample: int, seed: int) -> list[Mutant]:
         seed: Seeds the choice.
     """
     places = [place for file, source in sources.items() for place in _places(file, source)]
-    found: list[Mutant] = []
+    mutants_drawn: list[Mutant] = []
     for place in sorted(places, key=lambda place: place.rank(seed)):
-        if len(found) == sample:
+        if len(mutants_drawn) == sample:
             break
         source = sources[place.file]
         mutants = [mutant for choice in place.choices if (mutant := _mutant(place.file, source, *choice))]
         if mutants:
-            found.append(min(mutants, key=lambda mutant: place.rank(seed, mutant.becomes)))
-    return found
+            mutants_drawn.append(min(mutants, key=lambda mutant: place.rank(seed, mutant.becomes)))
+    return mutants_drawn
 
 
 def _places(file: str, source: str) -> Iterator[_Place]:
@@ -142,12 +142,12 @@ def _places(file: str, source: str) -> Iterator[_Place]:
 
 
 def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | None:
-    """Return a mutant, or `None` if there is none or the program behaves the same (a type, the text of an error)."""
+    """Return a mutant, or `None` if it is impossible or behaves the same (a type, the text of an error)."""
     try:
         spoiled = mutate_code(source, get_operator(f"core/{operator}")(), occurrence)
         if spoiled is None or _sense(spoiled) == _sense(source):
             return None
-    except (SyntaxError, AttributeError):  # the latter: Cosmic Ray knows no handlers of dotted names
+    except (SyntaxError, AttributeError):  # AttributeError: Cosmic Ray does not support handlers of dotted names
         return None
     before, after = source.splitlines(), spoiled.splitlines()
     number = next(i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
@@ -155,12 +155,12 @@ def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | 
 
 
 def _line(text: str) -> str:
-    """Return a line with single spaces: Cosmic Ray puts one before its replacements."""
+    """Return a line with single spaces: Cosmic Ray adds one before its replacements."""
     return " ".join(text.replace("( ", "(").replace("[ ", "[").split())
 
 
 def _sense(source: str) -> str:
-    """Return what a program does, without what has no effect: types, the text of its errors, how tables look."""
+    """Return a program without parts that have no effect: types, texts of errors, appearance of tables."""
     return ast.dump(_Sense().visit(ast.parse(source)))
 
 

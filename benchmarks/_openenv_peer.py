@@ -42,9 +42,9 @@ class GuessEnvironment(Environment):
         self._hidden = self._highest = 1
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Answer:
-        chosen = random.Random(seed)
-        self._highest = chosen.choices((10, 100, 1000), (10, 100, 1000))[0]
-        self._hidden = chosen.randint(1, self._highest)
+        rng = random.Random(seed)
+        self._highest = rng.choices((10, 100, 1000), (10, 100, 1000))[0]
+        self._hidden = rng.randint(1, self._highest)
         self._state = State(episode_id=episode_id or str(seed), step_count=0)
         text = f"I have chosen a whole number from 1 to {self._highest}. Find it."
         return Answer(text=text, highest=self._highest, done=False, reward=0.0)
@@ -66,9 +66,11 @@ class GuessClient(EnvClient[Guess, Answer, State]):
         return {"number": action.number}
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[Answer]:
-        found = payload.get("observation", {})
+        observation = payload.get("observation", {})
         done, reward = payload.get("done", False), payload.get("reward")
-        answer = Answer(text=found.get("text", ""), highest=found.get("highest", 10), done=done, reward=reward)
+        answer = Answer(
+            text=observation.get("text", ""), highest=observation.get("highest", 10), done=done, reward=reward
+        )
         return StepResult(observation=answer, reward=reward, done=done)
 
     def _parse_state(self, payload: dict[str, Any]) -> State:
@@ -83,7 +85,7 @@ def serve(port: int) -> None:
 
 
 class Guessing:
-    """The game as OpenEnv's client has it: typed actions."""
+    """The game with OpenEnv's client and its typed actions."""
 
     def __init__(self, client: Any):
         self._client = client

@@ -1,6 +1,6 @@
-"""Other projects' side of a benchmark: modules that run by a Python that has their package, and answer in JSON.
+"""The side of other projects in a benchmark: modules that another Python runs, and that answer in JSON.
 
-Imports nothing of agentgym, so that these modules can use it too.
+Does not import agentgym, so that these modules can use it too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ ROOT = Path(__file__).parent.parent
 
 @contextmanager
 def started(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Run a process for the time of the block, with pipes for its lines of input and output.
+    """Run a process during the block, with pipes for its input and output.
 
     Args:
-        command: The command, which is run in the root of the repository.
+        command: The command, run in the root of the repository.
         environment: Environment variables on top of ours.
     """
     process = subprocess.Popen(
@@ -45,7 +45,7 @@ def started(command: Sequence[str], environment: Mapping[str, str] | None = None
 def peer(
     python: str, module: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Callable[[Mapping[str, Any]], dict[str, Any]]]:
-    """Start a module of this folder by another Python; yield a function that sends it a request.
+    """Start a module of this folder with another Python; yield a function that sends it a request.
 
     The benchmark ends if the module does.
 
@@ -62,14 +62,14 @@ def peer(
         def ask(request: Mapping[str, Any]) -> dict[str, Any]:
             print(json.dumps(request), file=requests, flush=True)
             if not (line := answers.readline()):
-                sys.exit(f"{module} failed; does {python!r} have what it needs?")
+                sys.exit(f"{module} failed; does {python!r} have its packages?")
             return json.loads(line)
 
         yield ask
 
 
 def answer(play: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-    """Answer requests, each a line of standard input, until there are no more: the peer's side of `peer`."""
+    """Answer requests, each a line of standard input, until the input ends: the other side of `peer`."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # packages print to standard output
     for line in sys.stdin:
@@ -77,10 +77,10 @@ def answer(play: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
 
 
 def versions_in(python: str, *packages: str) -> dict[str, str]:
-    """Return the versions that another Python has of some packages; those that it lacks are left out."""
+    """Return the versions of packages in another Python, without missing ones."""
     program = (
         "import importlib.metadata as metadata, json, sys\n"
-        "packages = {each.name: each.version for each in metadata.distributions()}\n"
+        "packages = {package.name: package.version for package in metadata.distributions()}\n"
         "print(json.dumps({name: packages[name] for name in sys.argv[1:] if name in packages}))"
     )
     run = subprocess.run([python, "-c", program, *packages], capture_output=True, text=True, check=True)

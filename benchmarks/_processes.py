@@ -1,4 +1,4 @@
-"""What a process could leave behind, as Linux reports it: processes, threads, descriptors, temporary files, mounts."""
+"""Count leftovers of a process on Linux: processes, threads, descriptors, temporary files, mounts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 COUNTED = ("processes", "threads", "descriptors", "temporary_files", "mounts")
-"""Those that must be as before; memory may grow within a bound."""
+"""Counts that must not grow; memory may grow within a bound."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Adopt processes whose parent dies from now on, so that none is overlooked."""
+    """Become the parent of all orphaned descendants, so that they are counted."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 @contextmanager
 def private_temporary_folder() -> Iterator[None]:
-    """Create temporary files in a folder of their own, so that those left behind by others are not counted."""
+    """Create temporary files in a private folder, so that files of other processes are not counted."""
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = folder
         Path(folder).chmod(0o711)
@@ -33,7 +33,7 @@ def private_temporary_folder() -> Iterator[None]:
 
 
 def living_below(pid: int) -> set[int]:
-    """Return the living processes below one."""
+    """Return the ids of living descendants of a process."""
     parents: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -64,7 +64,7 @@ def state() -> dict[str, int]:
 
 
 def settled(before: Mapping[str, int], patience_s: float) -> dict[str, int]:
-    """Return the state once it is no more than `before`, or after `patience_s` seconds."""
+    """Return the state once no count exceeds `before`, or after `patience_s` seconds."""
     until = time.monotonic() + patience_s
     while any((now := state())[name] > before[name] for name in COUNTED) and time.monotonic() < until:
         time.sleep(0.2)
@@ -72,5 +72,5 @@ def settled(before: Mapping[str, int], patience_s: float) -> dict[str, int]:
 
 
 def difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """Return how much more there is after than before."""
+    """Return the growth of each count."""
     return {name: after[name] - before[name] for name in before}

@@ -11,7 +11,7 @@ from benchmarks._halving import play
 
 
 class Guessing:
-    """The game as `RemoteEnv` has it: a guess is an assistant message with a tool call."""
+    """The game with `RemoteEnv`: a guess is an assistant message with a tool call."""
 
     def __init__(self, env: RemoteEnv):
         self._env = env

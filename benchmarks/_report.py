@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Claim:
-    """A number and the goal it should reach. A claim that does not hold stays in the file, as the to-do list."""
+    """A number and its goal. Claims that do not hold stay in the result file."""
 
     claim: str
     value: float
@@ -34,16 +34,16 @@ class Claim:
 
 
 Contender = tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]
-"""What the rows of a contender are labelled with, such as its `name`, and a function that measures it once."""
+"""Labels for the rows of a contender, such as its `name`, and a function that measures it once."""
 
 
 def argument_parser(doc: str | None) -> argparse.ArgumentParser:
-    """Return a parser of arguments that shows the docstring of a benchmark as it is written."""
+    """Return an argument parser that prints the docstring of a benchmark unchanged."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def in_turns(runs: Iterable[int], contenders: Sequence[Contender]) -> Iterator[dict[str, Any]]:
-    """Measure all contenders once in each run, so that other load on the machine affects all alike; yield the rows."""
+    """Measure all contenders once per run, so that other load on the machine affects all alike; yield the rows."""
     for run in runs:
         for labels, measure in contenders:
             row = {"run": run, **labels, **measure()}
@@ -61,7 +61,7 @@ def median_ratio(
         name: The contender whose rate is divided.
         base: The contender whose rate it is divided by.
         rate: The rate.
-        labels: Labels of the rows to compare. Runs in which one of both contenders has no such row do not count.
+        labels: Labels of the rows to compare. Runs without such a row for both contenders do not count.
     """
     rates = {
         (row["run"], row["name"]): row[rate]
@@ -87,8 +87,8 @@ def write(
         name: Name of the result.
         rows: All single runs, so that medians and spreads can be recomputed.
         claims: The claims that the runs support or refute.
-        packages: Installed distributions whose versions matter, besides our own.
-        more_versions: Versions that live elsewhere, e.g. in a peer's own environment.
+        packages: Installed distributions to record the versions of, in addition to ours.
+        more_versions: Versions in other Python environments, e.g. a peer's.
         results: Another folder to write to, for a trial.
     """
     versions = {package: _version(package) for package in ("agentgym-suite", *packages)}
@@ -110,7 +110,7 @@ def write(
 
 
 def earlier(name: str) -> dict[str, Any]:
-    """Return the result of an earlier run, for a benchmark that adds to it; without one, a result without rows."""
+    """Return the result of an earlier run, or a result without rows."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": [], "versions": {}}
 

@@ -1,4 +1,4 @@
-"""What a trainer needs of a sampler besides speed, measured with a small random model in float32."""
+"""Properties of a sampler that a trainer needs, measured with a small random model in float32."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def differing(sample: Sampler, prompts: Prompts) -> int:
 
 
 def error(sample: Sampler, batches: Sequence[Prompts]) -> float:
-    """Return how far log-probabilities of the last batch are from those of a pass without a cache."""
+    """Return the largest difference between log-probabilities of the last batch and those of a pass without a cache."""
     model = small_model()
     worst = 0.0
     for prompt, (ids, logprobs) in zip(batches[-1], sample(model, *batches)[-1], strict=True):
@@ -65,7 +65,7 @@ def ours(model: Any, *batches: Prompts) -> list[list[Turn]]:
     policy = TransformersPolicy(model, codec, end_ids=[], context=POSITIONS)
 
     async def turn(number: int, prompt: Sequence[int]) -> Turn:
-        # Alone or among others, a prompt has one name, and so one sequence of random numbers.
+        # A prompt always has the same name, and thus the same random numbers.
         sampled = await policy.generate(prompt, TOKENS, f"prompt of {len(prompt)} tokens")
         policy.release(f"prompt of {len(prompt)} tokens")
         return sampled.ids, sampled.logprobs
@@ -96,7 +96,7 @@ def theirs(model: Any, *batches: Prompts) -> list[list[Turn]]:
 
 
 def small_model() -> Any:
-    """Return the model, the same every time, with weights large enough for it to prefer some tokens over others."""
+    """Return the same model every time, with weights large enough to prefer some tokens."""
     shape = TinyShape(hidden=32, layers=2, heads=2, feed_forward=64, context=512)
     model = tiny_model(tiny_tokenizer(["a"], 0), shape, seed=0)
     with torch.no_grad():
@@ -107,7 +107,7 @@ def small_model() -> Any:
 
 
 def change(model: Any) -> None:
-    """Change the weights, as a step of training does but by more."""
+    """Change the weights, by more than a training step."""
     torch.manual_seed(1)
     with torch.no_grad():
         for weight in model.parameters():

@@ -1,7 +1,7 @@
-"""Training runs started like a user's, their gains on held-out tasks, and their curves.
+"""Training runs of the command, their gains on held-out tasks, and their curves.
 
-Each run is the command in a separate process with an empty model cache, so that the time includes the warm start.
-Finished runs are not repeated (`--folder` keeps them).
+Each run is a separate process with an empty model cache, so that the time includes the warm start. Finished runs are
+kept in `--folder` and not repeated.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def gain_claims(name: str, rows: list[dict[str, Any]]) -> list[Claim]:
 def run(
     folder: Path, seed: int, *subject: str, credit: str = "gated", scheme: str | None = None, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Run one training run, unless it is finished, and return its results; continue one that was interrupted.
+    """Run or resume a training run, unless it is finished, and return its results.
 
-    Runs that differ in `scheme` share the cache, and with it the model that they start from.
+    Runs that differ only in `scheme` share the cache, and thus the initial model.
 
     Args:
-        folder: Where the runs of a benchmark are.
+        folder: The folder of all runs of a benchmark.
         seed: Seed of the run.
         subject: Arguments that name the environment or the recipe.
         credit: Credit mode.
@@ -70,7 +70,7 @@ def run(
 
 
 def _timed(command: list[str], environment: dict[str, str], clock: Path) -> float:
-    """Run a command and return its minutes, with those of earlier, interrupted tries, which a file keeps."""
+    """Run a command and return its minutes, including those of interrupted runs in the file `clock`."""
     clock.parent.mkdir(parents=True, exist_ok=True)
     earlier = float(clock.read_text(encoding="utf-8")) if clock.is_file() else 0.0
     started = time.perf_counter()
@@ -90,7 +90,7 @@ def _timed(command: list[str], environment: dict[str, str], clock: Path) -> floa
 
 
 def curve(folder: Path, row: dict[str, Any]) -> list[dict[str, float]]:
-    """Return step, reward and share of solved tasks of each step of a run."""
+    """Return the step, the reward and the share of solved tasks for each step of a run."""
     from agentgym.trainers.logbook.records import read_metrics
 
     lines = read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl")
@@ -102,16 +102,16 @@ def _rate(summary: dict[str, Any]) -> dict[str, Any]:
     return {name: overall[name] for name in ("success", "interval", "tasks", "attempts")}
 
 
-def plot(target: Path, chosen: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
-    """Draw the learning curves of runs in `folder`, by the names they are chosen under."""
+def plot(target: Path, runs: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
+    """Draw the learning curves of `runs`, labelled by their keys."""
     from agentgym.trainers.logbook.records import read_metrics
     from agentgym.trainers.logbook.report import draw_curve
 
     metrics = {
         name: list(read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl"))
-        for name, row in chosen.items()
+        for name, row in runs.items()
     }
-    held_out = {name: (_as_rate(row["before"]), _as_rate(row["after"])) for name, row in chosen.items()}
+    held_out = {name: (_as_rate(row["before"]), _as_rate(row["after"])) for name, row in runs.items()}
     target.parent.mkdir(exist_ok=True)
     draw_curve(target, metrics, held_out, title)
 

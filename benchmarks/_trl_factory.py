@@ -1,4 +1,4 @@
-"""A tiny model that calls tools in Qwen 2.5's form, begun on bad play and trained by TRL's own trainer alone."""
+"""A tiny model that calls tools in Qwen 2.5's format, warm-started on bad play and trained only by TRL's trainer."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from tests.noisy import errand
 ENV = "errand"
 ARGUMENTS: dict[str, Any] = {"difficulty": 1}
 NOISE = 0.4
-"""How many calls of the play that the model begins with are wrong."""
+"""Share of wrong calls in the play of the warm start."""
 CALLS = ('\n{"name": "fetch", "arguments": {"name": "', '\n{"name": "deliver", "arguments": {"house": "', '"}}\n')
 ANSWER = ("\n<tool_response>\n", "\n</tool_response>")
-"""How the template writes calls and results, which become one token each."""
+"""Parts of calls and results in the template; each becomes one token."""
 QUIET = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True, "bf16": False}
 TASKS = 1000
-"""How many tasks the model begins with, and is trained on."""
+"""Number of tasks of the warm start and of the training."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What TRL's `GRPOConfig` is told.
+    """Settings of TRL's `GRPOConfig`.
 
     Args:
         steps: Optimizer steps.
-        groups: Tasks of a step.
-        size: Episodes of a task.
-        learning_rate: Of all steps, after `warmup` of them.
-        warmup: Steps in which it rises from 0.
+        groups: Tasks per step.
+        size: Episodes per task.
+        learning_rate: Learning rate after the warm-up.
+        warmup: Steps of the warm-up from 0.
     """
 
     steps: int = 25
@@ -58,7 +58,7 @@ class Schedule:
 
 
 class Done(NamedTuple):
-    """What an episode did of its errand."""
+    """How far an episode got with its errand."""
 
     fetched: bool
     """Whether the right parcel was fetched, the first half of an errand."""
@@ -68,12 +68,12 @@ class Done(NamedTuple):
 
 @dataclass
 class Training:
-    """What a training measured.
+    """The measurements of a training.
 
     Args:
-        log: What TRL logged at each step.
-        before: What was done of each held-out task before the training, one attempt each.
-        after: The same after it.
+        log: TRL's log of each step.
+        before: One attempt at each held-out task before the training.
+        after: The same after the training.
     """
 
     log: list[dict[str, float]] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Training:
 
 
 def plays(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield conversations of a player whose calls are often wrong, in the form that TRL trains on."""
+    """Yield conversations of a player that often makes wrong calls, in TRL's format."""
     dice, tools = random.Random(seed), shown_tools()
     with closing(make(ENV, dialect="native", **ARGUMENTS)) as env:
         for number in range(count):
@@ -90,8 +90,8 @@ def plays(count: int, seed: int) -> Iterator[dict[str, Any]]:
             conversation: list[Any] = list(messages)
             done = False
             while not done:
-                heard = [text_of(message) for message in conversation if message["role"] != "assistant"]
-                action = assistant("", [errand(heard, (), dice, NOISE)])
+                texts = [text_of(message) for message in conversation if message["role"] != "assistant"]
+                action = assistant("", [errand(texts, (), dice, NOISE)])
                 result = env.step(action)
                 conversation += [action, *result.observation]
                 done = result.terminated or result.truncated
@@ -100,7 +100,7 @@ def plays(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def shown_tools() -> list[Any]:
-    """Return the tools' schemas as TRL shows them, in its words and order; a model that began with others is lost."""
+    """Return the tools' schemas exactly as TRL renders them, since the model learns this prompt."""
     kind = environment_class(ENV, **ARGUMENTS)
     methods = inspect.getmembers(kind, inspect.isfunction)
     return [
@@ -116,7 +116,7 @@ def _plain(message: Message) -> dict[str, Any]:
 
 
 def tokenizer_for(conversations: Sequence[dict[str, Any]]) -> Any:
-    """Return a tokenizer that writes Qwen 2.5's calls. What all prompts share is one token, and so is each name."""
+    """Return a tokenizer with Qwen 2.5's template. The common part of all prompts is one token, and so is each name."""
     template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
     texts = [str(message["content"]) for row in conversations for message in row["messages"]]
     tokenizer: Any = tiny_tokenizer(texts, 512, constants=["<tool_call>", "</tool_call>"])
@@ -132,9 +132,9 @@ def tokenizer_for(conversations: Sequence[dict[str, Any]]) -> Any:
 
 
 def learnt(conversation: dict[str, Any], tokenizer: Any) -> dict[str, list[int]]:
-    """Return the tokens of a conversation, and which of them a model learns to write.
+    """Return the tokens of a conversation, and labels for those that a model learns to write.
 
-    By hand, because a data set gives each call the arguments of all tools, with nulls, and TRL would teach those.
+    TRL cannot do this itself: a data set adds the arguments of all tools to each call, as nulls.
     """
     template = get_training_chat_template(tokenizer)
     rendered = tokenizer.apply_chat_template(
@@ -150,12 +150,12 @@ def learnt(conversation: dict[str, Any], tokenizer: Any) -> dict[str, list[int]]
 
 
 def begun_model(folder: Path, *, seed: int = 0, count: int = TASKS, steps: int = 600) -> tuple[Any, Any]:
-    """Return a model that plays as badly as `plays`, by TRL's supervised trainer, and its tokenizer."""
+    """Train a model to play like `plays` with TRL's supervised trainer; return it with its tokenizer."""
     conversations = list(plays(count, seed))
     tokenizer = tokenizer_for(conversations)
     model = tiny_model(tokenizer, TinyShape(hidden=64, layers=2, feed_forward=192), seed)
     config = SFTConfig(
-        output_dir=str(folder / "begun"),
+        output_dir=str(folder / "warm-start"),
         max_steps=steps,
         per_device_train_batch_size=16,
         learning_rate=2e-3,
@@ -173,15 +173,15 @@ def begun_model(folder: Path, *, seed: int = 0, count: int = TASKS, steps: int =
 def trained(
     folder: Path, model: Any, tokenizer: Any, schedule: Schedule, *, seed: int = 0, held_out: int = 0
 ) -> Training:
-    """Train with TRL's `GRPOTrainer`, and let it evaluate before and after.
+    """Train with TRL's `GRPOTrainer`, which also evaluates before and after.
 
     Args:
-        folder: For what TRL writes.
+        folder: For TRL's output.
         model: Changed in place.
-        tokenizer: The model's.
-        schedule: How long, and how fast.
-        seed: TRL's.
-        held_out: How many tasks of the split `test` are played before and after, once each.
+        tokenizer: The tokenizer of the model.
+        schedule: Length and learning rate.
+        seed: TRL's seed.
+        held_out: Number of tasks of the split `test` to play before and after, once each.
     """
     config = GRPOConfig(
         output_dir=str(folder / "trained"),
@@ -206,9 +206,9 @@ def trained(
     @unless_failed
     def solved(environments: list[Any], **_: Any) -> list[float | None]:
         episodes = [episode_of(environment) for environment in environments]
-        done = [Done(each.channels.get("fetched", 0.0) > 0, each.ending == "solved") for each in episodes]
+        done = [Done(episode.channels.get("fetched", 0.0) > 0, episode.ending == "solved") for episode in episodes]
         played.extend(done)
-        return [float(each.solved) for each in done]
+        return [float(errand_done.solved) for errand_done in done]
 
     trainer = GRPOTrainer(
         model,
@@ -235,8 +235,8 @@ def trained(
 
 
 def shares(done: Sequence[Done]) -> dict[str, Any]:
-    """Return which share of episodes did what, with Wilson's intervals."""
-    rows = {name: _share([getattr(each, name) for each in done]) for name in Done._fields}
+    """Return the shares of episodes by field of `Done`, with Wilson's intervals."""
+    rows = {name: _share([getattr(episode, name) for episode in done]) for name in Done._fields}
     return {"episodes": len(done), **rows}
 
 

@@ -18,7 +18,7 @@ def engine(model: str, context: int, at_once: int) -> Any:
 
 
 def measure(request: dict[str, Any]) -> Mapping[str, Any]:
-    """Sample the turns of conversations; return what that took."""
+    """Sample the turns of conversations; return the time it took."""
     from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
     llm = engine(request["model"], request["context"], request["at_once"])
@@ -30,7 +30,7 @@ def measure(request: dict[str, Any]) -> Mapping[str, Any]:
     sampled, started, cpu = 0, time.perf_counter(), time.process_time()
     for turn in (*request["answers"], [[]] * len(prompts)):
         outputs = llm.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
-        new = [list(each.outputs[0].token_ids) for each in outputs]
+        new = [list(output.outputs[0].token_ids) for output in outputs]
         sampled += sum(map(len, new))
         prompts = [[*ids, *more, *reply] for ids, more, reply in zip(prompts, new, turn, strict=True)]
     return {

@@ -59,9 +59,9 @@ def of_task(write_calls: Callable[[Task], Sequence[tuple[str, Mapping[str, Any]]
 
 def paste_hits(env: Env, task: Task) -> Iterable[Action]:
     """Search for the question itself and answer with everything shown."""
-    seen = yield assistant_call(ToolCall("search", {"query": task.prompt}))
+    observation = yield assistant_call(ToolCall("search", {"query": task.prompt}))
     while True:
-        seen = yield assistant_call(ToolCall("answer", {"text": text_of(seen[-1])}))
+        observation = yield assistant_call(ToolCall("answer", {"text": text_of(observation[-1])}))
 
 
 def judge_everything_false(env: Env, task: Task) -> Iterable[Action]:
@@ -135,7 +135,7 @@ class World:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     adversaries: Mapping[str, ScriptedPlayer] = field(default_factory=dict)
     share: float = 1.0
-    """Share of the usual number of tasks to play: grading takes long in some environments."""
+    """Share of the usual number of tasks, below 1 where grading is slow."""
 
 
 WORLDS: Mapping[str, World] = {
@@ -156,15 +156,15 @@ WORLDS: Mapping[str, World] = {
 def play_world(world: World, tasks: int) -> list[Contest]:
     """Play the first test tasks of a world with all adversaries."""
     with closing(make(world.env, **world.kwargs)) as env:
-        chosen = [env.tasks.get("test", index) for index in range(max(2, round(tasks * world.share)))]
-        solved = [play(env, task, 0, solution_player) for task in chosen]
-        others = [*solved, *(play(env, task, 0, random_player) for task in chosen[:2])]
+        selected = [env.tasks.get("test", index) for index in range(max(2, round(tasks * world.share)))]
+        solved = [play(env, task, 0, solution_player) for task in selected]
+        others = [*solved, *(play(env, task, 0, random_player) for task in selected[:2])]
         contests = [
             contest(env, episode, [other for other in others if other is not episode], world.adversaries)
             for episode in solved
             if is_solved(episode)
         ]
-    return [each for each in contests if each is not None]
+    return [played for played in contests if played is not None]
 
 
 def rows_of(
@@ -173,10 +173,10 @@ def rows_of(
     """Return one row for every scheme and adversary."""
     rows: list[dict[str, Any]] = []
     for scheme_name, scheme in schemes.items():
-        honest = {each.task.id: each.honest_pay(scheme) for each in contests}
-        for adversary in dict.fromkeys(name for each in contests for name in each.adversaries):
-            paid = {each.task.id: pay[adversary] for each in contests if adversary in (pay := each.pay(scheme))}
-            played = sum(adversary in each.adversaries for each in contests)
+        honest = {match.task.id: match.honest_pay(scheme) for match in contests}
+        for adversary in dict.fromkeys(name for match in contests for name in match.adversaries):
+            paid = {match.task.id: pay[adversary] for match in contests if adversary in (pay := match.pay(scheme))}
+            played = sum(adversary in match.adversaries for match in contests)
             ratios = {task: ratio(value, honest[task]) for task, value in paid.items()}
             worst = max(ratios, key=lambda task: ratios[task], default=None)
             rows.append(

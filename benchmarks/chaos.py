@@ -1,12 +1,11 @@
-"""Rollouts while everything breaks: is every episode accounted for, is anything left, and what does it cost?
+"""Rollouts under many failures: is every episode accounted for, is anything left behind, and what does it cost?
 
-Five environments in worker processes, all at once. 5 % of tries crash in the environment, 5 % hang in it, 2 % of
-generations never end, and each second one worker process is killed: of an environment drawn from all of them, so that
-the last rollout does not have all the killing to itself. The same without any of it is the base.
+Five environments run at once in worker processes. 5 % of attempts crash in the environment, 5 % hang in it, 2 % of
+generations never end, and each second one worker process of a random environment is killed. The base is the same run
+without failures.
 
-The time that chaos explains is that of the base, plus the time that failed tries held their places (most of it is spent
-waiting for time limits) divided by the places: what was lost had it cost no more than itself. Time in which processes
-start again is not counted as explained.
+The explained time is that of the base, plus the time that failed attempts held their places (mostly waiting for time
+limits) divided by the number of places. The time to restart processes does not count as explained.
 
     python -m benchmarks.chaos [--episodes 2000] [--envs guess,errand,sql,search,code]
 """
@@ -34,16 +33,16 @@ from benchmarks._processes import COUNTED, adopt_orphans, difference, private_te
 from benchmarks._report import Claim, argument_parser, write
 
 LATENCY_S = (0.1, 0.5)
-"""How long a generation takes."""
+"""Minimum and maximum seconds of a generation."""
 SETTLE_S = 30.0
 EPISODE_S = {"guess": 2.6, "errand": 0.6, "sql": 1.8, "search": 2.1, "code": 1.3}
-"""About how long an episode takes. Quick environments play more of them, so that all rollouts end at about the same
+"""Approximate seconds per episode. Faster environments play more episodes, so that all rollouts end at about the same
 time."""
 
 
 @dataclass(frozen=True)
 class Chaos:
-    """What breaks, as shares of tries and of generations."""
+    """Rates of failures, as shares of attempts and of generations."""
 
     crashes: float = 0.0
     hangs: float = 0.0
@@ -56,7 +55,7 @@ ALL = Chaos(crashes=0.05, hangs=0.05, stalls=0.02, kill_every_s=1.0)
 
 
 def shares_of(envs: list[str], episodes: int) -> dict[str, int]:
-    """Return how many of the episodes each environment plays."""
+    """Return the number of episodes of each environment."""
     rates = {env: 1 / EPISODE_S.get(env, 10.0) for env in envs}
     shares = {env: round(episodes * rate / sum(rates.values())) for env, rate in rates.items()}
     shares[envs[0]] += episodes - sum(shares.values())
@@ -73,7 +72,7 @@ def groups_of(env_id: str, episodes: int) -> list[Group]:
 
 
 class Rollout:
-    """One environment's rollout: its engine, and what came out of it."""
+    """One environment's rollout: its engine and the results."""
 
     def __init__(self, env_id: str, episodes: int, chaos: Chaos, options: argparse.Namespace):
         factory = ChaosFactory(env_id, {}, chaos.crashes, chaos.hangs, options.seed)
@@ -110,8 +109,8 @@ class Rollout:
             "more_than_once": sum(n > 1 for n in times.values()),
             "solved": sum(trajectory.success for trajectory in trajectories),
             "failed": len(failed),
-            "failed_by": dict(Counter(f"{each.component}/{each.reason}" for each in failed)),
-            "unnamed_failures": sum(not each.error or each.component is None for each in failed),
+            "failed_by": dict(Counter(f"{trajectory.component}/{trajectory.reason}" for trajectory in failed)),
+            "unnamed_failures": sum(not trajectory.error or trajectory.component is None for trajectory in failed),
             "neither": sum(not trajectory.failed and not trajectory.success for trajectory in trajectories),
             "tries": self.engine.tally.tries,
             "failed_tries": dict(self.engine.tally.failed),
@@ -124,7 +123,7 @@ class Rollout:
 
 @contextmanager
 def killing(every_s: float | None, rollouts: list[Rollout], draw: random.Random) -> Iterator[list[int]]:
-    """Kill one worker process every so many seconds."""
+    """Kill one worker process every `every_s` seconds."""
     killed: list[int] = []
     over = threading.Event()
 
@@ -178,7 +177,7 @@ def run(name: str, chaos: Chaos, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def explained_s(base: dict[str, Any], row: dict[str, Any], at_once: int) -> float:
-    """Return how long an environment's rollout takes if chaos costs no more than the time of the tries that failed."""
+    """Return the seconds of a rollout if failures cost no more than the time of the failed attempts."""
     return base["seconds"] + row["lost_place_s"] / at_once
 
 

@@ -1,6 +1,6 @@
 """Does gating help? The stalling environment `errand`, trained with its gated scheme and without the gates.
 
-Both schemes pay the same channels with the same weights from the same starting models: `g_ra` pays chats in solved
+Both schemes use the same channels, weights and initial models: `g_ra` pays chats in solved
 episodes only, `d_ra` adds everything up (Gated Reward Accumulation, arXiv 2508.10548). For each seed the two runs share
 all settings (the recipe `errand`).
 

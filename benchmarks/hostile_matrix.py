@@ -2,7 +2,7 @@
 
     python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
 
-An attack that a backend declares not to withstand is not tried: its declaration goes into the table.
+Attacks that a backend declares not to withstand are not run: the table has the declaration.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tests.tools.sandbox.attacks.places import Place, why_not
 
 HEADER = """# Hostile programs
 
-Programs that attack the sandbox they run in, and what came of them on each backend. Written by
+Programs that attack the sandbox they run in, and the outcome on each backend. Written by
 `python -m benchmarks.hostile_matrix`; the same programs are tests (`tests/tools/sandbox/test_hostile.py`), and each is
 a few lines in `tests/tools/sandbox/attacks/`.
 
-An attack is *held* when the run ended as it should, nothing of this machine was read, changed, reached or killed, no
-process was left, and the next run, in the same sandbox and in a fresh one, was clean. *not held* without a
-word beside it is a fault. *declared* is what the backend says of itself in `agentgym doctor`: it was not tried.
-*n.a.*: the backend does not work where this table was made.
+*held*: the run ended normally, nothing on this machine was read, changed, reached or killed, no process was left
+behind, and the next runs, in the same sandbox and in a fresh one, were clean. *not held* alone is a fault. *declared*:
+the backend itself declares in `agentgym doctor` that it does not hold; the attack was not run. *n.a.*: the backend does
+not work on the machine that wrote this table.
 """
 
 
 def attempt(tier: SandboxTier, host: Host) -> list[dict[str, Any]]:
-    """Carry out every attack on a backend; one row per attack."""
+    """Run every attack on a backend; return one row per attack."""
     if reason := why_not(tier):
         return [_row(tier, attack, "n.a.", why=without_paths(reason, host)) for attack in ATTACKS]
     where, rows = Place(tier, host), []

@@ -1,15 +1,15 @@
 """Tokens per second of the sampler in this process, of vLLM, and of transformers' continuous batching.
 
-The model, the conversations and the cores are the same. Each run samples, with the time to read prompts:
+Model, conversations and cores are the same. Each run samples, including the time to read prompts:
 
 - "alone": a turn of 64 tokens in one conversation, after 400 tokens;
 - "turns": 4 turns of 32 tokens in 16 conversations of SQL tasks, each answered with 48 tokens;
-- "half": a turn of 64 tokens after each of 24 prompts of 400 tokens that share nothing, so that nothing is reused;
+- "half": a turn of 64 tokens after each of 24 prompts of 400 tokens without a common prefix;
 - "apart": the same after 48;
-- "sql": a turn of 64 tokens in 48 conversations, which begin with the instructions and tools of SQL tasks (not by
+- "sql": a turn of 64 tokens in 48 conversations that start with the instructions and tools of SQL tasks (without
   continuous batching, which takes minutes).
 
-All compute in bfloat16 and give log-probabilities. Then it measures what a trainer needs of a sampler besides speed.
+All compute in bfloat16 and return log-probabilities. A second part measures properties that a trainer needs.
 
 vLLM needs a separate environment:
 
@@ -17,8 +17,8 @@ vLLM needs a separate environment:
     OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE taskset -c 0,1 \\
         python -m benchmarks.inprocess_sampler_vs_vllm --peer-python peer/bin/python
 
-A thread that waits passively leaves its core to others, and is not counted in `tokens_per_cpu_s`, which says more than
-seconds do on a machine that does other things too.
+A passively waiting thread does not count in `tokens_per_cpu_s`, which is more reliable than wall-clock time on a shared
+machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from benchmarks._report import Claim, argument_parser, in_turns, median_ratio, w
 from benchmarks._sampler_needs import needs
 
 CONVERSATIONS, TOKENS, CONTEXT, APART = 48, 64, 1024, 400
-LONG, TURNS, SAID, ANSWER = 16, 4, 32, 48
+LONG, TURNS, REPLY, ANSWER = 16, 4, 32, 48
 
 CLAIMS = (
     ("inprocess_sampler_vs_vllm", "sql", "vLLM", "tokens_per_s", 0.5),
@@ -69,7 +69,7 @@ class Work:
     tokens: int = TOKENS
     """To sample in each turn."""
     answers: Sequence[Prompts] = ()
-    """For each turn but the last, what the conversations are answered."""
+    """Answers to the conversations, for each turn but the last."""
 
     @property
     def sampled(self) -> int:
@@ -84,33 +84,33 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What a run took."""
+class Cost:
+    """The time and memory of a run."""
 
     seconds: float
     cpu_seconds: float
-    """Of all threads of the process that samples."""
+    """CPU time of all threads of the sampling process."""
     peak_mib: float | None = None
-    """How much the process grew, if that was measured."""
+    """Growth of the process, if measured."""
 
 
-# Two threads that stay where `taskset` put us; the engine in the peer's own process, as ours is in this one.
+# Two threads on the cores of `taskset`; the engine runs in the peer's own process, like ours in this one.
 PEER_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB; twice what the workloads fill
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB; twice as much as the workloads need
 }
 
 
-def by_vllm(ask: Callable[[Mapping[str, Any]], dict[str, Any]], model: str, work: Work) -> Taken:
-    asked = {"prompts": work.prompts, "tokens": work.tokens, "answers": work.answers}
+def by_vllm(ask: Callable[[Mapping[str, Any]], dict[str, Any]], model: str, work: Work) -> Cost:
+    conversations = {"prompts": work.prompts, "tokens": work.tokens, "answers": work.answers}
     setting = {"model": checkpoint_of(model), "context": CONTEXT, "at_once": CONVERSATIONS}
-    taken = ask({**asked, **setting})
-    assert taken["sampled"] == work.sampled
-    return Taken(taken["seconds"], taken["cpu_seconds"])
+    reply = ask({**conversations, **setting})
+    assert reply["sampled"] == work.sampled
+    return Cost(reply["seconds"], reply["cpu_seconds"])
 
 
-def ours(policy: TransformersPolicy, work: Work) -> Taken:
+def ours(policy: TransformersPolicy, work: Work) -> Cost:
     async def converse(number: int) -> int:
         ids, sampled = list(work.prompts[number]), 0
         for answers in (*work.answers, None):
@@ -123,43 +123,43 @@ def ours(policy: TransformersPolicy, work: Work) -> Taken:
     async def together() -> int:
         return sum(await asyncio.gather(*(converse(number) for number in range(len(work.prompts)))))
 
-    policy.updated(policy.version + 1)  # forgets all that it has computed
+    policy.updated(policy.version + 1)  # clears its cache
     meter = Meter()
     sampled = asyncio.run(together())
-    taken = meter.taken()
+    cost = meter.cost()
     assert sampled == work.sampled
     policy.updated(policy.version + 1)
-    return taken
+    return cost
 
 
-def theirs(model: Any, work: Work) -> Taken:
+def theirs(model: Any, work: Work) -> Cost:
     meter, sampled = Meter(), 0
-    # A third more than the conversations fill: their scheduler keeps 15% free, and they fill whole pages.
+    # A third more than needed: their scheduler keeps 15% free, and pages are allocated whole.
     with continuous_batching(model, work.positions * 4 // 3) as sampler:
         open_turns = {sampler.add(ids, work.tokens): (number, 0) for number, ids in enumerate(work.prompts)}
         while open_turns:
-            said = sampler.next()
-            number, turn = open_turns.pop(said.request_id)
-            sampled += len(said.generated_tokens)
+            output = sampler.next()
+            number, turn = open_turns.pop(output.request_id)
+            sampled += len(output.generated_tokens)
             if turn < len(work.answers):
-                ids = [*said.prompt_ids, *said.generated_tokens, *work.answers[turn][number]]
+                ids = [*output.prompt_ids, *output.generated_tokens, *work.answers[turn][number]]
                 open_turns[sampler.add(ids, work.tokens)] = number, turn + 1
-        taken = meter.taken()
+        cost = meter.cost()
     assert sampled == work.sampled
-    return taken
+    return cost
 
 
 class Meter:
-    """What this process takes from now on."""
+    """Measures this process from now on."""
 
     def __init__(self) -> None:
         give_back()
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts again
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
         self._memory, self._started, self._cpu = _mib("VmRSS"), time.perf_counter(), time.process_time()
 
-    def taken(self) -> Taken:
+    def cost(self) -> Cost:
         seconds, cpu_seconds = time.perf_counter() - self._started, time.process_time() - self._cpu
-        return Taken(seconds, cpu_seconds, round(_mib("VmHWM") - self._memory, 1))
+        return Cost(seconds, cpu_seconds, round(_mib("VmHWM") - self._memory, 1))
 
 
 def _mib(name: str) -> float:
@@ -175,29 +175,29 @@ def workloads(policy: TransformersPolicy) -> dict[str, Work]:
         opened.append(policy.codec.open(messages, info["tools"]))
     env.close()
     draw = random.Random(0)
-    apart = drawn(draw, CONVERSATIONS, APART)
-    answers = [drawn(draw, LONG, ANSWER) for _ in range(TURNS - 1)]
+    apart = random_prompts(draw, CONVERSATIONS, APART)
+    answers = [random_prompts(draw, LONG, ANSWER) for _ in range(TURNS - 1)]
     return {
         "alone": Work(apart[:1]),
-        "turns": Work(opened[:LONG], SAID, answers),
+        "turns": Work(opened[:LONG], REPLY, answers),
         "half": Work(apart[: CONVERSATIONS // 2]),
         "apart": Work(apart),
         "sql": Work(opened),
     }
 
 
-def drawn(draw: random.Random, count: int, length: int) -> list[list[int]]:
+def random_prompts(draw: random.Random, count: int, length: int) -> list[list[int]]:
     return [[draw.randrange(1000, 40_000) for _ in range(length)] for _ in range(count)]
 
 
-def rates(play: Callable[[Work], Taken], work: Work) -> dict[str, float]:
-    """Return what a row says of a contender."""
-    taken = play(work)
+def rates(play: Callable[[Work], Cost], work: Work) -> dict[str, float]:
+    """Return the rates of a contender for its row."""
+    cost = play(work)
     row = {
-        "tokens_per_s": round(work.sampled / taken.seconds, 1),
-        "tokens_per_cpu_s": round(work.sampled / taken.cpu_seconds, 1),
+        "tokens_per_s": round(work.sampled / cost.seconds, 1),
+        "tokens_per_cpu_s": round(work.sampled / cost.cpu_seconds, 1),
     }
-    return row if taken.peak_mib is None else {**row, "peak_mib": taken.peak_mib}
+    return row if cost.peak_mib is None else {**row, "peak_mib": cost.peak_mib}
 
 
 def main() -> None:
@@ -210,7 +210,7 @@ def main() -> None:
     model, tokenizer = load_checkpoint(options.model, torch.bfloat16)
     policy = TransformersPolicy(model.eval(), ChatCodec(tokenizer), end_ids=[], context=CONTEXT, slots=CONVERSATIONS)
     with peer(options.peer_python, "_vllm_peer", PEER_ENVIRONMENT) as ask:
-        samplers: dict[str, Callable[[Work], Taken]] = {
+        samplers: dict[str, Callable[[Work], Cost]] = {
             "vLLM": partial(by_vllm, ask, options.model),
             "in process": partial(ours, policy),
             "transformers": partial(theirs, model),

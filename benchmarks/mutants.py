@@ -1,10 +1,10 @@
-"""Put small faults into graders, rewards, credit and rollouts, one at a time, and check whether their tests notice.
+"""Plant small faults in graders, rewards, credit and rollouts, one at a time, and check whether their tests notice.
 
     python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
 
-Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). They must pass
-on the unchanged file, and at least notice that it cannot be imported. A mutant counts as killed if a test fails or does
-not finish. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
+Every fault is tested in a scratch copy of the tree with the tests of its file (`_mutant_targets.py`). These must pass
+on the unchanged file, and fail if it cannot be imported. A mutant counts as killed if a test fails or does not finish.
+Mutants in `_equivalent_mutants.py` are counted separately.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Log:
     """Results of mutants from earlier runs, one JSON object per line.
 
     Args:
-        path: The file; without one nothing is known.
-        again: Whether survivors are tried again, for instance after tests for them were written.
+        path: The file, if any.
+        again: Whether to test survivors again, e.g. after adding tests for them.
     """
 
     def __init__(self, path: Path | None, *, again: bool = True):
@@ -45,7 +45,7 @@ class Log:
         self._known = {row["key"]: row for row in map(json.loads, lines)}
 
     def known(self, mutant: Mutant) -> dict[str, Any] | None:
-        """Return the row of a mutant that need not be tried again."""
+        """Return the row of a mutant that need not be tested again."""
         row = self._known.get(_key(mutant))
         return row if row and not (self._again and row["outcome"] == Outcome.SURVIVED) else None
 
@@ -72,18 +72,18 @@ def passing(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> d
 
 
 def untested(copies: Copies, rows: Sequence[dict[str, Any]], pool: ThreadPoolExecutor) -> set[str]:
-    """Return the files whose tests pass even without them: survivors there say nothing about the tests."""
+    """Return the files whose tests pass even if the file cannot be imported, so that survivors prove nothing."""
     killed = {row["file"] for row in rows if row["outcome"] in (Outcome.KILLED, Outcome.TIMEOUT)}
     doubtful = sorted({row["file"] for row in rows if row["outcome"] == Outcome.SURVIVED} - killed)
     runs = pool.map(lambda file: copies.test(TARGETS[file], _BASELINE_S, (file, UNUSABLE)), doubtful)
-    found = {file for file, run in zip(doubtful, runs, strict=True) if run.outcome is Outcome.SURVIVED}
-    for file in sorted(found):
+    untested_files = {file for file, run in zip(doubtful, runs, strict=True) if run.outcome is Outcome.SURVIVED}
+    for file in sorted(untested_files):
         print(f"{file}: its tests pass without it", file=sys.stderr)
-    return found
+    return untested_files
 
 
 def try_all(mutants: Sequence[Mutant], jobs: int, log: Log, until: float) -> list[dict[str, Any]]:
-    """Run the tests of every mutant and return a row for each that was tried."""
+    """Run the tests of every mutant; return a row for each that was tested."""
     with Copies(jobs) as copies, ThreadPoolExecutor(jobs) as pool:
         seconds = passing(copies, sorted({m.file for m in mutants if not log.known(m) and not _why(m)}), pool)
 
@@ -123,7 +123,7 @@ def claims_of(rows: Sequence[dict[str, Any]]) -> list[Claim]:
     return [Claim("mutants_killed", round(killed / max(1, killed + counts[Outcome.SURVIVED]), 4), ">=", 0.9)]
 
 
-def say(rows: Sequence[dict[str, Any]], drawn: int) -> None:
+def print_results(rows: Sequence[dict[str, Any]], sample: int) -> None:
     """Print the number of killed mutants per file, and every survivor."""
     count: Callable[[str], Counter[str]] = lambda file: Counter(r["outcome"] for r in rows if r["file"] == file)  # noqa: E731
     for file in sorted({row["file"] for row in rows}):
@@ -131,8 +131,8 @@ def say(rows: Sequence[dict[str, Any]], drawn: int) -> None:
     for row in rows:
         if row["outcome"] == Outcome.SURVIVED:
             print(f"survived: {row['file']}:{row['number']}\n    {row['line']}\n    {row['becomes']}")
-    if len(rows) < drawn:
-        print(f"{drawn - len(rows)} of {drawn} mutants were not tried")
+    if len(rows) < sample:
+        print(f"{sample - len(rows)} of {sample} mutants were not tested")
 
 
 def main() -> None:
@@ -149,7 +149,7 @@ def main() -> None:
     sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in options.files}
     mutants = draw(sources, options.sample, options.seed)
     rows = try_all(mutants, options.jobs, Log(options.log, again=not options.as_logged), until)
-    say(rows, len(mutants))
+    print_results(rows, len(mutants))
     write("mutants", rows, claims_of(rows), packages=("cosmic-ray", "pytest", "hypothesis"))
     sys.exit(len(rows) < len(mutants))
 

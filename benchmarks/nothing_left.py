@@ -1,7 +1,7 @@
-"""Plays episodes back to back, and counts the processes, threads, mounts, files, descriptors and memory left behind.
+"""Play many episodes and count the processes, threads, mounts, files, descriptors and memory left behind.
 
-Each environment is played by rollout engines in threads and in worker processes: those that are cheap 10,000 times.
-Results of environments that are not played again are kept.
+Rollout engines play each environment in threads and in worker processes, fast ones 10,000 times. Earlier results of
+other environments are kept.
 
     python -m benchmarks.nothing_left [--only guess,sql] [--workers threads] [--guess 10000 … --code 2000 --swe 100]
 """
@@ -26,7 +26,7 @@ from benchmarks._report import Claim, argument_parser, earlier, write
 
 AT_ONCE = 8
 WARM_UP = 1_000
-"""The most episodes before counting begins."""
+"""Maximum number of episodes before counting starts."""
 SETTLE_S = 20.0
 """Time for closed sandboxes and idle threads to disappear, and for new sandboxes to be prepared."""
 EPISODES = {"guess": 10_000, "errand": 10_000, "sql": 10_000, "search": 10_000, "code": 2_000, "swe": 100, "web": 40}
@@ -50,15 +50,14 @@ def play(env: str, workers: str, episodes: int) -> dict[str, float]:
 
 
 def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
-    # Create everything that is made once and kept (imports, prepared sandboxes, what caches of tasks hold when they are
-    # full) before counting begins.
+    # Before counting starts, create everything that is kept: imports, prepared sandboxes, full caches of tasks.
     warm_up = min(max(4 * AT_ONCE, episodes // 4), WARM_UP)
     play(env, workers, warm_up)
     time.sleep(SETTLE_S)
     before = state()
     result = play(env, workers, episodes)
     after = settled(before, SETTLE_S)
-    left = difference(after, before)
+    leftovers = difference(after, before)
     row = {
         "env": env,
         "workers": workers,
@@ -68,12 +67,12 @@ def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
         "before": before,
         "after": after,
     }
-    print(row | {"left": left}, file=sys.stderr)
-    return row | {"left": left}
+    print(row | {"left": leftovers}, file=sys.stderr)
+    return row | {"left": leftovers}
 
 
 def not_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the result file that were not measured again."""
+    """Return the rows of the result file for other environments and workers."""
     again = {(row["env"], row["workers"]) for row in rows}
     return [row for row in earlier("nothing_left")["rows"] if (row["env"], row["workers"]) not in again]
 
@@ -81,10 +80,10 @@ def not_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def claims_of(rows: list[dict[str, Any]]) -> list[Claim]:
     claims: list[Claim] = []
     for row in rows:
-        name, left = f"{row['env']}_{row['workers']}", row["left"]
+        name, leftovers = f"{row['env']}_{row['workers']}", row["left"]
         claims += [Claim(f"{name}_episodes_solved", row["solved"] / row["episodes"], ">=", 1.0)]
-        claims += [Claim(f"{name}_{what}_left", left[what], "<=", 0) for what in COUNTED]
-        claims += [Claim(f"{name}_memory_growth_mb", round(left["memory_kb"] / 1024, 1), "<=", 32)]
+        claims += [Claim(f"{name}_{what}_left", leftovers[what], "<=", 0) for what in COUNTED]
+        claims += [Claim(f"{name}_memory_growth_mb", round(leftovers["memory_kb"] / 1024, 1), "<=", 32)]
     return claims
 
 

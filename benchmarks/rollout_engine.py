@@ -1,12 +1,12 @@
-"""What the rollout engine costs per turn and per episode in flight, and what episodes in flight cost each other.
+"""Cost of the rollout engine per turn and per episode in flight, and effects of blocking episodes on others.
 
-`turns`: 1, 100 and 10,000 episodes of an environment and a policy that do nothing are in flight at once, inline, in
-threads and in worker processes. All episodes are reset first and wait; then their turns are timed until the last
-episode has ended. Memory is that of the engine's process, with all episodes waiting, without worker processes.
+`turns`: 1, 100 and 10,000 episodes of an idle environment and policy are in flight at once, inline, in threads and in
+worker processes. All episodes are reset first and wait; then their turns are timed until the last episode has ended.
+Memory is that of the engine's process with all episodes waiting, without worker processes.
 
-`queueing`: 32 episodes that block for half a second each, of 256 that may run, with a time limit of 1.2 s a step: the
-shared pool of an event loop (cores + 4 threads) takes 3 s for them, and lets most of them run out of time in its queue.
-And 300 episodes of which 6 hang: how many of the others fail, and how long it takes next to the limit of the 6.
+`queueing`: 32 episodes that block for half a second each, with limits of 256 concurrent episodes and 1.2 s per step.
+The shared pool of an event loop (cores + 4 threads) takes 3 s for them, so most exceed their limit in its queue. In
+a second case, 6 of 300 episodes hang: how many others fail, and how long does it take compared to the limit?
 
     python -m benchmarks.rollout_engine [--runs 3]
 """
@@ -87,12 +87,12 @@ class Idle(Env):
 
 
 class Busy(Idle):
-    """Blocks for a while each turn; some tasks hang.
+    """Blocks in each turn; some tasks hang.
 
     Args:
-        seconds: How long each turn takes.
-        hang_every: Every so many tasks one hangs; 0 for none.
-        hang_s: How long a hanging one takes.
+        seconds: Seconds per turn.
+        hang_every: One of this many tasks hangs; 0 for none.
+        hang_s: Seconds per turn of a hanging task.
     """
 
     def __init__(self, seconds: float, hang_every: int = 0, hang_s: float = 3600.0, **kwargs: Any):
@@ -101,7 +101,7 @@ class Busy(Idle):
 
     @tool
     def go(self) -> str:
-        """Take a turn that takes a while."""
+        """Take a slow turn."""
         index = int(self.task.id.rpartition("/")[2])
         hangs = self._hang_every and index % self._hang_every == 0
         time.sleep(self._hang_s if hangs else self._seconds)
@@ -109,10 +109,10 @@ class Busy(Idle):
 
 
 class Together:
-    """A chat policy whose episodes wait for each other after their resets, and then all take their turns.
+    """A chat policy whose episodes wait for each other after their resets.
 
     Args:
-        episodes: How many wait for each other.
+        episodes: Number of episodes that wait for each other.
         then: Called when the last one has arrived.
     """
 
@@ -146,26 +146,26 @@ def resident_kb() -> int:
 
 
 def turns(mode: str, episodes: int) -> dict[str, Any]:
-    """Time the turns of so many episodes in flight."""
-    each, seen = TURNS[episodes], dict[str, float]()
+    """Time the turns of concurrent episodes."""
+    turns_each, start = TURNS[episodes], dict[str, float]()
 
     def begin() -> None:
-        seen.update(begun=time.perf_counter(), cpu=time.process_time(), kb=resident_kb())
+        start.update(begun=time.perf_counter(), cpu=time.process_time(), kb=resident_kb())
 
-    factory = EnvFactory("benchmarks.rollout_engine:Idle", {"turns": each})
+    factory = EnvFactory("benchmarks.rollout_engine:Idle", {"turns": turns_each})
     groups = work(episodes)
     limits = Limits(max_in_flight=episodes)
     with RolloutEngine(factory, Together(episodes, begin), limits, workers=mode) as engine:
         before, started = resident_kb(), time.perf_counter()
         played = engine.collect(groups)
-        seconds, cpu = time.perf_counter() - seen["begun"], time.process_time() - seen["cpu"]
+        seconds, cpu = time.perf_counter() - start["begun"], time.process_time() - start["cpu"]
     assert all(group.trajectories[0].success for group in played)
     return {
-        "opening_s": round(seen["begun"] - started, 3),
-        "us_per_turn": round(seconds / episodes / each * 1e6, 1),
-        "cpu_us_per_turn": round(cpu / episodes / each * 1e6, 1),
-        "turns_per_s": round(episodes * each / seconds),
-        "kb_per_episode": round((seen["kb"] - before) / episodes, 1) if episodes > 1 else None,
+        "opening_s": round(start["begun"] - started, 3),
+        "us_per_turn": round(seconds / episodes / turns_each * 1e6, 1),
+        "cpu_us_per_turn": round(cpu / episodes / turns_each * 1e6, 1),
+        "turns_per_s": round(episodes * turns_each / seconds),
+        "kb_per_episode": round((start["kb"] - before) / episodes, 1) if episodes > 1 else None,
     }
 
 
@@ -196,7 +196,7 @@ def queueing(mode: str, case: str) -> dict[str, Any]:
 
 
 def pool_s() -> float:
-    """Return how long the 32 blocking pieces of work take in an executor as large as asyncio's own."""
+    """Return the seconds that 32 blocking calls take in an executor of asyncio's default size."""
     with ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4)) as pool:
         started = time.perf_counter()
         list(pool.map(lambda _: time.sleep(0.5), range(32)))
@@ -257,7 +257,7 @@ def main() -> None:
 
 
 def over_100(rows: list[dict[str, Any]], mode: str) -> float:
-    """Return what a turn of 10,000 episodes costs, as a multiple of one of 100, in processor time."""
+    """Return the CPU time per turn with 10,000 episodes divided by that with 100."""
     return round(median(rows, mode, "10000", "cpu_us_per_turn") / median(rows, mode, "100", "cpu_us_per_turn"), 2)
 
 

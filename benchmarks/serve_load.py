@@ -1,13 +1,12 @@
-"""A server of environments under 100 sessions that play and many clients that misbehave, for some minutes.
+"""A server of environments with 100 playing sessions and many misbehaving clients, for some minutes.
 
-The honest clients are threads of a few processes; each plays episodes with `RemoteEnv`, session after session, and
-compares all that it is told with the same episode played in its own process. Between steps it thinks, as a model would.
-Meanwhile others vanish in the middle of a body, a message or a reply, are killed, send what is malformed or too large,
-come with a wrong token, send a byte at a time, do not read their replies, and abandon sessions, which the server closes
-when they are idle.
+The honest clients are threads of a few processes. Each plays episodes with `RemoteEnv`, session after session, compares
+all output with the same episode played in its own process, and pauses between steps like a model. Meanwhile, other
+clients disconnect in the middle of a body, a message or a reply, are killed, send malformed or oversized data, use a
+wrong token, send single bytes, do not read their replies, and abandon sessions, which the server closes when idle.
 
-The server's memory, threads and files after the load are compared with those after a first, short load: what a server
-keeps once it has worked is not a leak.
+The server's memory after the load is compared with that after a first, short load, since memory kept after first use is
+not a leak.
 
     python -m benchmarks.serve_load
 """
@@ -34,24 +33,24 @@ from benchmarks._load_players import TICKS_PER_S, Order
 from benchmarks._report import Claim, write
 
 SPARE_SESSIONS = 100
-"""Sessions for those who abandon them."""
+"""Additional sessions for clients that abandon them."""
 MOST_MB = 1024
-"""Memory of the server beyond which the load ends early."""
+"""Maximum memory of the server; beyond it, the load ends early."""
 PATIENCE_S = 60
-"""Seconds for the server to come to rest, beyond those that a session may be idle: connections have deadlines too."""
+"""Seconds for the server to become idle, in addition to the idle time of a session."""
 SAMPLE_S = 0.5
 
 
 @dataclass(frozen=True)
 class Load:
-    """How much load, and for how long.
+    """The amount of load and its duration.
 
     Args:
         sessions: Honest sessions at a time.
         processes: Processes of honest clients.
         minutes: Duration of the load.
-        think_s: Mean seconds between the steps of a session, which a policy needs for its action.
-        warm_s: Seconds of the first load, after which memory is compared.
+        think_s: Mean seconds between the steps of a session.
+        warm_s: Seconds of the first load, the baseline for memory.
         idle_s: Seconds after which the server closes an idle session.
     """
 
@@ -65,7 +64,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the server's process uses."""
+    """Resources of the server's process."""
 
     memory_mb: float
     threads: int
@@ -73,7 +72,7 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> Usage:
-        """Ask Linux."""
+        """Read the usage from `/proc`."""
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
         status = dict(line.split(":", 1) for line in lines)
         files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
@@ -81,28 +80,28 @@ class Usage:
 
 
 class LoadedServer:
-    """A server in a process of its own.
+    """A server in its own process.
 
     Args:
         process: The process.
-        url: Where it listens.
+        url: Its URL.
         token: Its token.
-        complaints: The file of what it writes to its standard error.
+        complaints: The file with its standard error.
     """
 
     def __init__(self, process: subprocess.Popen[str], url: str, token: str, complaints: Path):
         self.process, self.url, self.token, self._complaints = process, url, token, complaints
 
     def usage(self) -> Usage:
-        """Return what its process uses."""
+        """Return the resources of its process."""
         return Usage.of(self.process.pid)
 
     def complaints(self) -> list[str]:
-        """Return what it wrote to its standard error, which is nothing if all goes well."""
+        """Return the lines of its standard error, which should be empty."""
         return self._complaints.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def counts(self) -> dict[str, float]:
-        """Return what it counts."""
+        """Return its metrics."""
         with closing(HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
             connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {self.token}"})
             answer = connection.getresponse()
@@ -113,10 +112,10 @@ class LoadedServer:
         return {name: float(value) for name, value in pairs}
 
     def at_rest(self, patience_s: float, like: Usage | None = None) -> Usage:
-        """Wait until nobody has a session and threads and files are those of `like`, and return what it uses."""
+        """Wait until no session is open and at most the threads and files of `like` are in use; return the usage."""
         until, now = time.monotonic() + patience_s, self.usage()
         while time.monotonic() < until:
-            time.sleep(SAMPLE_S)  # for the connection of the last question to end
+            time.sleep(SAMPLE_S)  # until the last connection for metrics has ended
             now = self.usage()
             is_like = like is None or (now.threads <= like.threads and now.files <= like.files)
             if is_like and not self.counts()["agentgym_sessions"]:
@@ -156,13 +155,13 @@ class Crew:
         self._process.stdin.flush()
 
     def wait_until_ready(self) -> None:
-        """Return when all its clients have begun."""
+        """Return when all its clients have started."""
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
-            raise SystemExit("clients could not begin")
+            raise SystemExit("clients could not start")
 
-    def found(self) -> dict[str, Any]:
-        """Let it end, and return what it found."""
+    def results(self) -> dict[str, Any]:
+        """Let it end, and return its results."""
         return json.loads(self._process.communicate(timeout=300)[0])
 
     def __enter__(self) -> Crew:
@@ -175,7 +174,7 @@ class Crew:
 
 
 def under_load(server: LoadedServer, load: Load, seconds: float) -> dict[str, Any]:
-    """Load the server, and return what its clients found and what it used at most."""
+    """Load the server; return the results of its clients and its peak usage."""
     shares = [load.sessions // load.processes + (n < load.sessions % load.processes) for n in range(load.processes)]
     with ExitStack() as stack:
         orders = [Order(server.url, server.token, share, load.think_s) for share in shares]
@@ -188,57 +187,57 @@ def under_load(server: LoadedServer, load: Load, seconds: float) -> dict[str, An
         sampled = sampled_for(server, seconds)
         spent, after = time.monotonic() - began, server.counts()
         # Troublemakers stay until the last honest episode has ended.
-        found = [crew.found() for crew in players]
-        came = trouble.found()
+        results = [crew.results() for crew in players]
+        answers = trouble.results()
     steps = 'agentgym_requests_total{op="step",outcome="ok"}'
     return {
         "seconds": round(spent, 1),
         "steps_per_s": round((after[steps] - before.get(steps, 0)) / spent, 1),
         "sessions_most": max(count for count, _ in sampled),
         "sessions_median": sorted(count for count, _ in sampled)[len(sampled) // 2],
-        "peak": asdict(Usage(*(max(each) for each in zip(*(asdict(u).values() for _, u in sampled), strict=True)))),
-        "honest": summed(found),
-        "troublemakers": dict(sorted(came.items())),
+        "peak": asdict(Usage(*(max(values) for values in zip(*(asdict(u).values() for _, u in sampled), strict=True)))),
+        "honest": summed(results),
+        "troublemakers": dict(sorted(answers.items())),
         "server_counts": after,
     }
 
 
 def sampled_for(server: LoadedServer, seconds: float) -> list[tuple[float, Usage]]:
-    """Look at the server again and again; stop early if it takes too much memory."""
-    found: list[tuple[float, Usage]] = []
+    """Sample the server's usage; stop early if it uses too much memory."""
+    samples: list[tuple[float, Usage]] = []
     until = time.monotonic() + seconds
-    told_at = time.monotonic()
+    printed_at = time.monotonic()
     while True:
-        found.append((server.counts()["agentgym_sessions"], server.usage()))
+        samples.append((server.counts()["agentgym_sessions"], server.usage()))
         now = time.monotonic()
-        if now >= until or found[-1][1].memory_mb > MOST_MB:
-            return found
-        if now - told_at > 60:
-            told_at = now
-            print(f"{until - now:.0f} s left: {found[-1]}", file=sys.stderr, flush=True)
+        if now >= until or samples[-1][1].memory_mb > MOST_MB:
+            return samples
+        if now - printed_at > 60:
+            printed_at = now
+            print(f"{until - now:.0f} s left: {samples[-1]}", file=sys.stderr, flush=True)
         time.sleep(min(SAMPLE_S, until - now))
 
 
-def summed(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all honest clients found together."""
+def summed(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the summed results of all honest clients."""
     waits: Counter[int] = Counter()
     problems: Counter[str] = Counter()
-    for each in found:
-        waits.update({int(tick): count for tick, count in each["waits"].items()})
-        problems.update(each["problems"])
+    for result in results:
+        waits.update({int(tick): count for tick, count in result["waits"].items()})
+        problems.update(result["problems"])
     counts = {
-        name: sum(each.get(name, 0) for each in found) for name in ("sessions", "episodes", "failed", "different")
+        name: sum(result.get(name, 0) for result in results) for name in ("sessions", "episodes", "failed", "different")
     }
     shares = {f"p{share}_ms": waited_ms(waits, share / 100) for share in (50, 99)}
     return {**counts, "steps": waits.total(), **shares, "problems": dict(problems.most_common(10))}
 
 
 def waited_ms(waits: Counter[int], share: float) -> float:
-    """Return how long a step takes at most, for this share of steps."""
-    left = share * waits.total()
+    """Return the quantile of the step times at `share`, in ms."""
+    remaining = share * waits.total()
     for tick in sorted(waits):
-        left -= waits[tick]
-        if left <= 0:
+        remaining -= waits[tick]
+        if remaining <= 0:
             break
     else:
         return 0.0
@@ -246,7 +245,7 @@ def waited_ms(waits: Counter[int], share: float) -> float:
 
 
 def measure(load: Load) -> dict[str, Any]:
-    """Load a server twice, and return what came of it."""
+    """Load a server twice, and return the row of the result."""
     with server_of(load) as server:
         server.counts()
         start = server.at_rest(PATIENCE_S)
@@ -258,9 +257,9 @@ def measure(load: Load) -> dict[str, Any]:
         usage = {"at_start": asdict(start), "after_warm_up": asdict(rested), "after": asdict(after)}
         complaints = server.complaints()
         print("\n".join(complaints[-30:]), file=sys.stderr)
-        left = {"sessions_left": server.counts()["agentgym_sessions"], "complaints": len(complaints)}
+        leftovers = {"sessions_left": server.counts()["agentgym_sessions"], "complaints": len(complaints)}
         ways = {name: warm["honest"][name] for name in ("episodes", "failed", "different", "problems")}
-        return {"name": "guess", **asdict(load), **row, **usage, **left, "warm_up": ways}
+        return {"name": "guess", **asdict(load), **row, **usage, **leftovers, "warm_up": ways}
 
 
 def claims_of(row: Mapping[str, Any]) -> list[Claim]:

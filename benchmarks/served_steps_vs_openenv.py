@@ -1,11 +1,11 @@
 """Steps per second of a served environment, compared with OpenEnv's WebSocket, for 1 and 8 clients.
 
-One game for both: a hidden number, found by halving, with a reset for each number. Ours is `agentgym serve env guess`
-and `RemoteEnv`, in which the action is an assistant message with a tool call; theirs is OpenEnv's server and
-synchronous client, in which it is a typed action. Every client is a process of its own. Both servers run all the
-time, and the contenders play in turns.
+Both play the same game: find a hidden number by halving, with a reset for each number. Ours is `agentgym serve env
+guess` and `RemoteEnv`, where an action is an assistant message with a tool call; theirs is OpenEnv's server and
+synchronous client, where it is a typed action. Every client is its own process. Both servers run all the time, and the
+contenders take turns.
 
-The peer needs an environment of its own:
+The peer needs its own Python environment:
 
     python -m venv openenv && openenv/bin/pip install openenv==0.10.0
     python -m benchmarks.served_steps_vs_openenv --peer-python openenv/bin/python
@@ -80,15 +80,15 @@ def play(command: Sequence[str], seconds: float, clients: int) -> dict[str, Any]
     for player in players:
         assert player.stdout is not None
         if player.stdout.readline() != "ready\n":
-            raise SystemExit(f"a client could not begin: {player.args}")
+            raise SystemExit(f"a client could not start: {player.args}")
     for player in players:
         assert player.stdin is not None
         player.stdin.write("go\n")
         player.stdin.flush()
-    found = [json.loads(player.communicate()[0]) for player in players]
-    waits = sorted(wait for each in found for wait in each["waits"])
+    results = [json.loads(player.communicate()[0]) for player in players]
+    waits = sorted(wait for result in results for wait in result["waits"])
     return {
-        "steps_per_s": round(sum(each["steps"] / each["seconds"] for each in found), 1),
+        "steps_per_s": round(sum(result["steps"] / result["seconds"] for result in results), 1),
         "p50_ms": round(statistics.median(waits) * 1e3, 3),
         "p99_ms": round(waits[int(len(waits) * 0.99)] * 1e3, 3),
     }

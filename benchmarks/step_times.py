@@ -1,9 +1,9 @@
-"""How long a reset and a step of each bundled environment take, played by its solution, one episode after another.
+"""Times of a reset and a step of each bundled environment, played by its solution, one episode at a time.
 
     python -m benchmarks.step_times
     agentgym cards --out docs/envs --speeds benchmarks/results/step_times.json
 
-The first tasks, which start servers and fill caches, are not counted. `load` is what else the machine did meanwhile.
+The first tasks, which start servers and fill caches, are not counted. `load` is the load average of the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from agentgym.cards import Subject, subjects
+from agentgym.cards import CardSubject, subjects
 from agentgym.cards.playing import solved_episodes
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import MissingExtra
@@ -22,7 +22,7 @@ from benchmarks._report import argument_parser, write
 NOT_COUNTED = 2
 
 
-def row(subject: Subject, tasks: int) -> dict[str, Any]:
+def row(subject: CardSubject, tasks: int) -> dict[str, Any]:
     """Return the times of one environment, in milliseconds."""
     env = subject.make()
     try:
@@ -54,8 +54,8 @@ def rows(tasks: int) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--tasks", type=int, default=10, help="tasks of each environment")
-    chosen = parser.parse_args()
-    write("step_times", rows(chosen.tasks), [])
+    options = parser.parse_args()
+    write("step_times", rows(options.tasks), [])
 
 
 if __name__ == "__main__":

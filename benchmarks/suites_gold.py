@@ -2,8 +2,8 @@
 
     python -m benchmarks.suites_gold [SUITE ...] [--data NAME=PATH]
 
-Without names: every suite, except for entries over data that is not given. Rows of suites that are not played again are
-kept. `seconds` is the time that the solutions of an entry took, with 8 episodes at the same time.
+Without names, play every suite, except for entries whose data is missing. Rows of other suites are kept. `seconds` is
+the time for the solutions of an entry, with 8 concurrent episodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.commands.task_sets import paths_in
+from agentgym.settings import split_pair
 from agentgym.suites import bundled_suites, load_suite
 from agentgym.suites.validation import Report, compare_tasks, entry_sets, play_gold
 from benchmarks._report import Claim, argument_parser, earlier, write
@@ -31,7 +31,7 @@ def measure(name: str, paths: dict[str, str]) -> list[dict[str, Any]]:
         started = time.perf_counter()
         play_gold(sets, report, concurrency=CONCURRENCY)
         seconds = round(time.perf_counter() - started, 1)
-        faults = [fault.task_id for some in report.gold.values() for fault in some]
+        faults = [fault.task_id for golds in report.gold.values() for fault in golds]
         tasks = len(entry.pins)
         row = {"suite": name, "version": suite.version, "entry": entry.name, "tasks": tasks, "seconds": seconds}
         row |= {"solved": tasks - len(faults) if not report.unchecked else 0, "not_solved": faults}
@@ -42,12 +42,12 @@ def measure(name: str, paths: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def data_of(name: str) -> set[str]:
-    """Return the names of the data that a suite asks for."""
-    return {asked for entry in load_suite(name).all_entries for asked in entry.data.values()}
+    """Return the names of the data that a suite requires."""
+    return {data_name for entry in load_suite(name).all_entries for data_name in entry.data.values()}
 
 
 def of_other_suites(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows of earlier runs on other suites, in the version that they have now."""
+    """Return earlier rows for other suites, if their version is current."""
     rows = earlier("suites_gold")["rows"]
     others = [row for row in rows if row["suite"] not in names and row["suite"] in bundled_suites()]
     return [row for row in others if row["version"] == load_suite(row["suite"]).version]
@@ -56,10 +56,12 @@ def of_other_suites(names: Sequence[str]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("suites", nargs="*", help="names of bundled suites")
-    parser.add_argument("--data", action="append", metavar="NAME=PATH", help="data of yours; may be repeated")
+    parser.add_argument("--data", action="append", metavar="NAME=PATH", help="your own data; may be repeated")
     options = parser.parse_args()
     names = options.suites or bundled_suites()
-    rows = [*of_other_suites(names), *(row for name in names for row in measure(name, paths_in(options.data)))]
+    pairs = (split_pair(pair, "--data", "NAME=PATH") for pair in options.data or [])
+    paths = {name: path.strip() for name, path in pairs}
+    rows = [*of_other_suites(names), *(row for name in names for row in measure(name, paths))]
     rows.sort(key=lambda row: row["suite"])
     claims: list[Claim] = []
     for name in dict.fromkeys(row["suite"] for row in rows):

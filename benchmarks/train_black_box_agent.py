@@ -1,9 +1,9 @@
-"""A black-box agent improves: 30 steps of GRPO on the tokens that a gateway records, with no line changed in the agent.
+"""Improve a black-box agent without changing it: 30 steps of GRPO on the tokens that a gateway records.
 
-The agent (`_langgraph_agent.py`: LangGraph, the OpenAI client, an MCP client) runs in an environment of its own, with
-the packages of other projects, and plays `errand` through `agentgym serve env errand --mcp`. Behind its endpoint stands
-a tiny model, warm-started and trained as the recipe `errand` says, with twice its learning rate. Success is measured on
-held-out tasks before and after, by the same agent.
+The agent (`_langgraph_agent.py`: LangGraph, the OpenAI client, an MCP client) runs in its own Python environment with
+the packages of other projects, and plays `errand` through `agentgym serve env errand --mcp`. Its endpoint serves a tiny
+model, warm-started and trained with the recipe `errand` at twice its learning rate. The same agent measures success on
+held-out tasks before and after.
 
     python -m benchmarks.train_black_box_agent --agent-python .venv-peers/bin/python
 """
@@ -45,8 +45,8 @@ class Agents:
 
     Args:
         agent: The process of the agent.
-        url: The environment's server.
-        records: The file that the server writes episodes to.
+        url: URL of the environment's server.
+        records: The server's file of episodes.
     """
 
     def __init__(self, agent: subprocess.Popen[str], url: str, records: Path):
@@ -55,21 +55,25 @@ class Agents:
         self._jobs, self._reports, self._url = agent.stdin, agent.stdout, url
         self._records, self._offset, self._arrived = records, 0, dict[str, Trajectory]()
         self.errors: list[str] = []
-        """What stopped agents, mostly their own limit of turns: nothing tells them that an episode has ended."""
+        """Errors that stopped agents, mostly their own turn limit, since they do not notice the end of an episode."""
 
     def play(self, assignments: Sequence[Any]) -> list[Trajectory | None]:
-        """Give every assignment to the agent, and return the environment's records."""
-        for each in assignments:
-            url = f"{self._url}?task={each.task.id}&seed={each.seed}&name={each.session.name}"
-            job = {"id": each.session.name, "model_url": each.session.base_url, "api_key": each.session.api_key}
+        """Send all assignments to the agent, and return the environment's records."""
+        for assignment in assignments:
+            url = f"{self._url}?task={assignment.task.id}&seed={assignment.seed}&name={assignment.session.name}"
+            job = {
+                "id": assignment.session.name,
+                "model_url": assignment.session.base_url,
+                "api_key": assignment.session.api_key,
+            }
             print(json.dumps({**job, "mcp_url": url, "mcp_token": TOKEN}), file=self._jobs)
         self._jobs.flush()
         reports = [json.loads(self._reports.readline()) for _ in assignments]
         self.errors += [report["error"] for report in reports if report["error"]]
-        return [self._record(each.session.name) for each in assignments]
+        return [self._record(assignment.session.name) for assignment in assignments]
 
     def _record(self, name: str) -> Trajectory | None:
-        """Return the record of an episode; the server writes it when the agent has left."""
+        """Return the record of an episode; the server writes it when the agent disconnects."""
         end = time.monotonic() + PATIENCE_S
         while name not in self._arrived and time.monotonic() < end:
             self._read_more()
@@ -131,7 +135,7 @@ def main() -> None:
 
 
 def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
-    """Train the agent's model, and return what became of it."""
+    """Train the agent's model, and return the row of the result."""
     import torch
     from accelerate import PartialState
 
@@ -188,7 +192,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
 
 
 class Log:
-    """What happened in each step."""
+    """Metrics of each step."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
@@ -220,7 +224,7 @@ class Log:
 
 
 def measured(rollouts: Any, tasks: Sequence[Any], version: int) -> dict[str, Any]:
-    """Let the agent play held-out tasks; sessions are named after a number that no update has."""
+    """Let the agent play held-out tasks, in sessions named after `version`, which must differ from all updates."""
     groups = [Group(task, seed=number, first=number) for number, task in enumerate(tasks)]
     played = [trajectory for group in rollouts.played(groups, version) for trajectory in group.trajectories]
     real = [trajectory for trajectory in played if not trajectory.failed]

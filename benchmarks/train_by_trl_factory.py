@@ -1,7 +1,7 @@
-"""Train with TRL's own `GRPOTrainer` through `environment_factory`, on CPU, from a tiny model that often goes wrong.
+"""Train a tiny, warm-started model with TRL's own `GRPOTrainer` through `environment_factory`, on CPU.
 
-Nothing of our trainer takes part. The model (0.1 M weights) learned to do errands from play with wrong calls, by
-`SFTTrainer`. TRL's own evaluation plays held-out errands before and after, once each, as it plays those of training.
+Our trainer is not used. The model (0.1 M weights) learned errands from play with wrong calls, with `SFTTrainer`. TRL's
+own evaluation plays held-out errands before and after, once each.
 
     python -m benchmarks.train_by_trl_factory [--seeds 3]
 """
@@ -51,7 +51,7 @@ def gains(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
 
 
 def row(seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Train with a seed, and return what the result file says of it."""
+    """Train with a seed, and return its row of the result file."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         model, tokenizer = begun_model(Path(folder), seed=seed)
@@ -65,7 +65,7 @@ def row(seed: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def steps_of(training: Training) -> dict[str, list[float]]:
-    """Return the curves of what TRL logged."""
+    """Return the curves of TRL's log."""
     names = {
         "reward": "reward",
         "entropy": "entropy",

@@ -4,7 +4,7 @@
 - `smollm2_sql`, `smollm2_code` and `smollm2_search`: `agentgym train --recipe ...-smollm2` teaches a pretrained model
   in less than three hours, with one seed.
 
-The time includes the warm start and both evaluations. An interrupted benchmark goes on where it was (`--folder`).
+The time includes the warm start and both evaluations. An interrupted benchmark resumes (`--folder`).
 
     python -m benchmarks.train_recipes smollm2_sql
 """
@@ -23,12 +23,12 @@ PRETRAINED_HOURS = 3
 
 @dataclass(frozen=True)
 class Training:
-    """A training run, and what it should take.
+    """A training run and its expected time.
 
     Args:
         subject: Arguments that name the environment or the recipe.
-        seeds: How many seeds to train with.
-        hours: How long the slowest seed may take; `None` if that is not claimed.
+        seeds: Number of seeds.
+        hours: Maximum hours of the slowest seed; `None` for no claim.
     """
 
     subject: tuple[str, str]
@@ -49,8 +49,8 @@ TRAININGS = {
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("training", choices=TRAININGS)
-    parser.add_argument("--seeds", type=int, help="by default those of the published result")
-    parser.add_argument("--folder", type=Path, help="by default a folder in `runs`")
+    parser.add_argument("--seeds", type=int, help="default: as in the published result")
+    parser.add_argument("--folder", type=Path, help="default: a folder in `runs`")
     parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plot")
     options = parser.parse_args()
     training, name = TRAININGS[options.training], f"train_{options.training}"

@@ -1,14 +1,14 @@
 """SmolLM2-135M on whole environments, on a GPU: gain and time of `agentgym train --env ENV --model smollm2`.
 
-The recipes for two cores leave out families, joins and long conversations; this plays all of them, at all levels. What
-follows the options goes to `agentgym train`, such as `--use-vllm`. It has not been seen to its end on a GPU: on an H100
-it trained for 5 steps on `sql`. On a CPU, this shows in a few minutes that it runs, and writes its results elsewhere:
+Unlike the recipes for two cores, this includes all families, joins and long conversations, at all levels. Additional
+options such as `--use-vllm` are passed to `agentgym train`. It has not run to its end on a GPU: on an H100 it trained
+for 5 steps on `sql`. On a CPU, this trial takes a few minutes, and writes its results to another folder:
 
     python -m benchmarks.train_smollm2_whole --envs sql --seeds 1 --folder runs/trial --results runs/trial \\
         --steps 1 --groups 2 --group-size 2 --updates-per-step 1 --micro-batch 4 \\
         --warm-start-steps 2 --warm-start-batch 2 --warm-start-tasks 8 --eval-tasks 4 --max-new-tokens 24
 
-An interrupted benchmark goes on where it was (`--folder`).
+An interrupted benchmark resumes (`--folder`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_ENV = {
     # Conversations of up to 2,800 tokens.
     "search": ("--max-new-tokens", "64", "--micro-batch", "8"),
 }
-"""A turn may be a little longer than the longest one in 600 solutions."""
+"""The limits are slightly above the longest turns in 600 solutions."""
 
 
 def main() -> None:

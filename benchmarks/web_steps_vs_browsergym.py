@@ -1,19 +1,19 @@
 """Steps per second on pages of MiniWoB++, compared with BrowserGym, with one scripted policy and one Chromium for both.
 
 BrowserGym takes a screenshot, a DOM snapshot and an accessibility tree with every step; ours takes an accessibility
-snapshot, and in the setting "with a screenshot" a picture as well, of a window 1.4 times as large as BrowserGym's.
-BrowserGym does not wait as it does by default (`slow_mo=0`, `pre_observation_delay=0`).
+snapshot, and in the setting "with a screenshot" also a picture, of a window 1.4 times as large as BrowserGym's.
+BrowserGym's default delays are disabled (`slow_mo=0`, `pre_observation_delay=0`).
 
-The policy hovers over each element before it acts on it, so that most steps end with an observation: ours takes none
-when an episode has ended, BrowserGym does. Only steps that show a page count for the claims. BrowserGym's text of the
-accessibility tree is not counted, ours is.
+The policy hovers over each element before it acts on it, so that most steps end with an observation: unlike BrowserGym,
+ours takes none at the end of an episode. Only steps that show a page count for the claims. Rendering the accessibility
+tree as text counts for ours, but not for BrowserGym.
 
 BrowserGym needs a separate Python environment, since it pins an old Playwright:
 
     python -m venv peers && peers/bin/pip install browsergym-core==0.14.3 browsergym-miniwob==0.14.3
     python -m benchmarks.web_steps_vs_browsergym --peer-python peers/bin/python
 
-It needs no browser of its own: it uses ours (`--executable`, or the one that is found).
+It uses our browser (`--executable`, or an installed one).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from benchmarks._report import Claim, Contender, argument_parser, in_turns, medi
 
 PAGES = ("click-test", "enter-text", "click-button")
 PLAYWRIGHT_OF_PEER = "chromium-1117/chrome-linux/chrome"
-"""The path at which Playwright 1.44 looks for its browser."""
+"""Path of the browser that Playwright 1.44 expects."""
 OURS: Mapping[str, Mapping[str, Any]] = {
     "agentgym": {"observe": "whole"},
     "agentgym with a screenshot": {"observe": "whole", "screenshots": "plain"},
@@ -50,24 +50,24 @@ TEXT, PICTURED = OURS
 PEER = "BrowserGym"
 
 
-def played(env: Env, task: Task, hovers: int) -> dict[str, Any]:
-    """Play an episode as the peers do: hover over what the solution acts on, then act."""
+def play_episode(env: Env, task: Task, hovers: int) -> dict[str, Any]:
+    """Play an episode like the peer: hover over the element of each action, then act."""
     began = time.perf_counter()
     env.reset(seed=0, options={"task": task})
     reset_s = time.perf_counter() - began
     steps: list[tuple[float, bool]] = []
     failed, outcome = 0, 0.0
-    script, seen = Script(env.solution(task)), []
-    while isinstance(call := script.next_move(seen), ToolCall):
+    script, observation = Script(env.solution(task)), []
+    while isinstance(call := script.next_move(observation), ToolCall):
         hover = ToolCall("hover", {"ref": call.arguments["ref"]})
-        for each in [hover] * hovers + [call]:
-            action = env.dialect.render("", [each], env.tools)
+        for move in [hover] * hovers + [call]:
+            action = env.dialect.render("", [move], env.tools)
             started = time.perf_counter()
             result = env.step(action)
             steps.append((time.perf_counter() - started, result.terminated))
             failed += not result.info["rewards"]["valid"]
             outcome = result.info["rewards"]["outcome"]
-            seen = result.observation
+            observation = result.observation
     seconds = time.perf_counter() - began
     return {"reset_s": reset_s, "steps": steps, "seconds": seconds, "reward": outcome, "failed": failed}
 
@@ -75,9 +75,9 @@ def played(env: Env, task: Task, hovers: int) -> dict[str, Any]:
 def ours(page: str, kwargs: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     env = make(f"agentgym/miniwob-{page}-v0", executable=options.executable, max_turns=50, **kwargs)
     try:
-        played(env, env.tasks.get("train", 0), options.hovers)
+        play_episode(env, env.tasks.get("train", 0), options.hovers)
         tasks = [env.tasks.get("train", 1 + index) for index in range(options.episodes)]
-        return rates([played(env, task, options.hovers) for task in tasks])
+        return rates([play_episode(env, task, options.hovers) for task in tasks])
     finally:
         env.close()
 
@@ -89,13 +89,13 @@ def theirs(page: str, environment: Mapping[str, str], options: argparse.Namespac
 
 
 def rates(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a row says of some episodes; a step counts if it shows a page."""
-    shown = [seconds for episode in episodes for seconds, ended in episode["steps"] if not ended]
+    """Return the rates of episodes for their row; only steps that show a page count."""
+    step_s = [seconds for episode in episodes for seconds, ended in episode["steps"] if not ended]
     return {
         "episodes": len(episodes),
         "reward": round(statistics.mean(episode["reward"] for episode in episodes), 3),
         "failed_actions": sum(episode["failed"] for episode in episodes),
-        "steps_per_s": round(len(shown) / sum(shown), 2),
+        "steps_per_s": round(len(step_s) / sum(step_s), 2),
         "episodes_per_s": round(len(episodes) / sum(episode["seconds"] for episode in episodes), 3),
     }
 

@@ -2,6 +2,6 @@
 
 from agentgym.cards.card import card, overview
 from agentgym.cards.speeds import read_speeds
-from agentgym.cards.subject import Subject, subjects
+from agentgym.cards.subject import CardSubject, subjects
 
-__all__ = ["Subject", "card", "overview", "read_speeds", "subjects"]
+__all__ = ["CardSubject", "card", "overview", "read_speeds", "subjects"]

@@ -7,28 +7,28 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentgym.cards.markdown import block, code, folded, number
-from agentgym.checks.play import Episode
-from agentgym.commands.show import plain
+from agentgym.checks.play import RecordedEpisode
 from agentgym.engine.steps import StepResult
 from agentgym.messages import text_of
+from agentgym.terminal.printing import plain
 
 _MOST_CHARS = {"system": 20_000}
-"""How much of a message is shown, by role."""
+"""Maximum characters of a message, by role; others get `_OTHER_CHARS`."""
 _OTHER_CHARS = 1500
 _MOST_TURNS = 8
 _FOLDED = "System message: instructions and tools"
 
 
-def opening(episode: Episode) -> str:
-    """Return the messages that an episode begins with, the instructions folded."""
+def opening(episode: RecordedEpisode) -> str:
+    """Return the opening messages of an episode, with the system message folded."""
     instructions = [message for message in episode.opening if message.get("role") == "system"]
     others = [message for message in episode.opening if message not in instructions]
-    shown = [_messages(others)] if others else []
-    return "\n\n".join([*(folded(_FOLDED, _messages([message])) for message in instructions), *shown])
+    rest = [_messages(others)] if others else []
+    return "\n\n".join([*(folded(_FOLDED, _messages([message])) for message in instructions), *rest])
 
 
-def turns(episode: Episode) -> str:
-    """Return the turns of an episode, each with what its channels say and what it is paid."""
+def turns(episode: RecordedEpisode) -> str:
+    """Return the turns of an episode, each with its channels and its reward."""
     pairs = list(zip(episode.actions, episode.results, strict=True))
     parts = [_turn(number, action, result) for number, (action, result) in enumerate(pairs[:_MOST_TURNS], 1)]
     if len(pairs) > _MOST_TURNS:
@@ -38,10 +38,10 @@ def turns(episode: Episode) -> str:
 
 
 def _turn(place: int, action: Any, result: StepResult) -> str:
-    said: Mapping[str, Any] = {"role": "assistant", "content": action} if isinstance(action, str) else action
+    message: Mapping[str, Any] = {"role": "assistant", "content": action} if isinstance(action, str) else action
     earned = {name: value for name, value in result.info["rewards"].items() if value}
     channels = "".join(f", {code(name)} {number(value, 3)}" for name, value in earned.items())
-    return f"**Turn {place}**: paid {number(result.reward, 3)}{channels}\n\n{_messages([said, *result.observation])}"
+    return f"**Turn {place}**: paid {number(result.reward, 3)}{channels}\n\n{_messages([message, *result.observation])}"
 
 
 def _messages(messages: Iterable[Mapping[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Reads what the docstring and the constructor of an environment's class say."""
+"""Read the description and the arguments of an environment from its class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary_of(kind: type[Env]) -> str:
 
 def sections_of(kind: type[Env]) -> dict[str, str]:
     """Return the sections of a class's docstring that are one paragraph (`Task: ...`), by title."""
-    return {found[1]: " ".join(found[2].split()) for found in _SECTION.finditer(_docstring(kind))}
+    return {match[1]: " ".join(match[2].split()) for match in _SECTION.finditer(_docstring(kind))}
 
 
 def _docstring(kind: type) -> str:
@@ -36,40 +36,40 @@ class Argument:
 
     name: str
     default: str
-    """As Python writes it; empty if the docstring says what holds when it is not given."""
+    """As a Python literal; empty for `None` and for required arguments."""
     meaning: str
 
 
 def arguments_of(kind: type[Env]) -> list[Argument]:
-    """Return the arguments that a class and its bases take, apart from those of `Env`."""
+    """Return the arguments of a class and its bases, without those of `Env`."""
     bases = [base for base in kind.__mro__ if base not in Env.__mro__]
     return _arguments(bases)
 
 
 def common_arguments() -> list[Argument]:
-    """Return the arguments that every environment takes."""
+    """Return the arguments that every environment accepts."""
     return _arguments([Env, Authoring])
 
 
 def _arguments(bases: list[type]) -> list[Argument]:
-    told = {name: text for base in reversed(bases) for name, text in _told(base)}
-    taken = {name: each for base in reversed(bases) for name, each in _taken(base)}
-    names = [*dict.fromkeys([*_in_order(bases), *taken])]
-    return [Argument(name, _default(taken.get(name)), told.get(name, "")) for name in names]
+    meanings = {name: text for base in reversed(bases) for name, text in _described(base)}
+    parameters = {name: parameter for base in reversed(bases) for name, parameter in _constructor_parameters(base)}
+    names = [*dict.fromkeys([*_in_order(bases), *parameters])]
+    return [Argument(name, _default(parameters.get(name)), meanings.get(name, "")) for name in names]
 
 
 def _in_order(bases: list[type]) -> Iterator[str]:
     for base in bases:
-        yield from (name for name, _ in _told(base))
+        yield from (name for name, _ in _described(base))
 
 
-def _told(base: type) -> Iterator[tuple[str, str]]:
+def _described(base: type) -> Iterator[tuple[str, str]]:
     for parameter in docstring_parser.parse(_docstring(base)).params:
         if parameter.arg_name != "kwargs":
             yield parameter.arg_name, " ".join((parameter.description or "").split())
 
 
-def _taken(base: type) -> Iterator[tuple[str, inspect.Parameter]]:
+def _constructor_parameters(base: type) -> Iterator[tuple[str, inspect.Parameter]]:
     if "__init__" in vars(base):
         for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items():
             if name != "self" and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):

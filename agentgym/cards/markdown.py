@@ -1,4 +1,4 @@
-"""Pieces of Markdown that both GitHub and MkDocs read alike."""
+"""Pieces of Markdown that GitHub and MkDocs render alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _RUN = re.compile(r"`+")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table. Cells may hold Markdown; line breaks and bars in them are made harmless."""
+    """Return a table. Cells may hold Markdown; line breaks are removed and bars escaped."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 
@@ -38,7 +38,7 @@ def block(text: str, language: str = "text") -> str:
 
 
 def folded(title: str, body: str) -> str:
-    """Return a part that is opened by a click."""
+    """Return a section that a click opens."""
     return f'<details markdown="1">\n<summary>{title}</summary>\n\n{body}\n\n</details>'
 
 

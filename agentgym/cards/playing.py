@@ -1,4 +1,4 @@
-"""Plays a few tasks of an environment for its card: the solution, and players that do no useful work."""
+"""Play a few tasks of an environment for its card: the solution, and players that do no useful work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 
 from agentgym.checks.play import (
     Broken,
-    Episode,
+    RecordedEpisode,
     helpless_player,
     idle_player,
     play,
@@ -31,25 +31,25 @@ PLAYERS: Mapping[str, ScriptedPlayer] = {
     "random calls": random_player,
     "its solution's first call, repeated": stubborn_player,
 }
-"""Who plays, by the name in the table."""
+"""Players by their name in the table."""
 _TRIED = 100
-"""Tasks to try, at most, until enough with a solution are found."""
+"""Maximum number of tasks to look at for ones with a solution."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a player reached."""
+    """The results of one player."""
 
-    episodes: Sequence[Episode]
+    episodes: Sequence[RecordedEpisode]
 
     @property
     def solved(self) -> str:
-        """How many episodes solved their task: `3 of 10`."""
+        """The number of solved tasks: `3 of 10`."""
         return f"{sum(episode.outcome >= SOLVED_AT for episode in self.episodes)} of {len(self.episodes)}"
 
     @property
     def unsolved(self) -> str:
-        """Why the other episodes ended: `1 ended as max_turns`."""
+        """How the other episodes ended: `1 ended as max_turns`."""
         reasons = Counter(str(episode.reason) for episode in self.episodes if episode.outcome < SOLVED_AT)
         return ", ".join(f"{count} ended as {reason}" for reason, count in reasons.items())
 
@@ -64,17 +64,17 @@ class Score:
 
 
 def test_tasks(env: Env, limit: int) -> list[Task]:
-    """Return the first tasks of the split `test`, or of the one that stands in for it."""
+    """Return the first tasks of the split `test`, or of the nearest split to it."""
     split = default_split(env.tasks, TEST)
     return list(iterate(env.tasks, split, limit))
 
 
-def solved_episodes(env: Env, count: int) -> list[Episode]:
+def solved_episodes(env: Env, count: int) -> list[RecordedEpisode]:
     """Return episodes of the solution on the first test tasks that have one."""
     return list(islice(_solved(env), count))
 
 
-def _solved(env: Env) -> Iterator[Episode]:
+def _solved(env: Env) -> Iterator[RecordedEpisode]:
     for task in test_tasks(env, _TRIED):
         try:
             yield play(env, task, 0, solution_player)
@@ -83,9 +83,9 @@ def _solved(env: Env) -> Iterator[Episode]:
                 raise
 
 
-def scores(env: Env, solved: Sequence[Episode]) -> dict[str, Score]:
-    """Return what each player reaches on the tasks of these episodes, which are the solution's."""
+def scores(env: Env, solved: Sequence[RecordedEpisode]) -> dict[str, Score]:
+    """Return the score of each player on the tasks of `solved`, episodes of the solution."""
     tasks = [episode.task for episode in solved]
     others = {name: player for name, player in PLAYERS.items() if name != SOLUTION}
-    found = {name: Score([play(env, task, 0, player) for task in tasks]) for name, player in others.items()}
-    return {SOLUTION: Score(solved), **found}
+    other_scores = {name: Score([play(env, task, 0, player) for task in tasks]) for name, player in others.items()}
+    return {SOLUTION: Score(solved), **other_scores}

@@ -1,4 +1,4 @@
-"""Writes the channels and schemes of an environment as Markdown."""
+"""Describe the channels and schemes of an environment in Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCOPES = {"trajectory": "over the episode", "turn": "in the turn", "past": "in 
 
 
 def channels_table(env: Env) -> str:
-    """Return the channels: name, range, when they are earned, meaning."""
+    """Return a table of the channels: name, range, when they are earned, meaning."""
     rows = [(code(name), _range(channel), _when(channel), _meaning(channel)) for name, channel in env.channels.items()]
     return table(("channel", "range", "earned", "meaning"), rows)
 
@@ -31,7 +31,7 @@ def _meaning(channel: Channel) -> str:
 
 
 def named_schemes(env: Env) -> Mapping[str, Scheme]:
-    """Return the schemes that an environment has of its own, the default first."""
+    """Return the environment's own schemes, the default first."""
     return {"default": env.scheme, **{n: s for n, s in type(env).schemes.items() if n not in (*_ALWAYS, "default")}}
 
 

@@ -1,4 +1,4 @@
-"""Speeds of environments, for their cards. They are measured elsewhere, so that a card does not vary by machine."""
+"""Speeds of environments for their cards, read from a file so that cards do not vary by machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Speed:
     reset_ms: float
     step_ms: float
     machine: str = ""
-    """Where they were measured."""
+    """Description of the machine."""
 
 
 def read_speeds(path: Path) -> Mapping[str, Speed]:
     """Return the speeds in a file of results: `rows` with `environment`, `reset_ms` and `step_ms`, and `hardware`.
 
     Raises:
-        UsageError: The file cannot be read, or has another form.
+        UsageError: The file cannot be read or has the wrong format.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def read_speeds(path: Path) -> Mapping[str, Speed]:
 
 
 def _machine(hardware: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Return the processor, the cores that were used, and whether other work kept them busy; empty if not known."""
+    """Return the processor, the number of cores, and their load from other work; empty if unknown."""
     if not hardware:
         return ""
     busy = row.get("load", 0.0) > hardware["cores"]

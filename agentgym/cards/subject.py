@@ -1,4 +1,4 @@
-"""`Subject`: what a card is about: a class of environments, and the ids that stand for it."""
+"""`CardSubject`: the topic of a card, a class of environments with its ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _OURS = "agentgym/"
 
 
 @dataclass(frozen=True)
-class Subject:
+class CardSubject:
     """One environment, or a family: several ids of one class, such as the pages of MiniWoB++."""
 
     name: str
-    """Short and fit for a file name: `sql`, `miniwob`, `acme-tickets`."""
+    """Short and valid in a file name: `sql`, `miniwob`, `acme-tickets`."""
     kind: type[Env]
     ids: tuple[str, ...]
-    """Registered ids, or the one path `module:Class`."""
+    """Registered ids, or one path `module:Class`."""
 
     @property
     def is_family(self) -> bool:
@@ -32,33 +32,33 @@ class Subject:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether it plays without files or packages of tasks that a user must have."""
-        return not set(self.ids) & set(load_named(CATALOG_ON_FILES, "a catalog", lambda found: isinstance(found, dict)))
+        """Whether it has tasks without files or packages that a user must provide."""
+        return not set(self.ids) & set(load_named(CATALOG_ON_FILES, "a catalog", lambda value: isinstance(value, dict)))
 
     @property
     def members(self) -> tuple[str, ...]:
-        """What tells the ids of a family apart: `click-button` of `agentgym/miniwob-click-button-v0`."""
+        """The distinctive parts of a family's ids: `click-button` of `agentgym/miniwob-click-button-v0`."""
         beginning = len(common_beginning(self.ids))
         return tuple(_unversioned(env_id)[beginning:] for env_id in self.ids)
 
     @property
     def path(self) -> str:
-        """Where the class is imported from: `agentgym.envs.sql:SQLEnv`."""
+        """Import path of the class: `agentgym.envs.sql:SQLEnv`."""
         path = self.ids[0] if is_class_path(self.ids[0]) else gymnasium.spec(self.ids[0]).entry_point
         return path if isinstance(path, str) else f"{self.kind.__module__}:{self.kind.__qualname__}"
 
     def make(self) -> Env:
-        """Make the environment. That of a family has the tasks of all its members, as the class's defaults do."""
+        """Make the environment. For a family, it has the tasks of all members, the default of the class."""
         return self.kind() if self.is_family else make(self.ids[0])
 
 
-def subjects(names: Sequence[str] = ()) -> list[Subject]:
+def subjects(names: Sequence[str] = ()) -> list[CardSubject]:
     """Return the environments of these names (ids, `module:Class`, families such as `miniwob`).
 
-    Without names, these are all that have tasks of their own.
+    Without names, return all that have tasks of their own.
 
     Raises:
-        UsageError: There is no such environment.
+        UsageError: A name is unknown.
     """
     every = _registered()
     if names:
@@ -66,19 +66,19 @@ def subjects(names: Sequence[str] = ()) -> list[Subject]:
     return [subject for subject in every.values() if subject.has_tasks]
 
 
-def _registered() -> dict[str, Subject]:
+def _registered() -> dict[str, CardSubject]:
     classes: dict[object, list[str]] = {}
     for env_id in list_environments():
         classes.setdefault(gymnasium.spec(env_id).entry_point, []).append(env_id)
-    found = [Subject(_name_of(ids), class_of(ids[0]), tuple(ids)) for ids in classes.values()]
-    return {subject.name: subject for subject in found}
+    all_subjects = [CardSubject(_name_of(ids), class_of(ids[0]), tuple(ids)) for ids in classes.values()]
+    return {subject.name: subject for subject in all_subjects}
 
 
-def _named(name: str) -> Subject:
+def _named(name: str) -> CardSubject:
     if is_class_path(name):
-        return Subject(name.partition(":")[2], class_of(name), (name,))
+        return CardSubject(name.partition(":")[2], class_of(name), (name,))
     env_id = resolve(name)
-    return Subject(_name_of([env_id]), class_of(env_id), (env_id,))
+    return CardSubject(_name_of([env_id]), class_of(env_id), (env_id,))
 
 
 def _name_of(ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Writes where the tasks of an environment come from as Markdown: splits, levels, families, files."""
+"""Describe the tasks of an environment in Markdown: splits, levels, families, files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agentgym.cards.markdown import code, codes, folded, table
 from agentgym.cards.playing import test_tasks
-from agentgym.cards.subject import Subject
+from agentgym.cards.subject import CardSubject
 from agentgym.env import Env
 from agentgym.procedural import ProceduralTasks
 from agentgym.task import TaskSource
@@ -16,8 +16,8 @@ from agentgym.task_files.declaring import STRICT, STRICT_MEANS, TaskFiles
 _COUNTED = 100
 
 
-def tasks_text(subject: Subject, env: Env) -> str:
-    """Return the splits with their sizes, the levels, the members of a family, and the files that can be read."""
+def tasks_text(subject: CardSubject, env: Env) -> str:
+    """Return the splits with their sizes, the levels, the members of a family, and the accepted files."""
     parts = [_splits(env.tasks), _levels(env)]
     if subject.is_family:
         parts.append(folded(f"The {len(subject.ids)} ids: {code(_pattern(subject))}", codes(subject.members)))
@@ -26,7 +26,7 @@ def tasks_text(subject: Subject, env: Env) -> str:
     return "\n\n".join(parts)
 
 
-def _pattern(subject: Subject) -> str:
+def _pattern(subject: CardSubject) -> str:
     return subject.ids[0].replace(subject.members[0], "…", 1)
 
 
@@ -47,15 +47,15 @@ def _levels(env: Env) -> str:
     beginning = f"the first {len(tasks)} tasks of {code(tasks[0].split)}"
     if not others:
         return f"All of {beginning} are of difficulty {level}."
-    return f"Of {beginning}, {first} are of difficulty {level}{_each(others)}."
+    return f"Of {beginning}, {first} are of difficulty {level}{_other_levels(others)}."
 
 
-def _each(counts: Sequence[tuple[int, int]]) -> str:
+def _other_levels(counts: Sequence[tuple[int, int]]) -> str:
     return "".join(f", {count} of {level}" for level, count in counts)
 
 
 def _families(source: ProceduralTasks) -> str:
-    """Return the families by level. Levels take turns, and so do the families of a level."""
+    """Return a table of the families by level."""
     by_level: dict[int, list[str]] = {}
     for family in source.families:
         by_level.setdefault(family.level, []).append(code(family.name) + ("*" if family.held_out else ""))
@@ -67,5 +67,5 @@ def _families(source: ProceduralTasks) -> str:
 def _files(files: TaskFiles) -> str:
     layouts = [(layout.name, layout.looks, code(f"--set {layout.settings}")) for layout in files.layouts]
     options = [(code(name), meaning) for name, meaning in {**files.options, STRICT: STRICT_MEANS}.items()]
-    told = f"Tasks can also come from files ({code(f'{files.argument}=PATH')}):"
-    return "\n\n".join([told, table(("layout", "files", "settings"), layouts), table(("option", "meaning"), options)])
+    intro = f"Tasks can also come from files ({code(f'{files.argument}=PATH')}):"
+    return "\n\n".join([intro, table(("layout", "files", "settings"), layouts), table(("option", "meaning"), options)])

@@ -1,4 +1,4 @@
-"""Writes the tools of an environment as Markdown."""
+"""Describe the tools of an environment in Markdown."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from agentgym.checks.play import Episode, assistant_call, helpless_player, idle_player, short
+from agentgym.checks.play import RecordedEpisode, assistant_call, helpless_player, idle_player, short
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.env import Env
 from agentgym.messages import ToolCall, calls_of, text_of
@@ -36,23 +36,23 @@ def adversaries(env: Env, task: Task, first: Action, endings: Sequence[str]) -> 
         first: A legal action: the first one of the solution.
         endings: Names of the tools that end an episode; empty for an environment without tools.
     """
-    found: dict[str, ScriptedPlayer] = {
+    players: dict[str, ScriptedPlayer] = {
         "idle": idle_player,
         "helpless": helpless_player,
         "one call, repeated": _repeating(first),
         "stalling": _stalling(first, endings),
     }
-    some = KINDS[Random(task.id).randrange(len(KINDS) - 1)]
+    kind_of_task = KINDS[Random(task.id).randrange(len(KINDS) - 1)]
     for name in endings or ("",):
         label = f"{name}: " if len(endings) > 1 else ""
         for kind in KINDS[:-1]:
-            found[f"junk at once ({label}{kind})"] = _junk(name, kind, None)
-        for kind in (some, "pasted"):
-            found[f"one call, then junk ({label}{kind})"] = _junk(name, kind, first)
-    return found
+            players[f"junk at once ({label}{kind})"] = _junk(name, kind, None)
+        for kind in (kind_of_task, "pasted"):
+            players[f"one call, then junk ({label}{kind})"] = _junk(name, kind, first)
+    return players
 
 
-def ending_tools(env: Env, episodes: Iterable[Episode]) -> tuple[str, ...]:
+def ending_tools(env: Env, episodes: Iterable[RecordedEpisode]) -> tuple[str, ...]:
     """Return the names of the tools whose calls ended any of the episodes, in toolset order."""
     last = [episode.actions[-1] for episode in episodes if episode.results and episode.results[-1].terminated]
     names = {call.name for action in last for call in calls_in(env, action)}
@@ -64,22 +64,22 @@ def calls_in(env: Env, action: Action) -> Sequence[ToolCall]:
     return env.dialect.parse(action, env.tools).calls if isinstance(action, str) else calls_of(action)
 
 
-def shown_action(env: Env, action: Action) -> str:
+def action_text(env: Env, action: Action) -> str:
     """Format an action for a message: its calls, or its text if it has none."""
     calls = calls_in(env, action)
     if not calls:
         return short(text_of(action) if not isinstance(action, str) else action)
-    return ", ".join(f"{call.name}({_shown_arguments(call)})" for call in calls)
+    return ", ".join(f"{call.name}({_arguments_text(call)})" for call in calls)
 
 
-def _shown_arguments(call: ToolCall) -> str:
+def _arguments_text(call: ToolCall) -> str:
     text = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def junk_arguments(tool: Tool, kind: str, prompt: str, seen: str) -> dict[str, Any]:
+def junk_arguments(tool: Tool, kind: str, prompt: str, last_observation: str) -> dict[str, Any]:
     """Return arguments that have the right types but no useful content."""
-    text = {"empty": "", "zero": "0", "word": _WORD, "prompt": prompt, "pasted": seen}[kind]
+    text = {"empty": "", "zero": "0", "word": _WORD, "prompt": prompt, "pasted": last_observation}[kind]
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     needed = tool.parameters.get("required", ())
     return {name: _junk_value(properties[name], kind, text) for name in properties if name in needed}
@@ -135,11 +135,13 @@ def _junk(tool: str, kind: str, first: Action | None) -> ScriptedPlayer:
 
     def player(env: Env, task: Task) -> Iterable[Action]:
         observation = [] if first is None else (yield first)
-        seen = text_of(observation[-1]) if observation else task.prompt
+        last_observation = text_of(observation[-1]) if observation else task.prompt
         if tool:
-            action = assistant_call(ToolCall(tool, junk_arguments(env.tools.get(tool), kind, task.prompt, seen)))
+            action = assistant_call(
+                ToolCall(tool, junk_arguments(env.tools.get(tool), kind, task.prompt, last_observation))
+            )
         else:
-            action = {"empty": "", "zero": "0", "word": _WORD, "prompt": task.prompt, "pasted": seen}[kind]
+            action = {"empty": "", "zero": "0", "word": _WORD, "prompt": task.prompt, "pasted": last_observation}[kind]
         while True:
             yield action
 

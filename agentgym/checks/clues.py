@@ -1,4 +1,4 @@
-"""Find where an environment's code reads clocks or randomness and which state it shares, so that messages name causes.
+"""Find where an environment's code reads clocks or randomness and which state it shares, to name causes in messages.
 
 Used only after an episode was found to vary. Depends on no check.
 """
@@ -20,7 +20,7 @@ _CLOCK = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "g
 _TIMERS = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"})
 _CHANCE = frozenset({"urandom", "getrandom", "uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "randbits"})
 _CLOCK_OWNERS = frozenset({"time", "time_machine", "datetime", "date"})
-_SHOWN_CHARS = 20_000
+_REPR_CHARS = 20_000
 
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -37,20 +37,20 @@ class Clues:
 
 def clues_while(work: Callable[[], object]) -> Clues:
     """Return the reads of clocks and randomness while `work` runs in this thread."""
-    found = Clues()
+    clues = Clues()
 
     def listen(frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
-            _note(found, frame, argument.__name__, _owner(argument))
+            _note(clues, frame, argument.__name__, _owner(argument))
         elif event == "call" and frame.f_back is not None and frame.f_code.co_name in _CLOCK | _CHANCE:
-            _note(found, frame.f_back, frame.f_code.co_name, frame.f_globals.get("__name__", ""))
+            _note(clues, frame.f_back, frame.f_code.co_name, frame.f_globals.get("__name__", ""))
 
     sys.setprofile(listen)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return found
+    return clues
 
 
 def _owner(function: Any) -> str:
@@ -61,11 +61,11 @@ def _owner(function: Any) -> str:
     return str(getattr(function, "__module__", None) or "")
 
 
-def _note(found: Clues, frame: FrameType, name: str, owner: str) -> None:
+def _note(clues: Clues, frame: FrameType, name: str, owner: str) -> None:
     if name in _CLOCK and owner.split(".")[0] in _CLOCK_OWNERS:
-        lines = found.clock
+        lines = clues.clock
     elif name in _CHANCE or name in _TIMERS:
-        lines = found.chance
+        lines = clues.chance
     else:
         return
     place = _own_line(frame)
@@ -74,7 +74,7 @@ def _note(found: Clues, frame: FrameType, name: str, owner: str) -> None:
 
 
 def _own_line(frame: FrameType | None) -> str | None:
-    """Return the innermost line of the environment's own code, skipping library frames; `None` if there is none."""
+    """Return the innermost line of the environment's own code, skipping library frames, or `None`."""
     while frame is not None:
         path, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
         of_core = module.startswith("agentgym") and not module.startswith(ROOMS)
@@ -89,25 +89,25 @@ def _own_line(frame: FrameType | None) -> str | None:
 
 def class_state(kind: type[Env]) -> dict[str, str]:
     """Return the state held by an environment's classes and their modules: each value's repr by name."""
-    found: dict[str, str] = {}
+    state: dict[str, str] = {}
     own = kind.__mro__[: kind.__mro__.index(Env)]
-    for one in own:
-        found |= {
-            f"{one.__name__}.{name}": _shown(value) for name, value in vars(one).items() if _is_state(name, value)
+    for cls in own:
+        state |= {
+            f"{cls.__name__}.{name}": _safe_repr(value) for name, value in vars(cls).items() if _is_state(name, value)
         }
-    for name in {one.__module__ for one in own}:
+    for name in {cls.__module__ for cls in own}:
         module = sys.modules.get(name)
         held: Mapping[str, Any] = vars(module) if module is not None else {}
-        found |= {f"{name}.{key}": _shown(value) for key, value in held.items() if _is_state(key, value)}
-    return found
+        state |= {f"{name}.{key}": _safe_repr(value) for key, value in held.items() if _is_state(key, value)}
+    return state
 
 
 def _is_state(name: str, value: Any) -> bool:
     return not (name.startswith("__") or isinstance(value, type | ModuleType) or callable(value))
 
 
-def _shown(value: Any) -> str:
+def _safe_repr(value: Any) -> str:
     try:
-        return repr(value)[:_SHOWN_CHARS]
+        return repr(value)[:_REPR_CHARS]
     except Exception:  # a repr is the author's code
         return "?"

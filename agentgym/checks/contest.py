@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agentgym.checks.adversaries import adversaries, ending_tools
 from agentgym.checks.honest import failing_attempts
-from agentgym.checks.play import Episode, play
+from agentgym.checks.play import RecordedEpisode, play
 from agentgym.env import Env
 from agentgym.rewards import SOLVED_AT, Scheme
 from agentgym.script import ScriptedPlayer
@@ -19,8 +19,8 @@ class Contest:
     """One task, played by adversaries and by honest attempts that fail."""
 
     task: Task
-    honest: tuple[Episode, ...]
-    adversaries: Mapping[str, Episode]
+    honest: tuple[RecordedEpisode, ...]
+    adversaries: Mapping[str, RecordedEpisode]
 
     def honest_pay(self, scheme: Scheme) -> float:
         """Return the pay of the best-paid honest failure."""
@@ -31,17 +31,17 @@ class Contest:
         return {name: scheme.total(played.turns) for name, played in self.adversaries.items() if not is_solved(played)}
 
 
-def is_solved(episode: Episode) -> bool:
+def is_solved(episode: RecordedEpisode) -> bool:
     """Return whether an episode solved its task."""
     return episode.outcome >= SOLVED_AT
 
 
 def contest(
     env: Env,
-    solved: Episode,
-    others: Sequence[Episode],
+    solved: RecordedEpisode,
+    others: Sequence[RecordedEpisode],
     more: Mapping[str, ScriptedPlayer] | None = None,
-    known: Mapping[str, Episode] | None = None,
+    recorded: Mapping[str, RecordedEpisode] | None = None,
 ) -> Contest | None:
     """Play a task with all adversaries and with honest failures; return `None` if no honest attempt fails.
 
@@ -57,7 +57,7 @@ def contest(
     if not honest:
         return None
     players = adversaries(env, solved.task, solved.actions[0], ending_tools(env, [solved, *others]))
-    played = dict(known or {})
+    played = dict(recorded or {})
     for name, player in {**players, **(more or {})}.items():
         if name not in played:
             played[name] = play(env, solved.task, solved.seed, player)

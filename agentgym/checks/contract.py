@@ -15,7 +15,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 from agentgym import registry
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import Blocked, CheckFailed, Finding
-from agentgym.checks.play import Broken, Episode, canonical, helpless_player, is_over, must_equal, play, short
+from agentgym.checks.play import Broken, RecordedEpisode, canonical, helpless_player, is_over, must_equal, play, short
 from agentgym.checks.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.checks.subject import PLAYERS, Subject
 from agentgym.endings import Ending, OwnReason, Reason
@@ -72,7 +72,7 @@ def wrappers(subject: Subject) -> Finding:
     return None
 
 
-@check("vector-sync", "works in SyncVectorEnv, each copy as it would alone", causes=SAME_EPISODE)
+@check("vector-sync", "works in SyncVectorEnv, each copy as on its own", causes=SAME_EPISODE)
 def vector_sync(subject: Subject) -> Finding:
     """Copies in a vector start exactly like single environments with the same seeds."""
     vector: Any = SyncVectorEnv([subject.make, subject.make])
@@ -111,7 +111,7 @@ def plays(subject: Subject) -> Finding:
     return f"{len(subject.tasks)} tasks over {len(subject.scanned)} splits and difficulties {levels}"
 
 
-@check("observations", "observations are chat messages of bounded size that every tokenizer takes")
+@check("observations", "observations are chat messages of bounded size that every tokenizer accepts")
 def observations(subject: Subject) -> Finding:
     """Messages have a role and content, lie in the observation space, are bounded in size and encode as UTF-8."""
     largest = 0
@@ -143,17 +143,17 @@ def observation_problem(space: gymnasium.Space[Any], observed: list[Message]) ->
 @check("endings", "an episode ends once, terminated or truncated, with a named reason")
 def endings(subject: Subject) -> Finding:
     """The flags, `info["ending"]` and `env.reason` agree, and are set only at the end."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for episode in subject.all_episodes():
         for turn, result in enumerate(episode.results, start=1):
             if (problem := _ending_problem(episode, turn)) is not None:
                 raise CheckFailed(f"task {episode.task.id!r}, turn {turn}: {problem}")
             if is_over(result):
-                seen.add(result.info["ending"])
-    return f"seen: {', '.join(sorted(seen))}"
+                names.add(result.info["ending"])
+    return f"seen: {', '.join(sorted(names))}"
 
 
-def _ending_problem(episode: Episode, turn: int) -> str | None:
+def _ending_problem(episode: RecordedEpisode, turn: int) -> str | None:
     result = episode.results[turn - 1]
     if result.terminated and result.truncated:
         return "terminated and truncated at once; finish(reason) sets one of them"

@@ -3,8 +3,8 @@
 Two methods are used. *Canaries*: every text and number in the task's gold that is not in its data is replaced by a
 unique value, which must never appear. *Literal search*: longer texts of the real gold must not appear, unless the
 policy said them first, the task's data contains them, other tasks show them too (common words), or the world shows them
-even after the gold was replaced (an answer that can be found). Anything shown after the end of an episode is no leak,
-since the policy can no longer use it.
+even after the gold was replaced (an answer that can be found). Text shown after the end of an episode does not count as
+a leak, since the policy can no longer use it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
-from agentgym.checks.play import Broken, Episode, is_over, play, short
+from agentgym.checks.play import Broken, RecordedEpisode, is_over, play, short
 from agentgym.checks.subject import Subject
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
@@ -37,7 +37,7 @@ _PLAIN_WORD = re.compile(r"[^\W\d]{1,15}")
 _POINT = re.compile(r"(?<=\d)[.,_'](?=\d)")
 """Separators inside a written number: 1,234,567 or 12345.67."""
 
-_NOTHING = "the gold has no text or number that the task's data does not have"
+_NOTHING = "every text and number of the gold is also in the task's data"
 
 _ADVICE = "keep gold for grade() and solution(); what the policy may see belongs in Task.data"
 
@@ -46,17 +46,19 @@ _ADVICE = "keep gold for grade() and solution(); what the policy may see belongs
 def gold_hidden_at_start(subject: Subject) -> Finding:
     """No telling piece of a task's gold appears in its prompt, opening or info."""
     episodes = subject.episodes("idle")
-    shown = {episode.task.id: _texts([episode.task.prompt, episode.opening, episode.info]) for episode in episodes}
+    opening_texts = {
+        episode.task.id: _texts([episode.task.prompt, episode.opening, episode.info]) for episode in episodes
+    }
     pieces = canaries = 0
     with subject.env() as env:
         for episode in episodes:
             marked, words = _with_canaries(episode.task)
             canaries += len(words)
-            common = [shown[other.task.id] for other in episodes if other.task.gold != episode.task.gold]
+            common = [opening_texts[other.task.id] for other in episodes if other.task.gold != episode.task.gold]
             secrets = [piece for piece in secrets_of(episode.task) if not _PLAIN_WORD.fullmatch(piece)]
             pieces += len(secrets)
             for piece in secrets:
-                if not shows(shown[episode.task.id], piece) or any(shows(other, piece) for other in common):
+                if not shows(opening_texts[episode.task.id], piece) or any(shows(other, piece) for other in common):
                     continue
                 if shows(episode.task.prompt, piece) or not _world_shows(env, episode, piece):
                     raise CheckFailed(
@@ -69,7 +71,7 @@ def gold_hidden_at_start(subject: Subject) -> Finding:
     return f"looked for {pieces} pieces of gold and {canaries} canaries"
 
 
-def _world_shows(env: Env, episode: Episode, piece: str) -> bool:
+def _world_shows(env: Env, episode: RecordedEpisode, piece: str) -> bool:
     """Return whether the opening shows `piece` even with the gold replaced: an answer that can be found."""
     opened = _play_marked(env, _with_canaries(episode.task)[0], replace(episode, actions=[]))
     return shows(_texts([opened.opening, opened.info]), piece)
@@ -78,10 +80,10 @@ def _world_shows(env: Env, episode: Episode, piece: str) -> bool:
 def _must_not_show(words: Sequence[str], text: str, where: str) -> None:
     """Raise `CheckFailed` if `text` contains one of the canaries."""
     text = _POINT.sub("", text)
-    if found := [word for word in words if word in text]:
-        around = short(text[max(0, text.index(found[0]) - 60) :])
+    if leaks := [word for word in words if word in text]:
+        around = short(text[max(0, text.index(leaks[0]) - 60) :])
         raise CheckFailed(
-            f"{where}: part of the gold is shown: {around} (the canary {found[0]} replaced the gold); {_ADVICE}"
+            f"{where}: part of the gold is shown: {around} (the canary {leaks[0]} replaced the gold); {_ADVICE}"
         )
 
 
@@ -113,18 +115,18 @@ def secrets_of(task: Task) -> list[str]:
     return sorted({piece for piece in _leaves(task.gold) if len(piece) >= TELLING_CHARS and piece not in public})
 
 
-def _must_not_show_gold(env: Env, episode: Episode, marked: Episode) -> None:
+def _must_not_show_gold(env: Env, episode: RecordedEpisode, marked: RecordedEpisode) -> None:
     """Search each turn for pieces of the real gold that the policy has not said before."""
     secrets = secrets_of(episode.task)
     elsewhere = dict(_before_the_end(marked))
     spoken = _texts([episode.opening, episode.info])
     results = dict(_before_the_end(episode))
     for turn, action in enumerate(episode.actions, start=1):
-        spoken += _spoken(env, action)
-        shown = results.get(turn, "")
+        spoken += _action_words(env, action)
+        result_text = results.get(turn, "")
         for piece in secrets:
             # A turn that the marked episode did not reach cannot show whether the world reveals the piece by itself.
-            if shows(shown, piece) and not shows(spoken, piece) and not shows(elsewhere.get(turn, piece), piece):
+            if shows(result_text, piece) and not shows(spoken, piece) and not shows(elsewhere.get(turn, piece), piece):
                 raise CheckFailed(
                     f"task {episode.task.id!r}, turn {turn} of the {episode.player} player: a tool result or info "
                     f"shows {short(piece)}; {_ADVICE}"
@@ -138,11 +140,13 @@ def _with_canaries(task: Task) -> tuple[Task, list[str]]:
     """
     words: list[str] = []
     public = {piece.casefold() for piece in _pieces(task.data)}
-    shown = _texts(task.data)
+    public_text = _texts(task.data)
 
     def is_secret(value: str | int | float) -> bool:
         piece = str(value)
-        return bool(piece) and piece.casefold() not in public and (len(piece) < TELLING_CHARS or piece not in shown)
+        return (
+            bool(piece) and piece.casefold() not in public and (len(piece) < TELLING_CHARS or piece not in public_text)
+        )
 
     def mark(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -172,7 +176,7 @@ def _pieces(value: Any) -> Iterator[str]:
         yield from _leaves(value)
 
 
-def _play_marked(env: Env, marked: Task, episode: Episode) -> Episode:
+def _play_marked(env: Env, marked: Task, episode: RecordedEpisode) -> RecordedEpisode:
     """Replay the recorded actions on the marked task as far as possible; its gold may make no sense to the grader."""
     try:
         return play(env, marked, episode.seed, lambda *_: iter(episode.actions))
@@ -180,7 +184,7 @@ def _play_marked(env: Env, marked: Task, episode: Episode) -> Episode:
         return error.episode
 
 
-def _before_the_end(episode: Episode) -> Iterator[tuple[int, str]]:
+def _before_the_end(episode: RecordedEpisode) -> Iterator[tuple[int, str]]:
     """Yield the number and text of every turn that did not end the episode; the opening is turn 0."""
     yield 0, _texts([episode.opening, episode.info])
     for turn, result in enumerate(episode.results, start=1):
@@ -193,7 +197,7 @@ def shows(text: str, piece: str) -> bool:
     return piece in text or json.dumps(piece)[1:-1] in text or json.dumps(piece, ensure_ascii=False)[1:-1] in text
 
 
-def _spoken(env: Env, action: Action) -> str:
+def _action_words(env: Env, action: Action) -> str:
     """Return the text of an action, with the arguments of its calls as the tools receive them."""
     if not isinstance(action, str):
         return _texts(action)

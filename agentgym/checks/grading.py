@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agentgym.checks.catalog import check
 from agentgym.checks.luck import ENOUGH, is_no_luck
 from agentgym.checks.outcomes import CheckFailed, Finding
-from agentgym.checks.play import Episode, replayed
+from agentgym.checks.play import RecordedEpisode, replayed
 from agentgym.checks.seeding import SEEDED
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
@@ -64,7 +64,7 @@ def random_scores_low(subject: Subject) -> Finding:
     return _must_score_low(episodes, "random", RANDOM_LIMIT)
 
 
-def _must_score_low(episodes: Sequence[Episode], player: str, limit: float) -> str:
+def _must_score_low(episodes: Sequence[RecordedEpisode], player: str, limit: float) -> str:
     solved = _solved(episodes)
     if len(solved) > limit * len(episodes):
         raise CheckFailed(
@@ -74,12 +74,12 @@ def _must_score_low(episodes: Sequence[Episode], player: str, limit: float) -> s
     return _score(episodes, player)
 
 
-def _score(episodes: Sequence[Episode], player: str) -> str:
+def _score(episodes: Sequence[RecordedEpisode], player: str) -> str:
     mean = _mean([episode.reward for episode in episodes])
     return f"{player} solved {len(_solved(episodes))} of {len(episodes)}, mean reward {mean:.2f}"
 
 
-def _solved(episodes: Sequence[Episode]) -> list[Episode]:
+def _solved(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
     return [episode for episode in episodes if episode.outcome >= SOLVED_AT]
 
 
@@ -92,19 +92,19 @@ def grader_stable(subject: Subject) -> Finding:
     episodes = [*subject.probed, *helpless]
     for number, replays in enumerate(zip(*subject.replays(), *again, strict=True), start=2):
         for episode, replay in zip(episodes, replays, strict=True):
-            if (expected := _grades(episode)) != (found := _grades(replay)):
+            if (expected := _grades(episode)) != (grades := _grades(replay)):
                 raise CheckFailed(
-                    f"task {episode.task.id!r}: graded {expected} the first time, {found} the {number}. time; "
+                    f"task {episode.task.id!r}: graded {expected} the first time, {grades} the {number}. time; "
                     "a grader may depend on nothing but the task and the actions"
                 )
     return f"{len(episodes)} episodes, three times each"
 
 
-def _grades(episode: Episode) -> tuple[list[dict[str, float]], float, bool | None]:
+def _grades(episode: RecordedEpisode) -> tuple[list[dict[str, float]], float, bool | None]:
     return episode.turns, episode.reward, episode.results[-1].info.get("is_success") if episode.results else None
 
 
-@check("reward-channels", "every turn shows all declared channels, each in its range")
+@check("reward-channels", "every turn has all declared channels, each in its range")
 def reward_channels(subject: Subject) -> Finding:
     """`info["rewards"]` contains exactly the declared channels, with finite values in the declared ranges."""
     with subject.env() as env:
@@ -134,7 +134,7 @@ def _channel_problem(env: Env, values: dict[str, float]) -> str | None:
     return None
 
 
-@check("rewards-add-up", "what the steps pay adds up to what the scheme says")
+@check("rewards-add-up", "step rewards add up to the total of the scheme")
 def rewards_add_up(subject: Subject) -> Finding:
     """The sum of an episode's rewards equals the scheme's total over its channels."""
     with subject.env() as env:

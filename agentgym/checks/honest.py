@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym.checks.adversaries import calls_in
 from agentgym.checks.outcomes import CheckFailed
-from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import ToolCall
@@ -21,15 +21,15 @@ ENOUGH = 2
 """Failing attempts to find per task; the best-paid one counts."""
 
 _TRIES = 24
-"""Maximum number of spoiled solutions tried per task."""
+"""Maximum number of spoiled solutions to play per task."""
 
 _PER_STEP = 5
-"""Maximum number of variations tried for the same step."""
+"""Maximum number of variations of the same step."""
 
 _NUMBER = re.compile(r"\d+")
 
 
-def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> list[Episode]:
+def failing_attempts(env: Env, solved: RecordedEpisode, others: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
     """Return honest attempts at a solved task that fail, or an empty list if the solution cannot be spoiled.
 
     If the environment defines `failing`, that is played. Otherwise the solution is replayed with its last arguments
@@ -50,8 +50,8 @@ def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> li
         if attempt.outcome >= SOLVED_AT:
             raise CheckFailed(f"task {solved.task.id!r}: failing() solved it; make it end with a mistake")
         return [attempt]
-    ended: list[Episode] = []
-    unended: list[Episode] = []
+    ended: list[RecordedEpisode] = []
+    unended: list[RecordedEpisode] = []
     for actions, _ in zip(_spoiled(env, solved, others), range(_TRIES), strict=False):
         attempt = play(env, solved.task, solved.seed, to_the_end(actions))
         if attempt.ended and attempt.outcome < SOLVED_AT:
@@ -72,7 +72,7 @@ def to_the_end(actions: Sequence[Action]) -> ScriptedPlayer:
     return player
 
 
-def _spoiled(env: Env, solved: Episode, others: Sequence[Episode]) -> Iterator[list[Action]]:
+def _spoiled(env: Env, solved: RecordedEpisode, others: Sequence[RecordedEpisode]) -> Iterator[list[Action]]:
     """Yield variations of a solution, starting with those that change only its end."""
     actions = solved.actions
     yield from ([*actions[:-1], action] for action in islice(spoiled_action(env, actions[-1]), _PER_STEP))
@@ -100,18 +100,20 @@ def spoiled_action(env: Env, action: Action) -> Iterator[Action]:
 
 def spoiled_values(value: Any) -> Iterator[Any]:
     """Yield values of the same type that are close to `value` but not equal to it."""
-    found: list[Any] = []
+    variants: list[Any] = []
     if isinstance(value, bool):
-        found = [not value]
+        variants = [not value]
     elif isinstance(value, int | float):
-        found = [value + 1, value - 1]
+        variants = [value + 1, value - 1]
     elif isinstance(value, str):
-        found = list(_spoiled_texts(value))
+        variants = list(_spoiled_texts(value))
     elif isinstance(value, list):
-        found = [value[:-1], value[::-1], *([*value[:-1], part] for part in spoiled_values(value[-1]))] if value else []
+        variants = (
+            [value[:-1], value[::-1], *([*value[:-1], part] for part in spoiled_values(value[-1]))] if value else []
+        )
     elif isinstance(value, Mapping):
-        found = [{**value, key: changed} for key, part in value.items() for changed in spoiled_values(part)]
-    yield from (changed for changed in found if changed != value)
+        variants = [{**value, key: changed} for key, part in value.items() for changed in spoiled_values(part)]
+    yield from (changed for changed in variants if changed != value)
 
 
 def _spoiled_texts(text: str) -> Iterator[str]:

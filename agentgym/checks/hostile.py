@@ -26,7 +26,7 @@ _SECONDS = 12.0
 _STRIDE = 7
 
 _WRITTEN, _WRITTEN_IF_SLOW = 60, 20
-"""Maximum number of calls that are written in each dialect; they reach the same tools as messages do."""
+"""Maximum number of calls to write in each dialect: they reach the same tools as messages do."""
 
 
 @check("hostile-text", "no text breaks it, in any dialect")
@@ -62,8 +62,8 @@ def hostile_arguments(subject: Subject) -> Finding:
     for dialect in dialect_names():
         try:
             with subject.variant(dialect=dialect, **subject.long) as env:
-                some = calls[:: 1 + len(calls) // most]
-                count += _survive(env, subject, _written(env, some), f"in dialect {dialect!r}")
+                sampled_calls = calls[:: 1 + len(calls) // most]
+                count += _survive(env, subject, _calls_as_text(env, sampled_calls), f"in dialect {dialect!r}")
         except CheckSkipped:
             break
     return f"{count} actions"
@@ -94,7 +94,7 @@ def _malformed_calls(env: Env) -> Iterator[dict[str, Any]]:
         yield {"role": "assistant", "content": None, "tool_calls": twice}
 
 
-def _written(env: Env, calls: Iterable[ToolCall]) -> Iterator[str]:
+def _calls_as_text(env: Env, calls: Iterable[ToolCall]) -> Iterator[str]:
     """Yield each call that the dialect can write: as text, with its end cut off, and twice in a row."""
     for call in calls:
         try:
@@ -125,11 +125,11 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
         except Exception as error:
             cause = error.__cause__ or error
             raise CheckFailed(
-                f"{how}, the action {_shown(action)} raised {type(cause).__name__}: {short(str(cause))}; raise "
-                "ToolError for what a model can do wrong"
+                f"{how}, the action {_describe_action(action)} raised {type(cause).__name__}: {short(str(cause))}; "
+                "raise ToolError for what a model can do wrong"
             ) from error
         if (problem := observation_problem(env.observation_space, result[0])) is not None:
-            raise CheckFailed(f"{how}, the action {_shown(action)} was answered by {problem}")
+            raise CheckFailed(f"{how}, the action {_describe_action(action)} was answered by {problem}")
     return count
 
 
@@ -145,12 +145,12 @@ def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:
 
 
 def _spread(actions: Sequence[Action]) -> Iterator[Action]:
-    """Yield all actions in strides, so that a caller that stops early has seen some from the whole range."""
+    """Yield all actions in strides, so that a caller that stops early gets a sample of the whole range."""
     for start in range(_STRIDE):
         yield from actions[start::_STRIDE]
 
 
-def _shown(action: Action) -> str:
+def _describe_action(action: Action) -> str:
     if isinstance(action, str):
         return short(repr(action))
     try:

@@ -8,7 +8,7 @@ import pickle
 
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
-from agentgym.checks.play import Episode, canonical, difference, must_equal, play, replayed
+from agentgym.checks.play import RecordedEpisode, canonical, difference, must_equal, play, replayed
 from agentgym.checks.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.checks.subject import Subject
 from agentgym.engine.steps import StepResult
@@ -35,29 +35,29 @@ def snapshot(subject: Subject) -> Finding:
             first.reset(seed=episode.seed + 1)
             for env, name in ((first, "the same instance"), (second, "another instance")):
                 env.restore(saved)
-                rest = Episode(episode.task, episode.seed, episode.opening, episode.info)
+                rest = RecordedEpisode(episode.task, episode.seed, episode.opening, episode.info)
                 rest.results = [*episode.results[:middle], *(env.step(a) for a in episode.actions[middle:])]
                 must_equal(episode.trace(), rest.trace(), f"task {episode.task.id!r} restored in {name}", advice)
     return None
 
 
-@check("replay", "a recorded trajectory plays again exactly", causes=SAME_EPISODE)
+@check("replay", "a recorded trajectory replays exactly", causes=SAME_EPISODE)
 def replay_equal(subject: Subject) -> Finding:
     """`agentgym.records.replay` finds no difference in solution and random episodes read back from JSON."""
     episodes = subject.few_probed
     with subject.env() as env:
         for episode in episodes:
             again = Trajectory.from_dict(json.loads(json.dumps(_trajectory(subject, episode).to_dict())))
-            if (found := replay(again, env)) is not None:
-                was, now = canonical(found.recorded), canonical(found.replayed)
+            if (mismatch := replay(again, env)) is not None:
+                was, now = canonical(mismatch.recorded), canonical(mismatch.replayed)
                 raise CheckFailed(
-                    f"task {episode.task.id!r}, turn {found.turn}: {found.what} differs: {difference(was, now)}; "
+                    f"task {episode.task.id!r}, turn {mismatch.turn}: {mismatch.what} differs: {difference(was, now)}; "
                     "see 'deterministic'"
                 )
     return f"{len(episodes)} trajectories"
 
 
-def _trajectory(subject: Subject, episode: Episode) -> Trajectory:
+def _trajectory(subject: Subject, episode: RecordedEpisode) -> Trajectory:
     turns = [
         Turn(action, result.observation, result.info["rewards"], result.reward)
         for action, result in zip(episode.actions, episode.results, strict=True)
@@ -86,18 +86,18 @@ def async_twin(subject: Subject) -> Finding:
     return f"{len(episodes)} episodes at once"
 
 
-async def _play_together(subject: Subject, episodes: list[Episode]) -> list[list[str]]:
+async def _play_together(subject: Subject, episodes: list[RecordedEpisode]) -> list[list[str]]:
     envs = [subject.make() for _ in episodes]
     try:
-        return await asyncio.gather(*(_play_async(env, one) for env, one in zip(envs, episodes, strict=True)))
+        return await asyncio.gather(*(_play_async(env, episode) for env, episode in zip(envs, episodes, strict=True)))
     finally:
         for env in envs:
             env.close()
 
 
-async def _play_async(env: Env, episode: Episode) -> list[str]:
+async def _play_async(env: Env, episode: RecordedEpisode) -> list[str]:
     opening, info = await env.areset(seed=episode.seed, options={"task": episode.task})
-    again = Episode(episode.task, episode.seed, opening, info)
+    again = RecordedEpisode(episode.task, episode.seed, opening, info)
     for action in episode.actions:
         again.results.append(StepResult(*await env.astep(action)))
     return again.trace()
@@ -129,7 +129,7 @@ def _how_to_pickle(error: Exception) -> str:
     return "open connections and the like in start(), not in __init__, or leave them out in __getstate__"
 
 
-@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE, jobs=("unpickled",))
+@check("spawns", "an unpickled copy in another process plays the same", causes=ELSEWHERE, jobs=("unpickled",))
 def spawns(subject: Subject) -> Finding:
     """A fresh interpreter unpickles an environment and plays recorded episodes exactly."""
     if subject.pickled is None:

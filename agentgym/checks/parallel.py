@@ -1,4 +1,4 @@
-"""The check of tools that run at the same time: they must do what they do one after the other."""
+"""Check that concurrent calls of tools have the same effect as calls in sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.checks.adversaries import calls_in
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import Finding
-from agentgym.checks.play import Episode, must_equal, play
+from agentgym.checks.play import RecordedEpisode, must_equal, play
 from agentgym.checks.seeding import SAME_EPISODE
 from agentgym.checks.subject import Subject
 from agentgym.engine.spaces import Action, ActionSpace
@@ -19,50 +19,50 @@ from agentgym.messages import ToolCall, assistant
 from agentgym.toolset import Tool, ToolOptions, Toolset
 
 _APART_S = 0.003
-"""A call begins this much before the one that stands before it in the turn."""
+"""Seconds by which each call of a turn starts before the call written ahead of it."""
 
 _EPISODES = 6
-"""Solutions that are tried: those with the most calls of such tools."""
+"""Maximum number of solutions to use: those with the most calls of concurrent tools."""
 
 _SOLUTIONS, _RANDOM = 3, 2
-"""Calls in the turn that is tried: at most so many of the solution's, twice, and so many random ones of each tool."""
+"""Calls in the test turn: up to `_SOLUTIONS` of the solution, each twice, and `_RANDOM` random ones of each tool."""
 
 _ADVICE = (
-    "What a concurrent tool changes, or what depends on the calls before it, belongs into a function that it returns; "
-    "otherwise take the mark away."
+    "Move whatever a concurrent tool changes, or whatever depends on earlier calls, into a function that it returns; "
+    "or declare the tool without `concurrent`."
 )
 
 
 @check(
     "parallel-calls",
-    "calls of one turn that run at the same time do what they do one after the other",
+    "concurrent calls of one turn have the same effect as calls in sequence",
     causes=SAME_EPISODE,
 )
 def parallel_calls(subject: Subject) -> Finding:
-    """Give several calls of concurrent tools in one turn of each solution: one after the other, and begun backwards."""
+    """Add a turn of concurrent calls to solutions: the effect is the same in sequence and started in reverse order."""
     compared = 0
     with subject.env() as parallel, subject.env() as in_order:
         marked = [tool for tool in parallel.tools if tool.concurrent]
         if not marked:
             return "no tool is concurrent"
         waits: list[float] = []
-        in_order.tools = Toolset(_Rigged(tool, None) for tool in in_order.tools)
-        parallel.tools = Toolset(_Rigged(tool, waits) for tool in parallel.tools)
-        turns = [(episode, *_turn(in_order, episode, marked)) for episode in subject.episodes("solution")]
+        in_order.tools = Toolset(_DelayedTool(tool, None) for tool in in_order.tools)
+        parallel.tools = Toolset(_DelayedTool(tool, waits) for tool in parallel.tools)
+        turns = [(episode, *_concurrent_turn(in_order, episode, marked)) for episode in subject.episodes("solution")]
         for episode, before, calls in sorted(turns, key=lambda turn: -len(turn[2]))[:_EPISODES]:
             waits[:] = [_APART_S * later for later in range(len(calls))]
-            expected, found = (_played(env, episode, before, calls) for env in (in_order, parallel))
-            must_equal(expected, found, f"task {episode.task.id!r}, {len(calls)} calls at the same time", _ADVICE)
+            expected, actual = (_trace_with_turn(env, episode, before, calls) for env in (in_order, parallel))
+            must_equal(expected, actual, f"task {episode.task.id!r}, {len(calls)} calls at the same time", _ADVICE)
             compared += len(calls)
     return f"{compared} calls"
 
 
-class _Rigged(Tool):
-    """A tool that runs alone, or whose next calls begin in the reverse of their order.
+class _DelayedTool(Tool):
+    """A tool that never runs concurrently, or delays its calls so that they start in reverse order.
 
     Args:
         tool: The tool.
-        waits: Seconds to wait before a call, the last one first; `None` makes every call run alone.
+        waits: Delays in seconds, the last call's first; `None` makes the tool sequential.
     """
 
     def __init__(self, tool: Tool, waits: list[float] | None):
@@ -75,15 +75,15 @@ class _Rigged(Tool):
         return self._tool.check(arguments)
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
-        """Return the tool's function, begun later if it must wait."""
+        """Return the tool's function, delayed by the next of `waits`."""
         function = self._tool.bound_to(env)
         wait_s = self._waits.pop() if self.concurrent and self._waits else 0.0
         if not wait_s:
             return function
-        return _later_async(function, wait_s) if self.is_async else _later(function, wait_s)
+        return _delayed_async(function, wait_s) if self.is_async else _delayed(function, wait_s)
 
 
-def _later(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
+def _delayed(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
     def run(**arguments: Any) -> Any:
         time.sleep(wait_s)
         return function(**arguments)
@@ -91,7 +91,7 @@ def _later(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
     return run
 
 
-def _later_async(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
+def _delayed_async(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
     async def run(**arguments: Any) -> Any:
         await asyncio.sleep(wait_s)
         return await function(**arguments)
@@ -99,22 +99,25 @@ def _later_async(function: Callable[..., Any], wait_s: float) -> Callable[..., A
     return run
 
 
-def _turn(env: Env, solved: Episode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
-    """Return how many actions of a solution to play first, and the calls to give then."""
+def _concurrent_turn(env: Env, solved: RecordedEpisode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
+    """Return how many actions of a solution to play first, and the calls of the turn to add."""
     names = {tool.name for tool in marked}
-    found = [
+    concurrent_calls = [
         (number, ToolCall(call.name, call.arguments))
         for number, action in enumerate(solved.actions)
         for call in calls_in(env, action)
         if call.name in names
     ]
     space = ActionSpace(env.tools, env.dialect, solved.seed)
-    drawn = [ToolCall(tool.name, space.sample_arguments(tool)) for tool in marked for _ in range(_RANDOM)]
-    return (found[0][0] if found else 0), [*2 * [call for _, call in found[:_SOLUTIONS]], *drawn]
+    random_calls = [ToolCall(tool.name, space.sample_arguments(tool)) for tool in marked for _ in range(_RANDOM)]
+    return (concurrent_calls[0][0] if concurrent_calls else 0), [
+        *2 * [call for _, call in concurrent_calls[:_SOLUTIONS]],
+        *random_calls,
+    ]
 
 
-def _played(env: Env, solved: Episode, before: int, calls: list[ToolCall]) -> list[str]:
-    """Return the trace of a solution with a turn of several calls in its middle."""
+def _trace_with_turn(env: Env, solved: RecordedEpisode, before: int, calls: list[ToolCall]) -> list[str]:
+    """Return the trace of a solution with a turn of `calls` inserted after `before` actions."""
     env.max_calls_per_turn = len(calls)
     actions: list[Action] = [*solved.actions[:before], assistant("", calls), *solved.actions[before:]]
     return play(env, solved.task, solved.seed, lambda *_: iter(actions)).trace()

@@ -11,7 +11,7 @@ from agentgym.checks.contest import Contest, is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
 from agentgym.checks.luck import ENOUGH, is_no_luck
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, CheckWarned, Finding
-from agentgym.checks.play import Episode, play
+from agentgym.checks.play import RecordedEpisode, play
 from agentgym.checks.subject import Subject
 from agentgym.endings import Reason
 from agentgym.env import Env
@@ -26,36 +26,38 @@ _FEWEST_TASKS = 4
 def paid_schemes(env: Env) -> dict[str, Scheme]:
     """Return the schemes that must keep the guarantee: the one in use and the named ones, except the controls."""
     named = {name: scheme for name, scheme in env.schemes.items() if not scheme.allow_unsound}
-    known = env.scheme.allow_unsound or env.scheme in named.values()
-    return named if known else {"in use": env.scheme, **named}
+    covers_current = env.scheme.allow_unsound or env.scheme in named.values()
+    return named if covers_current else {"in use": env.scheme, **named}
 
 
 @check("useful-work-pays", "junk, stalling and doing nothing are never paid more than an honest attempt that fails")
 def useful_work_pays(subject: Subject) -> Finding:
     """In every scheme that is not a control, no adversary earns more than an honest failure at the same task.
 
-    Where each step costs something, who gives up early saves the cost of the steps not taken, and nothing else: that is
-    reported as a warning.
+    If each step has a cost, an adversary that gives up early saves the cost of the remaining steps. If it gains nothing
+    else, this is only a warning.
     """
     contests = _contests(subject)
     with subject.env() as env:
         schemes, channels = paid_schemes(env), env.channels
     saved: list[str] = []
-    for one in contests:
+    for contest in contests:
         for scheme_name, scheme in schemes.items():
-            for name in _overpaid(one, scheme):
-                paid, honest = one.pay(scheme)[name], one.honest_pay(scheme)
+            for name in _overpaid(contest, scheme):
+                paid, honest = contest.pay(scheme)[name], contest.honest_pay(scheme)
                 what = (
-                    f"scheme {scheme_name!r}, task {one.task.id!r}: the adversary {name!r} is paid {paid:g}, an honest "
-                    f"attempt that fails {honest:g}"
+                    f"scheme {scheme_name!r}, task {contest.task.id!r}: the adversary {name!r} is paid {paid:g}, "
+                    f"an honest attempt that fails {honest:g}"
                 )
-                if not _only_saves(one, name, _without_step_costs(scheme, channels)):
+                if not _only_saves(contest, name, _without_step_costs(scheme, channels)):
                     raise CheckFailed(f"{what}; {_how_to_pay(paid)}")
                 saved.append(what)
     if saved:
         raise CheckWarned(f"{saved[0]}, as each step costs something: {_GIVING_UP}")
-    honest_mean = fmean(one.honest_pay(scheme) for one in contests for scheme in schemes.values())
-    best_mean = fmean(max(one.pay(scheme).values(), default=0.0) for one in contests for scheme in schemes.values())
+    honest_mean = fmean(contest.honest_pay(scheme) for contest in contests for scheme in schemes.values())
+    best_mean = fmean(
+        max(contest.pay(scheme).values(), default=0.0) for contest in contests for scheme in schemes.values()
+    )
     return (
         f"{len(contests)} tasks, {len(schemes)} schemes: honest failures earn {honest_mean:.2f} on average, the best "
         f"adversary {best_mean:.2f}"
@@ -63,18 +65,18 @@ def useful_work_pays(subject: Subject) -> Finding:
 
 
 _GIVING_UP = (
-    "where no attempt solves the task, the one that gives up first is paid best; charge only those that solve it, with "
+    "if no attempt solves the task, the first to give up is paid best; charge only attempts that solve it, with "
     f"Gate(on={OUTCOME!r}, at_least={SOLVED_AT:g}, opens=(...)), or accept that (docs/check.md)"
 )
 
 
-def _overpaid(one: Contest, scheme: Scheme) -> list[str]:
+def _overpaid(contest: Contest, scheme: Scheme) -> list[str]:
     """Return the names of the adversaries that are paid more than the best honest failure."""
-    limit = one.honest_pay(scheme) + _ROUNDING
-    return [name for name, paid in one.pay(scheme).items() if paid > limit]
+    limit = contest.honest_pay(scheme) + _ROUNDING
+    return [name for name, paid in contest.pay(scheme).items() if paid > limit]
 
 
-def _only_saves(one: Contest, name: str, free: Scheme) -> bool:
+def _only_saves(contest: Contest, name: str, free: Scheme) -> bool:
     """Return whether an adversary ended its episode early, and earns no more than an honest failure if steps are free.
 
     Args:
@@ -82,12 +84,12 @@ def _only_saves(one: Contest, name: str, free: Scheme) -> bool:
         name: The adversary.
         free: The scheme without its costs of steps.
     """
-    stalls = one.adversaries[name].reason is Reason.MAX_TURNS
-    return not stalls and name not in _overpaid(one, free)
+    stalls = contest.adversaries[name].reason is Reason.MAX_TURNS
+    return not stalls and name not in _overpaid(contest, free)
 
 
 def _without_step_costs(scheme: Scheme, channels: Mapping[str, Channel]) -> Scheme:
-    """Return the scheme without the costs that add up over the turns. A cost that pays its mean cannot be saved."""
+    """Return the scheme without costs that add up over turns. Averaged costs stay: ending early does not save them."""
     for name, weight in scheme.weights.items():
         if channels[name].per_turn and name not in scheme.averaged and not channels[name].can_gain(weight):
             scheme = scheme.without(name)
@@ -101,12 +103,12 @@ def _how_to_pay(paid_to_junk: float) -> str:
     return "declare what any legal action earns with Channel(cheap=True) and put it behind a gate on real work"
 
 
-@check("junk-scores-low", "junk handed in at once rarely solves a task", causes=("ending-alone-fails",))
+@check("junk-scores-low", "junk submitted at once rarely solves a task", causes=("ending-alone-fails",))
 def junk_scores_low(subject: Subject) -> Finding:
     """No kind of junk solves more than half of the tasks, beyond what luck explains."""
     contests = _contests(subject)
     if len(contests) < _FEWEST_TASKS:
-        raise CheckSkipped(f"{len(contests)} tasks could be played in time, too few to tell luck from a flaw")
+        raise CheckSkipped(f"{len(contests)} tasks could be played in time, too few to rule out luck")
     solved: dict[str, list[bool]] = {}
     for name, episode in _junk_episodes(contests):
         solved.setdefault(name, []).append(is_solved(episode))
@@ -126,8 +128,8 @@ def _tried_on_more_tasks(subject: Subject, name: str) -> list[bool]:
     with subject.env() as env:
         endings = ending_tools(env, solutions)
         played = (
-            play(env, one.task, one.seed, adversaries(env, one.task, one.actions[0], endings)[name])
-            for one in solutions
+            play(env, solved.task, solved.seed, adversaries(env, solved.task, solved.actions[0], endings)[name])
+            for solved in solutions
         )
         return [is_solved(episode) for episode in played]
 
@@ -138,9 +140,9 @@ def _contests(subject: Subject) -> list[Contest]:
     return subject.contests
 
 
-def _junk_episodes(contests: Sequence[Contest]) -> Iterator[tuple[str, Episode]]:
-    for one in contests:
-        yield from ((name, played) for name, played in one.adversaries.items() if name.startswith("junk at once"))
+def _junk_episodes(contests: Sequence[Contest]) -> Iterator[tuple[str, RecordedEpisode]]:
+    for contest in contests:
+        yield from ((name, played) for name, played in contest.adversaries.items() if name.startswith("junk at once"))
 
 
 CHECKS = (useful_work_pays, junk_scores_low)

@@ -23,11 +23,11 @@ from agentgym.task import Task
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SPARE_TURNS = 3
-"""Turns that a player keeps playing after `max_turns`, waiting for the end."""
+"""Turns to play beyond `max_turns`, to detect episodes that do not end."""
 
 
 @dataclass
-class Episode:
+class RecordedEpisode:
     """A recorded episode: the actions taken and their results."""
 
     task: Task
@@ -76,9 +76,9 @@ class Episode:
 
 
 class Broken(Exception):
-    """An exception, the cause of this one, aborted an episode; `episode` holds the part played before."""
+    """An exception (`__cause__`) aborted an episode; `episode` holds the part played before."""
 
-    def __init__(self, episode: Episode, error: BaseException):
+    def __init__(self, episode: RecordedEpisode, error: BaseException):
         turn = f"turn {len(episode.results) + 1}" if episode.opening else "reset"
         super().__init__(f"task {episode.task.id!r}, {turn}: {describe(error)}")
         self.episode = episode
@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = "") -> Episode:
+def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = "") -> RecordedEpisode:
     """Play `task` until the episode ends, the player stops, or the episode outlasts `max_turns`.
 
     The environment gets a copy of the task, so that changes to it cannot affect other episodes.
@@ -110,7 +110,7 @@ def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = ""
     Raises:
         Broken: The environment or the player raised an exception.
     """
-    episode = Episode(task, seed, [], {}, player=name)
+    episode = RecordedEpisode(task, seed, [], {}, player=name)
     own = deepcopy(task)
     try:
         started = time.perf_counter()
@@ -126,7 +126,7 @@ def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = ""
     return episode
 
 
-def _play_on(env: Env, episode: Episode, task: Task, player: ScriptedPlayer) -> None:
+def _play_on(env: Env, episode: RecordedEpisode, task: Task, player: ScriptedPlayer) -> None:
     script = Script(player(env, task))
     observation = episode.opening
     for turn in range(1, env.max_turns + _SPARE_TURNS + 1):
@@ -144,7 +144,7 @@ def _play_on(env: Env, episode: Episode, task: Task, player: ScriptedPlayer) -> 
             return
 
 
-def _note_change(episode: Episode, played: Task, when: str) -> None:
+def _note_change(episode: RecordedEpisode, played: Task, when: str) -> None:
     """Record the first change to the task being played."""
     if episode.task_change is not None or played == episode.task:
         return
@@ -158,13 +158,13 @@ def _note_change(episode: Episode, played: Task, when: str) -> None:
     episode.task_change = f"{when} changed the task"
 
 
-def replayed(env: Env, episode: Episode) -> Episode:
+def replayed(env: Env, episode: RecordedEpisode) -> RecordedEpisode:
     """Replay an episode in `env`: the same task, seed and actions."""
     return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions), episode.player)
 
 
 def let_it_blunder(env: Any) -> None:
-    """Keep unreadable actions from ending the episodes of an environment: each episode may be slow to begin."""
+    """Keep unreadable actions from ending the episodes of an environment, since resets may be slow."""
     env.max_format_errors = env.max_turns
 
 
@@ -210,14 +210,14 @@ def stubborn_player(env: Env, task: Task) -> Iterable[Move]:
         yield first
 
 
-def must_equal(expected: Sequence[str], found: Sequence[str], where: str, advice: str) -> None:
+def must_equal(expected: Sequence[str], actual: Sequence[str], where: str, advice: str) -> None:
     """Compare two traces. Raises `CheckFailed` with both versions of the first turn that differs."""
-    for turn, (left, right) in enumerate(zip(expected, found, strict=False)):
+    for turn, (left, right) in enumerate(zip(expected, actual, strict=False)):
         if left != right:
             place = "the opening" if turn == 0 else f"turn {turn}"
             raise CheckFailed(f"{where}: {place} differs: {difference(left, right)}. {advice}")
-    if len(expected) != len(found):
-        raise CheckFailed(f"{where}: {len(expected) - 1} turns the first time, {len(found) - 1} the second. {advice}")
+    if len(expected) != len(actual):
+        raise CheckFailed(f"{where}: {len(expected) - 1} turns the first time, {len(actual) - 1} the second. {advice}")
 
 
 def difference(left: str, right: str) -> str:

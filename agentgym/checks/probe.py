@@ -20,11 +20,11 @@ from typing import Any
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym.checks.outcomes import CheckFailed
-from agentgym.checks.play import Episode
+from agentgym.checks.play import RecordedEpisode
 
 START_S = 100.0
 SLOWER = 20.0
-"""Factor by which an episode may take longer in a probe, which runs beside others and rebuilds all shared state."""
+"""Factor by which an episode may take longer in a probe, which shares the machine and rebuilds all shared state."""
 ENDING_S = 8.0
 """Seconds to wait for processes and resources that are shutting down."""
 
@@ -43,15 +43,15 @@ Process = tuple[dict[str, str], str]
 
 
 @dataclass(frozen=True)
-class Request:
-    """The work requested from fresh interpreters."""
+class ProbeRequest:
+    """The input of a fresh interpreter's jobs."""
 
     target: str
     kwargs: dict[str, Any]
     spec: EnvSpec
     seed: int
-    episodes: list[Episode]
-    stumbled: list[Episode]
+    episodes: list[RecordedEpisode]
+    stumbled: list[RecordedEpisode]
     """Episodes of the stumbling player."""
     pickled: bytes | None
     """An environment, pickled before its first reset."""
@@ -62,18 +62,18 @@ class Surroundings:
     """How episodes depend on their process and affect it, as a fresh interpreter found."""
 
     by_clock: str | None = None
-    """The difference on another day, its place, and the lines that read the clock."""
+    """The first difference on another day, where it occurred, and the lines that read the clock."""
     by_history: str | None = None
     """The difference after other episodes, and the shared state that changed in between."""
     chance: list[str] = field(default_factory=list)
     """Lines that draw from the system's randomness or read a timer; collected only if something varies."""
     changes: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Changes to the process: one `Change` as data for each thing changed, by its name."""
+    """Changes to the process, by the name of the changed state: each a `StateChange` as data."""
     episodes: int = 0
     """Number of episodes watched."""
 
 
-class Probe:
+class ProbeProcess:
     """A fresh interpreter with its own hash seed that runs some jobs; it is killed after `patience_s` seconds.
 
     It starts with the environment variables and working directory of `process`.
@@ -81,7 +81,7 @@ class Probe:
 
     def __init__(
         self,
-        request: Request,
+        request: ProbeRequest,
         process: Process,
         hash_seed: str,
         jobs: Sequence[str],
@@ -117,7 +117,7 @@ class Probe:
         self._mark = root.name
         self._found: dict[str, dict[str, Any]] | None = None
         self.left: list[str] = []
-        """What outlived the process; known once `results` are."""
+        """Processes and files that outlived the process; filled by `results`."""
 
     @property
     def results(self) -> dict[str, dict[str, Any]]:
@@ -158,25 +158,29 @@ class Probe:
         for pid in alive:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        left = [f"process {pid} still runs" for pid in alive]
+        leftovers = [f"process {pid} still runs" for pid in alive]
         files = sorted(path.name for path in self._temp.iterdir())
         if files:
-            left.append(f"{len(files)} temporary files or folders are still there: {', '.join(files[:3])}")
-        return left
+            leftovers.append(f"{len(files)} temporary files or folders are still there: {', '.join(files[:3])}")
+        return leftovers
 
 
 class Probes:
-    """The probes of one subject: those for `jobs` are started at once, others when their jobs are asked for."""
+    """The probes of one subject: those for `jobs` start immediately, others when `values` needs them."""
 
-    def __init__(self, request: Request, process: Process, jobs: Collection[str] = JOBS):
+    def __init__(self, request: ProbeRequest, process: Process, jobs: Collection[str] = JOBS):
         self._lock = threading.Lock()
         self._request, self._process = request, process
         self._patience_s = patience_s([*request.episodes, *request.stumbled])
         self._probes = self._started(jobs)
 
-    def _started(self, jobs: Collection[str]) -> list[Probe]:
-        chosen = {seed: [job for job in own if job in jobs] for seed, own in JOBS_BY_HASH_SEED.items()}
-        return [Probe(self._request, self._process, seed, own, self._patience_s) for seed, own in chosen.items() if own]
+    def _started(self, jobs: Collection[str]) -> list[ProbeProcess]:
+        jobs_by_seed = {seed: [job for job in own if job in jobs] for seed, own in JOBS_BY_HASH_SEED.items()}
+        return [
+            ProbeProcess(self._request, self._process, seed, own, self._patience_s)
+            for seed, own in jobs_by_seed.items()
+            if own
+        ]
 
     def values(self, job: str) -> list[Any]:
         """Return the job's value from every probe that runs it. Raises `CheckFailed` if one of them failed."""
@@ -185,7 +189,7 @@ class Probes:
                 self._probes += self._started({job})
             return [self._value(probe, job) for probe in self._probes if job in probe.jobs]
 
-    def _value(self, probe: Probe, job: str) -> Any:
+    def _value(self, probe: ProbeProcess, job: str) -> Any:
         result = probe.results.get(job)
         if result is None:
             raise CheckFailed(
@@ -199,8 +203,8 @@ class Probes:
 
     @property
     def left(self) -> list[str]:
-        """What outlived the processes of the probes whose results are known."""
-        return [left for probe in self._probes for left in probe.left]
+        """Processes and files that outlived the probes, as far as their results were read."""
+        return [leftover for probe in self._probes for leftover in probe.left]
 
     def close(self) -> None:
         """Kill the processes that still run, and remove their folders."""
@@ -208,7 +212,7 @@ class Probes:
             probe.close()
 
 
-def patience_s(episodes: Sequence[Episode]) -> float:
+def patience_s(episodes: Sequence[RecordedEpisode]) -> float:
     """Return the seconds that a probe may take to start and to replay these episodes."""
     return START_S + SLOWER * sum(episode.seconds for episode in episodes)
 
@@ -216,11 +220,11 @@ def patience_s(episodes: Sequence[Episode]) -> float:
 def marked_processes(mark: str) -> list[int]:
     """Return the ids of processes that carry a probe's mark; an empty list on systems without `/proc`."""
     needle = f"{_MARK}={mark}".encode()
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if needle in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
+                pids.append(int(entry.name))
         except OSError:
             continue
-    return found
+    return pids

@@ -26,7 +26,7 @@ from agentgym import registry
 from agentgym.checks.holdings import grown, resources
 from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import canonical, must_equal, play, replayed, solving_player
-from agentgym.checks.probe import ENDING_S, Request
+from agentgym.checks.probe import ENDING_S, ProbeRequest
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 from agentgym.foreign.errors import describe, ends_work
@@ -35,14 +35,14 @@ ROUNDS = 3
 """Environments made and closed between the two measurements of held resources."""
 
 
-def traces(request: Request) -> list[list[str]]:
+def traces(request: ProbeRequest) -> list[list[str]]:
     """Replay the recorded episodes and return their traces."""
     subject = Subject.of(request)
     with subject.env() as env:
         return [replayed(env, episode).trace() for episode in request.episodes]
 
 
-def unpickled(request: Request) -> None:
+def unpickled(request: ProbeRequest) -> None:
     """Replay episodes in an environment that another process pickled."""
     if request.pickled is None:
         raise CheckFailed("it could not be pickled; see 'pickles'")
@@ -55,14 +55,14 @@ def unpickled(request: Request) -> None:
         env.close()
 
 
-def vector_async(request: Request) -> None:
+def vector_async(request: ProbeRequest) -> None:
     """Compare the openings of copies in worker processes with single environments, then step the copies."""
     with tempfile.TemporaryDirectory() as folder:
         error_file = Path(folder) / "error"
         try:
-            _step_in_workers(request, partial(_made, request, error_file))
+            _step_in_workers(request, partial(_make_env, request, error_file))
         except (EOFError, ConnectionError):
-            for worker in multiprocessing.active_children():  # the folder is about to be removed
+            for worker in multiprocessing.active_children():  # before the folder is removed
                 worker.kill()
                 worker.join()
             if not error_file.exists():
@@ -70,8 +70,8 @@ def vector_async(request: Request) -> None:
             raise CheckFailed(f"it cannot be made in a worker: {error_file.read_text(encoding='utf-8')}") from None
 
 
-def _made(request: Request, error_file: Path) -> Env:
-    """Make an environment in a worker; write errors to `error_file`: the vector may kill the worker as it reports."""
+def _make_env(request: ProbeRequest, error_file: Path) -> Env:
+    """Make an environment in a worker; write errors to a file: the vector may kill a worker while it reports."""
     try:
         return registry.make(request.target, **request.kwargs)
     except BaseException as error:
@@ -81,7 +81,7 @@ def _made(request: Request, error_file: Path) -> Env:
         raise
 
 
-def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
+def _step_in_workers(request: ProbeRequest, make: Callable[[], Env]) -> None:
     subject = Subject.of(request)
     vector: Any = AsyncVectorEnv([make, make], shared_memory=False)
     try:
@@ -97,12 +97,12 @@ def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
         vector.close()
 
 
-def leftovers(request: Request) -> None:
+def leftovers(request: ProbeRequest) -> None:
     """Make and close environments; the resources the process holds must not grow with their number."""
     subject = Subject.of(request)
     _use(subject, request)  # creates the state that all environments share
     growth = _growth(subject, request)
-    if growth:  # on a busy machine, a pool that all share may have grown as much; what leaks grows every time
+    if growth:  # on a busy machine a shared pool may grow once; a leak grows every time
         again = _growth(subject, request)
         growth = {name: count for name, count in growth.items() if name in again}
     if growth:
@@ -110,27 +110,26 @@ def leftovers(request: Request) -> None:
         raise CheckFailed(f"after {ROUNDS} environments were made, played and closed: {more}")
 
 
-def _growth(subject: Subject, request: Request) -> dict[str, int]:
-    """Return by how much resources have grown over some environments, at least one for each."""
+def _growth(subject: Subject, request: ProbeRequest) -> dict[str, int]:
+    """Return the growth of resources over `ROUNDS` environments, if it is at least one per environment."""
     before = resources()
     for _ in range(ROUNDS):
         _use(subject, request)
     patience = time.monotonic() + ENDING_S
-    # Growth counts from one per environment: pools that all share may grow by less.
     while (growth := grown(before, resources(), least=ROUNDS)) and time.monotonic() < patience:
         time.sleep(0.05)
     return growth
 
 
-def surroundings(request: Request) -> dict[str, Any] | None:
+def surroundings(request: ProbeRequest) -> dict[str, Any] | None:
     """Find out what episodes depend on in their surroundings, and what they change there."""
-    # Imported here: what sets the clock imports pytest, which takes a while, and only one process has this job.
+    # Imported here: time_machine imports pytest, which is slow, and only one process has this job.
     from agentgym.checks import surroundings
 
     return surroundings.surroundings(request)
 
 
-JOBS: dict[str, Callable[[Request], Any]] = {
+JOBS: dict[str, Callable[[ProbeRequest], Any]] = {
     "leftovers": leftovers,
     "surroundings": surroundings,
     "traces": traces,
@@ -139,7 +138,7 @@ JOBS: dict[str, Callable[[Request], Any]] = {
 }
 
 
-def _use(subject: Subject, request: Request) -> None:
+def _use(subject: Subject, request: ProbeRequest) -> None:
     """Play one episode to its end and leave another in the middle, then close twice."""
     env = subject.make()
     try:
@@ -155,7 +154,7 @@ def _use(subject: Subject, request: Request) -> None:
 
 def main(request_path: str, results_path: str, jobs: list[str]) -> None:
     """Run the jobs and write one JSON line for each."""
-    request: Request = pickle.loads(Path(request_path).read_bytes())
+    request: ProbeRequest = pickle.loads(Path(request_path).read_bytes())
     if request.spec.id not in gymnasium.registry and ":" not in request.target:
         gymnasium.register(request.spec.id, entry_point=request.spec.entry_point, kwargs=request.spec.kwargs)
     with open(results_path, "a", encoding="utf-8") as results:

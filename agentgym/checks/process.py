@@ -32,44 +32,44 @@ def task_untouched(subject: Subject) -> Finding:
 
 @check(
     "process-untouched",
-    "it leaves environment variables, the working directory and other settings as they are",
+    "it leaves environment variables, the working directory and other settings unchanged",
     jobs=_SURROUNDINGS,
 )
 def process_untouched(subject: Subject) -> Finding:
     """No reset and no step changes settings that the whole process shares, not even temporarily."""
-    found = subject.surroundings
-    for what, change in found.changes.items():
+    surroundings = subject.surroundings
+    for what, change in surroundings.changes.items():
         if what not in (STDOUT, *RNGS):
             how = f" ({change['how']})" if change["how"] else ""
             raise CheckFailed(
                 f"{change['where']}: it changed {what}{how}, which the whole process shares; keep such "
                 "things on the instance, and pass them to child processes only"
             )
-    return f"watched {found.episodes} episodes"
+    return f"watched {surroundings.episodes} episodes"
 
 
 @check("stdout-unused", "it prints nothing", jobs=_SURROUNDINGS)
 def stdout_unused(subject: Subject) -> Finding:
     """No reset and no step writes to standard output, which servers and `--json` use."""
-    found = subject.surroundings
-    if (change := found.changes.get(STDOUT)) is not None:
+    surroundings = subject.surroundings
+    if (change := surroundings.changes.get(STDOUT)) is not None:
         raise CheckFailed(f"{change['where']}: it wrote {change['how']} to standard output; use logging, not print")
-    return f"watched {found.episodes} episodes"
+    return f"watched {surroundings.episodes} episodes"
 
 
-@check("global-rng-untouched", "it leaves random and numpy.random as they were", jobs=_SURROUNDINGS)
+@check("global-rng-untouched", "it leaves random and numpy.random unchanged", jobs=_SURROUNDINGS)
 def global_rng_untouched(subject: Subject) -> Finding:
     """No reset and no step draws from or seeds the global generators, however rarely."""
-    found = subject.surroundings
+    surroundings = subject.surroundings
     for rng in RNGS:
-        if (change := found.changes.get(rng)) is not None:
+        if (change := surroundings.changes.get(rng)) is not None:
             raise CheckFailed(
                 f"{change['where']}: it drew from or seeded {rng}, which the whole process shares. {OWN_RNG}"
             )
-    return f"watched {found.episodes} episodes"
+    return f"watched {surroundings.episodes} episodes"
 
 
-@check("clock-unused", "today's date and the time change nothing", causes=_SHARED, jobs=_SURROUNDINGS)
+@check("clock-unused", "the date and the time of day change nothing", causes=_SHARED, jobs=_SURROUNDINGS)
 def clock_unused(subject: Subject) -> Finding:
     """Tasks and recorded episodes stay the same with the clock set to other days."""
     if (change := subject.surroundings.by_clock) is not None:
@@ -79,19 +79,19 @@ def clock_unused(subject: Subject) -> Finding:
 
 @check(
     "history-unused",
-    "what was played before in the same process changes nothing",
+    "earlier episodes in the same process change nothing",
     causes=_SHARED,
     jobs=_SURROUNDINGS,
 )
 def history_unused(subject: Subject) -> Finding:
     """An episode is the same whether it is the first in a fresh process or follows many others."""
-    found = subject.surroundings
-    if found.by_history is not None:
+    surroundings = subject.surroundings
+    if surroundings.by_history is not None:
         raise CheckFailed(
-            f"it depends on what was played before: {found.by_history}. Keep state on the instance and set it in "
-            "start(), not on the class or module"
+            f"it depends on what was played before: {surroundings.by_history}. Keep state on the instance and set it "
+            "in start(), not on the class or module"
         )
-    return f"after {found.episodes} other episodes"
+    return f"after {surroundings.episodes} other episodes"
 
 
 CHECKS = (
@@ -103,5 +103,5 @@ CHECKS = (
     history_unused,
 )
 
-ROOTS = tuple(one.name for one in CHECKS if one is not stdout_unused)
+ROOTS = tuple(root.name for root in CHECKS if root is not stdout_unused)
 """Checks whose failure can make episodes differ from each other."""

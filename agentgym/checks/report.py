@@ -61,14 +61,14 @@ def report_json(report: Report, failures_only: bool = False) -> str:
 
 def shown_rows(report: Report, failures_only: bool = False) -> tuple[CheckResult, ...]:
     """Return all rows, or only those that failed, raised an error or warned."""
-    wanted = {*report.problems, *report.warnings}
-    return tuple(row for row in report.rows if not failures_only or row in wanted)
+    notable = {*report.problems, *report.warnings}
+    return tuple(row for row in report.rows if not failures_only or row in notable)
 
 
 def counts(report: Report) -> dict[str, int]:
     """Return the number of rows by status, omitting statuses without rows."""
-    found = {status.value: sum(row.status is status for row in report.rows) for status in CheckStatus}
-    return {status: count for status, count in found.items() if count}
+    counts_by_status = {status.value: sum(row.status is status for row in report.rows) for status in CheckStatus}
+    return {status: count for status, count in counts_by_status.items() if count}
 
 
 def summary(report: Report) -> Text:

@@ -21,7 +21,7 @@ from agentgym.foreign.errors import describe
 
 CHECK_TIMEOUT_S = 120.0
 RESETS, STEPS = 500, 5000
-"""Upper bounds on what one check makes; the time limit grows by what they take in a slow environment."""
+"""Upper bounds on the resets and steps of one check, added to its time limit at the environment's speed."""
 
 
 class CheckStatus(StrEnum):
@@ -32,7 +32,7 @@ class CheckStatus(StrEnum):
     WARN = "warn"
     """The check found something worth reporting, but no failure."""
     SKIP = "skip"
-    """The check does not apply, or an earlier check reported the reason why it cannot run or fails."""
+    """The check does not apply, or an earlier check explains why it cannot run or fails."""
     ERROR = "error"
     """The environment raised an unexpected exception, or the check timed out."""
 
@@ -87,12 +87,12 @@ def run(
     on_row: Callable[[CheckResult], None] | None = None,
 ) -> Report:
     """Run `checks` against the environment that `target` names."""
-    subject = Subject(target, kwargs, seed, {job for one in checks for job in one.jobs})
+    subject = Subject(target, kwargs, seed, {job for check in checks for job in check.jobs})
     rows: list[CheckResult] = []
     try:
         limit_s = timeout_s + _needed_s(subject, timeout_s)
-        for one in checks:
-            rows.append(_run_one(one, subject, limit_s, rows))
+        for check in checks:
+            rows.append(_run_one(check, subject, limit_s, rows))
             if on_row is not None:
                 on_row(rows[-1])
     finally:
@@ -102,11 +102,11 @@ def run(
 
 def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
     """Return the checks that `only` names, or all of them. Raises `UsageError` for an unknown name."""
-    names = [one.name for one in checks]
+    names = [check.name for check in checks]
     for name in only or ():
         if name not in names:
             raise UsageError(f"unknown check {name!r}{nearest(name, names)} There are: {', '.join(names)}")
-    return [one for one in checks if not only or one.name in only]
+    return [check for check in checks if not only or check.name in only]
 
 
 def _needed_s(subject: Subject, timeout_s: float) -> float:
@@ -124,34 +124,34 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
     return needed[0]
 
 
-def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[CheckResult]) -> CheckResult:
+def _run_one(check: Check, subject: Subject, timeout_s: float, earlier: Sequence[CheckResult]) -> CheckResult:
     """Run a check in its own thread, so that one that hangs can be abandoned."""
     late = f"did not return within {timeout_s:.0f} s; find out what it waits for, and bound the wait"
     outcome = [(CheckStatus.ERROR, late)]
 
     def work() -> None:
-        outcome[0] = _attempt(one, subject, {row.name for row in earlier})
+        outcome[0] = _attempt(check, subject, {row.name for row in earlier})
 
     started = time.perf_counter()
-    thread = threading.Thread(target=work, name=f"check-{one.name}", daemon=True)
+    thread = threading.Thread(target=work, name=f"check-{check.name}", daemon=True)
     thread.start()
     thread.join(timeout_s)
     status, message = outcome[0]
-    if status in _PROBLEMS and (cause := _cause(one, earlier)) is not None:
-        status, message = CheckStatus.SKIP, f"fails as long as {cause!r} does; fix that first"
-    return CheckResult(one.name, one.promise, status, message, time.perf_counter() - started)
+    if status in _PROBLEMS and (cause := _cause(check, earlier)) is not None:
+        status, message = CheckStatus.SKIP, f"{cause!r} fails too and explains this; fix it first"
+    return CheckResult(check.name, check.promise, status, message, time.perf_counter() - started)
 
 
-def _cause(one: Check, earlier: Sequence[CheckResult]) -> str | None:
+def _cause(check: Check, earlier: Sequence[CheckResult]) -> str | None:
     """Return the name of the first failed check that explains why this one fails."""
     failed = (row.name for row in earlier if row.status in _PROBLEMS)
-    return next((name for name in failed if name in one.causes), None)
+    return next((name for name in failed if name in check.causes), None)
 
 
-def _attempt(one: Check, subject: Subject, earlier_names: set[str]) -> tuple[CheckStatus, str]:
+def _attempt(check: Check, subject: Subject, earlier_names: set[str]) -> tuple[CheckStatus, str]:
     """Run a check. The checks that ran before, `earlier_names`, may have reported what blocks this one."""
     try:
-        return CheckStatus.PASS, one.run(subject) or ""
+        return CheckStatus.PASS, check.run(subject) or ""
     except CheckFailed as failure:
         return CheckStatus.FAIL, str(failure)
     except CheckWarned as warning:

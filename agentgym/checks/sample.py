@@ -28,14 +28,14 @@ def first_tasks(source: TaskSource) -> dict[str, list[Task]]:
 
 def sample(scanned: Mapping[str, Sequence[Task]], per_level: int = PER_LEVEL, fewest: int = FEWEST) -> list[Task]:
     """Return the first `per_level` tasks of every split and difficulty, and others to reach `fewest` in total."""
-    chosen: list[Task] = []
+    selected: list[Task] = []
     others: list[Task] = []
     for tasks in scanned.values():
-        seen: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         for task in tasks:
-            seen[task.difficulty] += 1
-            (chosen if seen[task.difficulty] <= per_level else others).append(task)
-    return [*chosen, *others[: max(0, fewest - len(chosen))]]
+            counts[task.difficulty] += 1
+            (selected if counts[task.difficulty] <= per_level else others).append(task)
+    return [*selected, *others[: max(0, fewest - len(selected))]]
 
 
 def _first_tasks(source: TaskSource, split: str) -> list[Task]:

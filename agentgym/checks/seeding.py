@@ -12,7 +12,7 @@ import numpy as np
 
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
-from agentgym.checks.play import Episode, canonical, must_equal, play, replayed
+from agentgym.checks.play import RecordedEpisode, canonical, must_equal, play, replayed
 from agentgym.checks.process import OWN_RNG, ROOTS
 from agentgym.checks.subject import Subject
 from agentgym.engine.spaces import Action
@@ -21,7 +21,7 @@ from agentgym.env import Env
 _SEEDS = 16
 
 _COMPARED_IF_SLOW = 4
-"""Seeds to compare two instances on if the environment is slow."""
+"""Number of seeds that two instances are compared on if the environment is slow."""
 
 _SIBLING_TURNS, _SIBLING_TURNS_IF_SLOW = 2, 6
 """Turns after which the sibling of an environment is reset again."""
@@ -41,18 +41,18 @@ def seed_honoured(subject: Subject) -> Finding:
     """`reset(seed=...)` determines the task, and those of subsequent resets without a seed."""
     compared = _COMPARED_IF_SLOW if subject.is_slow else _SEEDS
     with subject.env() as env, subject.env() as other:
-        drawn: list[str] = []
+        task_ids: list[str] = []
         for number in range(_SEEDS):
             seed = subject.seed + number
             first = env.reset(seed=seed)
-            drawn.append(first[1]["task"])
+            task_ids.append(first[1]["task"])
             if number < compared:
                 _must_repeat(other, seed, [first, env.reset(), env.reset()])
-            elif len({*drawn}) > 1:
+            elif len({*task_ids}) > 1:
                 break
-        if len({*drawn}) == 1 and env.tasks.size(env.split) != 1:
-            raise CheckFailed(f"{_SEEDS} seeds all gave task {drawn[0]!r}; the seed must choose. {OWN_RNG}")
-    return f"{len({*drawn})} tasks from {len(drawn)} seeds"
+        if len({*task_ids}) == 1 and env.tasks.size(env.split) != 1:
+            raise CheckFailed(f"{_SEEDS} seeds all gave task {task_ids[0]!r}; the seed must choose. {OWN_RNG}")
+    return f"{len({*task_ids})} tasks from {len(task_ids)} seeds"
 
 
 def _must_repeat(env: Env, seed: int, openings: Sequence[tuple[Any, dict[str, Any]]]) -> None:
@@ -99,7 +99,7 @@ def seed_isolated(subject: Subject) -> Finding:
     return None
 
 
-def _disturbed(episode: Episode, sibling: Env, other: Episode, turns: int, *_: Any) -> Iterator[Action]:
+def _disturbed(episode: RecordedEpisode, sibling: Env, other: RecordedEpisode, turns: int, *_: Any) -> Iterator[Action]:
     """Yield the actions of `episode`, stepping `sibling` before each, and resetting it every few `turns`."""
     for turn, action in enumerate(episode.actions):
         if turn % turns == 0 or sibling.reason is not None:
@@ -127,15 +127,15 @@ def reset_clean(subject: Subject) -> Finding:
 def global_rng_unused(subject: Subject) -> Finding:
     """Episodes stay the same when the global generators are seeded differently."""
     for number, episode in enumerate(subject.episodes("random")[:6]):
-        kept = random.getstate(), np.random.get_state()
+        states = random.getstate(), np.random.get_state()
         random.seed(number)
         np.random.seed(number)
         try:
             with subject.env() as env:
                 trace = replayed(env, episode).trace()
         finally:
-            random.setstate(kept[0])
-            np.random.set_state(kept[1])
+            random.setstate(states[0])
+            np.random.set_state(states[1])
         where = f"task {episode.task.id!r} after random.seed({number})"
         must_equal(episode.trace(), trace, where, f"It uses a global generator. {OWN_RNG}")
     return None

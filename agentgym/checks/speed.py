@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentgym.checks.adversaries import calls_in, shown_action
+from agentgym.checks.adversaries import action_text, calls_in
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckWarned, Finding
-from agentgym.checks.play import Episode, play
+from agentgym.checks.play import RecordedEpisode, play
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 
@@ -28,13 +28,13 @@ _TRIES = 3
 def quick(subject: Subject) -> Finding:
     """Replay slow turns, and warn about those that are slow every time, with the shortest time measured."""
     episodes = subject.all_episodes()
-    tried: Counter[str] = Counter()
+    tries: Counter[str] = Counter()
     slow: dict[str, str] = {}
     with subject.env() as env:
         turns = [turn for episode in episodes for turn in _slow_turns(env, episode)]
         for turn in sorted(turns, key=lambda turn: turn.seconds, reverse=True):
-            tried[turn.name] += 1
-            if turn.name not in slow and tried[turn.name] <= _TURNS and (slowness := _still_slow(env, turn)):
+            tries[turn.name] += 1
+            if turn.name not in slow and tries[turn.name] <= _TURNS and (slowness := _still_slow(env, turn)):
                 slow[turn.name] = slowness
     if slow:
         raise CheckWarned(f"{'; '.join(slow.values())}: episodes wait for it; make it quicker, or `async` if it waits")
@@ -46,12 +46,12 @@ class _SlowTurn(NamedTuple):
     name: str
     """The slow operation: the reset, a tool, or the answer to text."""
     seconds: float
-    episode: Episode
+    episode: RecordedEpisode
     turn: int
     """Number of the turn; 0 for the reset."""
 
 
-def _slow_turns(env: Env, episode: Episode) -> Iterator[_SlowTurn]:
+def _slow_turns(env: Env, episode: RecordedEpisode) -> Iterator[_SlowTurn]:
     if episode.reset_s > SLOW_S:
         yield _SlowTurn("reset", episode.reset_s, episode, 0)
     for turn, seconds in enumerate(episode.step_s, start=1):
@@ -65,11 +65,11 @@ def _still_slow(env: Env, slow: _SlowTurn) -> str:
     seconds = _shortest(env, slow.episode, slow.turn)
     if seconds <= SLOW_S:
         return ""
-    action = f" ({shown_action(env, slow.episode.actions[slow.turn - 1])})" if slow.turn else ""
+    action = f" ({action_text(env, slow.episode.actions[slow.turn - 1])})" if slow.turn else ""
     return f"{slow.name} takes {seconds:.1f} s, in task {slow.episode.task.id!r}{action}"
 
 
-def _shortest(env: Env, episode: Episode, turn: int) -> float:
+def _shortest(env: Env, episode: RecordedEpisode, turn: int) -> float:
     """Replay an episode up to a turn, and return the shortest time measured for that turn."""
     seconds = episode.step_s[turn - 1] if turn else episode.reset_s
     for _ in range(_TRIES):

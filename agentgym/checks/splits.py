@@ -1,4 +1,4 @@
-"""Check that no problem occurs in two splits, even with other numbers, formatting or order."""
+"""Check that no problem occurs in two splits, even with different numbers, formatting or order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Fields = Mapping[str, Any]
 def splits_disjoint(subject: Subject) -> Finding:
     """Tasks of different splits differ in more than letter case, white space, numbering, list order or one field."""
     if len(subject.scanned) == 1:
-        raise CheckSkipped("there is one split only")
+        raise CheckSkipped("it has only one split")
     with subject.env() as env:
         splits = {split: [*tasks, *_more(env.tasks, split, len(tasks))] for split, tasks in subject.scanned.items()}
     where: dict[str, Task] = {}
@@ -49,9 +49,9 @@ def splits_disjoint(subject: Subject) -> Finding:
     problems = {task.id: _plain_fields(task) for task in _all(splits)}
     for left_out, view in _views([[problems[task.id] for task in tasks] for tasks in splits.values()]):
         if (twins := _twins(splits, lambda task, view=view: canonical(view(problems[task.id])))) is not None:
-            count, one, other = twins
+            count, task, other = twins
             raise CheckFailed(
-                f"{one.id!r} and {other.id!r} are the same problem but for {left_out}, and so are {count - 1} others; "
+                f"{task.id!r} and {other.id!r} are the same problem but for {left_out}, and so are {count - 1} others; "
                 f"{_ADVICE}"
             )
     return f"compared: {', '.join(f'{split} {len(tasks)}' for split, tasks in splits.items())}"
@@ -62,12 +62,12 @@ def _all(splits: Mapping[str, Sequence[Task]]) -> Iterator[Task]:
         yield from tasks
 
 
-def _more(source: TaskSource, split: str, known: int) -> Iterator[Task]:
+def _more(source: TaskSource, split: str, start: int) -> Iterator[Task]:
     """Yield tasks after the first `known`, spread over the split; in sequence if the split is endless."""
     size = source.size(split)
     until = time.monotonic() + _MORE_SECONDS
-    step = 1 if size is None else max(1, (size - known) // _MORE)
-    for index in range(known, known + _MORE * step if size is None else size, step):
+    step = 1 if size is None else max(1, (size - start) // _MORE)
+    for index in range(start, start + _MORE * step if size is None else size, step):
         if time.monotonic() > until:
             return
         yield source.get(split, index)
@@ -100,17 +100,19 @@ def _views(splits: Sequence[Sequence[Fields]]) -> Iterator[tuple[str, Callable[[
 
     The gold is never removed: a different answer makes a different problem.
     """
-    names = dict.fromkeys(name for problems in splits for problem in problems for name in problem if _is_shown(name))
+    names = dict.fromkeys(name for problems in splits for problem in problems for name in problem if _is_public(name))
     for name in names:
         yield f"the {name}", lambda problem, name=name: {**problem, name: None}
     yield "the order of lists", _in_order
-    serial = {name for name in names if all(_is_serial([one.get(name) for one in problems]) for problems in splits)}
+    serial = {
+        name for name in names if all(_is_serial([problem.get(name) for problem in problems]) for problems in splits)
+    }
     if serial:
         left_out = ", ".join(["the numbers in the prompt", *sorted(serial)])
         yield left_out, lambda problem: _without_numbers({**problem, **dict.fromkeys(serial)})
 
 
-def _is_shown(name: str) -> bool:
+def _is_public(name: str) -> bool:
     return not name.startswith("gold.")
 
 
@@ -138,7 +140,7 @@ def _twins(splits: Mapping[str, Sequence[Task]], key: Callable[[Task], str]) -> 
     It may be chance if there are few twins, or if a split contains twins of its own.
     """
     keys = {split: [key(task) for task in tasks] for split, tasks in splits.items()}
-    if any(count > 1 for found in keys.values() for count in Counter(found).values()):
+    if any(count > 1 for own_keys in keys.values() for count in Counter(own_keys).values()):
         return None
     where: dict[str, Task] = {}
     twins = [

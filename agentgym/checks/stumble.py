@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agentgym.checks.honest import spoiled_action
-from agentgym.checks.play import Episode, canonical, play
+from agentgym.checks.play import RecordedEpisode, canonical, play
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
 
@@ -43,14 +43,14 @@ class Stumble:
         return f"stumbling (action {self.index + 1} of the solution {self.slip})"
 
 
-def stumbles_of(env: Env, solved: Episode) -> list[Stumble]:
+def stumbles_of(env: Env, solved: RecordedEpisode) -> list[Stumble]:
     """Return up to `PER_TASK` stumbles of a solution."""
-    found = list(_stumbles(env, solved.actions))
-    step = max(1, -(-len(found) // PER_TASK))
-    return found[::step]
+    stumbles = list(_stumbles(env, solved.actions))
+    step = max(1, -(-len(stumbles) // PER_TASK))
+    return stumbles[::step]
 
 
-def play_stumble(env: Env, solved: Episode, stumble: Stumble) -> Episode:
+def play_stumble(env: Env, solved: RecordedEpisode, stumble: Stumble) -> RecordedEpisode:
     """Play a stumble; the episode may remain unfinished."""
     return play(env, solved.task, solved.seed, lambda *_: iter(stumble.actions), stumble.name)
 

@@ -22,7 +22,7 @@ from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import (
     Broken,
-    Episode,
+    RecordedEpisode,
     helpless_player,
     idle_player,
     play,
@@ -31,7 +31,7 @@ from agentgym.checks.play import (
     solving_player,
     stubborn_player,
 )
-from agentgym.checks.probe import JOBS, Probes, Process, Request, Surroundings
+from agentgym.checks.probe import JOBS, ProbeRequest, Probes, Process, Surroundings
 from agentgym.checks.sample import first_tasks, sample
 from agentgym.checks.stumble import Stumble, play_stumble, stumbles_of
 from agentgym.engine.spaces import Action
@@ -41,7 +41,7 @@ from agentgym.script import ScriptedPlayer
 from agentgym.task import Task
 
 _CONTEST_SECONDS = 20.0
-"""Seconds after which adversaries start no further task, however few they have played."""
+"""Seconds after which adversaries start no further task."""
 
 _STUMBLE_SECONDS = 1.5
 """Seconds after which the stumbling player stops, once it has played `_FEWEST_STUMBLES`."""
@@ -64,7 +64,7 @@ PLAYERS: dict[str, ScriptedPlayer] = {
 }
 
 
-class Pace(NamedTuple):
+class EnvPace(NamedTuple):
     """The measured speed of an environment."""
 
     reset_s: float
@@ -74,9 +74,9 @@ class Pace(NamedTuple):
 class Stumbled(NamedTuple):
     """A solution with a mistake in one action, and the episode that resulted."""
 
-    solved: Episode
+    solved: RecordedEpisode
     stumble: Stumble
-    episode: Episode
+    episode: RecordedEpisode
 
 
 class Subject:
@@ -103,10 +103,10 @@ class Subject:
         self.is_slow = False
         """Whether checks must use fewer tasks; set by `pace`."""
         self._played: dict[str, list[Any] | Exception] = {}
-        self._replays: list[tuple[Episode, Episode]] = []
+        self._replays: list[tuple[RecordedEpisode, RecordedEpisode]] = []
 
     @classmethod
-    def of(cls, request: Request) -> Self:
+    def of(cls, request: ProbeRequest) -> Self:
         """Return the subject that a request describes."""
         return cls(request.target, request.kwargs, request.seed)
 
@@ -145,7 +145,7 @@ class Subject:
 
     @cached_property
     def long(self) -> dict[str, Any]:
-        """Arguments that make episodes long if resets are slow, for actions that change little; else none."""
+        """Arguments that make episodes longer if the environment is slow; otherwise empty."""
         if not self.is_slow:
             return {}
         with self.env() as env:
@@ -156,7 +156,7 @@ class Subject:
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """The spec with which Gymnasium would make it."""
+        """The spec that Gymnasium would use to make it."""
         if self.target in gymnasium.registry or not registry.is_class_path(self.target):
             spec = gymnasium.spec(registry.resolve(self.target))
             return EnvSpec(spec.id, entry_point=spec.entry_point, kwargs=spec.kwargs | self.kwargs)
@@ -167,34 +167,34 @@ class Subject:
     def probes(self) -> Probes:
         """Fresh interpreters that play this environment; first access starts those that are known to be needed."""
         stumbled = [stumbled.episode for stumbled in self.stumbled]
-        request = Request(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
+        request = ProbeRequest(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
         try:
             return Probes(request, self.process, self._jobs)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise CheckFailed(f"what it is made with cannot be sent to another process: {error}") from error
+            raise CheckFailed(f"its arguments cannot be sent to another process: {error}") from error
 
     @property
     def surroundings(self) -> Surroundings:
         """The findings of a fresh process. Raises `CheckSkipped` on systems without `os.fork`."""
-        [found] = self.probes.values("surroundings")
-        if found is None:
+        [values] = self.probes.values("surroundings")
+        if values is None:
             raise CheckSkipped("this system has no os.fork")
-        return Surroundings(**found)
+        return Surroundings(**values)
 
     @property
-    def probed(self) -> list[Episode]:
+    def probed(self) -> list[RecordedEpisode]:
         """The episodes that fresh interpreters replay. Not cached: Python 3.11 has one lock for all instances."""
         return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
 
     @property
-    def few_probed(self) -> list[Episode]:
-        """Half of `probed` if the environment is slow, for checks that compare another way to play them."""
+    def few_probed(self) -> list[RecordedEpisode]:
+        """Every second episode of `probed` if the environment is slow, else all of them."""
         return self.probed[:: 2 if self.is_slow else 1]
 
-    def replays(self) -> list[tuple[Episode, Episode]]:
+    def replays(self) -> list[tuple[RecordedEpisode, RecordedEpisode]]:
         """Return two replays of each of `probed`, each in a fresh environment; played once and shared by all checks.
 
-        The second ones are played in reverse, so that what alternates does not look the same in both.
+        The second replays run in reverse order, so that alternating behaviour differs between the two.
         """
         if not self._replays:
             first = [self._again(episode) for episode in self.probed]
@@ -202,7 +202,7 @@ class Subject:
             self._replays = [*zip(first, reversed(second), strict=True)]
         return self._replays
 
-    def _again(self, episode: Episode) -> Episode:
+    def _again(self, episode: RecordedEpisode) -> RecordedEpisode:
         with self.env() as env:
             return replayed(env, episode)
 
@@ -219,8 +219,8 @@ class Subject:
             except Exception:
                 return None
 
-    def pace(self) -> Pace:
-        """Measure resets and steps after a warm-up; of random steps and the solution's, the slower ones count."""
+    def pace(self) -> EnvPace:
+        """Measure resets and steps after a warm-up. The step time is the larger of random steps and the solution's."""
         with self.env() as env:
             task = env.tasks.get(next(iter(env.tasks.splits)), 0)
             _, warm = (play(env, task, self.seed, _briefly) for _ in range(2))
@@ -230,10 +230,10 @@ class Subject:
                 episode_s = solved.seconds
                 steps.append(fmean(solved.step_s))
         self.is_slow = max(steps) > _SLOW_STEP_S or episode_s > _SLOW_EPISODE_S
-        return Pace(warm.reset_s, max(steps))
+        return EnvPace(warm.reset_s, max(steps))
 
     def close(self) -> None:
-        """Stop the processes that the checks started, and restore what the environment may have changed."""
+        """Stop the processes that the checks started; restore environment variables and the working directory."""
         variables, folder = self.process
         if os.environ != variables:
             os.environ.clear()
@@ -253,19 +253,14 @@ class Subject:
         """A few tasks of every split and difficulty, topped up if too few; fewer if the environment is slow."""
         return sample(self.scanned, per_level=1) if self.is_slow else sample(self.scanned)
 
-    @property
-    def few_tasks(self) -> list[Task]:
-        """Up to six evenly spread `tasks`, for checks that need several episodes per task."""
-        return [self.tasks[index] for index in self.spread()]
-
-    def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
+    def play(self, task: Task, player: str, env: Env | None = None) -> RecordedEpisode:
         """Play one episode with a named player, in a fresh environment by default."""
         if env is not None:
             return play(env, task, self.seed, PLAYERS[player], player)
-        with self.env() as made:
-            return play(made, task, self.seed, PLAYERS[player], player)
+        with self.env() as fresh:
+            return play(fresh, task, self.seed, PLAYERS[player], player)
 
-    def episodes(self, player: str) -> list[Episode]:
+    def episodes(self, player: str) -> list[RecordedEpisode]:
         """Return one episode per task of `tasks`, played once and shared by all checks.
 
         Raises:
@@ -280,14 +275,14 @@ class Subject:
                 self._played[player] = work()
             except Exception as error:
                 self._played[player] = error
-        found = self._played[player]
-        if isinstance(found, Blocked):
-            raise found
-        if isinstance(found, Exception):
-            raise Blocked(f"its {player} episodes cannot be played", "plays") from found
-        return found
+        result = self._played[player]
+        if isinstance(result, Blocked):
+            raise result
+        if isinstance(result, Exception):
+            raise Blocked(f"its {player} episodes cannot be played", "plays") from result
+        return result
 
-    def _stumbles(self, env: Env, solved: Episode) -> list[Stumble]:
+    def _stumbles(self, env: Env, solved: RecordedEpisode) -> list[Stumble]:
         env.reset(seed=solved.seed, options={"task": solved.task})  # the tools may depend on the episode
         return stumbles_of(env, solved)
 
@@ -297,16 +292,16 @@ class Subject:
         solutions = self.episodes("solution")
         others = [*solutions, *self.episodes("random")]
         until = time.monotonic() + _CONTEST_SECONDS
-        found: list[Contest] = []
+        contests: list[Contest] = []
         with self.env() as env:
             for index in self.spread():
                 solved = solutions[index]
-                known = {name: self.episodes(player)[index] for name, player in adversaries.PLAYERS.items()}
-                played = contest(env, solved, [other for other in others if other is not solved], known=known)
-                found += [] if played is None else [played]
+                recorded = {name: self.episodes(player)[index] for name, player in adversaries.PLAYERS.items()}
+                played = contest(env, solved, [other for other in others if other is not solved], recorded=recorded)
+                contests += [] if played is None else [played]
                 if time.monotonic() > until:
                     break
-        return found
+        return contests
 
     @property
     def stumbled(self) -> list[Stumbled]:
@@ -320,30 +315,30 @@ class Subject:
     def _stumble(self) -> list[Stumbled]:
         solutions = [self.episodes("solution")[index] for index in self.spread()]
         patience = Patience(_STUMBLE_SECONDS)
-        found: list[Stumbled] = []
+        stumbled: list[Stumbled] = []
         with self.env() as env:
             ways = [[(solved, stumble) for stumble in self._stumbles(env, solved)] for solved in solutions]
             # Tasks alternate, so that a slow environment is tested on each of them.
             for solved, stumble in (pair for pairs in zip_longest(*ways) for pair in pairs if pair is not None):
-                found.append(Stumbled(solved, stumble, play_stumble(env, solved, stumble)))
-                if patience.is_over and len(found) >= _FEWEST_STUMBLES:
+                stumbled.append(Stumbled(solved, stumble, play_stumble(env, solved, stumble)))
+                if patience.is_over and len(stumbled) >= _FEWEST_STUMBLES:
                     break
-        return found
+        return stumbled
 
-    def more_episodes(self, player: str, count: int) -> list[Episode]:
+    def more_episodes(self, player: str, count: int) -> list[RecordedEpisode]:
         """Return up to `count` episodes of a player, on tasks beyond `tasks` if those are too few."""
-        known = self.episodes(player)
+        recorded = self.episodes(player)
         tasks = (task for tasks in self.scanned.values() for task in tasks if task not in self.tasks)
         with self.env() as env:
             more = (play(env, task, self.seed, PLAYERS[player], player) for task in tasks)
-            return [*known[:count], *islice(more, max(0, count - len(known)))]
+            return [*recorded[:count], *islice(more, max(0, count - len(recorded)))]
 
-    def all_episodes(self) -> list[Episode]:
+    def all_episodes(self) -> list[RecordedEpisode]:
         """Return the episodes of all players."""
         steady = [episode for player in PLAYERS for episode in self.episodes(player)]
         return [*steady, *(stumbled.episode for stumbled in self.stumbled)]
 
-    def record(self, player: str) -> list[Episode]:
+    def record(self, player: str) -> list[RecordedEpisode]:
         """Play each task with its own seed. Raises `Broken` with the task and the turn that failed."""
         with self.env() as env:
             return [

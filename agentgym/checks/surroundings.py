@@ -1,8 +1,8 @@
-"""Find out in a fresh process what episodes depend on in their surroundings, and what they change there.
+"""Detect whether episodes depend on the state of their process or the clock, and which shared state they change.
 
-The recorded episodes are replayed in copies of a process in which nothing has been played: with the clock set to other
-days, each as the first of its process, and one after another while the process is watched. Depends on no check; the
-checks in `process` read the result.
+The recorded episodes are replayed in forks of a fresh process: with the clock set to other days, each as the first of
+its process, and one after another while the process is watched. Depends on no check; the checks in `process` read the
+result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentgym.checks.hostile import some_hostile_actions
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import (
     Broken,
-    Episode,
+    RecordedEpisode,
     canonical,
     difference,
     helpless_player,
@@ -35,9 +35,9 @@ from agentgym.checks.play import (
     replayed,
     solving_player,
 )
-from agentgym.checks.probe import Request, Surroundings, patience_s
+from agentgym.checks.probe import ProbeRequest, Surroundings, patience_s
 from agentgym.checks.subject import Subject
-from agentgym.checks.watch import Watch, Watched
+from agentgym.checks.watch import ProcessWatch, WatchedEnv
 from agentgym.env import Env
 from agentgym.foreign.errors import describe
 from agentgym.script import ScriptedPlayer
@@ -66,23 +66,23 @@ _RECORDED_SECONDS = 6.0
 _BAD_ACTIONS = 150
 
 _LEAK = 30
-"""Number of leaked threads, files or processes at which playing stops."""
+"""Playing stops once this many threads, files or processes have leaked."""
 
 _TASKS = 3
 """Tasks of each split that must be the same on every day."""
 
 
-def surroundings(request: Request) -> dict[str, Any] | None:
+def surroundings(request: ProbeRequest) -> dict[str, Any] | None:
     """Return a `Surroundings` as data, or `None` on systems without `os.fork`."""
-    return asdict(_Inquiry(request).conduct()) if can_fork() else None
+    return asdict(_SurroundingsProbe(request).conduct()) if can_fork() else None
 
 
-class _Inquiry:
-    """A single inquiry. It plays all episodes in copies of this process."""
+class _SurroundingsProbe:
+    """Plays all episodes in copies of this process."""
 
-    def __init__(self, request: Request):
+    def __init__(self, request: ProbeRequest):
         self._request, self._subject = request, Subject.of(request)
-        self._episodes = _some(request.episodes)
+        self._episodes = _fast_episodes(request.episodes)
         self._patience_s = patience_s([*request.episodes, *request.stumbled])
         self._held = resources()
 
@@ -95,35 +95,35 @@ class _Inquiry:
         today = self._copy(self._in_turn)
         alone = [today[1], *self._alone()]
         watched = self._copy(self._watched)
-        found = Surroundings(changes=watched["changes"], episodes=watched["episodes"])
-        found.by_history = self._by_history(alone, watched)
-        self._judge_clock(found, today, on_other_days)
-        return found
+        result = Surroundings(changes=watched["changes"], episodes=watched["episodes"])
+        result.by_history = self._by_history(alone, watched)
+        self._judge_clock(result, today, on_other_days)
+        return result
 
     def _alone(self) -> Iterator[list[str]]:
         """Yield traces of all episodes but one, each the first of its process; only a few if those are slow."""
         until = time.monotonic() + _ALONE_SECONDS
-        for number, one in enumerate(self._episodes[1:], start=1):
+        for number, episode in enumerate(self._episodes[1:], start=1):
             if number >= _FEWEST and time.monotonic() > until:
                 return
-            yield self._copy(lambda one=one: self._trace(one))
+            yield self._copy(lambda episode=episode: self._trace(episode))
 
     def _copy(self, work: Callable[[], Any]) -> Any:
         return in_fork(work, self._patience_s)
 
     def _by_history(self, alone: Sequence[list[str]], watched: dict[str, Any]) -> str | None:
         """Compare episodes played first in their process with the same ones played after others."""
-        for one, first, after in zip(self._episodes, alone, watched["traces"], strict=False):
-            if first != after and self._copy(lambda one=one: self._trace(one)) == first:
+        for episode, first, after in zip(self._episodes, alone, watched["traces"], strict=False):
+            if first != after and self._copy(lambda episode=episode: self._trace(episode)) == first:
                 names = ", ".join(watched["class_state"][:3])
-                where = f"task {one.task.id!r} after {watched['episodes']} other episodes"
+                where = f"task {episode.task.id!r} after {watched['episodes']} other episodes"
                 return f"{where}: {_change(first, after)}{f'; meanwhile {names} changed' if names else ''}"
         return None
 
     def _judge_clock(
-        self, found: Surroundings, today: Sequence[list[str]], on_other_days: Sequence[Sequence[list[str]]]
+        self, result: Surroundings, today: Sequence[list[str]], on_other_days: Sequence[Sequence[list[str]]]
     ) -> None:
-        """Compare today with other days. What also varies within a day counts only if the clock is read."""
+        """Compare today with other days. For episodes that vary anyway, the code must also read the clock."""
         differing = (
             (day, number)
             for day, then in zip(CLOCKS, on_other_days, strict=True)
@@ -135,13 +135,13 @@ class _Inquiry:
         day, number = first
         clues = Clues(**self._copy(self._clues))
         if self._copy(self._in_turn) != today:
-            found.chance = clues.chance
+            result.chance = clues.chance
             if clues.chance or not clues.clock:
                 return
         where = "the task source" if number == 0 else f"task {self._episodes[number - 1].task.id!r}"
         then = on_other_days[CLOCKS.index(day)][number]
         lines = f"; {', '.join(clues.clock[:3])}" if clues.clock else ""
-        found.by_clock = f"{where} on {day:%A, %d %B %Y, %H:%M}: {_change(today[number], then)}{lines}"
+        result.by_clock = f"{where} on {day:%A, %d %B %Y, %H:%M}: {_change(today[number], then)}{lines}"
 
     def _on(self, day: datetime) -> list[list[str]]:
         with time_machine.travel(day, tick=True):
@@ -150,7 +150,7 @@ class _Inquiry:
     def _in_turn(self) -> list[list[str]]:
         """Return the first tasks, and the traces of the episodes played one after another."""
         tasks = self._tasks()
-        with self._subject.env() as env:  # one for all: some take long to be made
+        with self._subject.env() as env:  # shared: some environments are slow to make
             return [tasks, *(_trace(env, episode) for episode in self._episodes)]
 
     def _tasks(self) -> list[str]:
@@ -161,7 +161,7 @@ class _Inquiry:
         except Exception as error:
             return [describe(error.__cause__ or error)]
 
-    def _trace(self, episode: Episode) -> list[str]:
+    def _trace(self, episode: RecordedEpisode) -> list[str]:
         with self._subject.env() as env:
             return _trace(env, episode)
 
@@ -170,7 +170,7 @@ class _Inquiry:
 
     def _watched(self) -> dict[str, Any]:
         """Play all episodes and more while watching the process, then replay some of them."""
-        watch = Watch()
+        watch = ProcessWatch()
         kind = registry.class_of(self._request.target)
         before = class_state(kind)
         played = self._play_all(watch)
@@ -184,7 +184,7 @@ class _Inquiry:
             "traces": traces,
         }
 
-    def _play_all(self, watch: Watch) -> int:
+    def _play_all(self, watch: ProcessWatch) -> int:
         watch.look(None)
         for _ in range(2):  # the first time may initialise libraries
             self._tasks()
@@ -193,7 +193,7 @@ class _Inquiry:
         watch.look(lambda: "closing it")
         return played
 
-    def _play_recorded(self, watch: Watch) -> int:
+    def _play_recorded(self, watch: ProcessWatch) -> int:
         episodes = [*self._request.episodes, *self._request.stumbled]
         patience = Patience(_RECORDED_SECONDS)
         with self._subject.env() as env:
@@ -201,10 +201,10 @@ class _Inquiry:
                 if patience.is_over or self._leaks():
                     return played
                 with suppress(Broken):
-                    replayed(Watched.around(env, watch), episode)
+                    replayed(WatchedEnv.around(env, watch), episode)
         return len(episodes)
 
-    def _play_more(self, watch: Watch) -> int:
+    def _play_more(self, watch: ProcessWatch) -> int:
         """Play other tasks with the solution and the random player."""
         patience = Patience(_MORE_SECONDS)
         fewest, played = self._fewest_more(), 0
@@ -212,18 +212,18 @@ class _Inquiry:
             for task in self._more_tasks(env):
                 for player in (solving_player, random_player):
                     with suppress(Broken):
-                        play(Watched.around(env, watch), task, self._request.seed + played, player)
+                        play(WatchedEnv.around(env, watch), task, self._request.seed + played, player)
                     played += 1
                 if (patience.is_over and played >= fewest) or played >= _MORE_EPISODES or self._leaks():
                     break
         return played
 
     def _fewest_more(self) -> int:
-        """Return how many additional episodes to play whatever the load; fewer if even the fastest takes long."""
+        """Return the minimum number of additional episodes on a busy machine; fewer if the fastest episode is slow."""
         fastest = min(episode.seconds for episode in self._request.episodes)
         return int(min(_SURE_EPISODES, _MORE_SECONDS / max(fastest, 1e-9)))
 
-    def _play_badly(self, watch: Watch) -> int:
+    def _play_badly(self, watch: ProcessWatch) -> int:
         """Play one task with hostile actions, and with the idle and helpless players."""
         episode, seed = self._episodes[0], self._request.seed
         played = 0
@@ -236,7 +236,7 @@ class _Inquiry:
                 if patience.is_over or self._leaks():
                     break
                 with suppress(Broken):
-                    play(Watched.around(env, watch), episode.task, seed, player)
+                    play(WatchedEnv.around(env, watch), episode.task, seed, player)
                 played += 1
         return played
 
@@ -253,7 +253,7 @@ class _Inquiry:
                     yield env.tasks.get(split, index)
 
 
-def _trace(env: Env, episode: Episode) -> list[str]:
+def _trace(env: Env, episode: RecordedEpisode) -> list[str]:
     """Replay an episode and return its trace, with the error at the end if it fails."""
     try:
         return replayed(env, episode).trace()
@@ -268,14 +268,14 @@ def _first_tasks(env: Env) -> Iterator[Task]:
             yield env.tasks.get(split, index)
 
 
-def _some(episodes: Sequence[Episode]) -> list[Episode]:
+def _fast_episodes(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
     """Return the first episodes that together took at most `_SECONDS`, but at least `_FEWEST`."""
-    chosen: list[Episode] = []
+    selected: list[RecordedEpisode] = []
     for episode in episodes:
-        if len(chosen) >= _FEWEST and sum(one.seconds for one in chosen) + episode.seconds > _SECONDS:
+        if len(selected) >= _FEWEST and sum(e.seconds for e in selected) + episode.seconds > _SECONDS:
             break
-        chosen.append(episode)
-    return chosen
+        selected.append(episode)
+    return selected
 
 
 def _change(before: Sequence[str], after: Sequence[str]) -> str:

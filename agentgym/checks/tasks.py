@@ -18,21 +18,21 @@ _LOOKED_UP = 40
 """Tasks per split to look up again."""
 
 
-@check("task-ids", "task ids are unique, stable, and found again", causes=ROOTS)
+@check("task-ids", "task ids are unique and stable, and the source finds them", causes=ROOTS)
 def task_ids(subject: Subject) -> Finding:
     """`find(id)` returns the task, also in another source; unknown ids, splits and indices raise `TaskError`."""
-    seen: dict[str, Task] = {}
+    tasks_by_id: dict[str, Task] = {}
     with subject.env() as env:
         for split, tasks in subject.scanned.items():
             for index, task in enumerate(tasks):
                 if task.split != split:
                     raise CheckFailed(f"task {task.id!r} came from split {split!r}, but its split is {task.split!r}")
-                if (twin := seen.setdefault(task.id, task)) is not task:
+                if (twin := tasks_by_id.setdefault(task.id, task)) is not task:
                     raise CheckFailed(f"the id {task.id!r} names two tasks: {short(twin.prompt)}, {short(task.prompt)}")
                 if index < _LOOKED_UP:
                     _must_be_found(env.tasks, split, index, task)
         _must_be_unknown(env.tasks)
-    return f"{len(seen)} ids"
+    return f"{len(tasks_by_id)} ids"
 
 
 def _must_be_found(source: TaskSource, split: str, index: int, task: Task) -> None:
@@ -41,10 +41,10 @@ def _must_be_found(source: TaskSource, split: str, index: int, task: Task) -> No
             f"task {index} of {split!r} differs in a second task source; generate it from (split, index) alone"
         )
     try:
-        found = source.find(task.id)
+        match = source.find(task.id)
     except Exception as error:
         raise CheckFailed(f"find({task.id!r}) raised {type(error).__name__}: {error}; return the task") from error
-    if found != task:
+    if match != task:
         raise CheckFailed(f"find({task.id!r}) returns a different task from get({split!r}, {index})")
 
 
@@ -67,7 +67,7 @@ def _must_be_unknown(source: Any) -> None:
         raise CheckFailed(f"{call} returned a task; raise TaskError for a task that does not exist")
 
 
-@check("task-json", "tasks survive being written down as JSON", causes=SAME_EPISODE)
+@check("task-json", "tasks survive a round trip through JSON", causes=SAME_EPISODE)
 def task_json(subject: Subject) -> Finding:
     """A task read back from JSON is the same task and opens the same episode."""
     with subject.env() as env:
@@ -85,7 +85,7 @@ def task_json(subject: Subject) -> Finding:
                     )
         for task in subject.tasks:
             again = Task.from_dict(json.loads(json.dumps(task.to_dict())))
-            openings = [canonical(env.reset(seed=subject.seed, options={"task": one})) for one in (task, again)]
+            openings = [canonical(env.reset(seed=subject.seed, options={"task": variant})) for variant in (task, again)]
             must_equal(openings[:1], openings[1:], f"task {task.id!r}, and read back from JSON", "Keep to JSON data.")
     return f"{sum(map(len, subject.scanned.values()))} tasks"
 

@@ -62,21 +62,21 @@ def tool_mistakes(subject: Subject) -> Finding:
                 result = _answer(env, subject, call, True)  # enough mistakes may end an episode, a single one may not
             answer = " ".join(text_of(message) for message in result[0])
             if word not in answer:
-                raise CheckFailed(f"{_written(call)} was answered {short(answer)}; the answer must name {word!r}")
+                raise CheckFailed(f"{_call_text(call)} was answered {short(answer)}; the answer must name {word!r}")
             over = is_over(result)
             if over and env.max_turns > 1:
-                raise CheckFailed(f"{_written(call)} ended the episode; report the mistake and let it continue")
+                raise CheckFailed(f"{_call_text(call)} ended the episode; report the mistake and let it continue")
         return f"{len(cases)} wrong calls"
 
 
 def _answer(env: Env, subject: Subject, call: ToolCall, begins: bool) -> StepResult:
-    """Return the answer to a wrong call, with which an episode `begins` or goes on."""
+    """Return the answer to a wrong call, after a reset if the call `begins` an episode."""
     if begins:
         env.reset(seed=subject.seed)
     try:
         return env.step(assistant_call(call))
     except Exception as error:
-        raise CheckFailed(f"{_written(call)} raised {type(error).__name__}: {error}") from error
+        raise CheckFailed(f"{_call_text(call)} raised {type(error).__name__}: {error}") from error
 
 
 def _mistakes(tool: Tool) -> list[tuple[ToolCall, str]]:
@@ -91,7 +91,7 @@ def _mistakes(tool: Tool) -> list[tuple[ToolCall, str]]:
     return cases
 
 
-def _written(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     return f"{call.name}({short(repr(dict(call.arguments)))})"
 
 

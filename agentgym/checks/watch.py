@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from agentgym.checks.adversaries import shown_action
+from agentgym.checks.adversaries import action_text
 from agentgym.checks.play import difference, short
 from agentgym.env import Env
 
@@ -73,13 +73,13 @@ _ONCE: dict[str, _Shared] = {
     "the root logger": _Shared(lambda: (logging.root.level, [*logging.root.handlers]), _set_root_logger),
     "numpy's error settings": _Shared(np.geterr, lambda settings: np.seterr(**settings)),
 }
-"""State that a library may set on first use. It is restored, and a change counts if it occurs again."""
+"""State that a library may set on first use: a change counts only if it occurs again after being restored."""
 
 _GENERATORS: dict[str, _Shared] = {
     RNGS[0]: _Shared(random.getstate, random.seed),
     RNGS[1]: _Shared(_numpy_state, np.random.seed),
 }
-"""Global generators. After a change each gets a new state, so that repeating the same seed is another change."""
+"""Global generators. After a change each gets a new state, so that setting the same seed again is detected."""
 
 _OUR_SEEDS = 4_242_000
 
@@ -87,7 +87,7 @@ _SET_UP = 1
 """Number of changes to a generator that are tolerated: a library may draw from it on first use."""
 
 
-class Watch:
+class ProcessWatch:
     """Inspects the process after every turn. Make one per process: it redirects standard output to a file."""
 
     def __init__(self) -> None:
@@ -164,16 +164,16 @@ class Watch:
         self.changes.setdefault(what, StateChange(what, where, how))
 
 
-class Watched:
+class WatchedEnv:
     """A wrapper around an environment that looks at the process after every reset and step."""
 
-    def __init__(self, env: Env, watch: Watch):
+    def __init__(self, env: Env, watch: ProcessWatch):
         self._env, self._watch = env, watch
         self._turn = 0
         self._task = ""
 
     @classmethod
-    def around(cls, env: Env, watch: Watch) -> Env:
+    def around(cls, env: Env, watch: ProcessWatch) -> Env:
         """Wrap an environment so that `watch` looks after every reset and step."""
         return cast(Env, cls(env, watch))
 
@@ -195,4 +195,4 @@ class Watched:
         try:
             return self._env.step(action)
         finally:
-            self._watch.look(lambda: f"task {self._task!r}, turn {self._turn}, {shown_action(self._env, action)}")
+            self._watch.look(lambda: f"task {self._task!r}, turn {self._turn}, {action_text(self._env, action)}")

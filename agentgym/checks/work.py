@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agentgym.checks.adversaries import calls_in, ending_tools, shown_action
+from agentgym.checks.adversaries import action_text, calls_in, ending_tools
 from agentgym.checks.catalog import check
 from agentgym.checks.contest import is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
 from agentgym.checks.honest import to_the_end
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
-from agentgym.checks.play import Episode, assistant_call, canonical, play
+from agentgym.checks.play import RecordedEpisode, assistant_call, canonical, play
 from agentgym.checks.stumble import Slip
 from agentgym.checks.subject import Stumbled, Subject
 from agentgym.engine.spaces import Action
@@ -35,24 +35,24 @@ _MOST_READS = 8
 def ending_alone_fails(subject: Subject) -> Finding:
     """The last action of a solution, played alone, rarely solves a task.
 
-    Where last actions differ, another task's is played, because the task's own may contain the answer.
+    If last actions differ, the last action of another task is played, because the task's own may contain the answer.
     """
     solutions = _long_solutions(subject)
-    played: list[Episode] = []
+    played: list[RecordedEpisode] = []
     with subject.env() as env:
-        same = not any(_ends_otherwise(one, solutions[0]) for one in solutions)
-        if same and _says_something(env, solutions[0].actions[-1]):
+        same = not any(_ends_differently(solution, solutions[0]) for solution in solutions)
+        if same and _may_hold_an_answer(env, solutions[0].actions[-1]):
             more = subject.more_episodes("solution", _ENOUGH_TASKS)
-            if any(_ends_otherwise(one, solutions[0]) for one in more):
+            if any(_ends_differently(solution, solutions[0]) for solution in more):
                 raise CheckSkipped("too many solutions end with the same answer")
         for episode in _spread(solutions):
             ending = episode.actions[-1] if same else _other(episode, solutions).actions[-1]
             played.append(play(env, episode.task, episode.seed, to_the_end([ending])))
-        shown = shown_action(env, played[0].actions[0])
+        ending_text = action_text(env, played[0].actions[0])
     solved = [episode for episode in played if is_solved(episode)]
     if len(solved) > RANDOM_LIMIT * len(played):
         raise CheckFailed(
-            f"{shown} alone, without any of the work, solved {len(solved)} of {len(played)} tasks, e.g. "
+            f"{ending_text} alone, without any of the work, solved {len(solved)} of {len(played)} tasks, e.g. "
             f"{solved[0].task.id!r}; pay the outcome for what was done, not for ending the episode"
         )
     return f"solved {len(solved)} of {len(played)} tasks"
@@ -64,7 +64,7 @@ def other_solution_fails(subject: Subject) -> Finding:
     solutions = _long_solutions(subject)
     if len({canonical(episode.actions) for episode in solutions}) == 1:
         raise CheckSkipped("all solutions are the same actions")
-    played: list[Episode] = []
+    played: list[RecordedEpisode] = []
     with subject.env() as env:
         for episode in _spread(solutions):
             other = _other(episode, solutions)
@@ -78,96 +78,100 @@ def other_solution_fails(subject: Subject) -> Finding:
     return f"solved {len(solved)} of {len(played)} tasks"
 
 
-@check("omissions-fail", "leaving out a change that the task asks for is no success")
+@check("omissions-fail", "a solution that omits a required change does not succeed")
 def omissions_fail(subject: Subject) -> Finding:
     """Where the final state decides, every action of a solution that changes the state is graded.
 
-    An action changes the state if some call shows something else after it; it is graded if omitting it prevents
-    success. Where the end of the solution solves the task by itself, an answer decides, not the state.
+    An action changes the state if some call gives a different answer after it. It is graded if omitting it prevents
+    success. If the last action of the solution solves the task alone, the answer decides, not the state.
     """
     solutions = subject.episodes("solution")
     if not any(map(is_solved, solutions)):
-        raise CheckSkipped("there is no solution that solves its task")
-    if not any(one.stumble.slip is Slip.OMITTED for one in subject.stumbled):
+        raise CheckSkipped("no solution solves its task")
+    if not any(stumbled.stumble.slip is Slip.OMITTED for stumbled in subject.stumbled):
         raise CheckSkipped("solutions are one action long")
     patience = Patience(_SECONDS)
     by_answer: dict[str, bool] = {}
-    looked_into = 0
+    examined = 0
     with subject.env() as env:
         endings = ending_tools(env, solutions)
-        for one in subject.stumbled:
-            if not _went_unnoticed(one):
+        for stumbled in subject.stumbled:
+            if not _had_no_effect(stumbled):
                 continue
-            solved = one.solved
+            solved = stumbled.solved
             if solved.task.id not in by_answer:
                 alone = play(env, solved.task, solved.seed, to_the_end(solved.actions[-1:]))
                 by_answer[solved.task.id] = is_solved(alone)
             if by_answer[solved.task.id]:
                 continue
-            looked_into += 1
-            if (shown := _shows_change(env, solved, one.stumble.index, endings)) is not None:
-                left_out = shown_action(env, solved.actions[one.stumble.index])
+            examined += 1
+            if (read := _shows_change(env, solved, stumbled.stumble.index, endings)) is not None:
+                left_out = action_text(env, solved.actions[stumbled.stumble.index])
                 raise CheckFailed(
                     f"task {solved.task.id!r} counts as solved although {left_out} was left out, which changes what "
-                    f"{shown_action(env, shown)} shows; grade everything that the task asks for, or leave the action "
+                    f"{action_text(env, read)} shows; grade everything that the task asks for, or leave the action "
                     "out of solution()"
                 )
             if patience.is_over:
                 break
     if by_answer and all(by_answer.values()):
         raise CheckSkipped("an answer decides, not the state")
-    return f"looked into {looked_into} omissions that cost nothing"
+    return f"examined {examined} omissions that went unnoticed"
 
 
-def _long_solutions(subject: Subject) -> list[Episode]:
+def _long_solutions(subject: Subject) -> list[RecordedEpisode]:
     """Return the solutions that end their episodes after more than one action."""
     episodes = subject.episodes("solution")
-    found = [one for one in episodes if len(one.actions) > 1 and one.results[-1].terminated and is_solved(one)]
-    if len({canonical(episode.task.gold) for episode in found}) < _FEWEST_TASKS:
+    solutions = [
+        episode
+        for episode in episodes
+        if len(episode.actions) > 1 and episode.results[-1].terminated and is_solved(episode)
+    ]
+    if len({canonical(episode.task.gold) for episode in solutions}) < _FEWEST_TASKS:
         raise CheckSkipped("too few solutions solve their task in more than one action")
-    return found
+    return solutions
 
 
-def _spread(episodes: Sequence[Episode]) -> Sequence[Episode]:
+def _spread(episodes: Sequence[RecordedEpisode]) -> Sequence[RecordedEpisode]:
     return episodes[:: max(1, -(-len(episodes) // 6))]
 
 
-def _other(episode: Episode, solutions: Sequence[Episode]) -> Episode:
+def _other(episode: RecordedEpisode, solutions: Sequence[RecordedEpisode]) -> RecordedEpisode:
     """Return a solution of a task with different gold, preferably with a different end, else with different actions."""
     gold = canonical(episode.task.gold)
-    others = [one for one in solutions if canonical(one.task.gold) != gold]
-    unlike = [one for one in others if canonical(one.actions) != canonical(episode.actions)]
-    return next((one for one in others if _ends_otherwise(one, episode)), [*unlike, *others][0])
+    others = [solution for solution in solutions if canonical(solution.task.gold) != gold]
+    unlike = [solution for solution in others if canonical(solution.actions) != canonical(episode.actions)]
+    return next((solution for solution in others if _ends_differently(solution, episode)), [*unlike, *others][0])
 
 
-def _ends_otherwise(one: Episode, other: Episode) -> bool:
-    return canonical(one.actions[-1]) != canonical(other.actions[-1])
+def _ends_differently(episode: RecordedEpisode, other: RecordedEpisode) -> bool:
+    return canonical(episode.actions[-1]) != canonical(other.actions[-1])
 
 
-def _says_something(env: Env, action: Action) -> bool:
+def _may_hold_an_answer(env: Env, action: Action) -> bool:
     """Return whether an action could contain an answer."""
     calls = calls_in(env, action)
     return not calls or any(call.arguments for call in calls)
 
 
-def _went_unnoticed(one: Stumbled) -> bool:
+def _had_no_effect(stumbled: Stumbled) -> bool:
     """Return whether omitting an action had no effect: solved, with every later answer but the last unchanged."""
-    if one.stumble.slip is not Slip.OMITTED or not is_solved(one.episode) or not one.episode.ended:
+    if stumbled.stumble.slip is not Slip.OMITTED or not is_solved(stumbled.episode) or not stumbled.episode.ended:
         return False
-    after = _answers(one.solved)[one.stumble.index + 1 : -1]
-    return after == _answers(one.episode)[one.stumble.index : -1]
+    after = _answers(stumbled.solved)[stumbled.stumble.index + 1 : -1]
+    return after == _answers(stumbled.episode)[stumbled.stumble.index : -1]
 
 
-def _answers(episode: Episode) -> list[str]:
+def _answers(episode: RecordedEpisode) -> list[str]:
     """Return the text shown in each turn, without call ids, which count the turns."""
     return ["\n".join(text_of(message) for message in result.observation) for result in episode.results]
 
 
-def _shows_change(env: Env, solved: Episode, index: int, endings: Sequence[str]) -> Action | None:
-    """Return a call that shows that action `index` of a solution changes something; `None` if there is none.
+def _shows_change(env: Env, solved: RecordedEpisode, index: int, endings: Sequence[str]) -> Action | None:
+    """Return a call whose answer shows that action `index` of a solution changes something, or `None`.
 
-    Only calls that give the same answer twice in a row are used. If there are any, an action whose own second answer
-    differs has changed something too.
+    Only calls that give the same answer twice in a row are used. If any exist, an action that answers differently when
+    repeated has changed something too.
     """
     before, action = solved.actions[:index], solved.actions[index]
     repeatable = False
@@ -182,27 +186,27 @@ def _shows_change(env: Env, solved: Episode, index: int, endings: Sequence[str])
     return action if repeatable and again not in (_answer_to(env, solved, [*before, action]), None) else None
 
 
-def _answer_to(env: Env, solved: Episode, actions: Sequence[Action]) -> str | None:
+def _answer_to(env: Env, solved: RecordedEpisode, actions: Sequence[Action]) -> str | None:
     """Return the answer to the last of these actions; `None` if the episode ends before or with it."""
     episode = play(env, solved.task, solved.seed, lambda *_: iter(actions))
     return None if episode.ended or len(episode.results) < len(actions) else _answers(episode)[-1]
 
 
-def _reads(env: Env, solved: Episode, action: Action, endings: Sequence[str]) -> list[Action]:
+def _reads(env: Env, solved: RecordedEpisode, action: Action, endings: Sequence[str]) -> list[Action]:
     """Return calls that may show what the action changed.
 
     These are calls of every tool that accepts the arguments of the action's own call, the other calls of the solution,
     and calls of tools that accept the arguments of those.
     """
-    made = [call for one in solved.actions for call in calls_in(env, one)]
+    solution_calls = [call for step in solved.actions for call in calls_in(env, step)]
     changing = calls_in(env, action)
     own = {canonical([call.name, call.arguments]) for call in changing}
-    found: dict[str, Action] = {}
-    for call in [*_alike(env, changing), *made, *_alike(env, made)]:
+    reads: dict[str, Action] = {}
+    for call in [*_alike(env, changing), *solution_calls, *_alike(env, solution_calls)]:
         key = canonical([call.name, call.arguments])
         if call.name not in endings and key not in own:
-            found.setdefault(key, assistant_call(ToolCall(call.name, call.arguments)))
-    return list(found.values())[:_MOST_READS]
+            reads.setdefault(key, assistant_call(ToolCall(call.name, call.arguments)))
+    return list(reads.values())[:_MOST_READS]
 
 
 def _alike(env: Env, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:

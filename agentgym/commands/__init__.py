@@ -1,1 +1,1 @@
-"""The commands: each is a function that the command line calls with the typed arguments."""
+"""The commands: each is a function that the command line calls with the parsed arguments."""

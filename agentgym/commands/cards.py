@@ -7,10 +7,10 @@ from pathlib import Path
 
 import typer
 
-from agentgym.cards import Subject, card, overview, read_speeds, subjects
-from agentgym.commands.outputs import check_folder
-from agentgym.commands.terminal import console as terminal
+from agentgym.cards import CardSubject, card, overview, read_speeds, subjects
 from agentgym.counts import count_of
+from agentgym.outputs import check_folder
+from agentgym.terminal.console import console as terminal
 
 OVERVIEW = "README.md"
 
@@ -24,17 +24,17 @@ def print_cards(names: Sequence[str], played: int, speeds: Path | None) -> None:
 def write_cards(names: Sequence[str], out: Path, played: int, speeds: Path | None) -> None:
     """Write the cards to a folder, and the overview, unless only some environments are named."""
     check_folder(out)
-    chosen = subjects(names)
-    for subject, text in _cards(chosen, played, speeds):
+    selected = subjects(names)
+    for subject, text in _cards(selected, played, speeds):
         (out / f"{subject.name}.md").write_text(text, encoding="utf-8")
     if not names:
-        (out / OVERVIEW).write_text(overview(chosen, read_speeds(speeds) if speeds else {}), encoding="utf-8")
-    typer.echo(f"Wrote {count_of(len(chosen), 'card')} to {out}")
+        (out / OVERVIEW).write_text(overview(selected, read_speeds(speeds) if speeds else {}), encoding="utf-8")
+    typer.echo(f"Wrote {count_of(len(selected), 'card')} to {out}")
 
 
-def _cards(chosen: Sequence[Subject], played: int, speeds: Path | None) -> Iterator[tuple[Subject, str]]:
-    known = read_speeds(speeds) if speeds else {}
+def _cards(selected: Sequence[CardSubject], played: int, speeds: Path | None) -> Iterator[tuple[CardSubject, str]]:
+    speed_by_name = read_speeds(speeds) if speeds else {}
     with terminal(stderr=True).status("Playing …") as status:
-        for subject in chosen:
+        for subject in selected:
             status.update(f"Playing {subject.name} …")
-            yield subject, card(subject, played=played, speed=known.get(subject.name))
+            yield subject, card(subject, played=played, speed=speed_by_name.get(subject.name))

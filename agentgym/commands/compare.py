@@ -1,15 +1,15 @@
-"""`agentgym compare`: reads the files of two runs, or of several runs each, and prints how they differ."""
+"""`agentgym compare`: compare two runs, or several runs of two methods."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from agentgym.commands.terminal import console
 from agentgym.comparison import Comparison, SeedsComparison, compare, compare_seeds
 from agentgym.comparison.sources import Source, check_suites
 from agentgym.comparison.tables import print_comparison, print_seeds
 from agentgym.errors import UsageError
+from agentgym.terminal.console import console
 
 AGAINST = "vs"
 """The word between the files of two methods."""
@@ -21,34 +21,34 @@ def run_comparison(
     """Compare runs and print the result.
 
     Args:
-        files: Two sources (`Source`), or those of one method, `"vs"`, and those of the other.
+        files: Two sources (`Source`), or several of one method, `"vs"`, and several of the other.
         seed: Seeds the bootstrap.
         tasks: Also print the tasks won and lost.
         as_json: Print JSON instead.
 
     Raises:
-        UsageError: A file cannot be read or compared, or it is not clear which to compare.
+        UsageError: A file cannot be read or compared, or `files` does not name two sides.
     """
     before, after = sides_of(files)
     for source in (*before[1:], *after):
         check_suites(before[0], source)
     if len(before) == len(after) == 1:
-        found = compare(before[0].run(), after[0].run(), seed=seed)
+        comparison = compare(before[0].run(), after[0].run(), seed=seed)
         if not as_json:
-            print_comparison(found, console(), tasks=tasks)
+            print_comparison(comparison, console(), tasks=tasks)
     else:
         if tasks:
-            raise UsageError("--tasks lists the tasks of two runs, not of several")
-        found = compare_seeds([one.run() for one in before], [one.run() for one in after], seed=seed)
+            raise UsageError("--tasks needs exactly two runs")
+        comparison = compare_seeds([source.run() for source in before], [source.run() for source in after], seed=seed)
         if not as_json:
-            print_seeds(found, console())
+            print_seeds(comparison, console())
     if as_json:
-        console().out(json.dumps(found.to_dict(), indent=2), highlight=False)
-    return found
+        console().out(json.dumps(comparison.to_dict(), indent=2), highlight=False)
+    return comparison
 
 
 def sides_of(files: Sequence[str]) -> tuple[list[Source], list[Source]]:
-    """Return the files of each method. Raises `UsageError` if that is not clear."""
+    """Return the files of each method. Raises `UsageError` if `files` does not name two sides."""
     count = files.count(AGAINST)
     if count == 0 and len(files) == 2:
         return [Source(files[0])], [Source(files[1])]

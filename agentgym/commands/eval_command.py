@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agentgym.commands import eval_options as options
-from agentgym.commands.common_options import Seed, Settings, TrustFile
 from agentgym.errors import UsageError
+from agentgym.terminal.options import Seed, Settings, TrustFile
 
 if TYPE_CHECKING:
     from agentgym.commands.evaluate import EvaluationRequest
@@ -49,20 +49,20 @@ def eval_(
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
 
-    Exits with 1 if an episode still failed after all retries because something around the model broke, if no episode
-    finished, or if success is lower than --fail-under. Tasks whose own gold fails are left out and reported.
+    Exits with 1 if an episode failed after all retries for a reason other than the model, if no episode finished, or
+    if success is lower than --fail-under. Tasks whose own gold fails are left out and reported.
     """
-    given = {name: value for name, value in locals().items() if value is not None and value is not False}
-    if suite is not None and (other := next((name for name in ("env", "rescore") if name in given), None)):
+    arguments = {name: value for name, value in locals().items() if value is not None and value is not False}
+    if suite is not None and (other := next((name for name in ("env", "rescore") if name in arguments), None)):
         raise UsageError(f"--suite and --{other} cannot be used together; choose one")
     if search is not None and feedback is not None:
-        raise UsageError("--search and --feedback cannot be used together: a search plays turns that no user sees")
+        raise UsageError("--search and --feedback cannot be used together: no user sees the turns of a search")
     if rescore is not None:
-        good = _rescore(given)
+        good = _rescore(arguments)
     elif suite is not None:
-        good = _play_suites(given)
+        good = _play_suites(arguments)
     elif env is not None:
-        good = _play(given)
+        good = _play(arguments)
     else:
         raise UsageError(
             "name an environment (--env sql; agentgym list) or a suite (--suite core; agentgym tasks list)"
@@ -76,16 +76,16 @@ _OF_PLAYING = ("policy", "attempts", "limit", "dialect", "strict", "temperature"
 _DECIDED_BY_SUITE = ("tasks", "settings", "dialect", "strict", "temperature", "max_new_tokens", "timeouts")
 
 
-def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
-    """Raise `UsageError` if one of these options was given."""
+def _refuse(arguments: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    """Raise `UsageError` if one of these options is set."""
     for name in names:
-        if name in given:
+        if name in arguments:
             raise UsageError(f"{_FLAGS.get(name, f'--{name}')} cannot be used here: {why}")
 
 
-def _is_enough(success: float | None, given: Mapping[str, Any]) -> bool:
-    """Whether something was played, and enough of it was solved."""
-    least = given.get("fail_under", 0.0)
+def _is_enough(success: float | None, arguments: Mapping[str, Any]) -> bool:
+    """Whether an episode finished, and `--fail-under` is met."""
+    least = arguments.get("fail_under", 0.0)
     if success is not None and success < least:
         _say_too_low(f"success is {100 * success:.1f} %", least)
     return success is not None and success >= least
@@ -95,65 +95,66 @@ def _say_too_low(what: str, least: float) -> None:
     typer.secho(f"{what}: --fail-under asks for {100 * least:g} %", err=True, fg="red")
 
 
-def _play(given: Mapping[str, Any]) -> bool:
-    """Play one environment; return whether all went well."""
+def _play(arguments: Mapping[str, Any]) -> bool:
+    """Play one environment; return whether the command succeeds."""
     from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
-    from agentgym.commands.options import timeouts_in, with_strict
+    from agentgym.commands.options import timeouts_in
+    from agentgym.making import with_strict
     from agentgym.rollout import Limits
     from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
 
-    _refuse(given, ("data",), "it names the data of a suite; an environment takes it by --set")
-    _refuse(given, ("trust_file",), "no file of trajectories is read; it is for --rescore")
-    policies = given.get("policy", ["scripted"])
-    strict = given.get("strict", False)
-    dialect = {"dialect": given["dialect"]} if "dialect" in given else {}
+    _refuse(arguments, ("data",), "it names the data of a suite; for an environment, use --set")
+    _refuse(arguments, ("trust_file",), "no file of trajectories is read; it is for --rescore")
+    policies = arguments.get("policy", ["scripted"])
+    strict = arguments.get("strict", False)
+    dialect = {"dialect": arguments["dialect"]} if "dialect" in arguments else {}
     request = EvaluationRequest(
-        env=given["env"],
-        env_kwargs=with_strict(given["env"], parse_settings(given.get("settings", ())) | dialect, strict),
+        env=arguments["env"],
+        env_kwargs=with_strict(arguments["env"], parse_settings(arguments.get("settings", ())) | dialect, strict),
         policy=policies[0],
-        tasks=given.get("tasks"),
-        attempts=given.get("attempts", 1),
-        limit=given.get("limit"),
-        seed=given["seed"],
-        temperature=given.get("temperature", 1.0),
-        out=given.get("out"),
+        tasks=arguments.get("tasks"),
+        attempts=arguments.get("attempts", 1),
+        limit=arguments.get("limit"),
+        seed=arguments["seed"],
+        temperature=arguments.get("temperature", 1.0),
+        out=arguments.get("out"),
         limits=Limits(
-            max_new_tokens=given.get("max_new_tokens", 512),
-            max_in_flight=given["concurrency"],
+            max_new_tokens=arguments.get("max_new_tokens", 512),
+            max_in_flight=arguments["concurrency"],
             strict=strict,
-            **timeouts_in(given.get("timeouts", ())),
+            **timeouts_in(arguments.get("timeouts", ())),
         ),
-        endpoint=tuple(given.get("endpoint", ())),
-        workers=with_address(given["workers"], given.get("ray")),
-        search=_search(given),
-        feedback=_feedback(given),
+        endpoint=tuple(arguments.get("endpoint", ())),
+        workers=with_address(arguments["workers"], arguments.get("ray")),
+        search=_search(arguments),
+        feedback=_feedback(arguments),
     )
     if len(policies) > 1 or (request.out is not None and request.out.is_dir()):
-        return _play_several(request, policies, given)
-    summary = run_evaluation(request, as_json="as_json" in given)
-    return not summary.failed and _is_enough(summary.success, given)
+        return _play_several(request, policies, arguments)
+    summary = run_evaluation(request, as_json="as_json" in arguments)
+    return not summary.failed and _is_enough(summary.success, arguments)
 
 
-def _search(given: Mapping[str, Any]) -> Any:
-    """Return the search that was typed, if any."""
+def _search(arguments: Mapping[str, Any]) -> Any:
+    """Return the search of `--search`, if any."""
     from agentgym.lookahead import read_search
 
-    return read_search(given["search"]) if "search" in given else None
+    return read_search(arguments["search"]) if "search" in arguments else None
 
 
-def _feedback(given: Mapping[str, Any]) -> Any:
-    """Return the feedback that was typed, if any."""
+def _feedback(arguments: Mapping[str, Any]) -> Any:
+    """Return the feedback of `--feedback`, if any."""
     from agentgym.feedback import read_feedback
 
-    return read_feedback(given["feedback"]) if "feedback" in given else None
+    return read_feedback(arguments["feedback"]) if "feedback" in arguments else None
 
 
-def _play_several(request: EvaluationRequest, policies: Sequence[str], given: Mapping[str, Any]) -> bool:
-    """Play one environment with several policies, with a folder of results; return whether all went well."""
+def _play_several(request: EvaluationRequest, policies: Sequence[str], arguments: Mapping[str, Any]) -> bool:
+    """Play one environment with several policies into a folder; return whether the command succeeds."""
     from agentgym.commands.evaluate import tasks_of
-    from agentgym.commands.options import full_env_id
     from agentgym.commands.suite_runs import SuitesRequest
+    from agentgym.making import full_env_id
     from agentgym.rollout import EnvFactory
     from agentgym.suites.one_off import one_off
 
@@ -166,9 +167,9 @@ def _play_several(request: EvaluationRequest, policies: Sequence[str], given: Ma
         limits=request.limits,
         temperature=request.temperature,
     )
-    # What was played is read again to compare the policies; without --out, it is dropped then.
+    # The comparison of the policies reads the trajectories from a folder; without --out, it is temporary.
     with tempfile.TemporaryDirectory() if request.out is None else nullcontext(request.out) as folder:
-        wanted = SuitesRequest(
+        suites_request = SuitesRequest(
             [suite],
             policies,
             seed=request.seed,
@@ -176,71 +177,73 @@ def _play_several(request: EvaluationRequest, policies: Sequence[str], given: Ma
             concurrency=request.limits.max_in_flight,
             endpoint=request.endpoint,
             workers=request.workers,
-            search=given.get("search"),
-            feedback=given.get("feedback"),
+            search=arguments.get("search"),
+            feedback=arguments.get("feedback"),
         )
-        return _report_suites(wanted, given)
+        return _report_suites(suites_request, arguments)
 
 
-def _play_suites(given: Mapping[str, Any]) -> bool:
-    """Play suites; return whether all went well."""
+def _play_suites(arguments: Mapping[str, Any]) -> bool:
+    """Play suites; return whether the command succeeds."""
     from agentgym.commands.suite_runs import SuitesRequest
     from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
     from agentgym.suites import load_suite
 
-    _refuse(given, _DECIDED_BY_SUITE, "the suite decides that; change it in a copy of the suite's file")
-    places = {name: str(path) for name, path in parse_settings(given.get("data", ()), "--data").items()}
+    _refuse(arguments, _DECIDED_BY_SUITE, "the suite decides that; change it in a copy of the suite's file")
+    places = {name: str(path) for name, path in parse_settings(arguments.get("data", ()), "--data").items()}
     request = SuitesRequest(
-        [load_suite(name, places) for name in given["suite"]],
-        given.get("policy", ["scripted"]),
-        seed=given["seed"],
-        out=given.get("out"),
-        limit=given.get("limit"),
-        attempts=given.get("attempts"),
-        concurrency=given["concurrency"],
-        endpoint=tuple(given.get("endpoint", ())),
-        workers=with_address(given["workers"], given.get("ray")),
-        search=given.get("search"),
-        feedback=given.get("feedback"),
+        [load_suite(name, places) for name in arguments["suite"]],
+        arguments.get("policy", ["scripted"]),
+        seed=arguments["seed"],
+        out=arguments.get("out"),
+        limit=arguments.get("limit"),
+        attempts=arguments.get("attempts"),
+        concurrency=arguments["concurrency"],
+        endpoint=tuple(arguments.get("endpoint", ())),
+        workers=with_address(arguments["workers"], arguments.get("ray")),
+        search=arguments.get("search"),
+        feedback=arguments.get("feedback"),
     )
-    return _report_suites(request, given)
+    return _report_suites(request, arguments)
 
 
-def _report_suites(request: SuitesRequest, given: Mapping[str, Any]) -> bool:
-    """Play suites and print what came out; return whether all went well."""
+def _report_suites(request: SuitesRequest, arguments: Mapping[str, Any]) -> bool:
+    """Play suites and print the results; return whether the command succeeds."""
     from agentgym.commands.suite_runs import print_report, run_suites
-    from agentgym.commands.terminal import console, stdout_kept
+    from agentgym.terminal.console import console, stdout_to_stderr
 
-    with stdout_kept() if "as_json" in given else nullcontext():
+    with stdout_to_stderr() if "as_json" in arguments else nullcontext():
         report = run_suites(request)
-    if "as_json" in given:
+    if "as_json" in arguments:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_report(report, console())
-    least = given.get("fail_under", 0.0)
+    least = arguments.get("fail_under", 0.0)
     if report.under(least):
         _say_too_low("the success of a policy in an entry is too low", least)
     return not report.broken and not report.under(least)
 
 
-def _rescore(given: Mapping[str, Any]) -> bool:
-    """Score a file again; return whether all of it could be scored, and enough is solved."""
+def _rescore(arguments: Mapping[str, Any]) -> bool:
+    """Score a file again; return whether all of it could be scored and `--fail-under` is met."""
     from agentgym.commands.replay import Replay
     from agentgym.commands.rescore import print_rescored, rescore_file
-    from agentgym.commands.terminal import console, stdout_kept
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
+    from agentgym.terminal.console import console, stdout_to_stderr
 
-    _refuse(given, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
-    manifest = Path(given["tasks"]) if "tasks" in given else None
-    settings = parse_settings(given.get("settings", ()))
-    with stdout_kept() if "as_json" in given else nullcontext():
-        report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))
+    _refuse(arguments, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
+    manifest = Path(arguments["tasks"]) if "tasks" in arguments else None
+    settings = parse_settings(arguments.get("settings", ()))
+    with stdout_to_stderr() if "as_json" in arguments else nullcontext():
+        report = rescore_file(
+            Replay(arguments["rescore"], manifest, arguments.get("env"), settings, "trust_file" in arguments)
+        )
     summary = report.summary()
-    if "as_json" in given:
+    if "as_json" in arguments:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_summary(summary, console())
         print_rescored(report, console())
-    return not report.refused and _is_enough(summary.success, given)
+    return not report.refused and _is_enough(summary.success, arguments)

@@ -7,38 +7,36 @@ from typing import Annotated
 
 import typer
 
-# What is played.
+# Environments and tasks.
 EnvName = Annotated[str | None, typer.Option(help="An id such as 'sql', or module:Class.")]
 SuiteNames = Annotated[
     list[str] | None,
     typer.Option(help="A suite (agentgym tasks list) or its YAML file, instead of --env; may be repeated."),
 ]
-Tasks = Annotated[
-    str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
-]
-Attempts = Annotated[int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; by default 1.")]
+Tasks = Annotated[str | None, typer.Option(help="A split, or a manifest (JSONL); default: test or the nearest split.")]
+Attempts = Annotated[int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; default: 1.")]
 Limit = Annotated[
     int | None,
     typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
 ]
 Data = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=PATH", help="Data of your own that a suite asks for; may be repeated."),
+    typer.Option(metavar="NAME=PATH", help="Your own data for a suite that needs it; may be repeated."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at a broken task or file entry instead of skipping it.")]
 
-# Who plays.
+# Policies.
 Policies = Annotated[
     list[str] | None,
     typer.Option(
         help="scripted, random, silent, human (you), tiny, smollm2, a checkpoint's folder or name, a GGUF file, "
         "vllm:MODEL (sampled with vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), "
-        "or module:factory; may be repeated, to compare several; by default scripted.",
+        "or module:factory; may be repeated, to compare several; default: scripted.",
     ),
 ]
 Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]
-Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; by default 1.")]
-MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; by default 512.")]
+Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.")]
+MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; default: 512.")]
 EndpointSettings = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,11 +57,11 @@ Feedback = Annotated[
     typer.Option(
         metavar="USER",
         help="Let a simulated user comment on each turn: scripted, or openai:MODEL@URL, which sees the gold "
-        "and may not tell it; with ,when=mistake only after mistakes (docs/feedback.md).",
+        "but may not reveal it; with ,when=mistake only after mistakes (docs/feedback.md).",
     ),
 ]
 
-# How episodes run.
+# Execution.
 Concurrency = Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")]
 Timeouts = Annotated[
     list[str] | None,
@@ -72,25 +70,25 @@ Timeouts = Annotated[
 Workers = Annotated[str, typer.Option(help="Where environments run: inline, threads, processes or ray.")]
 RayCluster = Annotated[
     str | None,
-    typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
+    typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; default: a new one on this machine only."),
 ]
 
-# What comes of it.
+# Results.
 Out = Annotated[
     Path | None,
     typer.Option(help="Save here (JSONL; a folder with --suite or several policies); run again to resume."),
 ]
 FailUnder = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if less than this share is solved."),
+    typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if a smaller share is solved."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 Rescore = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Score the trajectories of a file again, without a policy: with the graders of today, and with --set "
-        "in place of recorded arguments. Grades are appended beside the file.",
+        help="Score the trajectories of a file again, without a policy, with the current graders; --set overrides "
+        "recorded arguments. Grades are appended to a second file in the same folder.",
         exists=True,
         dir_okay=False,
     ),

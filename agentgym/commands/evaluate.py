@@ -1,4 +1,4 @@
-"""`agentgym eval`: runs an evaluation from the command line with a progress bar and prints the summary."""
+"""`agentgym eval`: run an evaluation with a progress bar and print the summary."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from agentgym.commands.human import HumanPolicy, Stopped
-from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
-from agentgym.commands.outputs import check_file
-from agentgym.commands.terminal import console, stdout_kept
+from agentgym.commands.options import choose_tasks
 from agentgym.dialects import TEMPLATE
 from agentgym.errors import UsageError, require
 from agentgym.evaluation import OnProgress, Summary, evaluate, evaluate_async, print_summary
@@ -32,6 +29,8 @@ from agentgym.fitness import check_prompt_fits
 from agentgym.foreign.closing import closed_after
 from agentgym.loading import load_named
 from agentgym.lookahead.search import TypedSearch
+from agentgym.making import arguments_of, full_env_id, make_env
+from agentgym.outputs import check_file
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
@@ -41,6 +40,8 @@ from agentgym.rooms import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
 from agentgym.task_files.declaring import with_defaults
+from agentgym.terminal.console import console, stdout_to_stderr
+from agentgym.terminal.human import HumanPolicy, Stopped
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class EvaluationRequest:
     env_kwargs: dict[str, Any]
     policy: str
     tasks: str | Sequence[Task] | None
-    """A split or a manifest; `None` means the split `test`, or the nearest to it; or the tasks themselves."""
+    """A split, a manifest, or the tasks themselves; `None` means the split `test` or the nearest one."""
     attempts: int
     limit: int | None
     seed: int
@@ -59,7 +60,7 @@ class EvaluationRequest:
     out: Path | None
     limits: Limits
     endpoint: tuple[str, ...] = ()
-    """Settings of an endpoint, as typed."""
+    """Settings of an endpoint, each `KEY=VALUE` or a file."""
     workers: str = "threads"
     """Where the environments run (`RolloutEngine`)."""
     search: TypedSearch | None = None
@@ -67,9 +68,9 @@ class EvaluationRequest:
     feedback: TypedFeedback | None = None
     """Lets a simulated user comment on the turns (`agentgym.feedback`)."""
     pinned: bool = False
-    """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
+    """Whether a suite sets the arguments: those of the model's training then change nothing but the dialect."""
     data: tuple[str, ...] = ()
-    """Arguments that say where the user's data is; results are continued wherever that is now."""
+    """Names of arguments with paths of the user's data, which may differ when results are resumed."""
 
 
 LoadPolicy = Callable[..., Policy]
@@ -78,7 +79,7 @@ LoadPolicy = Callable[..., Policy]
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
-    with stdout_kept() if as_json else nullcontext(), progress_bars() as progress:
+    with stdout_to_stderr() if as_json else nullcontext(), progress_bars() as progress:
         try:
             summary = evaluated(request, progress)
         except KeyboardInterrupt:
@@ -99,22 +100,22 @@ def evaluated(
 
     Args:
         request: What to evaluate.
-        progress: Shows how far it is.
+        progress: Shows the progress bars.
         load: Loads the policy.
-        label: Says in progress bars what is evaluated, where it is one of several.
+        label: Names the evaluation in progress bars if there are several.
 
     Raises:
-        AgentGymError: The request cannot be met.
+        AgentGymError: The request is not valid or cannot be run.
     """
     if request.out is not None:
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = tasks_of(factory, request)
-    policy = _policy(factory, _for(request, request.policy), progress, load, label)
+    policy = _policy(factory, _request_for(request, request.policy), progress, load, label)
     models = [policy]
 
     def load_other(name: str | None) -> Policy:
-        other = policy if name is None else _policy(factory, _for(request, name), progress, load, label)
+        other = policy if name is None else _policy(factory, _request_for(request, name), progress, load, label)
         models.extend([other] if other is not policy else [])
         return other
 
@@ -124,7 +125,7 @@ def evaluated(
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
     if isinstance(policy, HumanPolicy):
-        return _asked(policy, factory, tasks, request, progress)
+        return _play_by_hand(policy, factory, tasks, request, progress)
     try:
         return evaluate(
             factory,
@@ -147,28 +148,32 @@ def evaluated(
                 progress.console.print(f"{model.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
-    """Return the request for one of its policies. If there are several, the settings are for those that take them."""
-    several = other_model(request.search, request.feedback) is not None
-    return replace(request, policy=policy, endpoint=() if several and not is_endpoint(policy) else request.endpoint)
+def _request_for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
+    """Return the request for one of its policies. With a second model, endpoint settings apply only to endpoints."""
+    has_second_model = other_model(request.search, request.feedback) is not None
+    return replace(
+        request, policy=policy, endpoint=() if has_second_model and not is_endpoint(policy) else request.endpoint
+    )
 
 
 def other_model(search: TypedSearch | None, feedback: TypedFeedback | None) -> str | None:
-    """Return the name of the policy that judges or comments, if one is named."""
+    """Return the name of the policy that judges a search or comments on turns, if any."""
     return (search.judge if search is not None else None) or (feedback.model if feedback is not None else None)
 
 
-def _asked(
+def _play_by_hand(
     human: HumanPolicy, factory: EnvFactory, tasks: Sequence[Task], request: EvaluationRequest, progress: Progress
 ) -> Summary:
-    """Let a person play, one episode after the other and in their own time, without a bar where they type."""
+    """Let a person play: one episode at a time, without time limits and without a progress bar."""
     if request.workers != "threads":
-        raise UsageError(f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays here")
+        raise UsageError(
+            f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays in this terminal"
+        )
     limits = replace(request.limits, max_in_flight=1, generation_timeout_s=None, episode_timeout_s=None)
-    kept = {"out": request.out, "limits": limits, "seed": request.seed, "data": request.data}
+    kwargs = {"out": request.out, "limits": limits, "seed": request.seed, "data": request.data}
     progress.stop()
     try:
-        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept, on_progress=human.ended))
+        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kwargs, on_progress=human.ended))
     except Stopped:
         raise KeyboardInterrupt from None
     finally:
@@ -181,9 +186,9 @@ def print_json(summary: Summary) -> None:
 
 
 def _arguments(request: EvaluationRequest) -> dict[str, Any]:
-    """Return the environment's arguments. Those not given (above all the dialect) are as in the model's training.
+    """Return the environment's arguments. Missing ones, such as the dialect, are those of the model's training.
 
-    An endpoint plays with its own tool calling, if the environment lets the dialect be chosen.
+    An endpoint uses its native tool calls if the environment has an argument `dialect`.
     """
     if is_endpoint(request.policy) and "dialect" in arguments_of(class_of(request.env)):
         return {"dialect": "native", **request.env_kwargs}
@@ -208,7 +213,7 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
 
 
 def tasks_of(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
-    """Return the tasks that a request names. Raises `UsageError` if there are none such."""
+    """Return the tasks that a request names. Raises `UsageError` if they do not exist."""
     if request.tasks is not None and not isinstance(request.tasks, str):
         return list(request.tasks)[: request.limit]
     with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
@@ -236,13 +241,13 @@ def _policy(
     )
     suffix = f" at temperature {request.temperature:g}"
     if has_weights(request.policy) and request.temperature != 1.0 and not policy.name.endswith(suffix):
-        # It is part of the name, so that a file of trajectories is not continued at another temperature.
+        # The name includes it, so that a file of trajectories is not resumed at another temperature.
         policy.name += suffix
     return policy
 
 
 def progress_bars() -> Progress:
-    """Return progress bars on stderr; none if that is no terminal."""
+    """Return progress bars on stderr, disabled unless stderr is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -256,22 +261,22 @@ def progress_bars() -> Progress:
 
 
 def _preparation(progress: Progress, label: str | None) -> Callable[[str, int, int], None]:
-    """Return a callback that shows what a policy needs before it can play: a bar, or a line where there are none.
+    """Return a callback that shows the preparation of a policy: a bar, or a line in a log.
 
-    Teaching the tiny model takes minutes; a log without a line about it looks like a command that hangs. What is done
-    in one go, such as loading, takes seconds.
+    Training the tiny model takes minutes, and without a line in the log the command seems to hang. Steps without
+    progress, such as loading, take seconds and get no line.
     """
     bars: dict[str, TaskID] = {}
     begin = "" if label is None else f"{label}: "
 
-    def tell(what: str, done: int, of: int) -> None:
+    def show(what: str, done: int, of: int) -> None:
         if what not in bars:
             bars[what] = progress.add_task(f"{begin}{what}", total=of, note="")
             if progress.disable and of > 1:
                 progress.console.print(f"{begin}{what} …", markup=False, highlight=False, soft_wrap=True)
         progress.update(bars[what], completed=done, total=of)
 
-    return tell
+    return show
 
 
 def _bar(progress: Progress, total: int, label: str) -> OnProgress:
@@ -279,7 +284,7 @@ def _bar(progress: Progress, total: int, label: str) -> OnProgress:
     bar: list[TaskID] = []
     solved = failed = 0
 
-    def tell(entry: Entry, done: int, of: int) -> None:
+    def show(entry: Entry, done: int, of: int) -> None:
         nonlocal solved, failed
         if not bar:
             bar.append(progress.add_task(label, total=total, note=""))
@@ -289,4 +294,4 @@ def _bar(progress: Progress, total: int, label: str) -> OnProgress:
         note = rate + (f"  [bold yellow]{failed} failed[/]" if failed else "")
         progress.update(bar[0], completed=done, note=note)
 
-    return tell
+    return show

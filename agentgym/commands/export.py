@@ -1,4 +1,4 @@
-"""`agentgym export`: writes trajectory files and folders of results as one Parquet table of episodes."""
+"""`agentgym export`: write trajectory files and folders of results as one Parquet table of episodes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from agentgym.commands.outputs import check_file
-from agentgym.commands.terminal import console
 from agentgym.errors import UsageError, require
+from agentgym.outputs import check_file
 from agentgym.results.columns import Played
 from agentgym.results.folder import TRAJECTORIES, read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.results.parquet import write_parquet
+from agentgym.terminal.console import console
 from agentgym.trajectory import Trajectory
 
 
 @dataclass
 class Export:
-    """What is read, and what was found there.
+    """The files to read, with counts that grow as they are read.
 
     Args:
         places: Files of trajectories, and folders of results.
@@ -27,17 +27,17 @@ class Export:
 
     places: Sequence[Path]
     failed: int = 0
-    """Episodes that failed, of those read so far."""
+    """Number of failed episodes read so far."""
     unfinished: list[Path] = field(default_factory=list)
-    """Files of folders whose evaluation has not ended; they are left out."""
+    """Files of evaluations that have not ended; they are left out."""
 
     def episodes(self) -> Iterator[tuple[Trajectory, Played]]:
-        """Yield each episode once, in the order of the files. Of several tries, the last one counts.
+        """Yield each episode once, in file order. If an episode was retried, its last attempt counts.
 
         Raises:
-            UsageError: A place cannot be read.
+            UsageError: A file or folder cannot be read.
         """
-        for file, played in [found for place in self.places for found in self._files(place)]:
+        for file, played in [source for place in self.places for source in self._files(place)]:
             index = TrajectoryIndex.open(file)
             for trajectory in index.read_all(index.entries[position] for position in index.latest()):
                 self.failed += trajectory.failed
@@ -47,9 +47,9 @@ class Export:
         if not place.is_dir():
             yield place, Played()
             return
-        found = read_results(place)
-        versions = {suite["name"]: suite["version"] for suite in found["suites"]}
-        files = {place / row["trajectories"]: row for row in found["results"]}
+        results = read_results(place)
+        versions = {suite["name"]: suite["version"] for suite in results["suites"]}
+        files = {place / row["trajectories"]: row for row in results["results"]}
         for file, row in files.items():
             suite = row["suite"] if row["suite"] in versions else None  # else tasks of one environment
             yield file, Played(suite, versions.get(suite), None if suite is None else row["entry"])
@@ -57,11 +57,11 @@ class Export:
 
 
 def run_export(places: Sequence[Path], out: Path) -> None:
-    """Write a table and say what is in it.
+    """Write the table and print a summary.
 
     Raises:
         MissingExtra: `pyarrow` is not installed.
-        UsageError: A place cannot be read, holds nothing, or the table cannot be written.
+        UsageError: A file or folder cannot be read, there is no episode, or the table cannot be written.
     """
     require("pyarrow", "data")
     for place in places:
@@ -69,7 +69,7 @@ def run_export(places: Sequence[Path], out: Path) -> None:
     is_new = out.stat().st_size == 0
     export = Export(places)
     try:
-        count = write_parquet(out, _some(export.episodes()))
+        count = write_parquet(out, _at_least_one(export.episodes()))
     except BaseException:
         if is_new:
             out.unlink(missing_ok=True)
@@ -81,9 +81,9 @@ def run_export(places: Sequence[Path], out: Path) -> None:
         say.print(f"{file} was left out: its evaluation has not ended.", soft_wrap=True, markup=False, highlight=False)
 
 
-def _some(episodes: Iterator[tuple[Trajectory, Played]]) -> Iterator[tuple[Trajectory, Played]]:
-    """Return the same episodes. Raises `UsageError` if there is none."""
+def _at_least_one(episodes: Iterator[tuple[Trajectory, Played]]) -> Iterator[tuple[Trajectory, Played]]:
+    """Return the same episodes. Raises `UsageError` if they are empty."""
     first = next(episodes, None)
     if first is None:
-        raise UsageError("there is no finished episode to export")
+        raise UsageError("no finished episode to export")
     return chain([first], episodes)

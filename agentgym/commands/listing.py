@@ -10,21 +10,21 @@ import gymnasium
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.registry import class_of, common_beginning, list_environments, load_class
 from agentgym.task import Task
 from agentgym.task_files.declaring import STRICT, STRICT_MEANS
+from agentgym.terminal.printing import plain
 
 _MANY = 3
-"""Up to this many ids of one class are listed one by one."""
+"""Maximum number of ids of one class that get a row each."""
 _OF_THE_TASK = "[dim]each task has its own[/]"
 
 
 def environments_table() -> Table:
     """Return a table of the registered environments: id, tools and description."""
-    made = table("environment", "tools", "about")
+    table = new_table("environment", "tools", "about")
     for env_id, entry_point in _by_class():
         try:
             kind = load_class(entry_point) if isinstance(entry_point, str) else entry_point
@@ -32,15 +32,15 @@ def environments_table() -> Table:
             assert issubclass(kind, Env)
         except Exception as error:
             # A plugin that fails to import must not hide the others; show its error.
-            made.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
+            table.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
             continue
         about = (inspect.getdoc(kind) or "").partition("\n")[0]
-        made.add_row(env_id, ", ".join(kind.tools.names) or _OF_THE_TASK, Text(plain(about)))
-    return made
+        table.add_row(env_id, ", ".join(kind.tools.names) or _OF_THE_TASK, Text(plain(about)))
+    return table
 
 
 def _by_class() -> Iterator[tuple[str, Any]]:
-    """Yield ids with their entry point; many ids of one class become one row, such as `acme/page-* (20)`."""
+    """Yield ids with their entry points. Many ids of one class become one, such as `acme/page-* (20)`."""
     classes: dict[Any, list[str]] = {}
     for env_id in list_environments():
         classes.setdefault(gymnasium.spec(env_id).entry_point, []).append(env_id)
@@ -53,22 +53,22 @@ def _by_class() -> Iterator[tuple[str, Any]]:
 
 def tasks_table(tasks: Iterable[Task]) -> Table:
     """Return a table of tasks, without the gold."""
-    made = table("task", "difficulty", "tags", "prompt")
+    table = new_table("task", "difficulty", "tags", "prompt")
     for task in tasks:
-        made.add_row(
+        table.add_row(
             Text(plain(task.id, 200)),
             str(task.difficulty),
             Text(plain(" ".join(task.tags))),
             Text(plain(task.prompt, 500)),
         )
-    return made
+    return table
 
 
 def print_sources(env: str | None) -> None:
     """Print which task files the environments accept: their arguments, options and layouts.
 
     Args:
-        env: Print only those of this environment. Raises `UsageError` if it accepts none.
+        env: Print only the files of this environment. Raises `UsageError` if it accepts none.
     """
     from rich.console import Console
 
@@ -76,7 +76,7 @@ def print_sources(env: str | None) -> None:
     kinds = {name: class_of(name) for name in ([env] if env is not None else _ids())}
     taking = {name: kind.files for name, kind in kinds.items() if kind.files is not None}
     if not taking:
-        raise UsageError(f"{env!r} takes no files of tasks; those that do: {', '.join(taking_files())}")
+        raise UsageError(f"{env!r} takes no files of tasks; these environments do: {', '.join(taking_files())}")
     for name, files in taking.items():
         console.print(Text.assemble((name, "bold"), f"  --set {files.argument}=PATH"))
         for layout in files.layouts:
@@ -88,14 +88,14 @@ def print_sources(env: str | None) -> None:
 
 def _ids() -> list[str]:
     """Return the ids of the environments that can be imported."""
-    found: list[str] = []
+    ids: list[str] = []
     for env_id, _ in _by_class():
         try:
             class_of(env_id)
         except Exception:  # `agentgym list` shows the error of a plugin
             continue
-        found.append(env_id)
-    return found
+        ids.append(env_id)
+    return ids
 
 
 def taking_files() -> list[str]:
@@ -103,9 +103,9 @@ def taking_files() -> list[str]:
     return [env_id for env_id in _ids() if class_of(env_id).files is not None]
 
 
-def table(*columns: str) -> Table:
+def new_table(*columns: str) -> Table:
     """Return an empty table in the style of all commands."""
-    made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for index, name in enumerate(columns):
-        made.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
-    return made
+        table.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
+    return table

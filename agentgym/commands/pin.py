@@ -1,4 +1,4 @@
-"""`agentgym tasks pin|split`: tasks written to files, as pins of a suite or as manifests of two splits."""
+"""`agentgym tasks pin|split`: write tasks to files, as pins of a suite or as manifests of two splits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym.commands.common_options import Settings
 from agentgym.commands.task_sets import AsSuite, Data, Name, Near, factory_of, names_suite, paths_in
 from agentgym.counts import count_of
 from agentgym.errors import UsageError
+from agentgym.terminal.options import Settings
 
 if TYPE_CHECKING:
     from agentgym.suites.pinning import Pinned
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
 def pin(
     name: Name,
     out: Annotated[
-        Path | None, typer.Option(help="The suite's YAML file; by default the one that was named.", dir_okay=False)
+        Path | None, typer.Option(help="The YAML file to write; default: that of the suite.", dir_okay=False)
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="The split to take tasks from; by default test or the nearest split.")
+        str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, help="Number of different tasks; by default 100.")
+        int | None, typer.Option("--number", "-n", min=1, help="Number of different tasks; default: 100.")
     ] = None,
     entry: Annotated[
-        str | None, typer.Option(help="The entry of the suite; a new one is named like its environment by default.")
+        str | None, typer.Option(help="The entry of the suite; default for a new one: the name of its environment.")
     ] = None,
     settings: Settings = None,
     data: Data = None,
     as_suite: AsSuite = False,
 ) -> None:
-    """Pin tasks: those of a suite as they are now, or those of an environment as a new entry of a suite.
+    """Pin the current tasks of a suite, or tasks of an environment as a new entry of a suite.
 
     With a suite and --entry, that entry gets the tasks of --split and --number. With an environment, --out names the
-    suite, which is begun if it does not exist; --data NAME=PATH takes the tasks from your files, and the suite will ask
-    for them by that name. A suite whose content changed gets a new version.
+    suite, which is created if it does not exist; --data NAME=PATH takes the tasks from your files, and the suite will
+    require them under that name. A suite whose content changes gets a new version.
     """
     if names_suite(name, as_suite):
         if settings or (entry is None and (split or number)):
-            raise UsageError("an entry of a suite gets other tasks with --entry NAME; --set is for environments")
+            raise UsageError("to change the tasks of an entry, use --entry NAME; --set is for environments")
         done = _pin_suite(name, out, entry, split, number or _NUMBER, data)
     elif out is None:
-        raise UsageError(f"name the suite in which the tasks of {name!r} are pinned: --out SUITE.yaml")
+        raise UsageError(f"name the suite to add the tasks of {name!r} to: --out SUITE.yaml")
     else:
         done = _pin_environment(name, out, split, number or _NUMBER, entry, settings, data)
-    _tell(done)
+    _print_changes(done)
 
 
 _NUMBER = 100
-"""How many tasks are pinned by default."""
+"""Default number of tasks to pin."""
 
 
 def split_(
@@ -66,15 +66,15 @@ def split_(
     test: Annotated[float, typer.Option(help="Share of the tasks for test, above 0 and below 1.")] = 0.2,
     near: Near = 0.9,
 ) -> None:
-    """Divide tasks into train and test, with no problem in both, nor one nearly the same.
+    """Divide tasks into train and test, so that equal or nearly equal problems are in the same split.
 
-    The content of tasks decides their split: neither their order nor their ids matter.
+    The split of a task depends on its content, not on its order or id.
     """
-    from agentgym.commands.outputs import check_folder
+    from agentgym.outputs import check_folder
     from agentgym.overlap.splitting import split_tasks
     from agentgym.task import manifest_tasks, write_manifest
 
-    divided = split_tasks(_each_once(task for file in files for task in manifest_tasks(file)), test, near)
+    divided = split_tasks(_unique_tasks(task for file in files for task in manifest_tasks(file)), test, near)
     check_folder(out)
     for split, tasks in divided.items():
         path = out / f"{split}.jsonl"
@@ -82,13 +82,13 @@ def split_(
         typer.echo(f"Wrote {count_of(len(tasks), 'task')} to {path}")
 
 
-def _each_once(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks of several files. Raises `UsageError` if one id stands for two problems."""
-    found: dict[str, Task] = {}
+def _unique_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks of several files. Raises `UsageError` if two different tasks have the same id."""
+    tasks_by_id: dict[str, Task] = {}
     for task in tasks:
-        if found.setdefault(task.id, task).hash != task.hash:
-            raise UsageError(f"the files hold two tasks {task.id!r} that are not the same; give them ids of their own")
-    return list(found.values())
+        if tasks_by_id.setdefault(task.id, task).hash != task.hash:
+            raise UsageError(f"the files contain two tasks {task.id!r} that differ; give them different ids")
+    return list(tasks_by_id.values())
 
 
 def _pin_suite(
@@ -102,8 +102,10 @@ def _pin_suite(
         raise UsageError(f"{name!r} is bundled; name the file of your own version: --out {name}.yaml")
     if out is not None and not (out.exists() and out.samefile(source)):
         if out.exists():
-            raise UsageError(f"{str(out)!r} exists; name a new file, or pin that suite: agentgym tasks pin {out}")
-        _yaml(out)
+            raise UsageError(
+                f"{str(out)!r} exists already; name a new file, or pin that suite: agentgym tasks pin {out}"
+            )
+        _check_suite_path(out)
         copy_suite(source, out)
     path = out or source
     if entry is not None:
@@ -123,26 +125,26 @@ def _pin_environment(
     from agentgym.settings import parse_settings
     from agentgym.suites.pinning import add_entry
 
-    _yaml(out)
+    _check_suite_path(out)
     arguments, paths = parse_settings(settings or []), paths_in(data)
     described: dict[str, Any] = {"env": name, "name": entry, "arguments": arguments}
     described["data"] = _data_argument(name, paths)
-    factory_of(name, {**arguments, **{argument: paths[one] for argument, one in described["data"].items()}})
+    factory_of(name, {**arguments, **{argument: paths[data_name] for argument, data_name in described["data"].items()}})
     return add_entry(out, {key: value for key, value in described.items() if value}, split, number, paths)
 
 
-def _yaml(out: Path) -> None:
+def _check_suite_path(out: Path) -> None:
     """Raise `UsageError` unless a suite can be written to `out`."""
     from agentgym.suites.loading import ENDINGS
 
     if out.suffix not in ENDINGS:
-        raise UsageError(f"a suite is a YAML file; name one that ends with .yaml, not {str(out)!r}")
+        raise UsageError(f"a suite is a YAML file; its name must end with .yaml, unlike {str(out)!r}")
     if not out.parent.is_dir():
-        raise UsageError(f"cannot write to {str(out)!r}: there is no folder {str(out.parent)!r}")
+        raise UsageError(f"cannot write to {str(out)!r}: the folder {str(out.parent)!r} does not exist")
 
 
 def _data_argument(env: str, paths: dict[str, str]) -> dict[str, str]:
-    """Return which argument of an environment takes the data that was given."""
+    """Return the environment's argument for task files, mapped to the name in `paths`; empty without paths."""
     from agentgym.registry import class_of
 
     if not paths:
@@ -151,20 +153,20 @@ def _data_argument(env: str, paths: dict[str, str]) -> dict[str, str]:
     if files is None:
         raise UsageError(f"{env!r} takes no files of tasks, so --data does not apply")
     if len(paths) > 1:
-        raise UsageError(f"the tasks of an entry come from one file or folder, not from {', '.join(paths)}")
+        raise UsageError(f"an entry takes its tasks from one file or folder, not from {', '.join(paths)}")
     return {files.argument: next(iter(paths))}
 
 
-def _tell(done: Pinned) -> None:
-    """Print what pinning did."""
+def _print_changes(done: Pinned) -> None:
+    """Print the changes to the suite."""
     for task_id in done.gone:
-        typer.echo(f"gone, and removed: {task_id}")
+        typer.echo(f"removed, since it no longer exists: {task_id}")
     for task_id in done.changed:
         typer.echo(f"changed: {task_id}")
     for name in done.skipped:
-        typer.echo(f"kept as it was, since its data was not given: the entry {name}")
+        typer.echo(f"not changed, since its data is missing: the entry {name}")
     for name in done.unpinned:
-        typer.echo(f"without tasks yet: the entry {name} (agentgym tasks pin {done.file} --entry {name})")
+        typer.echo(f"no tasks yet: the entry {name} (agentgym tasks pin {done.file} --entry {name})")
     version = f"version {done.version}"
     if done.version != done.was:
         version += f" (it was {done.was})"

@@ -1,6 +1,6 @@
 """`agentgym play`: a person plays an environment in the terminal, with the same tools, turns and rewards as a model.
 
-A typing mistake (unknown tool, wrong arguments) is explained and costs no turn. `:say` sends a text unchanged, to see
+A typing mistake (unknown tool, wrong arguments) is explained and costs no turn. `:say` sends text unchanged, to show
 the reply that a model would get.
 """
 
@@ -15,9 +15,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.prompting import PROMPT, Prompter, Quit
-from agentgym.commands.show import plain, print_message, rewards_text
-from agentgym.commands.typed import as_typed
 from agentgym.counts import count_of
 from agentgym.endings import Reason
 from agentgym.engine.steps import StepResult, reset_options
@@ -25,6 +22,9 @@ from agentgym.env import Env
 from agentgym.errors import AgentGymError
 from agentgym.messages import Message, text_of
 from agentgym.script import Script, as_action
+from agentgym.terminal.printing import plain, print_message, rewards_text
+from agentgym.terminal.prompting import PROMPT, Prompter, Quit
+from agentgym.terminal.typed import as_typed
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Score:
         self.rewards.append(result.reward)
 
 
-class Session:
+class PlaySession:
     """One episode played by a person.
 
     Args:
@@ -75,7 +75,7 @@ class Session:
             self._env.close()
 
     def _welcomed(self, opening: list[Message]) -> Prompter:
-        """Show the task and return what prompts for the turns."""
+        """Show the task and return the prompter for the turns."""
         env = self._env
         prompter = Prompter(
             env.tools,
@@ -118,8 +118,8 @@ class Session:
             while env.reason is None and (move := script.next_move(observation)) is not None:
                 self._console.print(Text(f"{PROMPT}{as_typed(move, env.tools)}", style="bold green"))
                 observation = env.step(as_action(env, move)).observation
-                shown = "\n".join(text_of(message) for message in observation)
-                self._console.print(Text(plain(shown), style="dim"))
+                text = "\n".join(text_of(message) for message in observation)
+                self._console.print(Text(plain(text), style="dim"))
         except AgentGymError as error:
             self._console.print(Text(plain(str(error)), style="red"))
         finally:

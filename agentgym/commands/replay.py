@@ -1,4 +1,4 @@
-"""`agentgym replay`: replay the trajectories of a file and print one line of result for each."""
+"""`agentgym replay`: replay the trajectories of a file and print one line for each."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.commands.options import make_env
-from agentgym.commands.show import plain
-from agentgym.commands.terminal import console as terminal
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, UsageError
+from agentgym.making import make_env
 from agentgym.records.replay import replay
 from agentgym.registry import class_of
 from agentgym.task import Task, TaskList, read_manifest
 from agentgym.task_files.arguments import recorded_arguments, refuse_class
+from agentgym.terminal.console import console as terminal
+from agentgym.terminal.printing import plain
 from agentgym.trajectory import Trajectory, read_jsonl
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A request for a replay, with the user's own choices."""
+    """A file to replay, with the user's own choices."""
 
     file: Path
     """JSONL of trajectories."""
@@ -39,7 +39,7 @@ class Replay:
     """Accept any class and any argument from the file."""
 
     def make_env(self, trajectory: Trajectory) -> Env:
-        """Make the environment for a trajectory. Raises `UsageError` if the file chooses what it must not."""
+        """Make the environment for a trajectory. Raises `UsageError` if the file sets a forbidden argument."""
         env_id = self.env or trajectory.env_id
         if self.trust:
             return make_env(env_id, {**trajectory.env_kwargs, **self.settings})
@@ -57,7 +57,7 @@ class Replay:
             env.close()
 
 
-def replay_file(wanted: Replay, console: Console | None = None) -> bool:
+def replay_file(request: Replay, console: Console | None = None) -> bool:
     """Replay all trajectories of a file; return whether all results match the recording.
 
     Args:
@@ -65,17 +65,17 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
         console: The console to print to.
 
     Raises:
-        UsageError: The file contains no trajectory, has an invalid line, or chooses what a file must not choose.
+        UsageError: The file contains no trajectory, has an invalid line, or sets an argument that it may not set.
     """
     console = console or terminal()
-    tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
+    tasks = None if request.manifest is None else read_manifest(request.manifest)
     envs: dict[str, Env] = {}
     same = total = 0
     try:
-        for trajectory in read_jsonl(wanted.file):
+        for trajectory in read_jsonl(request.file):
             key = json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
             if key not in envs:
-                envs[key] = wanted.make_env(trajectory)
+                envs[key] = request.make_env(trajectory)
             problem = _problem(trajectory, envs[key], tasks)
             mark = ("✓ ", "green") if problem is None else ("✗ ", "bold red")
             line = Text.assemble(mark, (plain(trajectory.id, 200), "bold"))
@@ -88,7 +88,7 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
         for env in envs.values():
             env.close()
     if not total:
-        raise UsageError(f"{str(wanted.file)!r} contains no trajectory")
+        raise UsageError(f"{str(request.file)!r} contains no trajectory")
     console.print(
         Text(f"{same} of {total} trajectories came out as recorded", style="green" if same == total else "red")
     )
@@ -96,7 +96,7 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
 
 
 def _problem(trajectory: Trajectory, env: Env, tasks: TaskList | None) -> str | None:
-    """Return the difference, or the reason why the trajectory cannot be replayed; `None` if there is neither."""
+    """Return the difference, or the reason why the trajectory cannot be replayed, or `None`."""
     try:
         task: Task | None = None if tasks is None else tasks.find(trajectory.task_id)
         difference = replay(trajectory, env, task)

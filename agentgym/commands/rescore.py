@@ -1,4 +1,4 @@
-"""`agentgym eval --rescore`: score the trajectories of a file again, and print what has changed."""
+"""`agentgym eval --rescore`: score the trajectories of a file again, and print the changes."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.outputs import held
 from agentgym.commands.replay import Replay
-from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import close
 from agentgym.foreign.errors import describe
+from agentgym.outputs import held
 from agentgym.results.annotations import Annotation, Annotations
 from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import TrajectoryIndex
 from agentgym.results.rescore import Rescored, rescore
 from agentgym.summary import Summary, summarize_entries
 from agentgym.task import TaskList, read_manifest
+from agentgym.terminal.printing import plain
 from agentgym.trajectory import Trajectory
 
 MAX_SHOWN = 10
 _TRIES = 2
-"""Times that a trajectory is scored before what breaks around the grader counts."""
+"""Attempts to score a trajectory if infrastructure fails."""
 _AHEAD = 4
-"""Trajectories for each worker that are read before the first of them is scored."""
+"""Trajectories in memory per worker."""
 _BATCH = 100
-"""Grades that are written at a time."""
+"""Number of grades to write at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """What came of scoring a trajectory again, in short."""
+class RescoredEntry:
+    """A trajectory before and after scoring it again."""
 
     before: Entry
     now: Entry
     changed: bool
     """Whether any reward or the ending differs."""
     diverged: int | None
-    """The first turn whose observation is no longer the recorded one (`Rescored.diverged`)."""
+    """The first turn whose observation differs from the recorded one (`Rescored.diverged`)."""
 
     @property
     def flipped(self) -> bool:
-        """Whether it was solved before and is not now, or the other way round."""
+        """Whether success changed."""
         return self.before.success != self.now.success
 
 
 @dataclass
-class Report:
-    """What came of scoring a file again."""
+class RescoreReport:
+    """The results of scoring a file again."""
 
-    scored: list[Scored] = field(default_factory=list)
+    scored: list[RescoredEntry] = field(default_factory=list)
     skipped: int = 0
     """Failed trajectories, which say nothing about the model."""
     refused: dict[str, str] = field(default_factory=dict)
     """Maps the id of a trajectory that could not be scored to the reason."""
 
     @property
-    def changed(self) -> list[Scored]:
-        """Those with another reward or ending than before."""
-        return [one for one in self.scored if one.changed]
+    def changed(self) -> list[RescoredEntry]:
+        """Trajectories whose reward or ending changed."""
+        return [scored for scored in self.scored if scored.changed]
 
     def summary(self) -> Summary:
         """Return the results with the new scores."""
-        return summarize_entries(one.now for one in self.scored)
+        return summarize_entries(scored.now for scored in self.scored)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON data."""
@@ -81,57 +81,57 @@ class Report:
         return {
             "summary": self.summary().to_dict(),
             "scored": len(self.scored),
-            "changed": [one.now.id for one in self.changed],
-            "flipped": {one.now.id: turned[one.now.success] for one in self.scored if one.flipped},
-            "diverged": {one.now.id: one.diverged for one in self.scored if one.diverged is not None},
+            "changed": [scored.now.id for scored in self.changed],
+            "flipped": {scored.now.id: turned[scored.now.success] for scored in self.scored if scored.flipped},
+            "diverged": {scored.now.id: scored.diverged for scored in self.scored if scored.diverged is not None},
             "skipped": self.skipped,
             "refused": self.refused,
         }
 
 
-def rescore_file(wanted: Replay, *, workers: int = 8) -> Report:
+def rescore_file(request: Replay, *, workers: int = 8) -> RescoreReport:
     """Score all trajectories of a file again and append the grades to its annotations.
 
     Args:
         wanted: The file, and what may be taken from it.
-        workers: Trajectories that are scored at the same time, each in an environment of its own.
+        workers: Number of trajectories to score concurrently, each in its own environment.
 
     Raises:
-        UsageError: The file holds no trajectory, chooses what a file must not choose, or is being scored by another
-            process.
+        UsageError: The file contains no trajectory, sets an argument that a file may not set, or is being scored by
+            another process.
     """
-    index = TrajectoryIndex.open(wanted.file)
+    index = TrajectoryIndex.open(request.file)
     latest = [index.entries[position] for position in index.latest()]
     if not latest:
-        raise UsageError(f"{str(wanted.file)!r} contains no trajectory")
-    tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
-    report = Report(skipped=sum(entry.failed for entry in latest))
-    left = [entry for entry in latest if not entry.failed]
-    notes = Annotations(wanted.file)
+        raise UsageError(f"{str(request.file)!r} contains no trajectory")
+    tasks = None if request.manifest is None else read_manifest(request.manifest)
+    report = RescoreReport(skipped=sum(entry.failed for entry in latest))
+    playable = [entry for entry in latest if not entry.failed]
+    notes = Annotations(request.file)
     with (
         held(notes.file),
-        _grades(notes) as keep,
-        _Envs(wanted) as envs,
-        closing(_all_scored(index.read_all(left), envs, tasks, workers)) as results,
+        _grades(notes) as add_grade,
+        _Envs(request) as envs,
+        closing(_all_scored(index.read_all(playable), envs, tasks, workers)) as results,
     ):
-        for before, (trajectory, found) in zip(left, results, strict=True):
-            if isinstance(found, str):
-                report.refused[trajectory.id] = found
+        for before, (trajectory, rescored) in zip(playable, results, strict=True):
+            if isinstance(rescored, str):
+                report.refused[trajectory.id] = rescored
             else:
-                keep(found.annotation())
-                now = entry_of(found.trajectory)
-                report.scored.append(Scored(before, now, found.changed, found.diverged))
+                add_grade(rescored.annotation())
+                now = entry_of(rescored.trajectory)
+                report.scored.append(RescoredEntry(before, now, rescored.changed, rescored.diverged))
     return report
 
 
 def _all_scored(
     trajectories: Iterable[Trajectory], envs: _Envs, tasks: TaskList | None, workers: int
 ) -> Generator[tuple[Trajectory, Rescored | str]]:
-    """Yield each trajectory with its new score, in order. Only a few are in memory at a time."""
+    """Yield each trajectory with its new score, in order, with only a few in memory."""
     running: deque[Future[tuple[Trajectory, Rescored | str]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="rescore") as pool:
         for trajectory in trajectories:
-            running.append(pool.submit(_scored, trajectory, envs, tasks))
+            running.append(pool.submit(_score, trajectory, envs, tasks))
             if len(running) >= workers * _AHEAD:
                 yield running.popleft().result()
         while running:
@@ -140,7 +140,7 @@ def _all_scored(
 
 @contextmanager
 def _grades(notes: Annotations) -> Iterator[Callable[[Annotation], None]]:
-    """Provide what keeps an annotation. They are written in batches, and however this ends."""
+    """Provide a function that adds an annotation. Annotations are written in batches, and also after an error."""
     waiting: list[Annotation] = []
 
     def write() -> None:
@@ -148,34 +148,34 @@ def _grades(notes: Annotations) -> Iterator[Callable[[Annotation], None]]:
         waiting.clear()
         notes.add(batch)
 
-    def keep(annotation: Annotation) -> None:
+    def add(annotation: Annotation) -> None:
         waiting.append(annotation)
         if len(waiting) >= _BATCH:
             write()
 
     try:
-        yield keep
+        yield add
     finally:
         if waiting:
             write()
 
 
-def print_rescored(report: Report, console: Console) -> None:
-    """Print what has changed; the new summary is printed as that of any evaluation."""
-    lost = [one for one in report.scored if one.flipped and one.before.success]
-    won = [one for one in report.scored if one.flipped and one.now.success]
+def print_rescored(report: RescoreReport, console: Console) -> None:
+    """Print the changes; the summary is printed like that of any evaluation."""
+    lost = [scored for scored in report.scored if scored.flipped and scored.before.success]
+    won = [scored for scored in report.scored if scored.flipped and scored.now.success]
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_row("scored again", str(len(report.scored)))
     table.add_row("changed", str(len(report.changed)))
-    table.add_row("now solved", _listed(won))
-    table.add_row("no longer solved", _listed(lost))
+    table.add_row("now solved", _ids_text(won))
+    table.add_row("no longer solved", _ids_text(lost))
     if report.skipped:
         table.add_row("failed before", f"{report.skipped}; nothing to score")
     console.print(table)
-    if diverged := [one for one in report.scored if one.diverged is not None]:
+    if diverged := [scored for scored in report.scored if scored.diverged is not None]:
         console.print(
-            f"[bold yellow]{len(diverged)} no longer see what was recorded[/] ({_listed(diverged)}): the environment "
-            "itself has changed, so their scores say little. agentgym replay shows where."
+            f"[bold yellow]{len(diverged)} show other observations than recorded[/] ({_ids_text(diverged)}): the "
+            "environment itself has changed, so their scores mean little. agentgym replay shows the differences."
         )
     for name, why in list(report.refused.items())[:MAX_SHOWN]:
         console.print(Text(f"  {plain(name, 200)}: {plain(why, 500)}", style="red"))
@@ -184,10 +184,10 @@ def print_rescored(report: Report, console: Console) -> None:
 
 
 class _Envs:
-    """Environments that are lent to one thread at a time, by what they were made of."""
+    """A pool of environments by their arguments, each used by one thread at a time."""
 
-    def __init__(self, wanted: Replay):
-        self._wanted, self._lock = wanted, Lock()
+    def __init__(self, request: Replay):
+        self._wanted, self._lock = request, Lock()
         self._idle: dict[str, list[Env]] = {}
 
     def __enter__(self) -> _Envs:
@@ -200,43 +200,43 @@ class _Envs:
     def take(self, trajectory: Trajectory) -> Env:
         """Return an environment for a trajectory."""
         with self._lock, suppress(KeyError, IndexError):
-            return self._idle[_made_of(trajectory)].pop()
+            return self._idle[_env_key(trajectory)].pop()
         return self._wanted.make_env(trajectory)
 
     def give_back(self, trajectory: Trajectory, env: Env) -> None:
-        """Keep an environment for the next trajectory."""
+        """Return an environment to the pool."""
         with self._lock:
-            self._idle.setdefault(_made_of(trajectory), []).append(env)
+            self._idle.setdefault(_env_key(trajectory), []).append(env)
 
 
-def _made_of(trajectory: Trajectory) -> str:
+def _env_key(trajectory: Trajectory) -> str:
     return json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
 
 
-def _scored(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tuple[Trajectory, Rescored | str]:
-    """Return a trajectory with its new score, or with the reason why there is none."""
-    for left in reversed(range(_TRIES)):
+def _score(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tuple[Trajectory, Rescored | str]:
+    """Return a trajectory with its new score, or with the reason why it cannot be scored."""
+    for retries_left in reversed(range(_TRIES)):
         env: Env | None = None
         try:
             env = envs.take(trajectory)
-            found = rescore(trajectory, env, None if tasks is None else tasks.find(trajectory.task_id))
+            rescored = rescore(trajectory, env, None if tasks is None else tasks.find(trajectory.task_id))
         except InfrastructureError as error:
             if env is not None:
                 close(env)
-            if not left:
+            if not retries_left:
                 return trajectory, describe(error)
         except AgentGymError as error:
-            if env is None:  # the file chooses what it must not, and so will its other trajectories
+            if env is None:  # a forbidden argument; other trajectories of the file have it too
                 raise
             envs.give_back(trajectory, env)
             return trajectory, str(error)
         else:
             envs.give_back(trajectory, env)
-            return trajectory, found
-    raise AssertionError("the last try returns")
+            return trajectory, rescored
+    raise AssertionError("the last attempt returns")
 
 
-def _listed(found: list[Scored]) -> str:
-    names: Iterator[str] = (plain(one.now.id, 100) for one in found[:MAX_SHOWN])
-    more = f", … {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
-    return f"{len(found)}" + (f": {', '.join(names)}{more}" if found else "")
+def _ids_text(scored: list[RescoredEntry]) -> str:
+    names: Iterator[str] = (plain(s.now.id, 100) for s in scored[:MAX_SHOWN])
+    more = f", … {len(scored) - MAX_SHOWN} more" if len(scored) > MAX_SHOWN else ""
+    return f"{len(scored)}" + (f": {', '.join(names)}{more}" if scored else "")

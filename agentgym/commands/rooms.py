@@ -1,4 +1,4 @@
-"""Commands of other rooms, loaded when they are called."""
+"""Commands of other folders (`agentgym.rooms`), loaded when they are called."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def command_of(name: str, path: str) -> Any:
         name: Name of the command.
         path: Path of a function or a Typer app.
     """
-    found = load_named(path, "a command")
-    if not isinstance(found, typer.Typer):
+    target = load_named(path, "a command")
+    if not isinstance(target, typer.Typer):
         app = typer.Typer(add_completion=False)
-        app.command(name)(found)
-        found = app
-    command = typer.main.get_command(found)
+        app.command(name)(target)
+        target = app
+    command = typer.main.get_command(target)
     command.name = name
     return command

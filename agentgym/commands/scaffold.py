@@ -11,10 +11,10 @@ from pathlib import Path
 from agentgym.errors import UsageError
 
 _LONGEST = 60
-"""Most characters of a module's name; file names have their own limit."""
+"""Maximum length of a module name, below that of file names."""
 
 _MODULE = '''\
-"""{title}: a new environment. Make it yours, then run: agentgym check {module}:{cls}"""
+"""{title}: a new environment. Edit it, then run: agentgym check {module}:{cls}"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHARES = {{"train": 0.8, "validation": 0.1, "test": 0.1}}
 
 
 def make_task(split: str, index: int) -> Task:
-    """Return task number `index` of `split`; the same one, always."""
+    """Return task number `index` of `split`, always the same one."""
     dice = random.Random(f"{module}/{{split}}/{{index}}")
     while True:
         few = dice.sample(WORDS, 3)
@@ -37,14 +37,14 @@ def make_task(split: str, index: int) -> Task:
         # The content of a task decides its split, so that no two splits share a task.
         if split_of(" ".join(words), SHARES) == split:
             break
-    asked = dice.choice(few)
+    word = dice.choice(few)
     return Task(
         id=f"{module}/{{split}}/{{index}}",
         split=split,
-        prompt=f"How often does the word {{asked!r}} appear on the list? Read the list, then answer.",
+        prompt=f"How often does the word {{word!r}} appear on the list? Read the list, then answer.",
         difficulty=1 if len(words) < 6 else 2,
         data={{"words": words}},
-        gold={{"count": words.count(asked)}},
+        gold={{"count": words.count(word)}},
     )
 
 
@@ -53,8 +53,8 @@ class {cls}(Env):
 
     Task: a list of words and one of them.
     Tools: `read(position)`, `answer(count)`.
-    Reward: `outcome` 1 for the right count, and 0.2 in all for the words read, so that work which fails is paid too.
-    Episode end: an answer was given, or 12 turns are over.
+    Reward: `outcome` 1 for the right count, and up to 0.2 for the words read, so that honest failures are paid too.
+    Episode end: an answer was given, or 12 turns have passed.
     """
 
     channels = {{
@@ -62,8 +62,8 @@ class {cls}(Env):
         "read": Channel("share of the list that was read for the first time", per_turn=True),
         "answered": Channel("1 if an answer was given", cheap=True),
     }}
-    # Only episodes that answer are paid for reading. `cheap` says that any episode can earn a channel: it may open a
-    # gate, but pays only behind a gate on real work (`agentgym.rewards.lint`).
+    # Reading is paid only in episodes that answer. A `cheap` channel can be earned by any episode: it may open a gate,
+    # but pays only behind a gate on real work (`agentgym.rewards.lint`).
     scheme = Scheme(
         weights={{"outcome": 1.0, "read": 0.2}},
         gates=(Gate(on="answered", at_least=1.0, opens=("read",)),),
@@ -73,11 +73,11 @@ class {cls}(Env):
 
     @classmethod
     def default_tasks(cls) -> GeneratedTasks:
-        """Return the tasks, an endless source."""
+        """Return an endless source of tasks."""
         return GeneratedTasks("{module}", make_task, dict.fromkeys(SHARES))
 
     def start(self, task: Task) -> None:
-        """Begin with nothing read."""
+        """Start with no word read."""
         self.seen: set[int] = set()
 
     @tool
@@ -182,18 +182,18 @@ def write_scaffold(name: str, folder: Path) -> Scaffold:
     """
     module = _module_name(name)
     cls = "".join(part.capitalize() for part in module.split("_")) + "Env"
-    made = Scaffold(folder / f"{module}.py", folder / f"test_{module}.py", f"{module}:{cls}")
-    for path in (made.module, made.test):
+    scaffold = Scaffold(folder / f"{module}.py", folder / f"test_{module}.py", f"{module}:{cls}")
+    for path in (scaffold.module, scaffold.test):
         if path.exists():
-            raise UsageError(f"{str(path)!r} is already there; choose another name, or another folder with --path")
-    values = {"module": module, "cls": cls, "title": module.replace("_", " ").capitalize(), "test": made.test.name}
+            raise UsageError(f"{str(path)!r} exists already; choose another name, or another folder with --path")
+    values = {"module": module, "cls": cls, "title": module.replace("_", " ").capitalize(), "test": scaffold.test.name}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made.module.write_text(_MODULE.format(**values), encoding="utf-8")
-        made.test.write_text(_TEST.format(**values), encoding="utf-8")
+        scaffold.module.write_text(_MODULE.format(**values), encoding="utf-8")
+        scaffold.test.write_text(_TEST.format(**values), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
-    return made
+    return scaffold
 
 
 def _module_name(name: str) -> str:
@@ -202,12 +202,12 @@ def _module_name(name: str) -> str:
     module = re.sub(r"[\s_-]+", "_", snake).lower().removesuffix("_env").strip("_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", module) or keyword.iskeyword(module):
         raise UsageError(
-            f"{name!r} cannot be a module's name; use a letter, then letters, digits and dashes, e.g. 'word-count'"
+            f"{name!r} is not a valid module name; use a letter, then letters, digits and dashes, e.g. 'word-count'"
         )
     if len(module) > _LONGEST:
-        raise UsageError(f"{name[:_LONGEST]!r}… is too long for a module's name; at most {_LONGEST} characters")
+        raise UsageError(f"{name[:_LONGEST]!r}… is too long for a module name; use at most {_LONGEST} characters")
     if module == "test" or module.startswith("test_"):
-        raise UsageError(f"pytest would take a module {module!r} for tests; choose another name")
+        raise UsageError(f"pytest would collect the module {module!r} as tests; choose another name")
     if module in sys.stdlib_module_names or module == "agentgym":
-        raise UsageError(f"{name!r} would hide the module {module!r} of the same name; choose another name")
+        raise UsageError(f"{name!r} would shadow the module {module!r}; choose another name")
     return module

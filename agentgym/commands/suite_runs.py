@@ -1,4 +1,4 @@
-"""`agentgym eval --suite`: plays several policies on suites and writes a folder of results."""
+"""`agentgym eval --suite`: play several policies on suites and write a folder of results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model, progress_bars
-from agentgym.commands.show import plain
-from agentgym.commands.terminal import console as terminal
 from agentgym.comparison import Comparison, Run, compare
 from agentgym.comparison.runs import canonical, environment_names, recorded_in, run_of_recorded
 from agentgym.comparison.tables import differences_table
@@ -34,37 +32,39 @@ from agentgym.suites import Suite, SuiteEntry
 from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
+from agentgym.terminal.console import console as terminal
+from agentgym.terminal.printing import plain
 
 
 @dataclass(frozen=True)
 class SuitesRequest:
-    """What to play on what."""
+    """The options of `agentgym eval --suite`."""
 
     suites: Sequence[Suite]
     policies: Sequence[str]
-    """As typed after `--policy`."""
+    """Values of `--policy`."""
     seed: int = 0
     out: Path | None = None
     """The folder of results."""
     limit: int | None = None
-    """Largest number of tasks of an entry; such results are not those of the suite."""
+    """Maximum number of tasks per entry; the results are then not comparable to those of the suite."""
     attempts: int | None = None
     """Attempts per task, in place of the suite's."""
     concurrency: int = 64
     endpoint: tuple[str, ...] = ()
     workers: str = "threads"
     search: str | None = None
-    """How to look ahead with every policy, as typed after `--search`."""
+    """Value of `--search`, used with every policy."""
     feedback: str | None = None
-    """Who comments on the turns, as typed after `--feedback`."""
+    """Value of `--feedback`."""
 
     @property
     def plan(self) -> Plan:
-        """What decides the results."""
+        """Everything that the results depend on."""
         search = None if self.search is None else read_search(self.search).name
         feedback = None if self.feedback is None else read_feedback(self.feedback).name
-        chosen = {"limit": self.limit, "attempts": self.attempts, "search": search, "feedback": feedback}
-        settings = {name: value for name, value in chosen.items() if value is not None}
+        overrides = {"limit": self.limit, "attempts": self.attempts, "search": search, "feedback": feedback}
+        settings = {name: value for name, value in overrides.items() if value is not None}
         for suite in self.suites:
             if suite.version == UNPINNED:
                 settings |= _settings_of(suite.all_entries[0])
@@ -74,22 +74,22 @@ class SuitesRequest:
 
 
 def _settings_of(entry: SuiteEntry) -> dict[str, Any]:
-    """Return what decides the results on an entry of no suite, with a hash in place of its tasks."""
+    """Return the settings of an entry that belongs to no suite, with a hash in place of its tasks."""
     content = entry.content()
     tasks = hash_of(content.pop("pins"))
     return {**content, "tasks": tasks}
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A policy on an entry of a suite, and what came of it."""
+class EntryRun:
+    """A policy on an entry of a suite, with the result once it was played."""
 
     suite: Suite
     entry: SuiteEntry
     policy: str
     summary: Summary | None = None
     error: str | None = None
-    """Why there is no summary."""
+    """The reason if the summary is missing."""
 
 
 @dataclass
@@ -97,19 +97,19 @@ class SuitesReport:
     """The results of all policies on all entries."""
 
     suites: Sequence[Suite]
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[EntryRun] = field(default_factory=list)
     skipped: list[tuple[Suite, SuiteEntry]] = field(default_factory=list)
-    """Entries over data that the user has not given."""
+    """Entries whose data the user did not provide."""
     differences: list[Comparison] = field(default_factory=list)
-    """How each other policy differs from the first one, over all entries."""
+    """Comparisons of each other policy with the first one, over all entries."""
     not_compared: dict[str, str] = field(default_factory=dict)
-    """Maps each policy that cannot be compared to the reason. If it is the first one, there are no differences."""
+    """Maps each policy that cannot be compared to the reason. If the first one is here, `differences` is empty."""
 
     def success(self, suite: Suite, policy: str) -> float | None:
-        """Return a policy's mean success over the entries of a suite; `None` if one of them has none."""
+        """Return a policy's mean success over the entries of a suite; `None` if an entry has no success rate."""
         mine = [pair.summary for pair in self.pairs if pair.suite is suite and pair.policy == policy]
-        found = [summary.success for summary in mine if summary is not None and summary.success is not None]
-        return fmean(found) if found and len(found) == len(mine) else None
+        rates = [summary.success for summary in mine if summary is not None and summary.success is not None]
+        return fmean(rates) if rates and len(rates) == len(mine) else None
 
     @property
     def broken(self) -> bool:
@@ -135,7 +135,7 @@ class SuitesReport:
         return {
             "results": rows,
             "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped],
-            "differences": [found.to_dict() for found in self.differences],
+            "differences": [comparison.to_dict() for comparison in self.differences],
             "not_compared": self.not_compared,
         }
 
@@ -143,11 +143,11 @@ class SuitesReport:
 def run_suites(request: SuitesRequest) -> SuitesReport:
     """Play every policy on every entry, showing progress on stderr.
 
-    What one pair breaks on does not stop the others. With `out`, finished trajectories are kept at once, and the same
-    request continues where an earlier one ended.
+    An error in one pair does not stop the others. With `out`, trajectories are written as they finish, and the same
+    request resumes an earlier one.
 
     Raises:
-        UsageError: The folder belongs to other suites or settings, or a policy is named twice.
+        UsageError: The folder belongs to different suites or settings, or a policy is named twice.
     """
     if len(set(request.policies)) < len(request.policies):
         raise UsageError("a policy is named twice; ask for more attempts instead")
@@ -159,7 +159,10 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
         request.suites, skipped=[(suite, entry) for suite in request.suites for entry in suite.skipped]
     )
     pairs = [
-        Pair(suite, entry, policy) for suite in request.suites for entry in suite.entries for policy in request.policies
+        EntryRun(suite, entry, policy)
+        for suite in request.suites
+        for entry in suite.entries
+        for policy in request.policies
     ]
     if folder is None:
         _play_all(pairs, request, report, None)
@@ -169,33 +172,33 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
             _play_all(pairs, request, report, folder)
             _compare(report, folder, request.policies)
     except KeyboardInterrupt:
-        terminal(stderr=True).print(f"What is finished is in {request.out}; run the same command to resume.")
+        terminal(stderr=True).print(f"Finished trajectories are in {request.out}; run the same command to resume.")
         raise
     return report
 
 
 def _play_all(
-    pairs: Sequence[Pair], request: SuitesRequest, report: SuitesReport, folder: ResultsFolder | None
+    pairs: Sequence[EntryRun], request: SuitesRequest, report: SuitesReport, folder: ResultsFolder | None
 ) -> None:
     pool = _Policies()
     with progress_bars() as progress:
         for pair in pairs:
             started = time.monotonic()
-            played = _played(pair, request, progress, pool, folder)
-            _finished(played, time.monotonic() - started, progress)
+            played = _play_pair(pair, request, progress, pool, folder)
+            _print_result(played, time.monotonic() - started, progress)
             report.pairs.append(played)
             if folder is not None and played.summary is not None:
                 folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
 
 
-def _finished(pair: Pair, seconds: float, progress: Progress) -> None:
-    """Print the result of a pair, in place of its bars, which would leave no room on the screen for those to come."""
+def _print_result(pair: EntryRun, seconds: float, progress: Progress) -> None:
+    """Print the result of a pair in place of its progress bars."""
     for bar in progress.task_ids:
         progress.remove_task(bar)
     if pair.summary is not None:
         name = plain(f"{pair.entry.name}: {pair.policy}")
-        said = Text.assemble(f"{name}: ", _cell(pair), f"  ({_tasks(pair)} tasks, {_duration(seconds)})")
-        progress.console.print(said, soft_wrap=True)
+        line = Text.assemble(f"{name}: ", _cell(pair), f"  ({_tasks(pair)} tasks, {_duration(seconds)})")
+        progress.console.print(line, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:
@@ -203,10 +206,10 @@ def _duration(seconds: float) -> str:
 
 
 def _compare(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str]) -> None:
-    """Compare the other policies with the first one, on the same tasks, and note which cannot be compared."""
+    """Compare the other policies with the first one on the same tasks; record the reason if one cannot be compared."""
     if len(policies) == 1:
         return
-    report.not_compared = {policy: why for policy in policies if (why := _broken_on(report, policy))}
+    report.not_compared = {policy: why for policy in policies if (why := _why_incomparable(report, policy))}
     first, *others = policies
     if first in report.not_compared:
         return
@@ -214,12 +217,12 @@ def _compare(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str
     for policy in [other for other in others if other not in report.not_compared]:
         try:
             report.differences.append(compare(base, _run_of(report, folder, policy)))
-        except UsageError as error:  # such as that they have no task in common that did not fail
+        except UsageError as error:  # e.g. no common task without failures
             report.not_compared[policy] = str(error)
 
 
-def _broken_on(report: SuitesReport, policy: str) -> str | None:
-    """Return why a policy has no result over all entries, if that is so."""
+def _why_incomparable(report: SuitesReport, policy: str) -> str | None:
+    """Return why a policy lacks a result on some entry; `None` if it has all."""
     for pair in report.pairs:
         if pair.policy == policy and pair.summary is None:
             return f"{pair.entry.name} could not be played"
@@ -229,7 +232,7 @@ def _broken_on(report: SuitesReport, policy: str) -> str | None:
 
 
 def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
-    """Return what a policy played in this evaluation."""
+    """Return the trajectories of a policy in this evaluation as a run."""
     own = [pair for pair in report.pairs if pair.policy == policy]
     names = environment_names([(pair.entry.factory.env_id, pair.entry.name, pair.suite.name) for pair in own])
     files = [folder.file_of(pair.suite.name, pair.entry.name, policy) for pair in own]
@@ -238,15 +241,15 @@ def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
     return run_of_recorded(policy, chain.from_iterable(map(recorded_in, files, names)), suites=suites)
 
 
-def _played(
-    pair: Pair, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
-) -> Pair:
+def _play_pair(
+    pair: EntryRun, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
+) -> EntryRun:
     entry = pair.entry
     search = None if request.search is None else read_search(request.search)
     feedback = None if request.feedback is None else read_feedback(request.feedback)
     models = pair.policy, other_model(search, feedback)
     try:
-        wanted = EvaluationRequest(
+        evaluation = EvaluationRequest(
             env=entry.factory.env_id,
             env_kwargs=dict(entry.factory.kwargs),
             policy=pair.policy,
@@ -264,7 +267,7 @@ def _played(
             pinned=True,
             data=tuple(entry.data),
         )
-        summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
+        summary = evaluated(evaluation, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
     except AgentGymError as error:
         progress.console.print(Text(f"{entry.name}: {pair.policy}: {plain(str(error), 500)}", style="red"))
         return replace(pair, error=str(error))
@@ -277,7 +280,7 @@ def _tasks_of(entry: SuiteEntry) -> list[Task]:
 
 
 class _Policies:
-    """Policies that were loaded already: weights are read once, and all entries of an endpoint share its budget."""
+    """A cache of policies: weights are read once, and all entries share the budget of an endpoint."""
 
     def __init__(self) -> None:
         self._loaded: dict[tuple[str, str], Policy] = {}
@@ -285,10 +288,10 @@ class _Policies:
 
     def load(self, name: str, **options: Any) -> Policy:
         """Return a policy; takes the arguments of `load_policy`."""
-        chosen = ["dialect", "temperature", "seed", "concurrency", "max_new_tokens"]
-        if has_weights(name) and model_of(name) == TINY:  # it learns each environment by itself before it plays
-            chosen += ["env_id", "env_kwargs"]
-        key = (name, json.dumps([options.get(option) for option in chosen], sort_keys=True))
+        key_options = ["dialect", "temperature", "seed", "concurrency", "max_new_tokens"]
+        if has_weights(name) and model_of(name) == TINY:  # it is trained separately for each environment
+            key_options += ["env_id", "env_kwargs"]
+        key = (name, json.dumps([options.get(option) for option in key_options], sort_keys=True))
         if key not in self._loaded:
             policy = self._loaded[key] = load_policy(name, **options)
             pays: Callable[[Policy], None] | None = getattr(policy, "pay_into", None)
@@ -298,7 +301,7 @@ class _Policies:
 
 
 def print_report(report: SuitesReport, console: Console) -> None:
-    """Print the success of each policy on each entry, and what could not be played."""
+    """Print the success of each policy on each entry, and the failures."""
     for suite in report.suites:
         console.print(_table(report, suite))
     if report.differences:
@@ -314,7 +317,7 @@ def print_report(report: SuitesReport, console: Console) -> None:
             )
     for suite, entry in report.skipped:
         needed = " ".join(f"--data {name}=PATH" for name in entry.missing)
-        console.print(Text(f"{suite.name}: {entry.name} was left out: it is over data of your own ({needed})", "dim"))
+        console.print(Text(f"{suite.name}: {entry.name} was left out: it needs your own data ({needed})", "dim"))
 
 
 def _table(report: SuitesReport, suite: Suite) -> Table:
@@ -331,22 +334,22 @@ def _table(report: SuitesReport, suite: Suite) -> Table:
     table.add_column("tasks", justify="right")
     for policy in policies:
         table.add_column(Text(plain(policy, 40)), justify="right")
-    found: Mapping[tuple[str, str], Pair] = {(pair.entry.name, pair.policy): pair for pair in mine}
+    pairs: Mapping[tuple[str, str], EntryRun] = {(pair.entry.name, pair.policy): pair for pair in mine}
     for entry in suite.entries:
-        cells = [_cell(found[entry.name, policy]) for policy in policies]
-        table.add_row(Text(entry.name), _tasks(found[entry.name, policies[0]]), *cells)
+        cells = [_cell(pairs[entry.name, policy]) for policy in policies]
+        table.add_row(Text(entry.name), _tasks(pairs[entry.name, policies[0]]), *cells)
     if len(suite.entries) > 1:
         means = [report.success(suite, policy) for policy in policies]
-        shown = ["–" if mean is None else f"{100 * mean:.1f} %" for mean in means]
-        table.add_row(Text("mean over entries", style="bold"), "", *(Text(mean, style="bold") for mean in shown))
+        mean_cells = ["–" if mean is None else f"{100 * mean:.1f} %" for mean in means]
+        table.add_row(Text("mean over entries", style="bold"), "", *(Text(mean, style="bold") for mean in mean_cells))
     return table
 
 
-def _tasks(pair: Pair) -> str:
+def _tasks(pair: EntryRun) -> str:
     return "–" if pair.summary is None else str(pair.summary.overall.tasks)
 
 
-def _cell(pair: Pair) -> Text:
+def _cell(pair: EntryRun) -> Text:
     if pair.summary is None:
         return Text("not played", style="red")
     rate: Rate = pair.summary.overall

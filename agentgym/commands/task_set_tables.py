@@ -1,4 +1,4 @@
-"""Tables of suites and of what is in them, and the report of `agentgym tasks validate`."""
+"""Tables of suites and their contents, and the report of `agentgym tasks validate`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.listing import table
-from agentgym.commands.show import plain
+from agentgym.commands.listing import new_table
 from agentgym.rollout.limits import Limits
 from agentgym.suites.suite import Suite, SuiteEntry
+from agentgym.terminal.printing import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from agentgym.suites.validation import OnSolution, Report
 
 MAX_TAGS = 6
-"""Number of tags to print; there may be many."""
+"""Maximum number of tags to print."""
 MAX_ROWS = 10
-"""Number of faults of one kind to print; `--json` has all."""
+"""Maximum number of faults of one kind to print; `--json` has all."""
 _EXCERPT = 200
 
 
 def suites_table(suites: Sequence[Suite]) -> Table:
     """Return a table of suites."""
-    made = table("suite", "version", "entries", "tasks", "your data", "about")
+    table = new_table("suite", "version", "entries", "tasks", "your data", "about")
     for suite in suites:
         needed = dict.fromkeys(name for entry in suite.all_entries for name in entry.data.values())
         tasks = sum(len(entry.pins) for entry in suite.all_entries)
         counts = (str(suite.version), str(len(suite.all_entries)), str(tasks))
-        made.add_row(suite.name, *counts, ", ".join(needed), Text(plain(suite.description)))
-    return made
+        table.add_row(suite.name, *counts, ", ".join(needed), Text(plain(suite.description)))
+    return table
 
 
 def print_suite(suite: Suite, console: Console) -> None:
@@ -44,42 +44,42 @@ def print_suite(suite: Suite, console: Console) -> None:
     console.print(Text.assemble((suite.name, "bold"), f" version {suite.version}  ", (suite.content_hash[:12], "dim")))
     if suite.description:
         console.print(Text(plain(suite.description)))
-    made = table("entry", "environment", "tasks", "attempts", "played with", "metrics")
+    table = new_table("entry", "environment", "tasks", "attempts", "played with", "metrics")
     for entry in suite.all_entries:
         counts = (str(len(entry.pins)), str(entry.attempts))
-        made.add_row(entry.name, entry.env, *counts, Text(plain(_how(entry))), ", ".join(entry.metrics))
-    console.print(made)
+        table.add_row(entry.name, entry.env, *counts, Text(plain(_how(entry))), ", ".join(entry.metrics))
+    console.print(table)
 
 
 def _how(entry: SuiteEntry) -> str:
-    """Return arguments, data, limits, dialect and temperature of an entry, where they are not the default ones."""
+    """Return arguments, data, limits, dialect and temperature of an entry that differ from the defaults."""
     usual = asdict(Limits())
     data = {argument: entry.paths.get(name, f"your {name}") for argument, name in entry.data.items()}
     limits = {name: value for name, value in asdict(entry.limits).items() if value != usual[name]}
     dialect = {} if entry.dialect is None else {"dialect": entry.dialect}
     sampling = {} if entry.temperature == 1.0 else {"temperature": entry.temperature}
-    shown = {**entry.arguments, **data, **limits, **dialect, **sampling}
-    return "  ".join(f"{name}={value}" for name, value in shown.items())
+    settings = {**entry.arguments, **data, **limits, **dialect, **sampling}
+    return "  ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def stats_table(stats: Mapping[str, TaskStats]) -> Table:
-    """Return a table of what is in each set of tasks: a split, or an entry of a suite."""
-    made = table("", "tasks", "by split", "by difficulty", "tags", "characters", "words")
-    for place, one in stats.items():
-        tags = list(one.by_tag.items())
+    """Return a table of statistics, with a row for each split or entry of a suite."""
+    table = new_table("", "tasks", "by split", "by difficulty", "tags", "characters", "words")
+    for place, task_stats in stats.items():
+        tags = list(task_stats.by_tag.items())
         more = f" … {len(tags) - MAX_TAGS} more" if len(tags) > MAX_TAGS else ""
-        made.add_row(
+        table.add_row(
             place,
-            str(one.tasks),
-            _counts(one.by_split),
-            _counts(one.by_difficulty),
+            str(task_stats.tasks),
+            _counts(task_stats.by_split),
+            _counts(task_stats.by_difficulty),
             Text(plain(_counts(dict(tags[:MAX_TAGS])) + more)),
-            _lengths(one.characters),
-            _lengths(one.words),
+            _lengths(task_stats.characters),
+            _lengths(task_stats.words),
         )
-    made.caption = "characters and words of prompts: shortest, median, longest"
-    made.caption_justify = "left"
-    return made
+    table.caption = "characters and words of prompts: shortest, median, longest"
+    table.caption_justify = "left"
+    return table
 
 
 def _counts(counts: Mapping[Any, int]) -> str:
@@ -91,21 +91,22 @@ def _lengths(lengths: Lengths) -> str:
 
 
 def print_validation(report: Report, console: Console) -> None:
-    """Print what was checked and what is wrong."""
-    made = table("", "tasks", "pins", "gold")
+    """Print what was checked and all faults."""
+    table = new_table("", "tasks", "pins", "gold")
     for place in [*report.tasks, *(place for place in report.unchecked if place not in report.tasks)]:
-        made.add_row(place, str(report.tasks.get(place, "")), _pins(report, place), _gold(report, place))
-    console.print(made)
-    _print_some("not checked", [f"{place}: {reason}" for place, reason in report.unchecked.items()], console)
-    _print_some("gone", [f"{place}: {one}" for place, ids in report.gone.items() for one in ids], console)
-    _print_some("changed", [f"{place}: {one}" for place, ids in report.changed.items() for one in ids], console)
-    faults = [f"{place}: {one.task_id}: {one.reason}" for place, some in report.gold.items() for one in some]
-    _print_some("gold", faults, console)
+        table.add_row(place, str(report.tasks.get(place, "")), _pins(report, place), _gold(report, place))
+    console.print(table)
+    _print_rows("not checked", [f"{place}: {reason}" for place, reason in report.unchecked.items()], console)
+    _print_rows("gone", [f"{place}: {task_id}" for place, ids in report.gone.items() for task_id in ids], console)
+    _print_rows("changed", [f"{place}: {task_id}" for place, ids in report.changed.items() for task_id in ids], console)
+    faults = [f"{place}: {fault.task_id}: {fault.reason}" for place, golds in report.gold.items() for fault in golds]
+    _print_rows("gold", faults, console)
     _print_pairs(report, console)
-    if (found := report.contamination) is not None:
-        _print_some("overlap", [f"{hit.task.id} in {hit.where}: “{hit.run}”" for hit in found.hits], console)
-        short = f"; {found.too_short} prompts are too short to compare" if found.too_short else ""
-        console.print(f"overlap: {len(found.hits)} of {found.compared} prompts are in {found.texts} texts{short}")
+    if (contamination := report.contamination) is not None:
+        _print_rows("overlap", [f"{hit.task.id} in {hit.where}: “{hit.run}”" for hit in contamination.hits], console)
+        short = f"; {contamination.too_short} prompts are too short to compare" if contamination.too_short else ""
+        hits = f"overlap: {len(contamination.hits)} of {contamination.compared} prompts are in"
+        console.print(f"{hits} {contamination.texts} texts{short}")
     console.print(Text("valid", style="bold green") if report.passed else Text("not valid", style="bold red"))
 
 
@@ -114,14 +115,14 @@ def _print_pairs(report: Report, console: Console) -> None:
     kinds = {"the same": [pair for pair in faults if pair.is_exact]}
     kinds["nearly the same"] = [pair for pair in faults if not pair.is_exact]
     for kind, pairs in kinds.items():
-        _print_some(kind, [f"{pair.one} and {pair.other} ({100 * pair.similarity:.0f} %)" for pair in pairs], console)
+        _print_rows(kind, [f"{pair.one} and {pair.other} ({100 * pair.similarity:.0f} %)" for pair in pairs], console)
     if harmless := len(report.pairs) - len(faults):
         console.print(f"duplicates: {len(faults)} across; {harmless} more pairs within one split or entry", style="dim")
     elif not faults:
         console.print("duplicates: none", style="dim")
 
 
-def _print_some(what: str, rows: Sequence[str], console: Console) -> None:
+def _print_rows(what: str, rows: Sequence[str], console: Console) -> None:
     for row in rows[:MAX_ROWS]:
         console.print(Text.assemble((f"{what}: ", "bold red"), plain(row, _EXCERPT)))
     if (more := len(rows) - MAX_ROWS) > 0:
@@ -145,19 +146,19 @@ def _gold(report: Report, place: str) -> Text:
 
 @contextmanager
 def solutions_bar() -> Iterator[OnSolution]:
-    """Show on stderr, if it is a terminal, how many solutions have been played; provide the function that says so."""
+    """Show the number of played solutions on stderr, if it is a terminal; provide the function that updates it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    from agentgym.commands.terminal import console
+    from agentgym.terminal.console import console
 
     shown_on = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bars: dict[str, TaskID] = {}
     with Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal) as progress:
 
-        def tell(place: str, done: int, total: int) -> None:
+        def show(place: str, done: int, total: int) -> None:
             if place not in bars:
                 bars[place] = progress.add_task(f"gold of {place}", total=total)
             progress.update(bars[place], completed=done)
 
-        yield tell
+        yield show

@@ -10,19 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 from agentgym.commands import pin, task_sets
-from agentgym.commands.common_options import Settings
 from agentgym.commands.rooms import command_of
 from agentgym.commands.task_sets import AsSuite, Data, Name
 from agentgym.counts import count_of
 from agentgym.errors import UsageError
 from agentgym.rooms import HARBOR_EXPORT, TASK_BUILDERS
+from agentgym.terminal.options import Settings
 
 if TYPE_CHECKING:
     from agentgym.task import Task
 
 
 class _ShowsByDefault(TyperGroup):
-    """Makes `agentgym tasks ENV` show tasks: a word that is not a command of the group names an environment."""
+    """Runs `show` if the first argument is not a command: `agentgym tasks ENV` shows tasks."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
@@ -41,13 +41,13 @@ tasks_app.command("list")(task_sets.list_)
 def show(
     name: Name,
     split: Annotated[
-        str | None, typer.Option(help="The split to take them from; by default test or the nearest split.")
+        str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
-    number: Annotated[int | None, typer.Option("--number", "-n", min=1, help="Number of tasks; by default 20.")] = None,
+    number: Annotated[int | None, typer.Option("--number", "-n", min=1, help="Number of tasks; default: 20.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write a manifest that pins exactly these tasks.")] = None,
     settings: Settings = None,
     left_out: Annotated[
-        bool, typer.Option("--left-out", help="Show instead the file entries that yield no task, with the reasons.")
+        bool, typer.Option("--left-out", help="Show the file entries that yield no task instead, with the reasons.")
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a broken file entry instead of skipping it.")
@@ -57,7 +57,7 @@ def show(
     as_suite: AsSuite = False,
 ) -> None:
     """Show a suite, or the tasks of an environment, or write them to a manifest. The word `show` is optional."""
-    from agentgym.commands.outputs import check_file
+    from agentgym.outputs import check_file
     from agentgym.settings import parse_settings
     from agentgym.task import TEST
 
@@ -65,7 +65,7 @@ def show(
         check_file(out, apart_from=Path(split or TEST))
     if task_sets.names_suite(name, as_suite):
         if split or settings or left_out or strict:
-            raise UsageError("--split, --set, --left-out and --strict are for environments; a suite says what it has")
+            raise UsageError("--split, --set, --left-out and --strict are for environments, not for suites")
         _show_suite(name, entry, number, out, data)
     elif entry or data:
         raise UsageError("--entry and --data are for suites; for an environment, name files with --set")
@@ -74,23 +74,23 @@ def show(
 
 
 _SHOWN = 20
-"""How many tasks of an environment are shown by default."""
+"""Default number of tasks to show."""
 
 
 def _show_suite(name: str, entry: str | None, number: int | None, out: Path | None, data: list[str] | None) -> None:
     from agentgym.commands.task_set_tables import print_suite
-    from agentgym.commands.terminal import console
     from agentgym.suites import load_suite
+    from agentgym.terminal.console import console
 
     suite = load_suite(name, task_sets.paths_in(data))
     if entry is None:
         if out is not None:
-            raise UsageError("--out writes the tasks of one entry; name it with --entry")
+            raise UsageError("--out writes the tasks of a single entry; name it with --entry")
         print_suite(suite, console())
         return
-    chosen = suite.entry(entry)
-    with chosen.opened() as made:
-        _show_tasks(chosen.tasks(made)[:number], out)
+    suite_entry = suite.entry(entry)
+    with suite_entry.opened() as env:
+        _show_tasks(suite_entry.tasks(env)[:number], out)
 
 
 def _show_environment(
@@ -102,21 +102,22 @@ def _show_environment(
     left_out: bool,
     strict: bool,
 ) -> None:
-    from agentgym.commands.options import choose_tasks, make_env, with_strict
+    from agentgym.commands.options import choose_tasks
     from agentgym.foreign.closing import closed_after
+    from agentgym.making import make_env, with_strict
     from agentgym.task import TEST, default_split
     from agentgym.task_files.left_out import LeavesOut
 
-    with closed_after(make_env(env, with_strict(env, arguments, strict))) as made:
-        chosen = choose_tasks(made, split or default_split(made.tasks, TEST), number)
-        description = getattr(made.tasks, "description", "")
-        entries = made.tasks.left_out if isinstance(made.tasks, LeavesOut) else ()
+    with closed_after(make_env(env, with_strict(env, arguments, strict))) as made_env:
+        selected = choose_tasks(made_env, split or default_split(made_env.tasks, TEST), number)
+        description = getattr(made_env.tasks, "description", "")
+        entries = made_env.tasks.left_out if isinstance(made_env.tasks, LeavesOut) else ()
     if left_out:
-        for one in entries:
-            typer.echo(f"{one.why}: {one}")
+        for skipped in entries:
+            typer.echo(f"{skipped.why}: {skipped}")
         typer.echo(f"{len(entries)} entries are left out")
         return
-    _show_tasks(chosen, out)
+    _show_tasks(selected, out)
     if description and out is None:
         typer.echo(description)
 
@@ -124,8 +125,8 @@ def _show_environment(
 def _show_tasks(tasks: Sequence[Task], out: Path | None) -> None:
     """Print tasks, or write them to a manifest."""
     from agentgym.commands.listing import tasks_table
-    from agentgym.commands.terminal import console
     from agentgym.task import write_manifest
+    from agentgym.terminal.console import console
 
     if out is None:
         console().print(tasks_table(tasks))
@@ -145,24 +146,25 @@ def export_harbor(
     env: Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'code', or module:Class.")],
     out: Annotated[Path, typer.Option(help="The folder to write the task folders to.", file_okay=False)],
     split: Annotated[
-        str | None, typer.Option(help="The split to take them from; by default test or the nearest split.")
+        str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of tasks.")] = 10,
     image: Annotated[
-        str, typer.Option(help="The image that they start from; it needs bash and Python 3.11 or newer.")
+        str, typer.Option(help="The base image; it needs bash and Python 3.11 or newer.")
     ] = "python:3.12-slim",
     settings: Settings = None,
 ) -> None:
-    """Write tasks as Harbor task folders: instruction, Dockerfile, tests that grade as here, and the solution."""
-    from agentgym.commands.options import choose_tasks, make_env
+    """Write tasks as Harbor task folders: instruction, Dockerfile, tests with the same grader, and the solution."""
+    from agentgym.commands.options import choose_tasks
     from agentgym.foreign.closing import closed_after
     from agentgym.loading import load_named
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
     from agentgym.task import TEST, default_split
 
-    with closed_after(make_env(env, parse_settings(settings or []))) as made:
-        chosen = choose_tasks(made, split or default_split(made.tasks, TEST), number)
-        written = load_named(HARBOR_EXPORT, "an exporter")(made, env, chosen, out, image)
+    with closed_after(make_env(env, parse_settings(settings or []))) as made_env:
+        selected = choose_tasks(made_env, split or default_split(made_env.tasks, TEST), number)
+        written = load_named(HARBOR_EXPORT, "an exporter")(made_env, env, selected, out, image)
     typer.echo(f"Wrote {len(written)} task folders to {out}")
 
 
@@ -177,7 +179,7 @@ def sources(
 
 
 class _Builders(TyperGroup):
-    """The kinds of tasks that can be built; each command is in the room of its environment."""
+    """The kinds of tasks that can be built, each a command in the folder of its environment."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(TASK_BUILDERS)

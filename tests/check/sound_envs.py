@@ -1,4 +1,4 @@
-"""Environments that keep every promise. The conformance suite must pass them."""
+"""Environments that keep every promise and pass all checks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 
 Opening = tuple[list[Message], dict[str, Any]]
-"""What a reset returns."""
+"""The type of a reset's result."""
 
 SPLITS = {"train": 60, "test": 60}
 
 
 def boxes_task(split: str, index: int) -> Task:
-    """Some boxes, and the question what is in one of them."""
+    """Return a task with some boxes and a question about the content of one."""
     rng = random.Random(f"boxes {split} {index}")
     metals = ["copper", "silver", "oak"]
     boxes = {str(n): f"{rng.choice(metals)} lantern {rng.randrange(10**6):06}" for n in range(1, 6)}
-    chosen = rng.choice(sorted(boxes))
+    box = rng.choice(sorted(boxes))
     return Task(
         id=f"boxes/{split}/{index}",
         split=split,
-        prompt=f"What is in box {chosen}? Look, then answer.",
+        prompt=f"What is in box {box}? Look, then answer.",
         difficulty=1 + index % 2,
         data={"boxes": boxes},
-        gold={"box": chosen, "content": boxes[chosen], "rubric": f"Full marks for marker {rng.randrange(10**9):09}."},
+        gold={"box": box, "content": boxes[box], "rubric": f"Full marks for marker {rng.randrange(10**9):09}."},
     )
 
 
@@ -75,7 +75,7 @@ class SoundEnv(Env):
         """Answer and end.
 
         Args:
-            text: What is in the box.
+            text: The content of the box.
         """
         return self.take(text)
 
@@ -86,7 +86,7 @@ class SoundEnv(Env):
 
     def see(self, box: str) -> str:
         if box not in self.task.data["boxes"]:
-            raise ToolError(f"There is no box {box[:20]!r}; boxes: {', '.join(self.task.data['boxes'])}.")
+            raise ToolError(f"Unknown box {box[:20]!r}; boxes: {', '.join(self.task.data['boxes'])}.")
         self.looked.append(box)
         self.reward("effort", 1.0)
         return self.task.data["boxes"][box]
@@ -97,7 +97,7 @@ class SoundEnv(Env):
 
 
 class SoundOpenEnv(SoundEnv):
-    """The boxes stand open: what is in them is seen at once, though the task's data does not have it."""
+    """Shows the contents of all boxes in the opening, although the task's data lacks them."""
 
     @classmethod
     def default_tasks(cls) -> Any:
@@ -109,19 +109,19 @@ class SoundOpenEnv(SoundEnv):
 
     def see(self, box: str) -> str:
         if box not in self.boxes:
-            raise ToolError(f"There is no box {box[:20]!r}; boxes: {', '.join(self.boxes)}.")
+            raise ToolError(f"Unknown box {box[:20]!r}; boxes: {', '.join(self.boxes)}.")
         self.looked.append(box)
         self.reward("effort", 1.0)
         return self.boxes[box]
 
 
 def closed_task(split: str, index: int) -> Task:
-    """The same task, with nothing of what is in the boxes in its data."""
+    """Return the same task without the contents of the boxes in its data."""
     return replace(boxes_task(split, index), data={"room": [split, index]})
 
 
 class SoundFailingEnv(SoundEnv):
-    """Knows what honest work without success is: looking into the right box and misreading it."""
+    """Defines a failing attempt: look into the right box and misread it."""
 
     def failing(self, task: Task) -> Solution:
         yield ToolCall("look", {"box": task.gold["box"]})
@@ -129,7 +129,7 @@ class SoundFailingEnv(SoundEnv):
 
 
 class SoundAsyncEnv(SoundEnv):
-    """The same, with a tool that waits."""
+    """`SoundEnv` with an asynchronous tool."""
 
     @tool
     async def look(self, box: str) -> str:
@@ -143,7 +143,7 @@ class SoundAsyncEnv(SoundEnv):
 
 
 class SoundParallelEnv(SoundEnv):
-    """The same, with boxes that may be looked into at the same time."""
+    """`SoundEnv` with a concurrent tool."""
 
     @tool(concurrent=True)
     def look(self, box: str) -> Callable[[], str]:

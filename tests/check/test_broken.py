@@ -1,4 +1,4 @@
-"""Each check fails environments that break its promise, says what is wrong with them, and blames nothing else."""
+"""Each check fails environments that break its promise and says what is wrong, and no other check fails."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FRESH_PROCESS = {
     "spawns",
     "nothing-left",
 }
-"""Checks that start processes; only those environments are put to them that could fail them."""
+"""Checks that start processes; `test_processes.py` runs them."""
 
 IN_PROCESS = [name for name in check_names() if name not in FRESH_PROCESS]
 
 NOT_JUDGED = {"latency"}
-"""Checks that only tell something."""
+"""Checks that never fail."""
 
 PAY = {"useful-work-pays", "junk-scores-low"}
 
@@ -52,7 +52,7 @@ NOT_DETERMINISTIC = {
 }
 
 Row = tuple[str, str, str, set[str]]
-"""An environment, the check that must fail, words in what it says, other checks that may fail too."""
+"""An environment, the check that must fail, words of its message, other checks that may fail too."""
 
 BROKEN: dict[str, list[Row]] = {
     "seeds": [
@@ -112,14 +112,14 @@ def effort(value: Any) -> dict[str, Any]:
     return {"pays": {"effort": value}}
 
 
-def shown(**parameters: Any) -> dict[str, Any]:
-    return {"shown": {"parameters": parameters}}
+def described(**parameters: Any) -> dict[str, Any]:
+    return {"changes": {"parameters": parameters}}
 
 
-BARE = shown(type="object", properties={"box": {"type": "string"}})
+BARE = described(type="object", properties={"box": {"type": "string"}})
 
 CONTRACTS: list[tuple[Any, ...]] = [
-    # an environment, the check that must fail when it runs alone, words in what it says, arguments if it takes any
+    # an environment, the check that must fail when it runs alone, words of its message, arguments if any
     ("Undocumented", "makes", "Undocumented has no docstring"),
     ("WrongSpace", "gymnasium", "check_env"),
     ("BreaksAtReset", "gymnasium", "check_env"),
@@ -133,8 +133,8 @@ CONTRACTS: list[tuple[Any, ...]] = [
     ("KnowsItIsACopy", "pickles", "in a copy"),
     ("CleansUpAtTheEnd", "reset-clean", "after another episode: turn 2 differs"),
     ("RestoresOnlyItself", "snapshot", "restored in another instance"),
-    ("HoldsWhatItLookedAt", "close-twice", "closing twice in the middle raised AssertionError"),
-    ("HoldsWhatWasAnswered", "close-twice", "closing twice after the end raised AssertionError"),
+    ("ClosesOnce", "close-twice", "closing twice in the middle raised AssertionError", {"when": "look"}),
+    ("ClosesOnce", "close-twice", "closing twice after the end raised AssertionError", {"when": "end"}),
     ("StepsBeforeReset", "reset-needed", "before the first reset was accepted"),
     ("AcceptsStepsAfterTheEnd", "reset-needed", "after the end of an episode was accepted"),
     ("RefusesInItsOwnWords", "reset-needed", "raised RuntimeError('reset me')"),
@@ -146,9 +146,9 @@ CONTRACTS: list[tuple[Any, ...]] = [
     ("EndsWithTheOtherFlag", "endings", "the reason 'answered' means terminated, the flags say truncated"),
     ("TuplesInGold", "task-json", "after JSON, gold differs"),
     ("HidesATool", "tool-schemas", "does not list look, answer"),
-    ("Describes", "tool-schemas", "tool 'look': its parameters are not a valid JSON Schema", shown(type=5)),
-    ("Describes", "tool-schemas", "must be of type 'object', not 'string'", shown(type="string")),
-    ("Describes", "tool-schemas", "tool 'look' has no description", {"shown": {"description": " "}}),
+    ("Describes", "tool-schemas", "tool 'look': its parameters are not a valid JSON Schema", described(type=5)),
+    ("Describes", "tool-schemas", "must be of type 'object', not 'string'", described(type="string")),
+    ("Describes", "tool-schemas", "tool 'look' has no description", {"changes": {"description": " "}}),
     ("Describes", "tool-schemas", "tool 'look': argument 'box' is not explained", BARE),
     ("AnswersMistakesWithNo", "tool-mistakes", "the answer must name 'no_such_argument'"),
     ("TakesWordsForNumbers", "tool-mistakes", "was answered ‹Waited.›; the answer must name 'minutes'"),
@@ -166,7 +166,7 @@ CONTRACTS: list[tuple[Any, ...]] = [
 ]
 
 ELSEWHERE: list[tuple[str, str, str]] = [
-    # the same, of checks that start processes (`test_processes.py`)
+    # the same for checks that start processes (`test_processes.py`)
     ("OnlyInTheMainProcess", "vector-async", "the license is for one process"),
     ("KnowsItIsACopy", "spawns", "I was copied"),
     ("LeavesEverything", "nothing-left", "child processes than before"),
@@ -175,7 +175,7 @@ ELSEWHERE: list[tuple[str, str, str]] = [
 ]
 
 SOURCES = [
-    # what a task source does wrong, words in what `task-ids` says
+    # a fault of a task source, words of the message of `task-ids`
     ("says another split", "task 'boxes/test/0' came from split 'test', but its split is 'train'"),
     ("repeats an id", "the id 'boxes/train/0' names two tasks"),
     ("numbers itself", "task 39 of 'train' differs in a second task source"),
@@ -189,7 +189,7 @@ SOURCES = [
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_environment_fails_where_it_is_broken_and_nowhere_else(kind: str):
+def test_a_broken_environment_fails_the_right_check_and_no_other(kind: str):
     wrong: list[str] = []
     for env, check, words, also in BROKEN[kind]:
         report = run_checks(f"tests.check.broken_envs:{env}", only=IN_PROCESS)
@@ -200,7 +200,7 @@ def test_a_broken_environment_fails_where_it_is_broken_and_nowhere_else(kind: st
 
 
 def unnoticed(rows: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return the environments that a check alone does not fail, or not in the right words."""
+    """Return the environments that a check alone does not fail with the right message."""
     reports: dict[str, Report] = {}
     wrong: list[str] = []
     for env, check, words, *arguments in rows:
@@ -213,13 +213,13 @@ def unnoticed(rows: Sequence[tuple[Any, ...]]) -> list[str]:
     return wrong
 
 
-def test_a_check_alone_finds_the_promise_that_is_broken():
+def test_a_check_alone_detects_the_broken_promise():
     assert unnoticed([(env, check, words) for rows in BROKEN.values() for env, check, words, _ in rows]) == []
     assert unnoticed(CONTRACTS) == []
     assert unnoticed([("HasTasks", "task-ids", words, {"wrong": fault}) for fault, words in SOURCES]) == []
 
 
-def test_every_check_is_in_the_suite_under_a_name_of_its_own_and_seen_to_fail():
+def test_every_check_is_in_the_suite_with_a_unique_name_and_a_failing_case():
     files = pkgutil.iter_modules(checks.__path__)
     modules = [importlib.import_module(f"agentgym.checks.{module.name}") for module in files]
     written = {value.name for module in modules for value in vars(module).values() if isinstance(value, Check)}
@@ -231,6 +231,6 @@ def test_every_check_is_in_the_suite_under_a_name_of_its_own_and_seen_to_fail():
     assert written - NOT_JUDGED - failing == set()
 
 
-def test_every_cause_of_a_check_runs_before_it():
+def test_causes_of_a_check_run_before_it():
     names = [check.name for check in CHECKS]
     assert [check.name for number, check in enumerate(CHECKS) if not set(check.causes) <= set(names[:number])] == []

@@ -1,4 +1,4 @@
-"""Gold that is shown to the policy is found; text that only looks like it is no leak."""
+"""Checks of the gold detect leaks to the policy, and only leaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checked(env: type[Env], check: Check, **kwargs: Any) -> str:
 
 
 class Boxes(SoundEnv):
-    """Boxes with another gold: `gold_of` says which."""
+    """Boxes with the additional gold of `gold_of`."""
 
     @classmethod
     def default_tasks(cls) -> Any:
@@ -43,11 +43,11 @@ class Boxes(SoundEnv):
         return {}
 
 
-# The gold of a marked task.
+# Canaries.
 
 
 class Watched(Boxes):
-    """Remembers the gold of every task it was given."""
+    """Records the gold of every task."""
 
     golds: ClassVar[list[Mapping[str, Any]]] = []
 
@@ -67,7 +67,7 @@ class Watched(Boxes):
         return super().start(task)
 
 
-def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
+def test_every_telling_piece_of_gold_is_replaced_by_a_unique_canary():
     Watched.golds.clear()
     finding = checked(Watched, gold_hidden_in_play)
     plain = [str(value) for gold in Watched.golds if "canary" not in gold["rubric"] for value in gold.values()]
@@ -86,7 +86,7 @@ def test_every_telling_piece_of_gold_has_a_text_of_its_own_in_its_place():
     assert canaries >= 6 * episodes > 0
 
 
-def test_telling_pieces_are_long_and_not_in_the_data():
+def test_telling_pieces_are_long_and_absent_from_the_data():
     rows: list[tuple[dict[str, Any], list[str]]] = [
         ({"a": "7 chars"}, []),
         ({"a": "8 chars."}, ["8 chars."]),
@@ -100,19 +100,19 @@ def test_telling_pieces_are_long_and_not_in_the_data():
     assert differing(lambda gold: secrets_of(replace(task, gold=gold)), rows) == []
 
 
-def test_a_piece_is_shown_as_it_is_or_inside_json():
-    shown = ['He said "héllo"\n.', r"{'x': 'He said \"h\u00e9llo\"\n.'}", r"{'x': 'He said \"héllo\"\n.'}"]
+def test_a_piece_is_detected_verbatim_or_escaped_as_json():
+    leaks = ['He said "héllo"\n.', r"{'x': 'He said \"h\u00e9llo\"\n.'}", r"{'x': 'He said \"héllo\"\n.'}"]
     others = [r"He said \"h\u00e9llo\"\n", r"He said \"héllo\"\n", r"e said \"h\u00e9llo\"\n."]
     others += [r"e said \"héllo\"\n.", 'He said "hallo"\n.', ""]
-    rows = [(text, text in shown) for text in shown + others]
+    rows = [(text, text in leaks) for text in leaks + others]
     assert differing(lambda text: shows(text, 'He said "héllo"\n.'), rows) == []
 
 
-# At the start.
+# Openings.
 
 
 class LastPieceInPrompt(Boxes):
-    """Shows one of its pieces of gold, which is neither the first nor the last of them."""
+    """Shows the second of three pieces of gold."""
 
     @classmethod
     def gold_of(cls, split: str, index: int) -> dict[str, Any]:
@@ -122,13 +122,13 @@ class LastPieceInPrompt(Boxes):
         return f"{super().start(task)} {task.gold['the middle']}"
 
 
-def test_a_shown_piece_among_others_is_found():
+def test_one_leaked_piece_among_others_is_detected():
     with pytest.raises(CheckFailed, match=re.escape("shows ‹the middle of train 0›; keep gold for grade()")):
         checked(LastPieceInPrompt, gold_hidden_at_start)
 
 
 class CommonWords(Boxes):
-    """Says at every start what the answer may be; which of them it is differs from task to task."""
+    """Lists all possible answers in every opening."""
 
     @classmethod
     def gold_of(cls, split: str, index: int) -> dict[str, Any]:
@@ -138,18 +138,18 @@ class CommonWords(Boxes):
         return f"{super().start(task)} It is dark blue 01 or light red 02. Look into customers."
 
 
-def test_common_words_and_answers_in_the_open_are_no_leak():
-    # Of each of 8 tasks the rubric and the colour, not the word; the rubric and the content, which the data has not.
+def test_common_words_and_answers_visible_in_the_world_are_not_leaks():
+    # For each of 8 tasks: the rubric and the colour, but not the word; the rubric and the content.
     for env in (CommonWords, SoundOpenEnv):
         assert str(checked(env, gold_hidden_at_start)).startswith("looked for 16 pieces of gold")
     checked(SoundOpenEnv, gold_hidden_in_play)
 
 
-# In play.
+# Tool results.
 
 
 class Guarded(SoundEnv):
-    """Shows the rubric only where it looks like one, so that no mark in its place comes out."""
+    """Shows the real rubric, but never a canary."""
 
     def see(self, box: str) -> str:
         rubric = self.task.gold["rubric"]
@@ -160,15 +160,15 @@ class Guarded(SoundEnv):
         yield ToolCall("answer", {"text": task.gold["content"]})
 
 
-class ToldAtTheEnd(SoundEnv):
-    """Says after the answer how it was marked."""
+class ShownAtTheEnd(SoundEnv):
+    """Shows the rubric after the end."""
 
     def take(self, text: str) -> str:
         return f"{super().take(text)} {self.task.gold['rubric']}"
 
 
 class Confirming(SoundEnv):
-    """Repeats a right answer and asks whether it is meant, in the words it was given in."""
+    """Repeats a right answer to ask for confirmation."""
 
     @classmethod
     def default_tasks(cls) -> Any:
@@ -179,11 +179,12 @@ class Confirming(SoundEnv):
         """Answer, and end if it is sure.
 
         Args:
-            text: What is in the box.
-            sure: Whether it is meant.
+            text: The content of the box.
+            sure: Whether to end.
         """
-        if sure:
-            return super().answer(text)
+        return super().answer(text) if sure else self.reply(text)
+
+    def reply(self, text: str) -> str:
         return f"You mean {text}, sure?" if text == self.task.gold["content"] else "Are you sure?"
 
     def see(self, box: str) -> str:
@@ -195,7 +196,7 @@ class Confirming(SoundEnv):
 
 
 class Particular(SoundEnv):
-    """Cannot be played with a rubric that is none; what the boxes hold is seen in play alone."""
+    """Breaks with a canary as rubric; the contents of the boxes appear only in tool results."""
 
     @classmethod
     def default_tasks(cls) -> Any:
@@ -210,48 +211,36 @@ class Particular(SoundEnv):
         return boxes[box]
 
 
-def test_gold_that_is_told_at_the_end_or_was_said_before_or_is_to_be_found_is_no_leak():
-    for env in (ToldAtTheEnd, Confirming, Particular):
+def test_gold_shown_at_the_end_or_said_before_or_found_in_the_world_is_not_a_leak():
+    for env in (ShownAtTheEnd, Confirming, Particular):
         for dialect in ("hermes", "tags"):
             checked(env, gold_hidden_in_play, dialect=dialect)
 
 
-class ToldTooEarly(Confirming):
-    """Says the right answer when it is asked for the first time, whatever was said."""
+class RevealedTooEarly(Confirming):
+    """Reveals the right answer on the first attempt."""
 
-    @tool
-    def answer(self, text: str, sure: bool) -> str:
-        """Answer, and end if it is sure.
-
-        Args:
-            text: What is in the box.
-            sure: Whether it is meant.
-        """
+    def reply(self, text: str) -> str:
         content = self.task.gold["content"]
-        hint = f" Not {content}?" if "lantern" in content else ""
-        return f"{super().answer(text, sure)}{hint}"
+        return f"{super().reply(text)}{f' Not {content}?' if 'lantern' in content else ''}"
 
     def solution(self, task: Task) -> Solution:
         yield ToolCall("answer", {"text": "a guess", "sure": False})
         yield from super().solution(task)
 
 
-class ToldFarIntoAPage(SoundEnv):
+class ShownFarIntoAPage(Guarded):
     """Shows gold in the middle of a long text."""
 
     def see(self, box: str) -> str:
-        return f"{super().see(box)}{'.' * 2000}HERE{self.task.gold['rubric']}"
-
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("look", {"box": task.gold["box"]})
-        yield ToolCall("answer", {"text": task.gold["content"]})
+        return f"{SoundEnv.see(self, box)}{'.' * 2000}HERE{self.task.gold['rubric']}"
 
 
-def test_gold_that_comes_out_before_the_policy_has_said_it_is_found():
+def test_gold_shown_before_the_policy_has_said_it_is_detected():
     rows = [
         (Guarded, r"turn 1 of the \w+ player: a tool result or info shows ‹Full marks for"),
-        (ToldTooEarly, r"player: a tool result or info shows ‹\w+ lantern \d+›"),
-        (ToldFarIntoAPage, r"part of the gold is shown: ‹\.+HEREcanary"),
+        (RevealedTooEarly, r"player: a tool result or info shows ‹\w+ lantern \d+›"),
+        (ShownFarIntoAPage, r"part of the gold is shown: ‹\.+HEREcanary"),
     ]
     for env, pattern in rows:
         with pytest.raises(CheckFailed, match=pattern):

@@ -1,4 +1,4 @@
-"""Honest attempts that fail, which junk must not be paid more than: a solution that is spoiled near its end."""
+"""Honest attempts that fail: spoiled solutions, or an environment's own failing attempt."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from agentgym.checks.contest import contest
 from agentgym.checks.honest import failing_attempts, spoiled_values
-from agentgym.checks.play import Episode, assistant_call, play
-from agentgym.checks.subject import Subject
+from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
-from agentgym.messages import ToolCall, text_of
+from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME
 from agentgym.script import as_action, solution_player
 from agentgym.task import Task
@@ -25,31 +24,15 @@ from tests.refusals import differing
 TASK = boxes_task("train", 0)
 
 
-def test_an_environments_own_failing_attempt_is_the_one_that_counts():
-    subject = Subject("tests.check.sound_envs:SoundFailingEnv")
-    assert subject.contests
-    for played in subject.contests:
-        [attempt] = played.honest
-        assert text_of(attempt.results[-1].observation[-1]) == "Noted, after 1 looks."
-        assert "too dark to see" in str(attempt.actions[-1])
+def test_an_environments_own_failing_attempt_replaces_spoiled_solutions():
     env = SoundFailingEnv()
     [attempt] = failing_attempts(env, solved(env), [])
     calls = [ToolCall("look", {"box": TASK.gold["box"]}), ToolCall("answer", {"text": "it was too dark to see"})]
     assert attempt.actions == [as_action(env, call) for call in calls]
 
 
-def test_a_spoiled_solution_does_the_work_and_fails_at_the_end():
-    subject = Subject("tests.check.sound_envs:SoundEnv")
-    solutions = {episode.task.id: episode for episode in subject.episodes("solution")}
-    assert subject.contests
-    for played in subject.contests:
-        for attempt in played.honest:
-            assert attempt.actions[0] == solutions[played.task.id].actions[0]
-            assert (attempt.outcome, attempt.ended) == (0.0, True)
-
-
 class Graded(SoundEnv):
-    """Looks three times, then answers. Remembers which arguments were played."""
+    """Looks three times, then answers. Records the played arguments."""
 
     episodes: ClassVar[list[list[str]]] = []
 
@@ -73,7 +56,7 @@ class Graded(SoundEnv):
 
 
 class Lenient(Graded):
-    """Takes every answer for a right one."""
+    """Accepts every answer."""
 
     def take(self, text: str) -> str:
         self.reward(OUTCOME, 1.0)
@@ -82,25 +65,25 @@ class Lenient(Graded):
 
 
 class Asking(Graded):
-    """Does not take a wrong answer."""
+    """Asks again after a wrong answer."""
 
     def take(self, text: str) -> str:
         return super().take(text) if text == self.task.gold["content"] else "Think again."
 
 
-def solved(env: Env, number: int = 0) -> Episode:
+def solved(env: Env, number: int = 0) -> RecordedEpisode:
     return play(env, env.tasks.get("train", number), 0, solution_player)
 
 
-def tried(env: Lenient, others: list[Episode]) -> list[list[str]]:
-    """Return the episodes with which failing attempts were looked for, in vain."""
+def vain_attempts(env: Lenient, others: list[RecordedEpisode]) -> list[list[str]]:
+    """Return the episodes of a search for failing attempts where every attempt succeeds."""
     right = solved(env)
     env.episodes.clear()
     assert failing_attempts(env, right, others) == []
     return list(env.episodes)
 
 
-def test_two_failing_attempts_are_enough_and_they_end_as_solutions_do():
+def test_two_failing_attempts_that_end_like_the_solution_are_enough():
     env = Graded()
     attempts = failing_attempts(env, solved(env), [])
     assert [attempt.outcome for attempt in attempts] == [0.0, 0.0]
@@ -108,43 +91,22 @@ def test_two_failing_attempts_are_enough_and_they_end_as_solutions_do():
     assert [attempt.actions[:3] for attempt in attempts] == [solved(env).actions[:3]] * 2
 
 
-def test_the_end_is_spoiled_first_then_taken_from_elsewhere_then_the_work():
+def test_solutions_are_spoiled_at_the_end_first_then_in_earlier_steps():
     env = Lenient()
     content, other, looks = TASK.gold["content"], solved(env, 1), ["1", "2", "3"]
-    attempts = tried(env, [solved(env), other])
+    attempts = vain_attempts(env, [solved(env), other])
     assert contest(env, solved(env), []) is None
     spoiled = list(islice(spoiled_values(content), 5))
     assert attempts[: len(spoiled)] == [[*looks, text] for text in spoiled]
-    elsewhere, left_out, *rest = attempts[len(spoiled) :]
-    assert (elsewhere, left_out) == ([*looks, other.task.gold["content"]], ["1", "2", content])
+    borrowed, omitted, *rest = attempts[len(spoiled) :]
+    assert (borrowed, omitted) == ([*looks, other.task.gold["content"]], ["1", "2", content])
     assert all(attempt[-1] == content and len(attempt) == 4 for attempt in rest)
     places = [[i for i in range(3) if attempt[i] != looks[i]] for attempt in rest]
     assert places == sorted(places, reverse=True), "the last steps first"
     assert {tuple(place) for place in places} == {(2,), (1,), (0,)}
 
 
-def test_no_more_than_two_dozen_ways_are_tried():
-    class Verbose(Lenient):
-        """Looks often."""
-
-        max_turns = 20
-
-        def solution(self, task: Task) -> Solution:
-            for box in ("1", "2", "3", "4", "5") * 3:
-                yield ToolCall("look", {"box": box})
-            yield ToolCall("answer", {"text": task.gold["content"]})
-
-    class AtOnce(Lenient):
-        """Answers at once."""
-
-        def solution(self, task: Task) -> Solution:
-            yield ToolCall("answer", {"text": task.gold["content"]})
-
-    assert len(tried(Verbose(), [])) == 24
-    assert tried(AtOnce(), []) == [[text] for text in islice(spoiled_values(TASK.gold["content"]), 5)]
-
-
-def test_a_spoiled_end_is_repeated_until_the_limit():
+def test_a_spoiled_end_is_repeated_until_the_turn_limit():
     env = Asking()
     attempts = failing_attempts(env, solved(env), [])
     assert len(attempts) == 2
@@ -153,14 +115,14 @@ def test_a_spoiled_end_is_repeated_until_the_limit():
         assert attempt.actions[3:] == [attempt.actions[3]] * (env.max_turns - 3)
 
 
-def test_text_is_spoiled_as_text():
+def test_solutions_without_tools_are_spoiled_as_text():
     env = SoundTalkEnv()
     attempts = failing_attempts(env, solved(env), [])
     assert len(attempts) == 2
     assert all(isinstance(attempt.actions[0], str) and attempt.outcome == 0.0 for attempt in attempts)
 
 
-def test_values_are_spoiled_near_their_ends():
+def test_spoiled_values_are_close_to_the_original():
     rows: list[tuple[Any, list[Any]]] = [
         (True, [False]),
         (4, [5, 3]),
@@ -185,17 +147,17 @@ def test_values_are_spoiled_near_their_ends():
 
 
 @given(st.recursive(st.booleans() | st.integers() | st.text(), lambda parts: st.lists(parts, max_size=3)))
-def test_a_spoiled_value_is_another_of_the_same_type(value: Any):
+def test_a_spoiled_value_differs_and_has_the_same_type(value: Any):
     for changed in spoiled_values(value):
         assert changed != value
         assert type(changed) is type(value)
 
 
-def test_a_contest_begins_with_the_solutions_first_action_and_takes_more_adversaries():
+def test_a_contest_uses_the_solutions_first_action_and_additional_adversaries():
     env = Graded()
     right, answer = solved(env), assistant_call(ToolCall("answer", {"text": "1"}))
     played = contest(env, right, [], {"mine": lambda env, task: iter([answer])})
     assert played is not None
     assert played.adversaries["one call, repeated"].actions == [right.actions[0]] * env.max_turns
     assert played.adversaries["mine"].actions == [answer]
-    assert "junk at once (empty)" in played.adversaries, "the solution shows which tool ends an episode"
+    assert "junk at once (empty)" in played.adversaries, "derived from the solution's last call"

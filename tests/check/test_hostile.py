@@ -1,4 +1,4 @@
-"""Every hostile action reaches the environment, and the one that trips it is named."""
+"""Every hostile action reaches the environment, and failures name the action."""
 
 from __future__ import annotations
 
@@ -15,47 +15,29 @@ from agentgym.checks.subject import Subject
 from agentgym.dialects import dialect_names
 from agentgym.engine.steps import StepResult
 from agentgym.env import Env
-from agentgym.toolset import tool
 from tests.check.sound_envs import SoundEnv
 from tests.refusals import refusal
 
 
 class Listening(SoundEnv):
-    """Remembers what was done in it, dialect by dialect."""
+    """Records dialects and actions."""
 
-    heard: list[tuple[str, Any]] = []
+    actions: list[tuple[str, Any]] = []
 
     def step(self, action: Any) -> StepResult:
-        self.heard.append((self.dialect.name, action))
+        self.actions.append((self.dialect.name, action))
         return super().step(action)
 
 
-class Wide(Listening):
-    """Has a tool with many arguments."""
-
-    @tool
-    def place(self, a: str, b: str, c: str, d: str, e: str) -> str:
-        """Place a box.
-
-        Args:
-            a: One.
-            b: Two.
-            c: Three.
-            d: Four.
-            e: Five.
-        """
-        return a
-
-
 class HermesOnly(Listening):
-    """Takes no dialect."""
+    """Has no argument `dialect`."""
 
     def __init__(self) -> None:
         super().__init__()
 
 
 class Stumbling(SoundEnv):
-    """Breaks at one action."""
+    """Breaks on one action."""
 
     at: Any = None
 
@@ -65,21 +47,8 @@ class Stumbling(SoundEnv):
         return super().step(action)
 
 
-class Careless(SoundEnv):
-    """Looks its boxes up without asking whether there are such."""
-
-    def see(self, box: str) -> str:
-        return self.task.data["boxes"][box]
-
-
-class Fleeting(Listening):
-    """Ends at the first turn."""
-
-    max_turns = 1
-
-
 class Babbling(SoundEnv):
-    """Answers one text with more than a policy may be shown."""
+    """Answers one text with a message above the limit."""
 
     def step(self, action: Any) -> StepResult:
         result = super().step(action)
@@ -89,32 +58,32 @@ class Babbling(SoundEnv):
 
 
 @pytest.fixture(autouse=True)
-def _silence_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listening, "heard", [])
+def _no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listening, "actions", [])
 
 
 def checked(env: type[Env], check: Check) -> str:
     return check.run(Subject(f"{env.__module__}:{env.__qualname__}")) or ""
 
 
-def written(dialect: str) -> list[str]:
-    return [action for name, action in Listening.heard if name == dialect and isinstance(action, str)]
+def texts_sent(dialect: str) -> list[str]:
+    return [action for name, action in Listening.actions if name == dialect and isinstance(action, str)]
 
 
 def messages() -> list[dict[str, Any]]:
-    return [action for _, action in Listening.heard if not isinstance(action, str)]
+    return [action for _, action in Listening.actions if not isinstance(action, str)]
 
 
-def test_every_text_is_said_in_every_dialect():
+def test_every_text_is_sent_in_every_dialect():
     finding = checked(Listening, hostile_text)
     for dialect in dialect_names():
-        assert written(dialect) == list(TEXTS)
+        assert texts_sent(dialect) == list(TEXTS)
     assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
 
 
-def test_an_environment_that_takes_no_dialect_hears_all_in_its_own():
+def test_an_environment_without_a_dialect_argument_gets_all_texts_once():
     assert checked(HermesOnly, hostile_text) == f"{len(TEXTS)} actions"
-    assert Listening.heard == [("hermes", text) for text in TEXTS]
+    assert Listening.actions == [("hermes", text) for text in TEXTS]
     assert checked(HermesOnly, hostile_arguments) == f"{2 * len(VALUES)} actions"
 
 
@@ -131,20 +100,18 @@ def test_every_malformed_message_and_argument_is_sent():
     assert finding == f"{len(sent)} actions"
 
 
-def test_every_argument_of_every_tool_takes_every_value():
-    checked(Wide, hostile_arguments)
+def test_every_argument_of_every_tool_gets_every_value():
+    checked(Listening, hostile_arguments)
     calls = [message["tool_calls"][0]["function"] for message in messages()]
-    arguments = {"look": ["box"], "answer": ["text"], "place": list("abcde")}
-    assert len(calls) == len(VALUES) * 7
-    for tool_name, names in arguments.items():
-        for name in names:
-            taken = [call["arguments"][name] for call in calls if call["name"] == tool_name]
-            assert {repr(value) for value in VALUES} <= {repr(value) for value in taken}
+    assert len(calls) == len(VALUES) * 2
+    for tool, name in (("look", "box"), ("answer", "text")):
+        values = [call["arguments"][name] for call in calls if call["name"] == tool]
+        assert {repr(value) for value in VALUES} <= {repr(value) for value in values}
 
 
-def test_a_call_that_a_dialect_can_write_is_said_whole_cut_short_and_twice():
+def test_a_call_that_a_dialect_can_write_is_sent_whole_truncated_and_doubled():
     finding = checked(Listening, hostile_arguments)
-    texts = written("hermes")
+    texts = texts_sent("hermes")
     # NaN, the infinities, NUL and lone surrogates cannot be written as JSON; everything else can, for each of 2 tools.
     assert len(texts) == 3 * 2 * (len(VALUES) - 4)
     for whole, cut, twice in zip(texts[::3], texts[1::3], texts[2::3], strict=True):
@@ -152,38 +119,22 @@ def test_a_call_that_a_dialect_can_write_is_said_whole_cut_short_and_twice():
         assert whole.startswith(cut)
         assert len(cut) < len(whole)
         assert twice == whole * 2
-    assert finding == f"{len(Listening.heard)} actions"
-    assert {name for name, _ in Listening.heard} == set(dialect_names())
+    assert finding == f"{len(Listening.actions)} actions"
+    assert {name for name, _ in Listening.actions} == set(dialect_names())
 
 
-def test_of_many_calls_a_bounded_share_from_all_tools_is_written():
-    checked(Wide, hostile_arguments)
-    texts = written("hermes")[::3]
-    assert 30 < len(texts) <= 60
-    for name in ("look", "answer", "place"):
-        assert any(name in text for text in texts)
-
-
-def test_the_action_that_trips_it_is_shown_with_the_error(monkeypatch: pytest.MonkeyPatch):
+def test_the_message_shows_the_fatal_action_with_its_error(monkeypatch: pytest.MonkeyPatch):
     rows: list[tuple[Any, Check, str]] = [
         ("{0} {name} {0.__class__} %s %(x)s %n", hostile_text, "the action ‹'{0} {name} {0.__class__} %s %(x)s %n'›"),
         ({"role": "assistant"}, hostile_messages, "the action ‹{'role': 'assistant'}›"),
         (MESSAGES[8], hostile_messages, "'tool_calls': 'call'}›"),
     ]
-    for at, check, shown in rows:
+    for at, check, action in rows:
         monkeypatch.setattr(Stumbling, "at", at)
         words = refusal(lambda check=check: checked(Stumbling, check), raises=CheckFailed)
-        assert f"{shown} raised LookupError: ‹stumbled›; raise ToolError" in words
-    words = refusal(lambda: checked(Careless, hostile_arguments), raises=CheckFailed)
-    assert "as a message, the action look(‹{'box': " in words
-    assert "raised KeyError" in words
+        assert f"{action} raised LookupError: ‹stumbled›; raise ToolError" in words
 
 
-def test_an_answer_without_bound_is_named_with_the_text_it_answers():
+def test_the_message_shows_the_text_that_got_an_oversized_answer():
     words = refusal(lambda: checked(Babbling, hostile_text), raises=CheckFailed)
     assert "in dialect 'hermes', the action ‹'NaN'› was answered by a message of 100000" in words
-
-
-def test_an_episode_that_a_hostile_action_ended_is_begun_anew():
-    checked(Fleeting, hostile_text)
-    assert written("hermes") == list(TEXTS)

@@ -1,4 +1,4 @@
-"""Adversaries without useful work, and what they may be paid beside honest attempts."""
+"""Adversaries do no useful work and may not be paid more than honest attempts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Literal
 import pytest
 
 from agentgym.checks import CheckStatus, run_checks
-from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments, shown_action
+from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments
 from agentgym.checks.contest import Contest
 from agentgym.checks.luck import is_no_luck
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, CheckWarned
 from agentgym.checks.pay import junk_scores_low, paid_schemes, useful_work_pays
-from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.checks.subject import Subject
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import StepResult
 from agentgym.env import Env
-from agentgym.messages import ToolCall, text_of
+from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Scheme
 from agentgym.task import Task
 from agentgym.toolset import tool
@@ -33,7 +33,7 @@ LOOK, ANSWER = (assistant_call(ToolCall(name, {key: "1"})) for name, key in (("l
 
 
 class Everything(SoundEnv):
-    """Has a tool that takes everything."""
+    """Has a tool with arguments of all types."""
 
     @tool
     def take(
@@ -51,15 +51,15 @@ class Everything(SoundEnv):
         """Take it.
 
         Args:
-            text: Words.
-            count: How many.
-            share: How much.
-            sure: Whether.
-            names: Which.
-            facts: What.
-            way: How.
-            either: Of two kinds.
-            more: Not needed.
+            text: A text.
+            count: An integer.
+            share: A number.
+            sure: A flag.
+            names: A list.
+            facts: An object.
+            way: A choice.
+            either: One of two types.
+            more: Optional.
         """
         return text
 
@@ -72,18 +72,7 @@ def called(action: Any) -> str:
     return action["tool_calls"][0]["function"]["name"]
 
 
-def test_the_adversaries_stall_repeat_and_hand_in_junk():
-    subject = Subject("tests.check.sound_envs:SoundEnv")
-    for contest in subject.contests:
-        played = contest.adversaries
-        assert {"idle", "helpless", "one call, repeated", "stalling", "junk at once (empty)"} <= set(played)
-        assert len(played["stalling"].results) == len(played["one call, repeated"].results) == SoundEnv.max_turns
-        pasted = played["one call, then junk (pasted)"]
-        looked = text_of(pasted.results[0].observation[-1])
-        assert pasted.actions[1] == assistant_call(ToolCall("answer", {"text": looked}))
-
-
-def test_junk_has_the_right_types_and_says_nothing_of_use():
+def test_junk_has_the_right_types_and_no_useful_content():
     rows = [
         ("empty", ["", 0, 0.0, False, [], {}, "a", 0]),
         ("zero", ["0", 0, 0.0, False, ["0"], {}, "c", 0]),
@@ -97,13 +86,7 @@ def test_junk_has_the_right_types_and_says_nothing_of_use():
     assert all(take.check(arguments) == {**arguments, "more": ""} for arguments in junk.values())
 
 
-def test_arguments_are_shown_whole_as_long_as_they_are_short():
-    for length, ends in ((53, "'"), (54, "…")):  # of 60 characters, `text=''` has 7
-        text = shown_action(SoundEnv(), assistant_call(ToolCall("answer", {"text": "x" * length})))
-        assert text.removesuffix(")").endswith(ends)
-
-
-def test_tools_that_end_an_episode_were_called_last_in_one_that_terminated():
+def test_ending_tools_are_the_last_calls_of_terminated_episodes():
     env = SoundEnv()
     answered = play(env, TASK, 0, lambda *_: iter([LOOK, LOOK, ANSWER]))
     truncated = play(env, TASK, 0, lambda *_: iter([LOOK] * 9))
@@ -112,22 +95,22 @@ def test_tools_that_end_an_episode_were_called_last_in_one_that_terminated():
     assert ending_tools(env, [truncated, given_up]) == ()
 
 
-def test_junk_is_handed_in_through_every_tool_that_ends_an_episode():
-    kinds, chosen = set(KINDS[:-1]), set[str]()
+def test_junk_is_submitted_through_every_ending_tool():
+    kinds, later_kinds = set(KINDS[:-1]), set[str]()
     at_once = {f"junk at once ({kind})" for kind in kinds}
     for number in range(30):
         names = set(adversaries(SoundEnv(), boxes_task("train", number), LOOK, ("answer",)))
         later = names - at_once - {"idle", "helpless", "one call, repeated", "stalling"}
         assert at_once < names
         assert (len(later), "one call, then junk (pasted)" in later) == (2, True)
-        chosen |= later
-    assert chosen == {f"one call, then junk ({kind})" for kind in KINDS}
+        later_kinds |= later
+    assert later_kinds == {f"one call, then junk ({kind})" for kind in KINDS}
     both = set(adversaries(SoundEnv(), TASK, LOOK, ("look", "answer")))
     assert {f"junk at once ({name}: {kind})" for name in ("look", "answer") for kind in kinds} < both
     assert len(both) == 4 + 2 * 6
 
 
-def test_junk_and_repetitions_go_on_for_ever_and_a_paste_is_of_the_last_page():
+def test_junk_is_repeated_endlessly_and_a_paste_is_the_last_message():
     env = SoundEnv()
     env.reset(seed=0, options={"task": TASK})
     players = adversaries(env, TASK, LOOK, ("answer",))
@@ -141,7 +124,7 @@ def test_junk_and_repetitions_go_on_for_ever_and_a_paste_is_of_the_last_page():
     assert [paste.send(pages) for _ in range(3)] == [pasted] * 3
 
 
-def test_where_there_are_no_tools_junk_is_text():
+def test_junk_is_text_in_environments_without_tools():
     env = SoundTalkEnv()
     players = adversaries(env, TASK, "word", ())
     junk = {kind: moves(players[f"junk at once ({kind})"], env, 2) for kind in KINDS[:-1]}
@@ -149,7 +132,7 @@ def test_where_there_are_no_tools_junk_is_text():
     assert moves(players["stalling"], env, 3) == ["word"] * 3
 
 
-def test_stalling_takes_turns_between_legal_calls_of_all_tools_that_do_not_end_it():
+def test_stalling_alternates_between_all_tools_that_do_not_end_the_episode():
     env = Everything()
 
     def stalls(solution: Any, *ending: str) -> list[Any]:
@@ -165,31 +148,31 @@ def test_stalling_takes_turns_between_legal_calls_of_all_tools_that_do_not_end_i
 # Pay.
 
 
-def test_a_control_that_says_it_is_unsound_is_left_out():
+def test_schemes_declared_unsound_are_not_checked():
     assert set(paid_schemes(SoundEnv(scheme="d_ra"))) == {"default", "outcome"}
     assert set(paid_schemes(SoundEnv(scheme=Scheme({OUTCOME: 2.0})))) == {"in use", "default", "outcome"}
 
 
-def paid(outcome: float = 0.0, effort: float = 0.0) -> Episode:
-    """Return an episode that earned so much."""
+def paid(outcome: float = 0.0, effort: float = 0.0) -> RecordedEpisode:
+    """Return an episode with these channel values."""
     rewards = {OUTCOME: outcome, "effort": effort}
-    return Episode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
+    return RecordedEpisode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
 
 
 def compared(*contests: Contest) -> Subject:
-    """Return an environment under test whose contests are given."""
+    """Return a subject with these contests."""
     subject = Subject("tests.check.broken_envs:PaysEveryLook")
     subject.contests = list(contests)
     return subject
 
 
-def against(**adversaries: Episode) -> Contest:
-    """Return a contest with honest attempts of which the best earned an effort of 1."""
+def against(**adversaries: RecordedEpisode) -> Contest:
+    """Return a contest whose best honest attempt earned an effort of 1."""
     named = {name.replace("_", " "): episode for name, episode in adversaries.items()}
     return Contest(TASK, (paid(), paid(effort=1.0)), named)
 
 
-def test_an_adversary_may_earn_as_much_as_an_honest_failure_and_no_more():
+def test_an_adversary_may_earn_at_most_as_much_as_an_honest_failure():
     assert "1 tasks, 3 schemes" in str(useful_work_pays.run(compared(against(idle=paid(effort=1.0)))))
     with pytest.raises(CheckFailed, match=r"scheme 'curious', task 'boxes/train/0': the adversary 'idle' is paid 0\.1"):
         useful_work_pays.run(compared(against(idle=paid(effort=1.0 + 1e-6))))
@@ -197,7 +180,7 @@ def test_an_adversary_may_earn_as_much_as_an_honest_failure_and_no_more():
     assert str(lucky).endswith("honest failures earn 0.03 on average, the best adversary 0.00")
 
 
-def test_junk_may_solve_half_of_the_tasks_and_no_more():
+def test_junk_may_solve_at_most_half_of_the_tasks():
     right, wrong = against(**{"junk at once": paid(outcome=1.0)}), against(**{"junk at once": paid()})
     assert junk_scores_low.run(compared(right, right, wrong, wrong)) == "1 kinds of junk"
     with pytest.raises(CheckSkipped, match="3 tasks could be played in time, too few"):
@@ -211,13 +194,13 @@ def test_junk_may_solve_half_of_the_tasks_and_no_more():
             check.run(compared())
 
 
-# Environments in which each step costs something.
+# Costs per step.
 
 
-def test_costs_of_steps_are_a_warning_and_gains_without_work_a_failure():
+def test_step_costs_are_a_warning_and_gains_without_work_a_failure():
     rows = [
         ("LakeEnv", CheckStatus.WARN, "the adversary 'idle' is paid 0, an honest attempt that fails -0.07"),
-        ("LakeEnv", CheckStatus.WARN, "charge only those that solve it, with Gate(on='outcome', at_least=1"),
+        ("LakeEnv", CheckStatus.WARN, "charge only attempts that solve it, with Gate(on='outcome', at_least=1"),
         ("GatedLakeEnv", CheckStatus.PASS, ""),
         ("FreeLookLakeEnv", CheckStatus.FAIL, "'stalling' is paid 0, an honest attempt that fails -0.07"),
         ("PaidRestLakeEnv", CheckStatus.FAIL, "give_up: empty)' is paid 0.1"),
@@ -228,13 +211,13 @@ def test_costs_of_steps_are_a_warning_and_gains_without_work_a_failure():
         assert (row.status, words in row.message) == (status, True), row
 
 
-def costing(reason: Reason, turns: Sequence[dict[str, float]]) -> Episode:
-    """Return an episode that earned this in its turns."""
+def costing(reason: Reason, turns: Sequence[dict[str, float]]) -> RecordedEpisode:
+    """Return an episode with these channel values per turn."""
     results = [StepResult([], 0.0, False, False, {"rewards": turn}) for turn in turns]
-    return Episode(LAKE, 0, [], {}, [""] * len(turns), results, reason=reason)
+    return RecordedEpisode(LAKE, 0, [], {}, [""] * len(turns), results, reason=reason)
 
 
-def test_giving_up_may_save_costs_and_gain_nothing_besides_and_stalling_not_even_that():
+def test_giving_up_may_save_step_costs_only_and_stalling_may_not():
     def run(reason: Reason, *turns: dict[str, float]) -> object:
         subject = Subject("tests.grid_envs:PaidRestLakeEnv")
         honest = costing(Reason.ANSWERED, [{OUTCOME: 0.0, "rest": 0.0, "move": -1.0}] * 3)

@@ -1,4 +1,4 @@
-"""All checks, those that start processes too: sound environments pass, subtle faults are found and named."""
+"""All checks in fresh processes: sound environments pass, subtle faults are detected with their cause."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.orders import SOUND
 pytestmark = pytest.mark.real
 
 CAUSES = ("ChangesItsTask", "NumbersByTime", "RemembersCustomers", "KeepsLastCase")
-"""Faults that make other checks fail too: all checks are put to these."""
+"""Faults that make other checks fail too: these run all checks."""
 
 DOES_NOT_APPLY = {"omissions-fail"}
-"""Checks that the sound environments of this folder have nothing for: an answer decides in them."""
+"""Checks that do not apply to the sound environments, where an answer decides."""
 
 
 @pytest.fixture(autouse=True)
-def _removed_with_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
@@ -45,7 +45,7 @@ def test_a_sound_environment_passes_all_checks(env: str):
     assert [row.name for row in report.rows] == list(check_names())
 
 
-def test_an_environment_without_tools_skips_checks_of_tools():
+def test_checks_of_tools_are_skipped_for_an_environment_without_tools():
     report = run_checks("tests.check.sound_envs:SoundTalkEnv")
     assert report.passed
     skipped = {row.name for row in report.rows if row.status is CheckStatus.SKIP}
@@ -56,19 +56,19 @@ def test_an_environment_without_tools_skips_checks_of_tools():
 
 
 @pytest.mark.parametrize("env", SOUND, ids=lambda env: env.__name__)
-def test_an_environment_that_comes_near_a_fault_and_is_sound_passes(env: type):
+def test_a_sound_environment_that_resembles_a_fault_passes(env: type):
     report = run_checks(f"tests.orders:{env.__name__}")
     assert shown_rows(report, failures_only=True) == ()
     assert not {row.name for row in report.rows if row.status is CheckStatus.SKIP}
 
 
 @pytest.mark.parametrize("check", sorted({check for _, check, _ in ELSEWHERE}))
-def test_a_fault_that_only_a_fresh_process_shows_is_found(check: str):
+def test_a_fault_visible_only_in_a_fresh_process_is_detected(check: str):
     assert unnoticed([row for row in ELSEWHERE if row[1] == check]) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.env.__name__)
-def test_a_subtle_fault_is_found_and_its_cause_is_named(fault: Fault):
+def test_a_subtle_fault_is_detected_with_its_cause(fault: Fault):
     target = f"tests.order_faults:{fault.env.__name__}"
     is_whole = fault.env.__name__ in CAUSES
     report = full_report(target) if is_whole else run_checks(target, only=["makes", fault.check])
@@ -78,16 +78,16 @@ def test_a_subtle_fault_is_found_and_its_cause_is_named(fault: Fault):
 
 
 @pytest.mark.parametrize("name", CAUSES)
-def test_the_cause_is_the_only_failure_and_checks_that_it_explains_are_skipped(name: str):
+def test_only_the_cause_fails_and_checks_it_explains_are_skipped(name: str):
     [fault] = [fault for fault in FAULTS if fault.env.__name__ == name]
     report = full_report(f"tests.order_faults:{name}")
     assert [row.name for row in report.problems] == [fault.check]
-    explained = {row.name for row in report.rows if f"fails as long as {fault.check!r} does" in row.message}
+    explained = {row.name for row in report.rows if f"{fault.check!r} fails too" in row.message}
     assert explained
     assert {report.row(name).status for name in explained} == {CheckStatus.SKIP}
 
 
-def test_a_failure_without_its_cause_among_the_checks_is_a_failure():
+def test_a_check_fails_if_its_cause_is_not_checked():
     report = run_checks("tests.order_faults:NumbersByChance", only=["replay"])
     assert [row.name for row in report.problems] == ["replay"]
 
@@ -99,7 +99,7 @@ def test_an_environment_registered_at_run_time_can_be_checked_in_fresh_processes
     assert report.row("max-turns").message == "max_turns is 4"
 
 
-def test_the_command_prints_one_json_object_whatever_the_environment_prints():
+def test_json_output_is_not_mixed_with_output_of_the_environment():
     words = ["check", "tests.order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0

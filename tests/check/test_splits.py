@@ -1,4 +1,4 @@
-"""Splits that share problems are found behind new numbers, letters and orders; those that only look alike are not."""
+"""Problems in two splits are detected despite other numbers, letters or orders; similar problems are not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.refusals import differing
 SIZES = {"train": 60, "test": 40}
 
 
-def drawn(*seed: object) -> list[int]:
-    """Ten numbers."""
+def ten(*seed: object) -> list[int]:
+    """Return ten numbers."""
     return random.Random(str(seed)).choices(range(1000), k=10)
 
 
@@ -24,55 +24,55 @@ def task(split: str, index: int, prompt: str, data: dict[str, Any], gold: dict[s
 
 
 def same(split: str, index: int) -> Task:
-    """Test tasks are training tasks."""
-    return task(split, index, "Add the numbers.", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
+    """Both splits have the same problems."""
+    return task(split, index, "Add the numbers.", {"numbers": ten(index)}, {"sum": sum(ten(index))})
 
 
 def louder(split: str, index: int) -> Task:
-    """The same in capitals."""
-    prompt = f"Add  {drawn(index)}."
-    return task(split, index, prompt.upper() if split == "test" else prompt, {}, {"sum": sum(drawn(index))})
+    """The same problems in capitals."""
+    prompt = f"Add  {ten(index)}."
+    return task(split, index, prompt.upper() if split == "test" else prompt, {}, {"sum": sum(ten(index))})
 
 
 def renumbered(split: str, index: int) -> Task:
-    """The same under other numbers, in the prompt and in the data."""
-    data = {"uid": f"{split}-{index}", "numbers": drawn(index)}
-    return task(split, index, f"Problem {index + (split == 'test') * 500}: add.", data, {"sum": sum(drawn(index))})
+    """The same problems with other serial numbers in prompt and data."""
+    data = {"uid": f"{split}-{index}", "numbers": ten(index)}
+    return task(split, index, f"Problem {index + (split == 'test') * 500}: add.", data, {"sum": sum(ten(index))})
 
 
 def shuffled(split: str, index: int) -> Task:
-    """The same in another order."""
-    numbers = drawn(index)
+    """The same problems in another order."""
+    numbers = ten(index)
     random.Random(split).shuffle(numbers)
     return task(split, index, "Add the numbers.", {"numbers": numbers}, {"sum": sum(numbers)})
 
 
 def reworded(split: str, index: int) -> Task:
-    """The same in other words."""
+    """The same problems with other prompts."""
     prompt = "What is the sum?" if split == "test" else "Add the numbers."
-    return task(split, index, f"{prompt} {drawn(index)}", {"numbers": drawn(index)}, {"sum": sum(drawn(index))})
+    return task(split, index, f"{prompt} {ten(index)}", {"numbers": ten(index)}, {"sum": sum(ten(index))})
 
 
 def apart(split: str, index: int) -> Task:
-    """Other numbers, counted alike."""
-    numbers = drawn(split, index)
+    """Different problems with the same serial numbers."""
+    numbers = ten(split, index)
     return task(split, index, f"Problem {index}: add.", {"numbers": numbers, "case": index}, {"sum": sum(numbers)})
 
 
 def hidden(split: str, index: int) -> Task:
-    """A game is known by its number alone; what is to be found is in the gold."""
-    return task(split, index, f"Game {index}: find it.", {"game": index}, {"number": drawn(split, index)[0]})
+    """Different problems with equal prompts and different gold."""
+    return task(split, index, f"Game {index}: find it.", {"game": index}, {"number": ten(split, index)[0]})
 
 
 def few(split: str, index: int) -> Task:
-    """So few problems that they repeat; the smaller number says to which split they belong."""
+    """Problems that repeat within each split and differ between splits by one number."""
     small, large = (index % 5) * 2 + (split == "test"), 20 + index % 3
     data = {"small": small, "large": large}
     return task(split, index, "Add the numbers.", data, {"sum": small + large})
 
 
 class Sums(SoundTalkEnv):
-    """Takes its tasks from the function of a name."""
+    """Has the tasks of the function `generate`."""
 
     def __init__(self, generate: str, **kwargs: Any):
         super().__init__(tasks=GeneratedTasks("sums", globals()[generate], SIZES), **kwargs)
@@ -84,7 +84,7 @@ def finding(generate: Callable[[str, int], Task]) -> str:
     return "" if row.status == "pass" else row.message
 
 
-def test_equal_problems_are_found_in_both_splits_and_their_differences_named():
+def test_equal_problems_in_two_splits_are_detected_and_differences_named():
     words = "'sums/train/0' and 'sums/test/0' are the same problem"
     rows = [(generate, words) for generate in (same, louder, renumbered, shuffled, reworded)]
     rows.append((reworded, "but for the prompt, and so are 39 others"))
@@ -92,5 +92,5 @@ def test_equal_problems_are_found_in_both_splits_and_their_differences_named():
     assert [(generate.__name__, finding(generate)) for generate, part in rows if part not in finding(generate)] == []
 
 
-def test_problems_that_only_look_alike_are_not_the_same():
+def test_similar_problems_count_as_different():
     assert differing(finding, [(generate, "") for generate in (apart, hidden, few)]) == []

@@ -1,4 +1,4 @@
-"""Means of the checks to look at a process: copies of it, a watch on shared state, clues to causes, stumbles."""
+"""Tools of the checks: forks, the watch on shared state, clues to causes, stumbles."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ import pytest
 
 from agentgym.checks.clues import class_state, clues_while
 from agentgym.checks.forks import ForkFailed, in_fork
-from agentgym.checks.patience import Patience
-from agentgym.checks.play import Episode, canonical
+from agentgym.checks.play import RecordedEpisode, canonical
 from agentgym.checks.stumble import PER_TASK, Slip, stumbles_of
 from agentgym.checks.subject import Subject
-from agentgym.checks.watch import Watch
+from agentgym.checks.watch import ProcessWatch
 from tests.orders import CachingEnv, OrdersEnv
 from tests.refusals import differing, not_refused
 
 pytestmark = pytest.mark.real
 
 
-# Copies.
+# Forks.
 
 
-def test_changes_and_temporary_folders_of_a_copy_stay_in_it(monkeypatch: pytest.MonkeyPatch):
+def test_side_effects_and_temporary_folders_of_a_fork_stay_in_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLOUR", "red")
     ours = tempfile.TemporaryDirectory()
 
@@ -44,7 +43,7 @@ def test_changes_and_temporary_folders_of_a_copy_stay_in_it(monkeypatch: pytest.
     ours.cleanup()
 
 
-def test_a_copy_that_fails_ends_or_does_not_answer_in_time_is_reported():
+def test_a_fork_that_fails_exits_or_times_out_is_reported():
     def fail() -> None:
         raise ValueError("no such box")
 
@@ -60,10 +59,10 @@ def test_a_copy_that_fails_ends_or_does_not_answer_in_time_is_reported():
 
 
 def watched(*turns: str) -> list[str]:
-    """Run lines of code as turns under a watch and return what it says was changed, and where."""
+    """Run lines of code as turns under a watch; return the reported changes."""
 
     def work() -> list[str]:
-        watch = Watch()
+        watch = ProcessWatch()
 
         def play() -> None:
             for number, line in enumerate(turns, start=1):
@@ -77,7 +76,7 @@ def watched(*turns: str) -> list[str]:
     return in_fork(work, 30)
 
 
-def test_a_watch_says_what_was_changed_and_where_first():
+def test_a_watch_reports_changes_and_where_they_first_occurred():
     rows = [
         (("pass", "os.environ['A'] = 'b'"), ["turn 2: os.environ A"]),
         (("pass", "print('hello')"), ["turn 2: standard output ‹hello›"]),
@@ -103,7 +102,7 @@ def reads_clocks() -> None:
     time.time()
 
 
-def test_clues_name_the_lines_that_read_the_clock_and_tell_chance_and_timers_from_it():
+def test_clues_name_lines_that_read_clocks_apart_from_randomness_and_timers():
     clues = clues_while(reads_clocks)
     assert [line.split(" calls ")[1] for line in clues.clock] == ["now()", "time()"]
     assert all(line.startswith("test_surroundings.py:") for line in clues.clock)
@@ -118,20 +117,20 @@ def test_clues_name_the_lines_that_read_the_clock_and_tell_chance_and_timers_fro
     assert {line.split(" calls ")[1] for line in clues.chance} >= {"uuid4()", "perf_counter()"}
 
 
-def test_the_state_of_classes_is_told_by_name(monkeypatch: pytest.MonkeyPatch):
+def test_changed_class_state_is_named(monkeypatch: pytest.MonkeyPatch):
     before = class_state(CachingEnv)
     monkeypatch.setattr(CachingEnv, "seen", {"a": "b"})
     changed = [name for name, text in class_state(CachingEnv).items() if before.get(name) != text]
     assert changed == ["CachingEnv.seen"]
 
 
-def solved(actions: list[str]) -> Episode:
+def solved(actions: list[str]) -> RecordedEpisode:
     subject = Subject("tests.orders:OrdersEnv")
     [first, *_] = subject.episodes("solution")
-    return Episode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
+    return RecordedEpisode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
 
 
-def test_a_stumble_is_the_solution_with_an_action_gone_wrong():
+def test_a_stumble_is_the_solution_with_one_mistake():
     with Subject("tests.orders:OrdersEnv").env() as env:
         stumbles = stumbles_of(env, solved(["a", "b", "c"]))
         ways = {(stumble.slip, stumble.index): "".join(map(str, stumble.actions)) for stumble in stumbles}
@@ -147,17 +146,12 @@ def test_a_stumble_is_the_solution_with_an_action_gone_wrong():
         differing = [canonical(action) != canonical(right) for action, right in pairs]
         assert differing == [index == stumble.index for index in range(len(differing))]
     assert len(places) <= PER_TASK
-    assert (min(places) < 5, max(places) > 54) == (True, True), "a long solution from its beginning to its end"
+    assert (min(places) < 5, max(places) > 54) == (True, True), "spread over a long solution"
 
 
-def test_an_environment_gets_a_copy_of_the_task():
+def test_an_environment_plays_a_copy_of_the_task():
     subject = Subject("tests.order_faults:ChangesItsTask")
     [episode, *_] = subject.episodes("solution")
     assert episode.task_change is not None
     assert "turn 2 changed task.data['orders']" in episode.task_change
     assert episode.task == OrdersEnv.default_tasks().get("train", 0)
-
-
-def test_patience_outlasts_a_busy_machine_but_not_for_ever():
-    assert not Patience(60).is_over
-    assert Patience(0).is_over

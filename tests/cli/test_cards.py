@@ -1,4 +1,4 @@
-"""Cards say what the classes say: those in docs/envs are up to date, and any environment can have one."""
+"""Cards match the classes: those in docs/envs are up to date, and any environment can have one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentgym import Channel, Env, GeneratedTasks, Reason, Task, ToolCall, tool
-from agentgym.cards import Subject, card, overview, read_speeds, subjects
+from agentgym.cards import CardSubject, card, overview, read_speeds, subjects
 from agentgym.cards.card import EXAMPLE, SCORES
-from agentgym.cards.markdown import block, code, table
 from agentgym.cards.speeds import Speed
 from agentgym.cli import app
 from agentgym.envs.catalog import ENVIRONMENTS
@@ -33,16 +32,16 @@ LIGHT = ("guess", "errand", "sql", "search")
 SANDBOXED = ("code", "swe")
 WEB = ("miniwob", "web")
 SLOW = (*WEB, "swe")
-"""Scores of these take minutes; the rest of their cards is compared."""
+"""The scores of these take minutes, so only the rest of their cards is compared."""
 ALL = (*LIGHT, *SANDBOXED, *WEB)
 
 
 @cache
-def bundled() -> dict[str, Subject]:
+def bundled() -> dict[str, CardSubject]:
     return {subject.name: subject for subject in subjects() if subject.ids[0] in ENVIRONMENTS}
 
 
-def made(name: str, played: int) -> str:
+def card_text(name: str, played: int) -> str:
     return card(bundled()[name], played=played, speed=speeds().get(name))
 
 
@@ -55,7 +54,7 @@ def without(text: str, heading: str) -> str:
     return re.sub(rf"^{heading}$.*?(?=^## )", "", text, flags=re.M | re.S)
 
 
-def written(name: str) -> str:
+def card_file(name: str) -> str:
     return (CARDS / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -65,28 +64,28 @@ def marked(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in ALL])
-def test_the_card_in_the_documentation_is_that_of_the_class(name: str):
+def test_cards_in_the_documentation_are_up_to_date(name: str):
     if name in WEB and why_no_browser():
         pytest.skip(why_no_browser())
     if name in SANDBOXED and automatic() is None:
         pytest.skip("no backend of the sandbox works here")
     if name in SLOW:
-        assert without(made(name, 1), SCORES) == without(written(name), SCORES), REGENERATE
+        assert without(card_text(name, 1), SCORES) == without(card_file(name), SCORES), REGENERATE
     else:
-        assert made(name, 10) == written(name), REGENERATE
+        assert card_text(name, 10) == card_file(name), REGENERATE
 
 
-def test_every_class_has_a_card_that_names_it_and_the_overview_has_them_all():
+def test_every_class_has_a_card_and_the_overview_lists_all():
     assert {path.stem for path in CARDS.glob("*.md")} == {*bundled(), "README"} == {*ALL, "README"}
-    assert overview(list(bundled().values()), speeds()) == written("README"), REGENERATE
+    assert overview(list(bundled().values()), speeds()) == card_file("README"), REGENERATE
     for name in ALL:
-        [path] = re.findall(r"^\| class \| `(.+)` \|$", written(name), re.M)
+        [path] = re.findall(r"^\| class \| `(.+)` \|$", card_file(name), re.M)
         assert load_class(path) is bundled()[name].kind
 
 
-def test_no_player_without_the_gold_is_paid_like_the_solution():
+def test_players_without_the_gold_earn_less_than_half_of_the_solutions_reward():
     for name in ALL:
-        rows = re.findall(r"^\| (.+?) \| (\d+) of (\d+)[^|]*\| [\d.]+ \| ([\d.-]+) \|", written(name), re.M)
+        rows = re.findall(r"^\| (.+?) \| (\d+) of (\d+)[^|]*\| [\d.]+ \| ([\d.-]+) \|", card_file(name), re.M)
         (_, solved, tasks, most), *others = rows
         assert int(solved) >= int(tasks) - 1, name
         assert len(others) == 4, name
@@ -136,16 +135,16 @@ class EchoEnv(Env):
         yield ToolCall("say", {"word": task.split})
 
 
-ECHO = Subject("echo", EchoEnv, ("tests.cli.test_cards:EchoEnv",))
+ECHO = CardSubject("echo", EchoEnv, ("tests.cli.test_cards:EchoEnv",))
 
 
 @pytest.fixture(autouse=True)
-def _made_as_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = Subject.make
-    monkeypatch.setattr(Subject, "make", lambda self: self.kind() if self is ECHO else make(self))
+def _make_echo_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = CardSubject.make
+    monkeypatch.setattr(CardSubject, "make", lambda self: self.kind() if self is ECHO else make(self))
 
 
-def test_a_card_shows_the_class_an_episode_and_who_solves_its_tasks():
+def test_a_card_shows_the_class_an_episode_and_scores():
     text = card(ECHO, played=3)
     lines = [
         "# echo",
@@ -166,18 +165,14 @@ def test_a_card_shows_the_class_an_episode_and_who_solves_its_tasks():
     assert [part for part in parts if part not in text] == []
     example = text.partition(EXAMPLE)[2].partition("## Tools")[0]
     assert "````text" in example
-    assert re.findall(r"^(`{3,})(?:text)?$", example, re.M).count("````") == 4, "a fence in it cannot end its block"
+    assert re.findall(r"^(`{3,})(?:text)?$", example, re.M).count("````") == 4, (
+        "fences in the text do not end the block"
+    )
     bare = card(ECHO, played=0)
     assert (EXAMPLE in bare, SCORES in bare) == (False, False)
 
 
-def test_code_and_tables_survive_marks_in_their_text():
-    assert code("a`b") == "`` a`b ``"
-    assert table(("a",), [("b|c\nd",)]) == "| a |\n| --- |\n| b\\|c d |"
-    assert block("```\nx\n```").startswith("````text\n")
-
-
-def test_families_have_one_card_and_names_are_found():
+def test_families_have_one_card_and_members_their_own():
     [miniwob] = subjects(["miniwob"])
     assert (miniwob.is_family, len(miniwob.members)) == (True, len(miniwob.ids))
     assert "click-button" in miniwob.members
@@ -191,13 +186,13 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["cards", *words])
 
 
-def test_the_command_prints_a_card_or_writes_files(tmp_path: Path):
+def test_the_command_prints_a_card_or_writes_it(tmp_path: Path):
     assert run("guess", "-n", "1").stdout.startswith("# guess\n")
     assert run("guess", "-n", "1", "--out", str(tmp_path / "cards")).exit_code == 0
     assert [path.name for path in (tmp_path / "cards").iterdir()] == ["guess.md"]
 
 
-def test_measured_speeds_are_shown_by_magnitude(tmp_path: Path):
+def test_measured_speeds_are_shown_as_magnitudes(tmp_path: Path):
     speed = Speed(reset_ms=0.4, step_ms=47)
     assert "\n| speed | less than 1 ms for a reset, tens of ms for a step |\n" in card(ECHO, played=0, speed=speed)
     measured = replace(speed, machine="2 cores of a kettle")

@@ -1,3 +1,5 @@
+"""The policy `human`, at a scripted and at a real terminal."""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,19 +7,18 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from agentgym.cli import app
-from agentgym.commands.human import HumanPolicy, Stopped
 from agentgym.endings import Reason
 from agentgym.evaluation import Summary, evaluate_async
 from agentgym.messages import calls_of
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import Task
+from agentgym.terminal.human import HumanPolicy, Stopped
 from agentgym.trajectory import read_jsonl
 from tests.terminals import at_terminal
 
@@ -26,7 +27,7 @@ TASKS = [Task(f"guess/mine/{n}", "train", "Find it.", data={"highest": 10}, gold
 
 
 def play(out: Path, *lines: str) -> tuple[Summary | None, str]:
-    """Evaluate a person who types these lines; return the results, if it came to its end, and the screen."""
+    """Evaluate a person who types these lines; return the summary, or `None` if they stopped, and the screen."""
     console = Console(file=io.StringIO(), width=100)
     typed: Iterator[str] = iter(lines)
 
@@ -38,43 +39,43 @@ def play(out: Path, *lines: str) -> tuple[Summary | None, str]:
 
     human = HumanPolicy(console, read)
     limits = Limits(max_in_flight=1, retries=0)
-    told: dict[str, Any] = {"out": out, "limits": limits, "on_progress": human.ended}
     try:
-        summary = asyncio.run(evaluate_async(FACTORY, human, TASKS, **told))
+        run = evaluate_async(FACTORY, human, TASKS, out=out, limits=limits, on_progress=human.ended)
+        summary: Summary | None = asyncio.run(run)
     except Stopped:
         summary = None
     return summary, console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_person_plays_what_a_model_would(tmp_path: Path):
+def test_a_person_plays_with_the_tools_and_text_of_a_model(tmp_path: Path):
     summary, screen = play(tmp_path / "a.jsonl", "guess 5", "guess 3", ":help", "giess 1", ":say Seven?", ":quit")
     assert summary is not None
     assert summary.endings == {"solved": 1, "gave_up": 1}
     for part in ("Find it.", "guess NUMBER", "It is lower.", "Solved", "(1 of 2)", "Did you mean", "gave up after 1"):
         assert part in screen
     assert ":solution" not in screen
-    won, left = read_jsonl(tmp_path / "a.jsonl")
+    won, given_up = read_jsonl(tmp_path / "a.jsonl")
     actions = [turn.action for turn in won.turns if isinstance(turn.action, Mapping)]
     assert [call.arguments for action in actions for call in calls_of(action)] == [{"number": 5}, {"number": 3}]
-    assert (won.policy, left.turns[0].action, left.reason) == ("human", "Seven?", Reason.GAVE_UP)
+    assert (won.policy, given_up.turns[0].action, given_up.reason) == ("human", "Seven?", Reason.GAVE_UP)
 
 
 @pytest.mark.parametrize("stop", ["^C", "^D"])
-def test_a_stopped_game_continues_later_and_loses_only_the_begun_episode(tmp_path: Path, stop: str):
+def test_a_stopped_evaluation_resumes_without_the_unfinished_episode(tmp_path: Path, stop: str):
     out = tmp_path / "a.jsonl"
     assert play(out, "guess 3", "guess 1", stop)[0] is None
     assert [episode.task_id for episode in read_jsonl(out)] == ["guess/mine/3"]
     summary, screen = play(out, "guess 7")
     assert summary is not None
     assert summary.success == 1.0
-    assert "(1 of 2)" not in screen, "what was played earlier is not told again"
+    assert "(1 of 2)" not in screen, "earlier episodes are not reported again"
     assert [episode.task_id for episode in read_jsonl(out)] == ["guess/mine/3", "guess/mine/7"]
 
 
 @pytest.mark.parametrize("options", [[], ["--policy", "random"]])
-def test_without_a_terminal_one_line_says_so(options: list[str]):
+def test_without_a_terminal_the_error_names_it(options: list[str]):
     result = CliRunner().invoke(app, ["eval", "--env", "guess", "-n", "1", "--policy", "human", *options])
-    assert (result.exit_code, result.output.count("asks in the terminal")) == (1 if options else 2, 1)
+    assert (result.exit_code, result.output.count("needs a terminal")) == (1 if options else 2, 1)
 
 
 RUN = "from agentgym.cli import main; main()"
@@ -83,7 +84,7 @@ EVAL = ["eval", "--env", "guess", "-n", "2", "--set", "max_turns=2", "--policy",
 
 @pytest.mark.real
 @pytest.mark.parametrize("stop", [b"\x03", b"\x04"])
-def test_ctrl_c_and_ctrl_d_at_a_real_terminal_leave_a_file_to_resume(tmp_path: Path, stop: bytes):
+def test_ctrl_c_and_ctrl_d_at_a_terminal_leave_a_file_to_resume(tmp_path: Path, stop: bytes):
     out = tmp_path / "a.jsonl"
     screen, code = at_terminal(RUN, [*EVAL, str(out)], b"guess 1\n", b"guess 2\n", stop)
     assert code == 130

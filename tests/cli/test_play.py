@@ -1,3 +1,5 @@
+"""`agentgym play`: typed lines, commands, and the end of a game."""
+
 from __future__ import annotations
 
 import io
@@ -6,14 +8,14 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.commands.play import Session
-from agentgym.commands.typed import read_action
+from agentgym.commands.play import PlaySession
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
 from agentgym.task import Task, TaskList
+from agentgym.terminal.typed import read_action
 from agentgym.toolset import tool
 from tests.refusals import differing, not_refused
 
@@ -22,7 +24,7 @@ TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"nu
 
 
 def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, str]:
-    """Play a session with these lines typed; return whether it was solved, and what was on the screen."""
+    """Play a session with these typed lines; return whether it was solved, and the screen."""
     console = Console(file=io.StringIO(), width=100)
     typed: Iterator[str] = iter(lines)
 
@@ -34,16 +36,16 @@ def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, st
             raise KeyboardInterrupt
         return line
 
-    solved = Session(make, seed=1, options={"task": task}, console=console, read=read).play()
+    solved = PlaySession(make, seed=1, options={"task": task}, console=console, read=read).play()
     assert next(typed, None) is None, "everything typed was read"
     return solved, console.file.getvalue()  # type: ignore[attr-defined]
 
 
 class Desk(Env):
-    """Tools of all shapes."""
+    """Has tools with zero to three arguments."""
 
     def __init__(self, **kwargs: Any):
-        self.seen: list[Any] = []
+        self.queries: list[Any] = []
         super().__init__(**kwargs)
 
     @classmethod
@@ -58,7 +60,7 @@ class Desk(Env):
             sql: The query.
             limit: Rows to show.
         """
-        self.seen.append((sql, limit))
+        self.queries.append((sql, limit))
         return "[bold]rows[/bold]"
 
     @tool
@@ -71,9 +73,9 @@ class Desk(Env):
         """Move.
 
         Args:
-            thing: What.
-            x: Where to.
-            flags: How.
+            thing: A thing.
+            x: A place.
+            flags: Options.
         """
         return f"{thing} {x} {flags}"
 
@@ -82,7 +84,7 @@ class Desk(Env):
 
 
 def typed(line: str) -> Any:
-    """What a line becomes: a call's arguments with its name, or text."""
+    """Return the action of a line: the name and arguments of a call, or text."""
     env = Desk()
     env.reset(seed=0)
     action = read_action(line, env.tools, env.dialect)
@@ -119,12 +121,12 @@ SLIPS = [
 ]
 
 
-def test_a_line_becomes_the_call_that_was_meant_and_a_slip_is_explained():
+def test_lines_become_calls_and_mistakes_are_explained():
     assert differing(typed, LINES) == []
     assert not_refused(typed, SLIPS, ToolError) == []
 
 
-def test_without_tools_a_line_is_what_is_said():
+def test_lines_are_sent_as_text_without_tools():
     class Quiz(Env):
         def respond(self, text: str) -> str:
             return "no"
@@ -134,7 +136,7 @@ def test_without_tools_a_line_is_what_is_said():
     assert read_action("guess 5 or so", env.tools, env.dialect) == "guess 5 or so"
 
 
-def test_a_game_can_be_won_lost_or_given_up_and_says_so():
+def test_a_game_can_be_won_lost_or_given_up():
     solved, screen = play("guess 5", f"guess {HIDDEN}")
     parts = ("Find it.", "guess NUMBER", "It is higher.", "Correct.", "turn 2 of 12", "Solved", "outcome")
     assert (solved, [part for part in (*parts, "solved after 2 turns") if part not in screen]) == (True, [])
@@ -145,19 +147,19 @@ def test_a_game_can_be_won_lost_or_given_up_and_says_so():
         assert (solved, "gave up after 1 turn" in screen) == (False, True)
 
 
-def test_slips_and_commands_cost_no_turn_but_mistakes_on_purpose_do():
+def test_typing_mistakes_and_commands_cost_no_turn_but_say_does():
     slips = ["", "gues 5", "guess five", "guess", ":nothing", ":help", ":tools", ":task"]
     _, screen = play(*slips, "guess 5", ":q")
     assert "turn 1 of 12" in screen
     assert "turn 2" not in screen
     assert "Did you mean 'guess'?" in screen
-    assert "There is no ':nothing'" in screen
+    assert "':nothing'" in screen
     _, screen = play(":say nonsense", ":q")
     assert "No tool call was found" in screen
     assert "turn 1 of 12" in screen
 
 
-def test_a_line_goes_on_after_a_backslash_and_results_are_never_taken_for_markup():
+def test_a_backslash_continues_a_line_and_results_are_printed_literally():
     desks: list[Desk] = []
 
     def make() -> Desk:
@@ -165,11 +167,11 @@ def test_a_line_goes_on_after_a_backslash_and_results_are_never_taken_for_markup
         return desks[-1]
 
     _, screen = play("query SELECT 1\\", "FROM t", make=make, task=Desk.default_tasks().get("train", 0))
-    assert desks[0].seen == [("SELECT 1\nFROM t", 10)]
+    assert desks[0].queries == [("SELECT 1\nFROM t", 10)]
     assert "[bold]rows[/bold]" in screen
 
 
-def test_the_solution_is_played_elsewhere_and_changes_nothing():
+def test_showing_the_solution_does_not_change_the_game():
     class Unsolved(GuessEnv):
         solution = Env.solution
 
@@ -178,7 +180,7 @@ def test_the_solution_is_played_elsewhere_and_changes_nothing():
     assert "has no solution" in play(":solution", make=Unsolved)[1]
 
 
-def test_every_environment_made_is_closed():
+def test_all_environments_are_closed():
     open_now: list[Env] = []
 
     class Watched(GuessEnv):

@@ -32,7 +32,7 @@ def ran(*words: str, code: int = 0) -> str:
     return " ".join(result.output.split())
 
 
-def test_eval_shows_what_the_whole_search_took_and_compare_too(tmp_path: Path):
+def test_eval_and_compare_print_the_costs_of_the_whole_search(tmp_path: Path):
     plain, searched = str(tmp_path / "plain.jsonl"), str(tmp_path / "searched.jsonl")
     of = ["eval", "--env", "guess", "--policy", "random", "-n", "4"]
     text = ran(*of, "--search", "best-of-n:3,value=signals", "--out", searched)
@@ -47,7 +47,7 @@ def test_eval_shows_what_the_whole_search_took_and_compare_too(tmp_path: Path):
     assert "another policy" in ran(*of, "--search", "best-of-n:4", "--out", searched, code=2)
 
 
-def test_the_oracle_is_called_an_upper_bound_and_costs_are_printed_as_json():
+def test_the_oracle_is_an_upper_bound_and_costs_are_in_json():
     words = ["eval", "--env", "guess", "--policy", "random", "-n", "2", "--search"]
     assert "an upper bound" in ran(*words, "best-of-n:2,value=oracle")
     result = CliRunner().invoke(app, [*words, "beam:width=1,branch=2", "--json"])
@@ -55,15 +55,15 @@ def test_the_oracle_is_called_an_upper_bound_and_costs_are_printed_as_json():
     assert (costs["turns"], costs["policy_calls"]) == (2 * 12, 2 * 12)
 
 
-def test_a_wrong_search_or_one_that_cannot_be_is_refused(tmp_path: Path):
+def test_an_invalid_search_is_refused(tmp_path: Path):
     words = ["eval", "--env", "guess", "--policy", "no/such-model", "--search", "beam:widht=1"]
-    assert "did you mean 'width'?" in ran(*words, code=2), "nothing is loaded before"
+    assert "did you mean 'width'?" in ran(*words, code=2), "before the model is loaded"
     (tmp_path / "a.jsonl").write_text("")
     words = ["eval", "--rescore", str(tmp_path / "a.jsonl"), "--search", "beam"]
     assert "--search cannot be used here" in ran(*words, code=2)
 
 
-def test_a_suite_is_searched_and_its_folder_belongs_to_the_search(tmp_path: Path):
+def test_a_folder_of_a_suite_belongs_to_its_search(tmp_path: Path):
     (tmp_path / "one.yaml").write_text(SUITE)
     pin_tasks(tmp_path / "one.yaml", "guess", "test", 3)
     suite = load_suite(tmp_path / "one.yaml")
@@ -80,14 +80,14 @@ def test_a_suite_is_searched_and_its_folder_belongs_to_the_search(tmp_path: Path
 
 
 def answer(request: dict[str, Any], number: int) -> Said:
-    """Guess the next number; as a judge, prefer what has a 7 in it."""
+    """Guess the next number; as a judge, prefer the guess 7."""
     text = str(request["messages"][-1]["content"])
     if "Score: NUMBER" in text:
         return completion("Score: 9" if '"number\\": 7' in text or '"number": 7' in text else "Score: 1")
     return calling(call("guess", {"number": number % 10}))
 
 
-def test_an_endpoint_plays_judges_and_is_counted(tmp_path: Path):
+def test_calls_of_endpoints_as_policy_and_judge_are_counted(tmp_path: Path):
     pytest.importorskip("aiohttp")
     fake, out = Fake(answer, strict=True), tmp_path / "out.jsonl"
     with fake.serving() as url:
@@ -101,4 +101,4 @@ def test_an_endpoint_plays_judges_and_is_counted(tmp_path: Path):
     assert search["sampled_tokens"] == 5 * len(fake.requests) == 5 * (6 + search["value_calls"])
     assert {request["model"] for request in fake.requests} == {"m", "j"}
     lengths = [len(request["messages"]) for request in fake.requests if request["model"] == "m"]
-    assert lengths[3:] == [lengths[0] + 2] * 3  # the second turn is asked with the first one in the conversation
+    assert lengths[3:] == [lengths[0] + 2] * 3  # the first turn is part of the second prompt

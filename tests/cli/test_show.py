@@ -1,3 +1,5 @@
+"""Messages and trajectories in a terminal."""
+
 from __future__ import annotations
 
 import io
@@ -5,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.commands.show import plain, print_list, print_message, print_trajectory, select
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, user
+from agentgym.terminal.printing import plain, print_list, print_message, print_trajectory, select
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 ENDS = ("length", "stop")
@@ -17,8 +19,8 @@ def console(width: int = 100) -> Console:
     return Console(file=io.StringIO(), width=width, color_system=None, force_terminal=True)
 
 
-def text_in(shown: Console) -> str:
-    return shown.file.getvalue()  # type: ignore[attr-defined]
+def text_in(printed: Console) -> str:
+    return printed.file.getvalue()  # type: ignore[attr-defined]
 
 
 def record(**values: Any) -> Trajectory:
@@ -27,7 +29,7 @@ def record(**values: Any) -> Trajectory:
         Turn("I say 5", [answer], {"outcome": 0.0, "format": 1.0}, 0.1, (0, 4)),
         Turn("I say 7", [user("Correct.")], {"outcome": 1.0, "format": 1.0}, 1.1, (6, 9)),
     ]
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": "guess/test/1#0",
         "env_id": "agentgym/guess-v0",
         "task_id": "guess/test/1",
@@ -40,7 +42,7 @@ def record(**values: Any) -> Trajectory:
         "counts": {"calls": 2, "tool_errors": 0, "format_errors": 1},
         "tokens": Tokens([1, 2, 3], list(range(9)), [1, 1, 1, 1, 0, 0, 1, 1, 1], [0.0] * 9, [0] * 9),
     }
-    return Trajectory(**known | values)
+    return Trajectory(**fields | values)
 
 
 def shown(trajectory: Trajectory, **options: Any) -> str:
@@ -49,19 +51,14 @@ def shown(trajectory: Trajectory, **options: Any) -> str:
     return text_in(where)
 
 
-def test_a_message_without_calls_shows_none():
+def test_a_message_without_calls_has_only_its_text():
     for calls in ({}, {"tool_calls": None}, {"tool_calls": []}):
         where = console()
         print_message({"role": "tool", "content": "Fine.", **calls}, where)
         assert [line.strip() for line in text_in(where).splitlines()] == ["tool", "Fine."]
 
 
-def test_a_turn_that_was_cut_off_says_so():
-    turns = [Turn({"role": "assistant", "content": "I", "finish_reason": finish}, [], {}, 0.0) for finish in ENDS]
-    assert [shown(record(turns=[turn])).count("cut off") for turn in turns] == [1, 0]
-
-
-def test_everything_of_note_is_shown_in_order():
+def test_a_trajectory_is_printed_in_order():
     text = shown(record())
     parts = (
         "guess/test/1#0",
@@ -81,14 +78,14 @@ def test_everything_of_note_is_shown_in_order():
     assert places == sorted(places)
 
 
-def test_model_text_is_never_taken_for_markup():
+def test_model_text_is_printed_without_markup():
     hostile = "[bold red]x[/] [/nothing] [link=file:///etc]y[/link] :smile: {}"
     text = shown(record(turns=[Turn(hostile, [user(hostile)], {"[b]": 1.0}, 0.0)], id="[i]", policy="[/b]"))
     assert text.count(hostile) == 2
     assert "[b] 1" in text
 
 
-def test_model_text_cannot_act_on_the_terminal():
+def test_control_characters_of_models_are_not_printed():
     for hostile in ("\x1b[2J\x1b]0;title\x07", "\x9b31m", "a\rb", "\x00", "\ud800", "\u202eabc", "\b\b"):
         where = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="truecolor")
         print_message(user(hostile), where)
@@ -98,7 +95,7 @@ def test_model_text_cannot_act_on_the_terminal():
     assert plain("Zoë\tsaid\n“hi” 🙂") == "Zoë\tsaid\n“hi” 🙂"
 
 
-def test_long_contents_are_cut_with_a_note_unless_all_is_wanted():
+def test_long_contents_are_shortened_unless_all_is_requested():
     long = "a" * 5000 + "END"
     text = shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=100)
     assert "[… 4903 characters not shown …]" in text
@@ -107,7 +104,7 @@ def test_long_contents_are_cut_with_a_note_unless_all_is_wanted():
     assert shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=None).count("a" * 90) > 50
 
 
-def test_tool_calls_and_images_of_messages_are_shown():
+def test_tool_calls_and_images_are_printed():
     where = console()
     print_message(assistant("Looking.", [ToolCall("query", {"sql": "select 1"})]), where)
     print_message({"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "url": "x"}]}, where)
@@ -115,16 +112,16 @@ def test_tool_calls_and_images_of_messages_are_shown():
     assert "[image]" in text_in(where)
 
 
-def test_failed_interrupted_and_unfinished_episodes_say_so():
+def test_failed_interrupted_and_unfinished_episodes_are_marked():
     assert "not ended" in shown(record(reason=None, turns=[], tokens=None))
     text = shown(record(reason=Reason.INFRASTRUCTURE, error="OSError: disk on fire"))
     assert "✗ not solved  failed (infrastructure)" in text
     assert "disk on fire" in text
     interrupted = [Turn(None, [], {"outcome": 0.0}, 0.0)]
-    assert "graded as it stood" in shown(record(turns=interrupted, reason=Reason.CONTEXT))
+    assert "interrupted" in shown(record(turns=interrupted, reason=Reason.CONTEXT))
 
 
-def test_a_list_has_a_line_per_trajectory_and_can_be_selected_by_task_and_success():
+def test_trajectories_are_selected_by_task_and_success_and_listed():
     won, lost = record(), record(id="guess/test/2#0", task_id="guess/test/2", turns=[])
     assert select([won, lost]) == [won, lost]
     assert select([won, lost], task="guess/test/2") == [lost]

@@ -1,4 +1,4 @@
-"""Environments that do not take all that a model may write, or answer it badly."""
+"""Environments that break on some outputs of a model, or answer them badly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.check.sound_envs import Opening, SoundEnv
 
 
 class CrashesOnBraces(SoundEnv):
-    """Formats the model's text as if it were its own."""
+    """Uses the model's text as a format string."""
 
     def respond(self, text: str) -> str:
         raise ToolError(f"Not understood: {text[:100]}".format())
@@ -32,7 +32,7 @@ class CrashesOnSecondLook(SoundEnv):
 
 
 class HangsOnText(SoundEnv):
-    """Never comes back from some texts."""
+    """Hangs on some texts."""
 
     def respond(self, text: str) -> str:
         if text.startswith("Ignore all"):
@@ -41,7 +41,7 @@ class HangsOnText(SoundEnv):
 
 
 class LogsCarelessly(SoundEnv):
-    """Takes every message for a well-formed one."""
+    """Assumes that every message is well-formed."""
 
     def step(self, action: Any) -> StepResult:
         self.last = action.strip() if isinstance(action, str) else action["content"].strip()
@@ -68,20 +68,17 @@ class EchoesWithoutBound(SoundEnv):
         Args:
             box: The box's number.
         """
-        return self.see(box) if box in self.task.data["boxes"] else box * 1000
+        return self.see(box)
+
+    def see(self, box: str) -> str:
+        return super().see(box) if box in self.task.data["boxes"] else box * 1000
 
 
-class ShowsTooMuch(SoundEnv):
-    """Fills the context with one look."""
+class ShowsTooMuch(EchoesWithoutBound):
+    """Answers a look with a very long text."""
 
-    @tool(max_chars=10**9)
-    def look(self, box: str) -> str:
-        """Look into a box.
-
-        Args:
-            box: The box's number.
-        """
-        return self.see(box) + "\n" + "dust " * 20_000
+    def see(self, box: str) -> str:
+        return SoundEnv.see(self, box) + "\n" + "dust " * 20_000
 
     def solution(self, task: Task) -> Solution:
         observation = yield ToolCall("look", {"box": task.gold["box"]})
@@ -89,7 +86,7 @@ class ShowsTooMuch(SoundEnv):
 
 
 class CountsAsTheyCome(SoundEnv):
-    """Says how often it has looked before, in whatever order the calls get there."""
+    """Numbers the looks in the order in which calls happen to run."""
 
     @tool(concurrent=True)
     def look(self, box: str) -> str:
@@ -106,7 +103,7 @@ class CountsAsTheyCome(SoundEnv):
 
 
 class AnswersMistakesWithNo(SoundEnv):
-    """Does not say what was wrong with a call."""
+    """Does not explain a wrong call."""
 
     def step(self, action: Any) -> StepResult:
         result = super().step(action)
@@ -114,7 +111,7 @@ class AnswersMistakesWithNo(SoundEnv):
 
 
 class TakesWordsForNumbers(SoundEnv):
-    """Does not mind what it is given for a number."""
+    """Accepts any text as a number."""
 
     @tool
     def wait(self, minutes: int = 1) -> str:
@@ -131,7 +128,7 @@ class TakesWordsForNumbers(SoundEnv):
 
 
 class BreaksOnUnknownTools(SoundEnv):
-    """Looks tools up without asking whether they are there."""
+    """Looks up tools without checking that they exist."""
 
     def step(self, action: Any) -> StepResult:
         for call in [] if isinstance(action, str) else action.get("tool_calls", ()):
@@ -148,13 +145,13 @@ class HidesATool(SoundEnv):
 
 
 class Describes(SoundEnv):
-    """Shows its first tool as `shown` says."""
+    """Changes the description of its first tool in `info` by `changes`."""
 
-    def __init__(self, shown: Any = None, **kwargs: Any):
-        self.shown = shown or {}
+    def __init__(self, changes: Any = None, **kwargs: Any):
+        self.changes = changes or {}
         super().__init__(**kwargs)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
         observation, info = super().reset(seed=seed, options=options)
         first, *rest = info["tools"]
-        return observation, info | {"tools": [{**first, "function": {**first["function"], **self.shown}}, *rest]}
+        return observation, info | {"tools": [{**first, "function": {**first["function"], **self.changes}}, *rest]}

@@ -1,4 +1,4 @@
-"""Environments that take wrong for right, the other way round, or show gold that only the grader may know."""
+"""Environments that grade wrongly, or show gold that only the grader may know."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class GoldInInfo(SoundEnv):
 
 
 class AcceptsAnEmptyAnswer(SoundEnv):
-    """Takes no answer at all for a right one."""
+    """Accepts an empty answer."""
 
     def take(self, text: str) -> str:
         return super().take(text or self.task.gold["content"])
 
 
 class FailsToFail(SoundEnv):
-    """Calls its solution an attempt that fails."""
+    """Returns its solution as a failing attempt."""
 
     def failing(self, task: Task) -> Solution:
         return self.solution(task)
@@ -57,7 +57,7 @@ class WrongSolution(SoundEnv):
 
 
 class StopsEarly(SoundEnv):
-    """Has a solution that does the work and does not hand it in."""
+    """Has a solution that does the work but does not submit it."""
 
     def solution(self, task: Task) -> Solution:
         yield ToolCall("look", {"box": task.gold["box"]})
@@ -68,14 +68,14 @@ class StopsEarly(SoundEnv):
 
 
 class PaysForNothing(SoundEnv):
-    """Takes the absence of a wrong answer for a right one."""
+    """Counts every episode without an answer as a success."""
 
     def grade(self) -> dict[str, float]:
         return {} if self.reason is Reason.ANSWERED else {OUTCOME: 1.0}
 
 
 class PaysForNonsense(SoundEnv):
-    """Takes every answer for right that is not wrong in an expected way."""
+    """Accepts every answer that does not look like an answer."""
 
     def grade(self) -> dict[str, float]:
         answered = self.reason is Reason.ANSWERED and "lantern" not in str(self._actions[-1])
@@ -83,7 +83,7 @@ class PaysForNonsense(SoundEnv):
 
 
 class ChangesItsMind(SoundEnv):
-    """Grades an answer for the third time otherwise than before."""
+    """Grades an answer differently after several episodes."""
 
     graded: ClassVar[dict[str, int]] = {}
 
@@ -93,7 +93,7 @@ class ChangesItsMind(SoundEnv):
 
 
 class TellsSuccessByChance(SoundEnv):
-    """Says with every other answer that it was no success."""
+    """Reports success for every second answer only."""
 
     answers = itertools.count()
 

@@ -23,7 +23,7 @@ class Undocumented(SoundEnv):
 
 
 class CannotBeMade(SoundEnv):
-    """Fails at once."""
+    """Fails in its constructor."""
 
     def __init__(self, **kwargs: Any):
         raise FileNotFoundError("boxes.db is missing; run make-boxes")
@@ -39,7 +39,7 @@ class OnlyInTheMainProcess(SoundEnv):
 
 
 class WrongSpace(SoundEnv):
-    """Declares observations that it never gives."""
+    """Declares the wrong observation space."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -47,7 +47,7 @@ class WrongSpace(SoundEnv):
 
 
 class FourValues(SoundEnv):
-    """Still speaks Gym's old protocol."""
+    """Uses Gym's old protocol."""
 
     def step(self, action: Any) -> Any:
         observation, reward, terminated, truncated, info = super().step(action)
@@ -55,22 +55,14 @@ class FourValues(SoundEnv):
 
 
 class BreaksAtReset(SoundEnv):
-    """Takes no options."""
+    """Does not accept options."""
 
     def reset(self, *, seed: int | None = None) -> Opening:  # type: ignore[override]
         return super().reset(seed=seed)
 
 
-class HangsAtReset(SoundEnv):
-    """Never comes back from a reset."""
-
-    def start(self, task: Task) -> str:
-        time.sleep(600)
-        return super().start(task)
-
-
 class StepsBeforeReset(SoundEnv):
-    """Begins an episode by itself."""
+    """Starts an episode in `step`."""
 
     def step(self, action: Any) -> StepResult:
         try:
@@ -81,7 +73,7 @@ class StepsBeforeReset(SoundEnv):
 
 
 class AcceptsStepsAfterTheEnd(SoundEnv):
-    """Goes on after its episode has ended."""
+    """Continues after its episode has ended."""
 
     def step(self, action: Any) -> StepResult:
         if self.reason is not None:
@@ -90,7 +82,7 @@ class AcceptsStepsAfterTheEnd(SoundEnv):
 
 
 class RefusesInItsOwnWords(SoundEnv):
-    """Says in an error of its own that it was not reset."""
+    """Raises its own error for a missing reset."""
 
     def step(self, action: Any) -> StepResult:
         try:
@@ -100,7 +92,7 @@ class RefusesInItsOwnWords(SoundEnv):
 
 
 class DoesNotPickle(SoundEnv):
-    """Holds a lock from the beginning."""
+    """Holds a lock."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -116,7 +108,7 @@ class HoldsALocalFunction(SoundEnv):
 
 
 class KnowsItIsACopy(SoundEnv):
-    """Plays otherwise where it was sent to."""
+    """Plays differently after unpickling."""
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
@@ -127,32 +119,32 @@ class KnowsItIsACopy(SoundEnv):
 
 
 class RestoresHalf(SoundEnv):
-    """Forgets to play the actions again."""
+    """Does not replay the actions."""
 
     def restore(self, snapshot: Any) -> None:
         self.reset(seed=snapshot.seed, options={"task": snapshot.task})
 
 
 class RestoresOnlyItself(SoundEnv):
-    """Keeps its snapshots to itself."""
+    """Stores its snapshots on the instance."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
-        self.kept: list[Snapshot] = []
+        self.snapshots: list[Snapshot] = []
 
     def snapshot(self) -> Any:
-        self.kept.append(super().snapshot())
-        return len(self.kept) - 1
+        self.snapshots.append(super().snapshot())
+        return len(self.snapshots) - 1
 
     def restore(self, snapshot: Any) -> None:
-        if snapshot < len(self.kept):
-            super().restore(self.kept[snapshot])
+        if snapshot < len(self.snapshots):
+            super().restore(self.snapshots[snapshot])
         else:
             self.reset(seed=0)
 
 
 class CleansUpAtTheEnd(SoundEnv):
-    """Forgets an episode when it ends, not when the next one begins."""
+    """Clears its state at the end of an episode instead of the start."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -166,37 +158,20 @@ class CleansUpAtTheEnd(SoundEnv):
 
 
 class ClosesOnce(SoundEnv):
-    """Frees what is no longer there."""
+    """Cannot be released twice: always, after a look, or after the end."""
 
-    def __init__(self, **kwargs: Any):
+    def __init__(self, when: str = "always", **kwargs: Any):
         super().__init__(**kwargs)
-        self.held: list[str] | None = ["something"]
+        self.when, self.releases = when, 0
 
     def release(self) -> None:
-        assert self.held is not None, "released twice"
-        self.held = None
-
-
-class HoldsWhatItLookedAt(SoundEnv):
-    """Frees a box that it has looked into once too often."""
-
-    def release(self) -> None:
-        if getattr(self, "looked", ()):
-            self.freed = getattr(self, "freed", 0) + 1
-            assert self.freed < 2, "freed twice"
-
-
-class HoldsWhatWasAnswered(SoundEnv):
-    """Frees an answer once too often."""
-
-    def release(self) -> None:
-        if self.reason is not None:
-            self.freed = getattr(self, "freed", 0) + 1
-            assert self.freed < 2, "freed twice"
+        if {"always": True, "look": getattr(self, "looked", ()), "end": self.reason}[self.when]:
+            self.releases += 1
+        assert self.releases < 2, "released twice"
 
 
 class LeavesEverything(SoundEnv):
-    """Starts a helper and a watcher and makes a folder for each episode, and forgets them."""
+    """Leaks a process, a thread and a folder per episode."""
 
     def start(self, task: Task) -> str:
         self.helper = subprocess.Popen(["sleep", "20"])
@@ -207,14 +182,14 @@ class LeavesEverything(SoundEnv):
 
 
 class NeverEnds(SoundEnv):
-    """Switches the limits off."""
+    """Has no turn limit."""
 
     def _limit_reached(self) -> Reason | None:
         return None
 
 
 class TakesOneTurnMore(SoundEnv):
-    """Counts the first turn as none where it was given a limit."""
+    """Plays one turn more than its argument allows."""
 
     def __init__(self, max_turns: int | None = None, **kwargs: Any):
         super().__init__(max_turns=None if max_turns is None else max_turns + 1, **kwargs)
@@ -229,7 +204,7 @@ class EndsBothWays(SoundEnv):
 
 
 class Says(SoundEnv):
-    """Puts into its infos `pays` as rewards, `at_end` at the last turn and `before` at the others."""
+    """Adds `pays` to the rewards in `info`, and to `info` itself `at_end` in the last turn and `before` in others."""
 
     def __init__(self, pays: Any = None, at_end: Any = None, before: Any = None, **kwargs: Any):
         self.pays, self.at_end, self.before = pays or {}, at_end or {}, before or {}
@@ -243,7 +218,7 @@ class Says(SoundEnv):
 
 
 class EndsForNoReason(Says):
-    """Knows an ending that is none."""
+    """Ends with an undeclared reason."""
 
     @property
     def reason(self) -> Any:
@@ -251,7 +226,7 @@ class EndsForNoReason(Says):
 
 
 class EndsWithTheOtherFlag(SoundEnv):
-    """Calls its answers truncations."""
+    """Swaps the two flags."""
 
     def step(self, action: Any) -> StepResult:
         result = super().step(action)

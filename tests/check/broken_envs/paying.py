@@ -1,4 +1,4 @@
-"""Environments whose rewards are wrong, unsound, or easily had."""
+"""Environments whose rewards are wrong, unsound, or too easy to earn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PaysOutOfRange(SoundEnv):
 
 
 class PaysAnEpisodeChannelTwice(SoundEnv):
-    """Calls a channel once-in-an-episode and pays it every turn."""
+    """Declares a channel per episode and pays it every turn."""
 
     channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
 
@@ -33,26 +33,26 @@ class PaysALittleBesidesTheScheme(SoundEnv):
 
 
 class UnsoundScheme(SoundEnv):
-    """Pays so much for effort that failing with effort is better."""
+    """Pays more for effort than for success."""
 
     scheme = Scheme(weights={OUTCOME: 1.0, "effort": 0.9}, allow_unsound=True)
 
 
 class UnsoundNamedScheme(SoundEnv):
-    """Offers, under a name, a scheme in which looking pays a failed episode more for ending sooner."""
+    """Has a named scheme that averages effort, so that a failed episode earns more by ending sooner."""
 
     schemes = {"eager": Scheme(weights={OUTCOME: 1.0, "effort": 0.1}, averaged=frozenset({"effort"}))}
 
 
 class PaysFailuresMore(SoundEnv):
-    """Keeps to its scheme, but not to the range that the scheme was checked with."""
+    """Pays by its scheme, but exceeds the declared range of a channel."""
 
     channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
     scheme = Scheme({OUTCOME: 1.0, "effort": 0.4})
 
 
 class PaysForHaste(SoundEnv):
-    """Pays the more the sooner an answer comes, right or wrong."""
+    """Pays more for earlier answers, right or wrong."""
 
     channels = {**SoundEnv.channels, "haste": Channel("share of the turns that were not needed")}
     scheme = Scheme(weights={OUTCOME: 1.0, "haste": 0.2})
@@ -63,7 +63,7 @@ class PaysForHaste(SoundEnv):
 
 
 class PaysEveryLook(SoundEnv):
-    """Offers, under a name, a scheme that pays for every look into a box, however often it is the same one."""
+    """Has a named scheme that pays for every look, even into the same box."""
 
     schemes = {"curious": Scheme(weights={OUTCOME: 1.0, "effort": 0.1})}
 

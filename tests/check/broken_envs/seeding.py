@@ -1,4 +1,4 @@
-"""Environments that depend on more than their seed, or on less."""
+"""Environments that ignore their seed or depend on other state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class IgnoresSeed(SoundEnv):
 
 
 class AlwaysTheSameTask(SoundEnv):
-    """Takes the first task whatever the seed."""
+    """Ignores the seed when it chooses a task."""
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
         return super().reset(seed=seed, options={"index": 0} | dict(options or {}))
 
 
 class CountsResets(SoundEnv):
-    """Opens as the seed says, but without a seed as the number of resets in the process says."""
+    """Numbers the resets without a seed per process."""
 
     resets = itertools.count()
 
@@ -39,7 +39,7 @@ class CountsResets(SoundEnv):
 
 
 class OpensOtherwiseById(SoundEnv):
-    """Says how its task was asked for."""
+    """Opens differently if the task is named by id."""
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
         observation, info = super().reset(seed=seed, options=options)
@@ -48,7 +48,7 @@ class OpensOtherwiseById(SoundEnv):
 
 
 class PeeksAtGlobalRng(SoundEnv):
-    """Draws from the module `random` and covers its tracks."""
+    """Draws from the module `random` and restores its state."""
 
     def start(self, task: Task) -> str:
         super().start(task)
@@ -59,7 +59,7 @@ class PeeksAtGlobalRng(SoundEnv):
 
 
 class NumbersItself(SoundEnv):
-    """Every instance has another name."""
+    """Shows a number that is different in every instance."""
 
     numbers = itertools.count()
 
@@ -69,7 +69,7 @@ class NumbersItself(SoundEnv):
 
 
 class CountsLooks(SoundEnv):
-    """What a box holds depends on how often anybody has looked."""
+    """Answers depend on the number of looks in the process."""
 
     looks = itertools.count()
 
@@ -78,7 +78,7 @@ class CountsLooks(SoundEnv):
 
 
 class OtherOnALoop(SoundEnv):
-    """Says more on an event loop."""
+    """Answers differently on an event loop."""
 
     async def astep(self, action: Any) -> StepResult:
         result = await super().astep(action)

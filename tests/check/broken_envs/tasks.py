@@ -1,9 +1,10 @@
-"""Environments whose tasks change in JSON or are not found again."""
+"""Environments whose tasks change in JSON, or whose task source is wrong."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agentgym.errors import TaskError
@@ -14,27 +15,22 @@ from tests.check.sound_envs import SPLITS, SoundEnv, boxes_task
 class TuplesInTasks(SoundEnv):
     """Has task data that JSON changes."""
 
+    part = "data"
+
     @classmethod
     def default_tasks(cls) -> Any:
-        return GeneratedTasks("boxes", tuple_task, SPLITS)
+        return GeneratedTasks("boxes", partial(tuple_task, cls.part), SPLITS)
 
 
-def tuple_task(split: str, index: int) -> Task:
+def tuple_task(part: str, split: str, index: int) -> Task:
     task = boxes_task(split, index)
-    return Task(task.id, split, task.prompt, task.difficulty, {**task.data, "size": (1, 2)}, task.gold)
+    return replace(task, **{part: {**getattr(task, part), "size": (1, 2)}})
 
 
-class TuplesInGold(SoundEnv):
+class TuplesInGold(TuplesInTasks):
     """Has gold that JSON changes."""
 
-    @classmethod
-    def default_tasks(cls) -> Any:
-        return GeneratedTasks("boxes", tuple_gold_task, SPLITS)
-
-
-def tuple_gold_task(split: str, index: int) -> Task:
-    task = boxes_task(split, index)
-    return replace(task, gold={**task.gold, "size": (1, 2)})
+    part = "gold"
 
 
 class ForgetsIds(SoundEnv):
@@ -42,18 +38,11 @@ class ForgetsIds(SoundEnv):
 
     @classmethod
     def default_tasks(cls) -> Any:
-        return ForgetfulTasks("boxes", boxes_task, SPLITS)
-
-
-class ForgetfulTasks(GeneratedTasks):
-    """A task source that finds nothing."""
-
-    def find(self, task_id: str) -> Task:
-        raise TaskError(f"no task {task_id!r}")
+        return Tasks("finds nothing")
 
 
 class Tasks(GeneratedTasks):
-    """A task source with one thing wrong: `wrong` says what."""
+    """A task source with the fault `wrong`."""
 
     numbers = itertools.count()
 
@@ -80,6 +69,8 @@ class Tasks(GeneratedTasks):
         return task
 
     def find(self, task_id: str) -> Task:
+        if self.wrong == "finds nothing":
+            raise TaskError(f"no task {task_id!r}")
         if self.wrong == "finds anything":
             return super().find(task_id if task_id.startswith("boxes/") else "boxes/train/0")
         if self.wrong == "finds the first":
@@ -89,7 +80,7 @@ class Tasks(GeneratedTasks):
 
 
 class HasTasks(SoundEnv):
-    """Makes the task source that its argument names."""
+    """Has a task source with a fault."""
 
     def __init__(self, wrong: str, **kwargs: Any):
         super().__init__(tasks=Tasks(wrong), **kwargs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv, Tier, g_ra
 from agentgym.envs.swe.building.sandbox_runner import SandboxRunner
@@ -55,7 +55,7 @@ def told(env: SWEEnv, name: str, **arguments: Any) -> str:
 @each_row("style, turns", [("full", 5), ("short", 2)])
 def test_the_solution_solves(file: Path, style: Any, turns: int):
     env = SWEEnv(file=file, solution_style=style)
-    episode: Episode = play(env, env.tasks.get("train", 0), 0, solution_player)
+    episode: RecordedEpisode = play(env, env.tasks.get("train", 0), 0, solution_player)
     assert (episode.outcome, len(episode.results)) == (1.0, turns)
     assert episode.turns[-1]["localised"] == episode.turns[-1]["similarity"] == 1.0
     env.close()

@@ -1,4 +1,4 @@
-"""What a person is shown and asked in the terminal, in `agentgym play` and as the policy `human`."""
+"""Show episodes to a person and prompt for actions, for `agentgym play` and the policy `human`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import plain, print_message
-from agentgym.commands.typed import read_action, typed_usage
 from agentgym.dialects.base import Dialect
 from agentgym.engine.spaces import Action
 from agentgym.errors import ToolError
 from agentgym.messages import Message, text_of
+from agentgym.terminal.printing import plain, print_message
+from agentgym.terminal.typed import read_action, typed_usage
 from agentgym.toolset import Toolset
 
 PROMPT = "> "
 MORE = "… "
 
-_HELP = """Type the name of a tool and its arguments: a tool with one argument takes the rest of the line as it is,
-others take key=value pairs or a JSON object. A line that ends with \\ goes on.
+_HELP = """Type the name of a tool and its arguments: a tool with one argument takes the rest of the line,
+others take key=value pairs or a JSON object. End a line with \\ to continue it.
 
   :tools      show the tools and their arguments
   :task       show the task again
@@ -39,12 +39,12 @@ class Prompter:
 
     Args:
         tools: The tools that can be called.
-        dialect: How calls can be written besides.
+        dialect: Another accepted syntax for calls.
         console: The console to print to.
         read: Returns the next line, given a prompt; raises `EOFError` at the end.
-        talks: Whether the environment takes text that calls no tool.
-        commands: What more can be typed after a colon, with its explanation and what it does.
-        leaving: What ends the episode, explained.
+        talks: Whether the environment accepts text without a tool call.
+        commands: Additional commands, such as `:solution`, each with an explanation and a function.
+        leaving: Explanation of `:quit`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Prompter:
         self._console.print(Text("Type :help for help.", style="dim"))
 
     def action(self) -> Action:
-        """Prompt until there is an action to send. Raises `Quit`, and what `read` raises."""
+        """Prompt until an action is typed. Raises `Quit`, and exceptions of `read`."""
         while True:
             line = self._line()
             if not line:
@@ -95,7 +95,7 @@ class Prompter:
         return line.strip()
 
     def _command(self, line: str) -> Action | None:
-        """Run a command that starts with a colon; return an action if it yields one."""
+        """Run a command that starts with a colon; return its action, if any."""
         name, _, rest = line.partition(" ")
         if name == ":say":
             return rest
@@ -106,30 +106,30 @@ class Prompter:
             ":tools": self._show_tools,
             ":task": self._show_task,
             ":system": self._show_system,
-            **{one: run for one, (_, run) in self._more.items()},
+            **{command: run for command, (_, run) in self._more.items()},
         }
         if name not in commands:
-            raise ToolError(f"There is no {name!r}. There are: {', '.join(commands)}, :say, :quit.")
+            raise ToolError(f"Unknown command {name!r}. Commands: {', '.join(commands)}, :say, :quit.")
         commands[name]()
         return None
 
     def _show_help(self) -> None:
         more = {name: what for name, (what, _) in self._more.items()}
-        more |= {":say TEXT": "send a text exactly as a model would", ":quit": self._leaving}
+        more |= {":say TEXT": "send text exactly as a model would", ":quit": self._leaving}
         self._console.print(Text(_HELP + "\n".join(f"  {name:<11} {what}" for name, what in more.items())))
 
     def _show_task(self) -> None:
-        told = "\n".join(text_of(message) for message in self._opening if message.get("role") != "system")
+        text = "\n".join(text_of(message) for message in self._opening if message.get("role") != "system")
         footer = Text(self._footer, style="dim")
-        panel = Panel(Text(plain(told, None)), title=self._title, title_align="left", subtitle=footer, padding=(1, 2))
+        panel = Panel(Text(plain(text, None)), title=self._title, title_align="left", subtitle=footer, padding=(1, 2))
         panel.subtitle_align = "right"
         self._console.print(panel)
 
     def _show_system(self) -> None:
-        told = [message for message in self._opening if message.get("role") == "system"]
-        for message in told:
+        messages = [message for message in self._opening if message.get("role") == "system"]
+        for message in messages:
             print_message(message, self._console, max_chars=None)
-        if not told:
+        if not messages:
             self._console.print(Text("There is no system message.", style="dim"))
 
     def _show_tools(self) -> None:

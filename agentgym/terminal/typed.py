@@ -1,4 +1,4 @@
-"""Converts typed input to actions, and actions back to typed input."""
+"""Convert typed input to actions, and actions to typed input."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.commands.show import plain
 from agentgym.dialects.base import Dialect
 from agentgym.engine.spaces import Action
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, assistant
+from agentgym.terminal.printing import plain
 from agentgym.toolset import Tool, Toolset
 
 
@@ -19,10 +19,10 @@ def read_action(line: str, tools: Toolset, dialect: Dialect, *, talks: bool = Fa
     """Return the action for a typed line: a tool and its arguments, a call in the dialect, or plain text.
 
     Args:
-        line: What was typed.
+        line: The typed line.
         tools: The tools that can be called.
-        dialect: How calls can be written besides.
-        talks: Whether text that calls no tool is an action, too.
+        dialect: Another accepted syntax for calls.
+        talks: Whether text without a tool call is an action, too.
 
     Raises:
         ToolError: The line cannot be read; it costs no turn.
@@ -47,9 +47,9 @@ def read_arguments(tool: Tool, text: str) -> dict[str, Any]:
     """Return the arguments typed after a tool's name. Raises `ToolError` with the usage."""
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", [])
-    given = _json_object(text)
-    if given is not None and set(given) <= set(properties):
-        return given
+    arguments = _json_object(text)
+    if arguments is not None and set(arguments) <= set(properties):
+        return arguments
     if not text:
         return {}
     taker = required[0] if len(required) == 1 else next(iter(properties)) if len(properties) == 1 else None
@@ -74,7 +74,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _pairs(text: str, properties: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return `key=value` pairs, or `None` if the text is not made of them."""
+    """Return `key=value` pairs, or `None` if the text has another form."""
     try:
         split = [part.partition("=") for part in shlex.split(text)]
     except ValueError:
