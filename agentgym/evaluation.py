@@ -14,13 +14,13 @@ from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.commands.outputs import check_file, held
 from agentgym.endings import Reason
 from agentgym.engine.answers import finite
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.feedback.with_feedback import WithFeedback
 from agentgym.foreign.errors import describe, ends_work, place_of, running_task
 from agentgym.lookahead.search import Search
+from agentgym.outputs import check_file, held
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex

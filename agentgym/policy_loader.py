@@ -20,7 +20,7 @@ _VLLM = "vllm:"
 
 
 def _human() -> ChatPolicy:
-    from agentgym.commands.human import HumanPolicy  # consoles are slow to import and rarely used
+    from agentgym.terminal.human import HumanPolicy  # consoles are slow to import and rarely used
 
     return HumanPolicy.at_terminal()
 

@@ -21,17 +21,17 @@ from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 from agentgym import yaml12
-from agentgym.commands.outputs import check_folder, held
-from agentgym.commands.show import print_trajectory
 from agentgym.errors import AgentGymError, UsageError, require
 from agentgym.evaluation import Summary, evaluate
 from agentgym.fitness import check_prompt_fits, why_barren
 from agentgym.foreign.errors import describe
+from agentgym.outputs import check_folder, held
 from agentgym.policy import Policy
 from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory
 from agentgym.summary import print_errors
 from agentgym.task import TaskSource, iterate
+from agentgym.terminal.printing import print_trajectory
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TINY, TrainConfig, load_config, to_dict

@@ -11,11 +11,8 @@ from agentgym.choices import named
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import as_usage_error
-from agentgym.making import arguments_of, full_env_id, make_env, with_strict
 from agentgym.settings import parse_settings
 from agentgym.task import Task, check_split, iterate, read_manifest
-
-__all__ = ["arguments_of", "choose_tasks", "full_env_id", "make_env", "timeouts_in", "with_strict"]
 
 _TIMEOUTS = {name: f"{name}_timeout_s" for name in ("generation", "reset", "step", "tool", "episode")}
 

@@ -10,11 +10,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import plain
 from agentgym.comparison.pairs import Change, Comparison, Part, Side
 from agentgym.comparison.seeds import Aggregate, Estimate, Profile, SeedsComparison
 from agentgym.statistics import Interval
 from agentgym.summary.tables import MAX_TAGS, WIDE, percent
+from agentgym.terminal.printing import plain
 
 _MAX_TASKS = 1_000
 """Number of tasks to print; --json has all of them."""

@@ -15,7 +15,6 @@ from typing import Any
 from gymnasium.error import ResetNeeded
 from pydantic import Field
 
-from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action as Move
 from agentgym.env import Env
@@ -23,6 +22,7 @@ from agentgym.errors import AgentGymError, InfrastructureError, TaskError, Usage
 from agentgym.foreign.closing import closed_after
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.packages import require_package
+from agentgym.making import full_env_id, make_env
 from agentgym.messages import Message, ToolCall, assistant, pictures_in, text_of
 from agentgym.rollout.jobs import EnvFactory
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
@@ -20,6 +19,7 @@ from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
 from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
+from agentgym.making import full_env_id, make_env
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.task import TEST, TRAIN, Task, default_split, iterate
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
@@ -18,6 +17,7 @@ from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
 from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
+from agentgym.making import full_env_id, make_env
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.suites.gold import check_gold
 from agentgym.task import iterate

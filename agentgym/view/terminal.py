@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import calls_text, duration, ending_line, plain, print_trajectory
-from agentgym.commands.terminal import console as terminal
 from agentgym.counts import count_of
 from agentgym.errors import AgentGymError, UsageError
+from agentgym.terminal.console import console as terminal
+from agentgym.terminal.printing import calls_text, duration, ending_line, plain, print_trajectory
 from agentgym.trajectory import Trajectory
 from agentgym.view.collection import Collection
 from agentgym.view.pay import Problem, Schemes

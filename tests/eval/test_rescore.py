@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.commands import rescore as rescoring
-from agentgym.commands.outputs import held
 from agentgym.commands.replay import Replay
 from agentgym.commands.rescore import _all_scored, _Envs, rescore_file
 from agentgym.endings import Reason
@@ -19,6 +18,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.messages import text_of
+from agentgym.outputs import held
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.annotations import Annotations
 from agentgym.results.index import TrajectoryIndex

@@ -18,8 +18,8 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
-from agentgym.commands.outputs import held
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.outputs import held
 from agentgym.results.annotations import Annotations
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer

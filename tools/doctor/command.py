@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.terminal import console as terminal
+from agentgym.terminal.console import console as terminal
 from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym.commands.common_options import Port, Settings
 from agentgym.errors import UsageError, require
+from agentgym.terminal.options import Port, Settings
 from agentgym.tools.serving import options
 from agentgym.tools.serving.token_file import read_token
 
@@ -40,8 +40,8 @@ def sandbox(
     """Let clients with the token run programs in sandboxes on this machine. Stops on Ctrl-C and SIGTERM."""
     require("starlette", "serve")
     require("uvicorn", "serve")
-    from agentgym.commands.signals import end_process
     from agentgym.settings import parse_settings
+    from agentgym.terminal.signals import end_process
     from agentgym.tools.sandbox.offering import offer_of
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
     from agentgym.tools.serving.running import listen, run_server, url_of
@@ -95,7 +95,7 @@ def env(
         raise UsageError(f"--{wrong[0]} works only with --mcp")
     for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
         require(module, "serve")
-    from agentgym.commands.options import make_env
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
     from agentgym.tools.env_server.offer import EnvServing, Offer
 
@@ -107,7 +107,7 @@ def env(
 
 
 def _serve_envs(offer: Offer, serving: EnvServing, host: str, port: int, *, shows_token: bool) -> None:
-    from agentgym.commands.signals import end_process
+    from agentgym.terminal.signals import end_process
     from agentgym.tools.env_server.app import serve_envs
     from agentgym.tools.serving.running import listen, url_of
 
@@ -139,7 +139,7 @@ def index(
     """Serve an index with the interface of Search-R1's retriever: POST /retrieve. Stops on Ctrl-C and SIGTERM."""
     require("starlette", "serve")
     require("uvicorn", "serve")
-    from agentgym.commands.signals import end_process
+    from agentgym.terminal.signals import end_process
     from agentgym.tools.index import open_index
     from agentgym.tools.index.asking import IndexServing
     from agentgym.tools.index.workers import serve_index

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import uvicorn
 from starlette.types import ASGIApp
 
-from agentgym.commands.signals import end_process
 from agentgym.errors import UsageError
+from agentgym.terminal.signals import end_process
 from agentgym.tools.serving.guard import PATIENCE_S, Guard
 
 BODY_BYTES = 1 << 20

@@ -208,7 +208,7 @@ _STUCK = """
 import signal, time
 from agentgym.tools.index.memory import MemoryIndex
 from agentgym.tools.index.serve import make_app
-from agentgym.commands.signals import end_process
+from agentgym.terminal.signals import end_process
 from agentgym.tools.serving.running import listen, run_server, url_of
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the commands do
