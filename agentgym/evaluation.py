@@ -14,7 +14,6 @@ from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.commands.outputs import check_file, held
 from agentgym.endings import Reason
 from agentgym.engine.answers import finite
 from agentgym.errors import InfrastructureError, UsageError
@@ -24,6 +23,7 @@ from agentgym.lookahead.search import Search
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
+from agentgym.results.outputs import check_file, held
 from agentgym.results.resume import Continuation
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
 from agentgym.rollout.methods import PLAYED_ONCE, Method

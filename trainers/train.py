@@ -21,13 +21,12 @@ from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 from agentgym import yaml12
-from agentgym.commands.outputs import check_folder, held
-from agentgym.commands.show import print_trajectory
 from agentgym.errors import AgentGymError, UsageError, require
 from agentgym.evaluation import Summary, evaluate
 from agentgym.fitness import check_prompt_fits, why_barren
 from agentgym.foreign.errors import describe
 from agentgym.policy import Policy
+from agentgym.results.outputs import check_folder, held
 from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory
 from agentgym.summary import print_errors
@@ -72,6 +71,7 @@ from agentgym.trainers.vllm.engine import trl_engine
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import SyncCheck, check_syncs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from agentgym.view.show import print_trajectory
 
 _log = logging.getLogger(__name__)
 

@@ -7,9 +7,10 @@ from typing import Any
 from accelerate import DistributedType
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 
-from agentgym.commands.options import make_env, with_strict
+from agentgym.commands.options import with_strict
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
+from agentgym.foreign.making import make_env
 from agentgym.rewards import Scheme
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split

@@ -8,9 +8,9 @@ from typing import Any
 
 from agentgym.cards.markdown import block, code, folded, number
 from agentgym.checks.play import Episode
-from agentgym.commands.show import plain
 from agentgym.engine.steps import StepResult
 from agentgym.messages import text_of
+from agentgym.results.plain import plain
 
 _MOST_CHARS = {"system": 20_000}
 """How much of a message is shown, by role."""

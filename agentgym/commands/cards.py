@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from agentgym.cards import Subject, card, overview, read_speeds, subjects
-from agentgym.commands.outputs import check_folder
-from agentgym.commands.terminal import console as terminal
 from agentgym.counts import count_of
+from agentgym.results.outputs import check_folder
+from agentgym.view.show import console as terminal
 
 OVERVIEW = "README.md"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from agentgym.commands.terminal import console
 from agentgym.comparison import Comparison, SeedsComparison, compare, compare_seeds
 from agentgym.comparison.sources import Source, check_suites
 from agentgym.comparison.tables import print_comparison, print_seeds
 from agentgym.errors import UsageError
+from agentgym.view.show import console
 
 AGAINST = "vs"
 """The word between the files of two methods."""

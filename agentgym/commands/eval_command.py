@@ -152,8 +152,8 @@ def _feedback(given: Mapping[str, Any]) -> Any:
 def _play_several(request: EvaluationRequest, policies: Sequence[str], given: Mapping[str, Any]) -> bool:
     """Play one environment with several policies, with a folder of results; return whether all went well."""
     from agentgym.commands.evaluate import tasks_of
-    from agentgym.commands.options import full_env_id
     from agentgym.commands.suite_runs import SuitesRequest
+    from agentgym.foreign.making import full_env_id
     from agentgym.rollout import EnvFactory
     from agentgym.suites.one_off import one_off
 
@@ -210,7 +210,8 @@ def _play_suites(given: Mapping[str, Any]) -> bool:
 def _report_suites(request: SuitesRequest, given: Mapping[str, Any]) -> bool:
     """Play suites and print what came out; return whether all went well."""
     from agentgym.commands.suite_runs import print_report, run_suites
-    from agentgym.commands.terminal import console, stdout_kept
+    from agentgym.commands.terminal import stdout_kept
+    from agentgym.view.show import console
 
     with stdout_kept() if "as_json" in given else nullcontext():
         report = run_suites(request)
@@ -228,9 +229,10 @@ def _rescore(given: Mapping[str, Any]) -> bool:
     """Score a file again; return whether all of it could be scored, and enough is solved."""
     from agentgym.commands.replay import Replay
     from agentgym.commands.rescore import print_rescored, rescore_file
-    from agentgym.commands.terminal import console, stdout_kept
+    from agentgym.commands.terminal import stdout_kept
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
+    from agentgym.view.show import console
 
     _refuse(given, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(given["tasks"]) if "tasks" in given else None

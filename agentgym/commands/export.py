@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from agentgym.commands.outputs import check_file
-from agentgym.commands.terminal import console
 from agentgym.errors import UsageError, require
 from agentgym.results.columns import Played
 from agentgym.results.folder import TRAJECTORIES, read_results
 from agentgym.results.index import TrajectoryIndex
+from agentgym.results.outputs import check_file
 from agentgym.results.parquet import write_parquet
 from agentgym.trajectory import Trajectory
+from agentgym.view.show import console
 
 
 @dataclass

@@ -12,15 +12,16 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.commands.prompting import Prompter, Quit, line_reader
-from agentgym.commands.show import plain, print_message
-from agentgym.commands.terminal import console as terminal
 from agentgym.counts import count_of
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError
 from agentgym.messages import Message, with_call_ids
 from agentgym.policy import Player
 from agentgym.results.entry import Entry
+from agentgym.results.plain import plain
 from agentgym.seat import Seat
+from agentgym.view.show import console as terminal
+from agentgym.view.show import print_message
 
 HUMAN = "human"
 """The name of the policy."""

@@ -10,10 +10,10 @@ import gymnasium
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.registry import class_of, common_beginning, list_environments, load_class
+from agentgym.results.plain import plain
 from agentgym.task import Task
 from agentgym.task_files.declaring import STRICT, STRICT_MEANS
 

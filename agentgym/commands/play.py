@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.commands.prompting import PROMPT, Prompter, Quit
-from agentgym.commands.show import plain, print_message, rewards_text
 from agentgym.commands.typed import as_typed
 from agentgym.counts import count_of
 from agentgym.endings import Reason
@@ -24,7 +23,9 @@ from agentgym.engine.steps import StepResult, reset_options
 from agentgym.env import Env
 from agentgym.errors import AgentGymError
 from agentgym.messages import Message, text_of
+from agentgym.results.plain import plain
 from agentgym.script import Script, written
+from agentgym.view.show import print_message, rewards_text
 
 
 @dataclass

@@ -10,13 +10,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import plain, print_message
 from agentgym.commands.typed import read_action, typed_usage
 from agentgym.dialects.base import Dialect
 from agentgym.engine.spaces import Action
 from agentgym.errors import ToolError
 from agentgym.messages import Message, text_of
+from agentgym.results.plain import plain
 from agentgym.toolset import Toolset
+from agentgym.view.show import print_message
 
 PROMPT = "> "
 MORE = "… "

@@ -15,9 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.outputs import held
 from agentgym.commands.replay import Replay
-from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import close
@@ -25,6 +23,8 @@ from agentgym.foreign.errors import describe
 from agentgym.results.annotations import Annotation, Annotations
 from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import TrajectoryIndex
+from agentgym.results.outputs import held
+from agentgym.results.plain import plain
 from agentgym.results.rescore import Rescored, rescore
 from agentgym.summary import Summary, summarize_entries
 from agentgym.task import TaskList, read_manifest

@@ -18,8 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model, progress_bars
-from agentgym.commands.show import plain
-from agentgym.commands.terminal import console as terminal
 from agentgym.comparison import Comparison, Run, compare
 from agentgym.comparison.runs import canonical, environment_names, recorded_in, run_of_recorded
 from agentgym.comparison.tables import differences_table
@@ -30,10 +28,12 @@ from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.entry import hash_of
 from agentgym.results.folder import Plan, ResultsFolder
+from agentgym.results.plain import plain
 from agentgym.suites import Suite, SuiteEntry
 from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
+from agentgym.view.show import console as terminal
 
 
 @dataclass(frozen=True)

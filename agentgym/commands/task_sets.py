@@ -60,8 +60,8 @@ def names_suite(name: str, as_suite: bool) -> bool:
 
 def read_suite(name: str, data: list[str] | None) -> Suite:
     """Load a suite with the data that the user named, telling on stderr which entries are skipped."""
-    from agentgym.commands.terminal import console
     from agentgym.suites import load_suite
+    from agentgym.view.show import console
 
     suite = load_suite(name, paths_in(data))
     for entry in suite.skipped:
@@ -83,8 +83,8 @@ def paths_in(data: list[str] | None) -> dict[str, str]:
 def list_() -> None:
     """List the bundled suites."""
     from agentgym.commands.task_set_tables import suites_table
-    from agentgym.commands.terminal import console
     from agentgym.suites import bundled_suites, load_suite
+    from agentgym.view.show import console
 
     console().print(suites_table([load_suite(name) for name in bundled_suites()]))
     typer.echo("\nShow one with: agentgym tasks show SUITE (add --suite where an environment has the same name).")
@@ -102,9 +102,9 @@ def stats(
 ) -> None:
     """Show what is in a suite or an environment: counts by difficulty, tag and split, lengths of prompts."""
     from agentgym.commands.task_set_tables import stats_table
-    from agentgym.commands.terminal import console
     from agentgym.suites.stats import task_stats
     from agentgym.suites.validation import Report
+    from agentgym.view.show import console
 
     report = Report()
     sets = _sets(name, report, splits, number, settings, data, as_suite)
@@ -147,9 +147,9 @@ def validate(
     nearly the same one. Exits with 1 if something is wrong or could not be checked.
     """
     from agentgym.commands.task_set_tables import print_validation, solutions_bar
-    from agentgym.commands.terminal import console
     from agentgym.overlap.contamination import find_in_texts, texts_in
     from agentgym.suites.validation import Report, compare_tasks, play_gold
+    from agentgym.view.show import console
 
     report = Report(repeats_count=names_suite(name, as_suite))
     sets = _sets(name, report, splits, number, settings, data, as_suite, entry)
@@ -195,8 +195,8 @@ def _sets(
 
 def factory_of(name: str, arguments: dict[str, Any]) -> EnvFactory:
     """Return what makes an environment. Raises `UsageError` with a suggestion for an unknown argument."""
-    from agentgym.commands.options import full_env_id, make_env
     from agentgym.foreign.closing import close
+    from agentgym.foreign.making import full_env_id, make_env
     from agentgym.rollout import EnvFactory
 
     close(make_env(name, arguments))

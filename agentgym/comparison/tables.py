@@ -10,9 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import plain
 from agentgym.comparison.pairs import Change, Comparison, Part, Side
 from agentgym.comparison.seeds import Aggregate, Estimate, Profile, SeedsComparison
+from agentgym.results.plain import plain
 from agentgym.statistics import Interval
 from agentgym.summary.tables import MAX_TAGS, WIDE, percent
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import closed_after
+from agentgym.foreign.making import full_env_id, make_env
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
 from agentgym.interop.packages import require_package

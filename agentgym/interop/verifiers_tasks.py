@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from agentgym.commands.options import full_env_id, make_env
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
+from agentgym.foreign.making import full_env_id, make_env
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
 from agentgym.interop.packages import require_package

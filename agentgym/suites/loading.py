@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentgym.choices import nearest
-from agentgym.commands.options import full_env_id
 from agentgym.errors import UsageError
+from agentgym.foreign.making import full_env_id
 from agentgym.loading import load_named
 from agentgym.rooms import SUITES
 from agentgym.suites.file import SuiteFile, name_of, read_suite_file

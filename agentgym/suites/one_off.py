@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym.commands.options import full_env_id
 from agentgym.env import Env
+from agentgym.foreign.making import full_env_id
 from agentgym.rollout.limits import Limits
 from agentgym.suites.suite import UNPINNED, Suite, SuiteEntry
 from agentgym.task import Task

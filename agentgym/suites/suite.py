@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agentgym.commands.options import full_env_id, make_env
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
+from agentgym.foreign.making import full_env_id, make_env
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.suites.file import EntryPart, LimitsPart, name_of

@@ -13,15 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import calls_text, duration, ending_line, plain, print_trajectory
-from agentgym.commands.terminal import console as terminal
 from agentgym.counts import count_of
 from agentgym.errors import AgentGymError, UsageError
+from agentgym.results.plain import plain
 from agentgym.trajectory import Trajectory
 from agentgym.view.collection import Collection
 from agentgym.view.pay import Problem, Schemes
 from agentgym.view.rows import FILTERS, Row, matching, ordered
 from agentgym.view.search import Search
+from agentgym.view.show import calls_text, duration, ending_line, print_trajectory
+from agentgym.view.show import console as terminal
 
 PAGE = 20
 _BAR = 40

@@ -13,10 +13,11 @@ from typer.testing import CliRunner, Result
 
 from agentgym import __version__
 from agentgym.cli import app
-from agentgym.commands.options import choose_tasks, make_env
+from agentgym.commands.options import choose_tasks
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.making import make_env
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.policy_loader import has_weights, load_policy
 from agentgym.task import read_manifest

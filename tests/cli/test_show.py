@@ -5,10 +5,11 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.commands.show import plain, print_list, print_message, print_trajectory, select
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, user
+from agentgym.results.plain import plain
 from agentgym.trajectory import Tokens, Trajectory, Turn
+from agentgym.view.show import print_list, print_message, print_trajectory, select
 
 ENDS = ("length", "stop")
 

@@ -12,13 +12,13 @@ from typer.testing import CliRunner, Result
 
 from agentgym.cli import app
 from agentgym.commands.listing import taking_files
-from agentgym.commands.options import arguments_of
 from agentgym.engine.authoring import EnvArguments
 from agentgym.env import Env
 from agentgym.envs.catalog import ON_FILES
 from agentgym.envs.code.options import CodeArguments
 from agentgym.envs.search.options import SearchArguments
 from agentgym.envs.sql.options import SQLArguments
+from agentgym.foreign.making import arguments_of
 from agentgym.registry import class_of, make
 from agentgym.task_files.declaring import STRICT, TaskFiles
 from tests.refusals import refusal

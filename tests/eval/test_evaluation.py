@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.commands.outputs import check_file
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
@@ -21,6 +20,7 @@ from agentgym.evaluation import Summary, evaluate, evaluation_jobs, print_summar
 from agentgym.messages import Message
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.entry import Entry
+from agentgym.results.outputs import check_file
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.seat import Seat
 from agentgym.statistics import wilson
@@ -232,7 +232,7 @@ def test_a_trajectory_that_cannot_be_written_is_kept_as_failed(tmp_path: Path):
 HOLDS = """
 import sys
 from pathlib import Path
-from agentgym.commands.outputs import check_file, held
+from agentgym.results.outputs import check_file, held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
-from agentgym.commands.options import arguments_of
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
+from agentgym.foreign.making import arguments_of
 from agentgym.messages import user
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.records.replay import replay

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.commands import rescore as rescoring
-from agentgym.commands.outputs import held
 from agentgym.commands.replay import Replay
 from agentgym.commands.rescore import _all_scored, _Envs, rescore_file
 from agentgym.endings import Reason
@@ -22,6 +21,7 @@ from agentgym.messages import text_of
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.annotations import Annotations
 from agentgym.results.index import TrajectoryIndex
+from agentgym.results.outputs import held
 from agentgym.results.rescore import Rescored, rescore
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory

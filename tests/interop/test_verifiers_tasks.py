@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from agentgym.commands.options import make_env
 from agentgym.env import Env
+from agentgym.foreign.making import make_env
 from agentgym.messages import ToolCall
 from agentgym.policy import ScriptedPolicy
 from agentgym.task import Task, iterate

@@ -18,9 +18,9 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
-from agentgym.commands.outputs import held
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.results.annotations import Annotations
+from agentgym.results.outputs import held
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import read_metrics

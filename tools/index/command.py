@@ -56,9 +56,9 @@ def search(
     ] = None,
 ) -> None:
     """Show the best hits of a query."""
-    from agentgym.commands.terminal import console
     from agentgym.settings import split_pair
     from agentgym.tools.index import open_index
+    from agentgym.view.show import console
 
     filters = dict(split_pair(pair, "--where", "FIELD=VALUE") for pair in where or [])
     index = open_index(folder)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agentgym import Task, TaskList, ToolCall
-from agentgym.commands.options import make_env
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.search import Deciding, Judging, Mode, Part, SearchEnv, Simulating
 from agentgym.envs.search.deciding import Decider
 from agentgym.envs.search.judging import Judge
 from agentgym.errors import ToolError, UsageError
+from agentgym.foreign.making import make_env
 from agentgym.messages import assistant, text_of
 from agentgym.policy import ScriptedPolicy
 from agentgym.rewards import Channel, Gate, Scheme

@@ -6,7 +6,7 @@ Needs a text terminal and nothing else.
 from __future__ import annotations
 
 import json
-import re
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,12 +19,13 @@ from rich.text import Text
 from agentgym.counts import count_of
 from agentgym.endings import Ending
 from agentgym.messages import Message, text_of
+from agentgym.results.plain import MAX_CHARS, plain
 from agentgym.task import Task
 from agentgym.timing import TurnTimes
 from agentgym.trajectory import Trajectory, Turn
 
-MAX_CHARS = 2000
-"""Longer contents are cut in the middle, with a note."""
+WIDE = 160
+"""Width of output to a file or a pipe, where there is no terminal to fit, so that table rows are not wrapped."""
 
 _MAX_CALLS = 4
 """Calls of a turn whose times are shown."""
@@ -33,16 +34,13 @@ ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool"
 
 _ENDING_STYLES = {Ending.TERMINATED: "cyan", Ending.TRUNCATED: "yellow", Ending.FAILED: "bold red"}
 
-# Control characters could move the cursor or colour the rest; lone surrogates cannot be printed at all.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
-
-def plain(text: str, max_chars: int | None = MAX_CHARS) -> str:
-    """Return text that is safe to print: bounded, and without characters that would control the terminal."""
-    if max_chars is not None and len(text) > max_chars:
-        half = max_chars // 2
-        text = f"{text[:half]}\n[… {len(text) - 2 * half} characters not shown …]\n{text[-half:]}"
-    return _UNSAFE.sub(_visible, text.replace("\r\n", "\n"))
+def console(*, stderr: bool = False) -> Console:
+    """Return a console as wide as the terminal, or `WIDE` if there is none. `$COLUMNS` overrides both."""
+    terminal = Console(stderr=stderr)
+    if terminal.is_terminal or "COLUMNS" in os.environ:
+        return terminal
+    return Console(stderr=stderr, width=WIDE)
 
 
 def print_message(message: Mapping[str, Any], console: Console, max_chars: int | None = MAX_CHARS) -> None:
@@ -242,9 +240,3 @@ def _call(call: Any, max_chars: int | None) -> str:
     arguments = function.get("arguments", {})
     shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return plain(f"→ {function.get('name')} {shown}", max_chars)
-
-
-def _visible(match: re.Match[str]) -> str:
-    """Return the visible symbol of a control character, or the replacement character if it has none."""
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
