@@ -11,7 +11,8 @@ from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.messages import Message, text_of
 from agentgym.policy import Generation
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 
 END = 0
@@ -36,7 +37,7 @@ def jobs(count: int, attempts: int = 1) -> list[Job]:
 
 
 def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **limits: Any) -> list[Trajectory]:
-    return asyncio.run(collect(work, policy, factory or Factory(), Limits(**limits)))
+    return asyncio.run(play_jobs(work, policy, factory or Factory(), Limits(**limits)))
 
 
 class Letters:

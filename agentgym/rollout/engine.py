@@ -244,7 +244,9 @@ class _LoopThread:
         try:
             self.check()
             if self.is_own_thread:
-                raise UsageError("a rollout was started from inside of a rollout; use `agentgym.rollout.collect` there")
+                raise UsageError(
+                    "a rollout was started from inside of a rollout; use `agentgym.rollout.rollouts` there"
+                )
             return _Call(self, work)
         except BaseException:
             work.close()

@@ -219,7 +219,7 @@ async def rollouts(
             await used.close()
 
 
-async def collect(
+async def play_jobs(
     jobs: Sequence[Job],
     policy: Policy,
     factory: EnvFactory,

@@ -20,7 +20,8 @@ from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, Silent
 from agentgym.records.replay import replay
 from agentgym.registry import class_of, list_environments
 from agentgym.rewards import OUTCOME
-from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.rollout import EnvFactory, Job
+from agentgym.rollout.streams import play_jobs
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, Turn, write_jsonl
 from tests.rows import each_row
@@ -30,7 +31,7 @@ TASK = GuessEnv.default_tasks().get("train", 1)
 
 def recorded(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
     factory = EnvFactory("agentgym/guess-v0", kwargs)
-    return asyncio.run(collect([Job(task, seed=5)], policy, factory))[0]
+    return asyncio.run(play_jobs([Job(task, seed=5)], policy, factory))[0]
 
 
 QUITTER = FunctionPolicy("quitter", lambda conversation: None)

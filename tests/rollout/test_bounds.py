@@ -19,7 +19,8 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Generation, ScriptedPolicy
-from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits, collect
+from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
@@ -59,7 +60,7 @@ class Talker:
 
 
 def play(policy: Any, **limits: Any) -> Trajectory:
-    [trajectory] = asyncio.run(collect([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
+    [trajectory] = asyncio.run(play_jobs([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
     return trajectory
 
 
@@ -239,7 +240,7 @@ def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
 
 def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():
     jobs = [Job(TASK, 5, attempt) for attempt in range(3)]
-    trajectories = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
+    trajectories = asyncio.run(play_jobs(jobs, ScriptedPolicy(), GUESS))
     assert [t.id for t in trajectories] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
     assert len({str(t.opening) for t in trajectories}) == 1
     assert Job(TASK, 5).id == f"{TASK.id}#0"

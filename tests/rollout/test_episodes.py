@@ -13,7 +13,8 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import EndEpisode, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rewards import OUTCOME
-from agentgym.rollout import Job, Limits, collect, rollouts
+from agentgym.rollout import Job, Limits, rollouts
+from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.seat import Seat
@@ -194,7 +195,7 @@ def test_given_workers_keep_their_environments():
     async def play() -> None:
         workers = LocalWorkers(EnvPool(factory))
         for _ in range(2):
-            await collect(jobs(2), ScriptedPolicy(), factory, Limits(max_in_flight=1), workers)
+            await play_jobs(jobs(2), ScriptedPolicy(), factory, Limits(max_in_flight=1), workers)
         assert [env.closed for env in envs] == [0]
         await workers.close()
 
@@ -228,7 +229,7 @@ def test_cancelling_closes_every_environment():
         return ""
 
     async def cancelled() -> None:
-        work = asyncio.create_task(collect(jobs(5), FunctionPolicy("slow", forever), factory))
+        work = asyncio.create_task(play_jobs(jobs(5), FunctionPolicy("slow", forever), factory))
         while len(envs) < 5:
             await asyncio.sleep(0.01)
         work.cancel()

@@ -20,7 +20,8 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.messages import Message
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect, rollouts
+from agentgym.rollout import EnvFactory, Job, Limits, rollouts
+from agentgym.rollout.streams import play_jobs
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory, read_jsonl
 from tests.counter_env import AsyncCounter, Counter, call
@@ -64,7 +65,7 @@ def jobs(count: int) -> list[Job]:
 
 def run(work: list[Job], policy: Any, factory: EnvFactory, **limits: Any) -> list[Trajectory]:
     bounds: dict[str, Any] = {"retries": 0, "max_in_flight": 40} | limits
-    return asyncio.run(collect(work, policy, factory, Limits(**bounds)))
+    return asyncio.run(play_jobs(work, policy, factory, Limits(**bounds)))
 
 
 def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ...] = FAILING) -> None:
@@ -226,7 +227,7 @@ def test_cancelling_ends_all_episodes_also_those_that_ignore_it(way: str):
     async def cancelled() -> None:
         arguments = jobs(8), ScriptedPolicy(), factory, Limits(retries=5)
         task = asyncio.create_task(
-            collect(*arguments) if way == "collecting" else _first_of(rollouts(*arguments))  # type: ignore[arg-type]
+            play_jobs(*arguments) if way == "collecting" else _first_of(rollouts(*arguments))  # type: ignore[arg-type]
         )
         while len(waiting) < 8:
             await asyncio.sleep(0.001)

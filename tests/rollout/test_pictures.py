@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym.policy import Generation, SeeingPolicy
-from agentgym.rollout import Job, Limits, collect
+from agentgym.rollout import Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 from tests.core.test_pictures import PNG, WindowEnv
 from tests.rollout_cases import Factory, Letters, Speaker
@@ -37,7 +38,7 @@ class Eyes(Speaker):
 
 def play(policy: Any) -> Trajectory:
     job = Job(WindowEnv.default_tasks().get("train", 0), seed=0)
-    [played] = asyncio.run(collect([job], policy, Factory(build=WindowEnv), Limits(max_new_tokens=10**6)))
+    [played] = asyncio.run(play_jobs([job], policy, Factory(build=WindowEnv), Limits(max_new_tokens=10**6)))
     return played
 
 

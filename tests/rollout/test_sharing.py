@@ -20,7 +20,8 @@ from agentgym.envs.search import SearchEnv
 from agentgym.envs.sql import SQLEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import SilentPolicy
-from agentgym.rollout import Job, Limits, collect
+from agentgym.rollout import Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.task import Task, TaskList
 from tests.rollout_cases import Factory
@@ -152,7 +153,7 @@ class FromFile(GuessEnv):
 def test_64_episodes_at_a_time_read_their_file_once_and_off_the_event_loop(tmp_path: Path):
     factory = Factory("tests/from-file-v0", {"file": str(written(tmp_path))}, FromFile)
     jobs = [Job(Task("1", "train", "one"), seed, seed) for seed in range(64)]
-    assert len(asyncio.run(collect(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))) == 64
+    assert len(asyncio.run(play_jobs(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))) == 64
     assert Watched.loads == [(str(tmp_path / "tasks"), False)]
 
 

@@ -15,7 +15,8 @@ from agentgym.endings import Ending, Reason
 from agentgym.errors import BrokenTask, UsageError
 from agentgym.policy import ScriptedPolicy
 from agentgym.registry import make
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.summary import summarize
 from agentgym.task import iterate
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, counted
@@ -44,7 +45,7 @@ def played(file: Path, **limits: Any) -> list[Trajectory]:
     kwargs = {"file": str(file), "solution_style": "direct"}
     source = make("code", **kwargs).tasks
     jobs = [Job(task, seed=0) for split in source.splits for task in iterate(source, split)]
-    return asyncio.run(collect(jobs, ScriptedPolicy(), EnvFactory("code", kwargs), Limits(**limits)))
+    return asyncio.run(play_jobs(jobs, ScriptedPolicy(), EnvFactory("code", kwargs), Limits(**limits)))
 
 
 def command(*words: str) -> Result:
