@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from agentgym.errors import UsageError, require
-from agentgym.results.columns import Played
+from agentgym.results.columns import ResultsPlace
 from agentgym.results.folder import TRAJECTORIES, read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.results.outputs import check_file
@@ -31,7 +31,7 @@ class Export:
     unfinished: list[Path] = field(default_factory=list)
     """Files of folders whose evaluation has not ended; they are left out."""
 
-    def episodes(self) -> Iterator[tuple[Trajectory, Played]]:
+    def episodes(self) -> Iterator[tuple[Trajectory, ResultsPlace]]:
         """Yield each episode once, in the order of the files. Of several tries, the last one counts.
 
         Raises:
@@ -43,16 +43,16 @@ class Export:
                 self.failed += trajectory.failed
                 yield trajectory, played
 
-    def _files(self, place: Path) -> Iterator[tuple[Path, Played]]:
+    def _files(self, place: Path) -> Iterator[tuple[Path, ResultsPlace]]:
         if not place.is_dir():
-            yield place, Played()
+            yield place, ResultsPlace()
             return
         found = read_results(place)
         versions = {suite["name"]: suite["version"] for suite in found["suites"]}
         files = {place / row["trajectories"]: row for row in found["results"]}
         for file, row in files.items():
             suite = row["suite"] if row["suite"] in versions else None  # else tasks of one environment
-            yield file, Played(suite, versions.get(suite), None if suite is None else row["entry"])
+            yield file, ResultsPlace(suite, versions.get(suite), None if suite is None else row["entry"])
         self.unfinished += sorted(set((place / TRAJECTORIES).glob("*.jsonl")) - files.keys())
 
 
@@ -81,7 +81,7 @@ def run_export(places: Sequence[Path], out: Path) -> None:
         say.print(f"{file} was left out: its evaluation has not ended.", soft_wrap=True, markup=False, highlight=False)
 
 
-def _some(episodes: Iterator[tuple[Trajectory, Played]]) -> Iterator[tuple[Trajectory, Played]]:
+def _some(episodes: Iterator[tuple[Trajectory, ResultsPlace]]) -> Iterator[tuple[Trajectory, ResultsPlace]]:
     """Return the same episodes. Raises `UsageError` if there is none."""
     first = next(episodes, None)
     if first is None:

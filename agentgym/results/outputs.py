@@ -16,19 +16,21 @@ from agentgym.errors import UsageError
 def check_file(path: Path, *, apart_from: Path | None = None) -> None:
     """Raise `UsageError` unless a file can be written: its folder exists, it is not a folder, and there is disk space.
 
-    Existing contents are kept. A file that did not exist is created empty.
+    Existing contents are kept. A missing file is created empty.
 
     Args:
         path: The file.
-        apart_from: A file that is read and must be a different one.
+        apart_from: An input file, which must not be the same.
     """
     if path.is_dir():
         raise UsageError(f"cannot write to {str(path)!r}: it is a folder; name a file in a folder that exists")
     if not path.parent.is_dir():
         parent = str(path.parent)
-        raise UsageError(f"cannot write to {str(path)!r}: there is no folder {parent!r}; name a folder that exists")
+        raise UsageError(
+            f"cannot write to {str(path)!r}: the folder {parent!r} does not exist; name a folder that exists"
+        )
     if apart_from is not None and path.exists() and apart_from.exists() and path.samefile(apart_from):
-        raise UsageError(f"cannot write to {str(path)!r}: it is the file that is read; choose another")
+        raise UsageError(f"cannot write to {str(path)!r}: it is the input file; choose another")
     try:
         _try_to_write(path)
     except OSError as error:
@@ -36,7 +38,7 @@ def check_file(path: Path, *, apart_from: Path | None = None) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Create a folder if needed. Raise `UsageError` unless files can be written in it."""
+    """Create a folder if needed. Raises `UsageError` unless files can be written in it."""
     if path.exists() and not path.is_dir():
         raise UsageError(f"cannot write to the folder {str(path)!r}: it is a file; name a folder")
     try:
@@ -48,7 +50,7 @@ def check_folder(path: Path) -> None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Lock a file or folder exclusively. The lock of a dead process does not count.
+    """Lock a file or folder for this process. The lock of a dead process does not count.
 
     Raises:
         UsageError: Another process holds the lock; the message names the process and its machine.
@@ -68,15 +70,15 @@ def held(path: Path) -> Iterator[None]:
 
 
 def _try_to_write(path: Path) -> None:
-    """Open a file for writing, and write a byte to a file beside it.
+    """Open a file for writing, and write a byte to a trial file in its folder.
 
-    An existing file itself is not written: another process may be writing to it.
+    The file itself is not written: another process may be writing to it.
     """
     if path.is_fifo():
         return  # opening it would wait for a reader
     with path.open("ab", buffering=0) as file:
         if not path.is_file():
-            file.write(b"\n")  # a device accepts or refuses data only when written to
+            file.write(b"\n")  # a device reports errors only when written to
             return
     _try_folder(path.parent)
 
@@ -114,7 +116,7 @@ def _locked(lock: Path, path: Path) -> IO[str] | None:
             return None
         if _is_still(lock, file):
             break
-        file.close()  # the previous holder removed it in between
+        file.close()  # the previous holder removed it in the meantime
     file.truncate(0)
     json.dump({"pid": os.getpid(), "host": socket.gethostname()}, file)
     file.flush()
@@ -124,8 +126,8 @@ def _locked(lock: Path, path: Path) -> IO[str] | None:
 def _holder(file: IO[str]) -> str:
     file.seek(0)
     try:
-        found = json.loads(file.read())
-        return f"process {found['pid']} on {found['host']}"
+        holder = json.loads(file.read())
+        return f"process {holder['pid']} on {holder['host']}"
     except (ValueError, KeyError, TypeError):
         return "another process"
 

@@ -1,7 +1,4 @@
-"""Shows messages and trajectories in a terminal. Text from models and tools is shown literally, never as markup.
-
-Needs a text terminal and nothing else.
-"""
+"""Prints messages and trajectories. Text from models and tools is printed literally, never as markup."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ from agentgym.timing import TurnTimes
 from agentgym.trajectory import Trajectory, Turn
 
 WIDE = 160
-"""Width of output to a file or a pipe, where there is no terminal to fit, so that table rows are not wrapped."""
+"""Width of output to a file or a pipe, so that table rows are not wrapped."""
 
 _MAX_CALLS = 4
-"""Calls of a turn whose times are shown."""
+"""Number of a turn's calls whose times are printed."""
 
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
 
@@ -36,7 +33,7 @@ _ENDING_STYLES = {Ending.TERMINATED: "cyan", Ending.TRUNCATED: "yellow", Ending.
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console as wide as the terminal, or `WIDE` if there is none. `$COLUMNS` overrides both."""
+    """Return a console with the width of the terminal, or `WIDE` without one. `$COLUMNS` overrides both."""
     terminal = Console(stderr=stderr)
     if terminal.is_terminal or "COLUMNS" in os.environ:
         return terminal
@@ -63,7 +60,7 @@ def print_trajectory(trajectory: Trajectory, console: Console | None = None, max
     Args:
         trajectory: The trajectory to print.
         console: The console to print to; by default the terminal.
-        max_chars: Contents are cut to about this many characters; `None` shows all.
+        max_chars: Contents are cut to about this many characters; `None` prints all.
     """
     console = console or Console()
     console.print(Rule(Text(plain(trajectory.id, 200), style="bold"), align="left", style="dim"))
@@ -85,10 +82,10 @@ def print_trajectory(trajectory: Trajectory, console: Console | None = None, max
 
 
 def _search_line(search: Mapping[str, float]) -> Text:
-    """Return what the search took that chose a trajectory."""
-    shown = "  ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in search.items() if name != "oracle")
-    chosen = "  chosen by the reward itself" if search.get("oracle") else ""
-    return Text.assemble(("whole search", "bold"), "  ", plain(shown), (chosen, "yellow"))
+    """Return the cost of the search that chose a trajectory."""
+    counts = "  ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in search.items() if name != "oracle")
+    note = "  chosen by the reward itself" if search.get("oracle") else ""
+    return Text.assemble(("whole search", "bold"), "  ", plain(counts), (note, "yellow"))
 
 
 def print_gold(task: Task, console: Console, max_chars: int | None = MAX_CHARS) -> None:
@@ -130,8 +127,8 @@ def select(
     Args:
         trajectories: The trajectories to filter.
         task: Id of a task or of a trajectory.
-        failed: Keep only those that did not solve their task, including broken ones.
-        successes: Keep only those that did.
+        failed: Keep only those that did not solve their task, including failed ones.
+        successes: Keep only those that solved it.
     """
     return [
         t
@@ -179,7 +176,7 @@ def _header(trajectory: Trajectory) -> Table:
 
 
 def times_text(times: TurnTimes) -> str:
-    """Return what a turn waited for, in one line."""
+    """Return how long a turn waited for the policy and the environment, in one line."""
     inside = f" ({calls_text(times)})" if times.calls else ""
     return f"generation {duration(times.generation_s)}, environment {duration(times.environment_s)}{inside}"
 
@@ -191,7 +188,7 @@ def calls_text(times: TurnTimes) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time that is easy to read, however short."""
+    """Return a duration as readable text."""
     return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
 
 
@@ -238,5 +235,5 @@ def _call(call: Any, max_chars: int | None) -> str:
     if not isinstance(function, Mapping):
         return plain(f"→ {call!r}", max_chars)
     arguments = function.get("arguments", {})
-    shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return plain(f"→ {function.get('name')} {shown}", max_chars)
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return plain(f"→ {function.get('name')} {text}", max_chars)

@@ -136,8 +136,8 @@ def test_eval_exits_with_1_and_says_why_if_an_episode_failed():
 def test_eval_does_not_write_over_the_tasks_it_reads():
     ok("tasks", "guess", "-n", "3", "--out", "m.jsonl")
     before = Path("m.jsonl").read_text()
-    assert "it is the file that is read" in error("eval", "--env", "guess", "--tasks", "m.jsonl", "--out", "m.jsonl")
-    assert "it is the file that is read" in error("tasks", "guess", "--split", "m.jsonl", "--out", "m.jsonl")
+    assert "it is the input file" in error("eval", "--env", "guess", "--tasks", "m.jsonl", "--out", "m.jsonl")
+    assert "it is the input file" in error("tasks", "guess", "--split", "m.jsonl", "--out", "m.jsonl")
     assert Path("m.jsonl").read_text() == before
 
 

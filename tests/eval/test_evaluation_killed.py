@@ -116,15 +116,15 @@ def whole(suite: Path, folder: Path) -> Evaluation:
     return evaluation
 
 
-def assert_the_same(one: Evaluation, whole: Evaluation) -> None:
-    assert (one.out / "results.json").read_bytes() == (whole.out / "results.json").read_bytes()
-    assert one.records() == whole.records()
-    fresh = TrajectoryIndex.open(shutil.copy(one.file, one.out / "copy.jsonl"))
-    kept = TrajectoryIndex.open(one.file)
-    assert [(entry.offset, entry.id, entry.reward) for entry in kept.entries] == [
+def assert_the_same(evaluation: Evaluation, whole: Evaluation) -> None:
+    assert (evaluation.out / "results.json").read_bytes() == (whole.out / "results.json").read_bytes()
+    assert evaluation.records() == whole.records()
+    fresh = TrajectoryIndex.open(shutil.copy(evaluation.file, evaluation.out / "copy.jsonl"))
+    stored = TrajectoryIndex.open(evaluation.file)
+    assert [(entry.offset, entry.id, entry.reward) for entry in stored.entries] == [
         (entry.offset, entry.id, entry.reward) for entry in fresh.entries
     ]
-    assert list(kept) == list(fresh)
+    assert list(stored) == list(fresh)
 
 
 def test_killed_and_continued_it_gives_the_same_files_and_plays_nothing_twice(

@@ -55,42 +55,27 @@ def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
 def test_a_planted_difference_is_found_where_it_is(changed: dict[str, Any], what: str):
     trajectory = recorded(ScriptedPolicy())
     trajectory.turns[1] = replace(trajectory.turns[1], **changed)
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.turn, found.what) == (2, what)
-    assert f"turn 2: {what} was" in str(found)
+    difference = replay(trajectory)
+    assert difference is not None
+    assert (difference.turn, difference.what) == (2, what)
+    assert f"turn 2: {what} was" in str(difference)
 
 
-def test_a_changed_opening_is_found():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.opening = [user("Find it!")]
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.turn, found.what) == (0, "opening")
-
-
-def test_a_changed_task_is_found_before_anything_is_played():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.task_hash = "0" * 64
-    found = replay(trajectory)
-    assert found is not None
-    assert found.what == "task"
-
-
-def test_another_ending_is_found():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.reason = Reason.ANSWERED
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.what, found.recorded, found.replayed) == ("ending", Reason.ANSWERED, Reason.SOLVED)
-
-
-def test_an_episode_that_now_ends_earlier_is_a_difference_and_no_crash():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.turns.append(Turn("more", [], {}, 0.0))
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.turn, found.what) == (len(trajectory.turns) - 1, "ending")
+@each_row(
+    ("change", "turn", "what"),
+    [
+        (lambda recording: replace(recording, opening=[user("Find it!")]), 0, "opening"),
+        (lambda recording: replace(recording, task_hash="0" * 64), None, "task"),
+        (lambda recording: replace(recording, reason=Reason.ANSWERED), None, "ending"),
+        (lambda recording: replace(recording, turns=[*recording.turns, Turn("more", [], {}, 0.0)]), -1, "ending"),
+    ],
+)
+def test_another_opening_task_or_ending_is_reported(change: Any, turn: int | None, what: str):
+    recording = recorded(ScriptedPolicy())
+    difference = replay(change(recording))
+    assert difference is not None
+    assert difference.what == what
+    assert turn is None or difference.turn == (turn if turn >= 0 else len(recording.turns))
 
 
 def test_a_failed_trajectory_is_compared_as_far_as_it_went():
@@ -140,11 +125,11 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_cannot_choose_code(in_folder: Path):
-    one = replace(recorded(ScriptedPolicy()), env_id="evil:Evil")
+    trajectory = replace(recorded(ScriptedPolicy()), env_id="evil:Evil")
     for changed in (
-        one,
-        replace(one, env_id="evil:Evil-v0"),
-        replace(one, env_id="guess", env_kwargs={"dialect": "evil:Evil"}),
+        trajectory,
+        replace(trajectory, env_id="evil:Evil-v0"),
+        replace(trajectory, env_id="guess", env_kwargs={"dialect": "evil:Evil"}),
     ):
         with pytest.raises(UsageError):
             replay(changed)
@@ -192,11 +177,11 @@ SENSITIVE = [
 
 @each_row(("env_id", "kwargs"), SENSITIVE)
 def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str, Any], in_folder: Path):
-    one = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
+    trajectory = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
     (name,) = kwargs
     with pytest.raises(UsageError, match=name):
-        replay(one)
-    write_jsonl("t.jsonl", [one])
+        replay(trajectory)
+    write_jsonl("t.jsonl", [trajectory])
     result = CliRunner().invoke(app, ["replay", "t.jsonl"])
     assert result.exit_code == 2
     (line,) = result.stderr.strip().splitlines()
@@ -204,9 +189,9 @@ def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str,
 
 
 def test_settings_of_the_command_line_replace_those_of_the_file(in_folder: Path):
-    one = recorded(ScriptedPolicy(), scheme="outcome")
-    assert one.env_kwargs == {"scheme": "outcome"}
-    write_jsonl("t.jsonl", [replace(one, env_kwargs={"scheme": "d_ra"})])
+    trajectory = recorded(ScriptedPolicy(), scheme="outcome")
+    assert trajectory.env_kwargs == {"scheme": "outcome"}
+    write_jsonl("t.jsonl", [replace(trajectory, env_kwargs={"scheme": "d_ra"})])
     assert CliRunner().invoke(app, ["replay", "t.jsonl"]).exit_code == 2
     assert CliRunner().invoke(app, ["replay", "t.jsonl", "--set", "scheme=outcome"]).exit_code == 0
 

@@ -41,7 +41,7 @@ def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
 
 def test_every_trajectory_is_read_from_its_place(file: Path):
     index = opened(file)
-    assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(5)]
+    assert [item.to_dict() for item in index] == [trajectory(number).to_dict() for number in range(5)]
     assert [json.loads(line)["id"] for line in index.raw_all(index.entries[3:1:-1])] == [
         "guess/test/3#0",
         "guess/test/2#0",
@@ -90,11 +90,11 @@ def test_an_index_of_another_content_is_made_again(file: Path, change: str):
     index = opened(file)
     numbers = {"another file": [9, 8], "shorter": [0, 1], "rewritten": [0, 2, 1, 3, 4]}[change]
     write_jsonl(file, map(trajectory, numbers))
-    for found in (index, opened(file)):
-        found.refresh()
+    for opened_index in (index, opened(file)):
+        opened_index.refresh()
         # An index that notices nothing reports what it cannot read; it never returns another trajectory.
         if change != "rewritten":
-            assert [one.id for one in found] == [f"guess/test/{number}#0" for number in numbers]
+            assert [item.id for item in opened_index] == [f"guess/test/{number}#0" for number in numbers]
     if change == "rewritten":
         with pytest.raises(UsageError, match="has changed"):
             list(index)
@@ -141,7 +141,7 @@ def test_additions_are_where_their_entries_say_and_are_not_parsed_again(tmp_path
     assert added == index.entries
     assert index.refresh() == 0
     index.save()
-    assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(4)]
+    assert [item.to_dict() for item in index] == [trajectory(number).to_dict() for number in range(4)]
     assert opened(file).entries == TrajectoryIndex.open(file, keep_from=10**9).entries == added
 
 
@@ -152,7 +152,7 @@ def test_adding_goes_on_after_a_last_line_that_has_no_end(file: Path, end: bytes
     index = opened(file)
     assert index.is_cut_off == bool(end)
     assert index.add(trajectory(5)).id == "guess/test/5#0"
-    assert [found.id for found in index] == [f"guess/test/{number}#0" for number in range(6)]
+    assert [item.id for item in index] == [f"guess/test/{number}#0" for number in range(6)]
     assert opened(file).entries == index.entries
 
 
@@ -168,8 +168,8 @@ def test_stored_trajectories_are_read_in_the_order_that_was_asked_for(file: Path
     index = opened(file)
     stored = StoredTrajectories(index, [index.entries[place] for place in (3, 0, 4)])
     names = ["guess/test/3#0", "guess/test/0#0", "guess/test/4#0"]
-    assert [one.id for one in stored] == [stored[place].id for place in range(3)] == names
-    assert [one.id for one in stored[1:]] == names[1:]
+    assert [item.id for item in stored] == [stored[place].id for place in range(3)] == names
+    assert [item.id for item in stored[1:]] == names[1:]
     assert (len(stored), stored[-1].id) == (3, names[-1])
 
 
@@ -177,8 +177,8 @@ def test_entries_share_equal_parts_and_survive_storage(file: Path):
     first, second = opened(file).entries[:2]
     assert first.counts is second.counts
     assert first.task_hash is second.task_hash
-    made = trajectory(0, tags=("easy",), usage={"cost": 0.5})
-    assert Entry.from_list(json.loads(json.dumps(entry_of(made).to_list()))) == entry_of(made)
+    recording = trajectory(0, tags=("easy",), usage={"cost": 0.5})
+    assert Entry.from_list(json.loads(json.dumps(entry_of(recording).to_list()))) == entry_of(recording)
 
 
 def test_a_file_that_does_not_exist_yet_is_empty(tmp_path: Path):

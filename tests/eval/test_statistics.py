@@ -26,6 +26,7 @@ from tests.rows import each_row
 @each_row(
     ("successes", "trials", "low", "high"),
     [
+        (1, 1, 0.20655, 1.0),  # 1 / (1 + z^2)
         (0, 10, 0.0, 0.27754),  # z^2 / (n + z^2)
         (10, 10, 0.72246, 1.0),
         (5, 10, 0.23659, 0.76341),
@@ -67,11 +68,6 @@ def test_the_bootstrap_agrees_with_the_normal_interval_of_task_means():
     interval = cluster_bootstrap(groups, seed=1)
     # Task means 1, 0, 0.5, 0 in equal parts: mean 0.375, deviation 0.41458; 1.96 * 0.41458 / sqrt(200) = 0.05746
     assert interval == pytest.approx((0.375 - 0.0575, 0.375 + 0.0575), abs=0.006)
-
-
-def test_the_same_seed_gives_the_same_bootstrap():
-    groups = [[0.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 1.0]]
-    assert cluster_bootstrap(groups, seed=3) == cluster_bootstrap(groups, seed=3)
 
 
 def test_unanimous_results_are_not_taken_for_certainty():
@@ -147,4 +143,4 @@ def test_a_bootstrap_holds_its_mean(groups: list[list[float]], seed: int):
 
 @given(st.lists(st.booleans(), min_size=1, max_size=50))
 def test_with_one_attempt_per_task_the_interval_is_that_of_independent_trials(solved: list[bool]):
-    assert success_interval([[one] for one in solved]) == pytest.approx(wilson(sum(solved), len(solved)))
+    assert success_interval([[success] for success in solved]) == pytest.approx(wilson(sum(solved), len(solved)))

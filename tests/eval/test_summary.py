@@ -19,9 +19,9 @@ def made(task: str, attempt: int, solved: bool, turns: int = 1, **values: Any) -
     played = [Turn("a", [], {"outcome": 0.0, "format": 0.25}, 0.0) for _ in range(turns)]
     if played:
         played[-1].rewards["outcome"] = played[-1].reward = float(solved)
-    known: dict[str, Any] = {"env_id": "e", "policy": "p", "seed": 0, "reason": Reason.ANSWERED, "opening": []}
+    defaults: dict[str, Any] = {"env_id": "e", "policy": "p", "seed": 0, "reason": Reason.ANSWERED, "opening": []}
     return Trajectory(
-        id=f"{task}#{attempt}", task_id=task, task_hash=task, attempt=attempt, turns=played, **known | values
+        id=f"{task}#{attempt}", task_id=task, task_hash=task, attempt=attempt, turns=played, **defaults | values
     )
 
 
@@ -63,15 +63,21 @@ def test_means_are_over_episodes_and_rates_over_what_there_was():
 
 
 def test_failed_episodes_are_only_counted():
-    broken = made("c", 0, True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
-    with_it, without = summarize([*UNEVEN, broken]), summarize(UNEVEN)
-    assert (with_it.failed, without.failed) == (1, 0)
-    assert with_it.endings == {"answered": 4, "infrastructure": 1}
+    failed = made("c", 0, True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
+    summary, without = summarize([*UNEVEN, failed]), summarize(UNEVEN)
+    assert (summary.failed, summary.endings) == (1, {"answered": 4, "infrastructure": 1})
     for name in ("overall", "channels", "turns", "reward", "by_tag", "by_difficulty", "seconds_per_episode", "pass_at"):
-        assert getattr(with_it, name) == getattr(without, name), name
+        assert getattr(summary, name) == getattr(without, name), name
+    assert "1 episode(s) failed" in printed(summary)
+    assert "failed" not in printed(without)
 
 
-def test_where_nothing_was_counted_there_is_no_rate():
+def test_calls_are_counted_where_they_were_recorded():
+    summary = summarize([made("a", 0, True, counts={"calls": 3}), made("b", 0, True, counts={"calls": 0}), *UNEVEN])
+    assert summary.calls == (3 + 0 + 3) / 3
+
+
+def test_rates_without_counts_are_missing():
     summary = summarize([made("a", 0, False, turns=0)])
     assert summary.turns == 0.0
     assert summary.tool_error_rate is summary.format_error_rate is summary.sampled_tokens is None
@@ -82,34 +88,34 @@ def test_where_nothing_was_counted_there_is_no_rate():
 
 def test_endings_begin_with_the_most_frequent_and_levels_with_the_easiest():
     reasons = [Reason.MAX_TURNS, Reason.ANSWERED, Reason.ANSWERED]
-    found = [made(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
-    assert list(summarize(found).endings) == ["answered", "max_turns"]
-    assert list(summarize(found).by_difficulty) == [1, 2, 3]
+    trajectories = [made(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
+    assert list(summarize(trajectories).endings) == ["answered", "max_turns"]
+    assert list(summarize(trajectories).by_difficulty) == [1, 2, 3]
 
 
 def test_an_environments_own_figures_are_taken_from_what_did_not_fail():
     broken = made("c", 0, True, reason=Reason.INFRASTRUCTURE)
-    summary = summarize([*UNEVEN, broken], figures=lambda some: {"seen": float(len(some))})
+    summary = summarize([*UNEVEN, broken], figures=lambda valid: {"seen": float(len(valid))})
     assert summary.figures == {"seen": 4.0}
     assert "seen" in printed(summary)
     assert "4.000" in printed(summary)
 
 
 def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
-    found = [made(str(i), 0, i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
-    text = printed(summarize(found))
+    trajectories = [made(str(i), 0, i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
+    text = printed(summarize(trajectories))
     assert all(f"tag{i:02}" in text for i in range(6))
     assert sum(f"tag{i:02}" in text for i in range(MAX_TAGS + 2)) == MAX_TAGS
     assert "2 more tags" in text
-    assert "more tags" not in printed(summarize(found[:MAX_TAGS]))
-    assert "1 more tags" in printed(summarize(found[: MAX_TAGS + 1]))
+    assert "more tags" not in printed(summarize(trajectories[:MAX_TAGS]))
+    assert "1 more tags" in printed(summarize(trajectories[: MAX_TAGS + 1]))
 
 
 def test_of_tags_that_are_equally_hard_the_most_frequent_comes_first():
-    found = [
+    trajectories = [
         made(f"{tag}{i}", 0, False, tags=(tag,)) for tag, count in (("rare", 1), ("often", 3)) for i in range(count)
     ]
-    text = printed(summarize(found))
+    text = printed(summarize(trajectories))
     assert text.index("often") < text.index("rare")
 
 
@@ -160,20 +166,11 @@ def test_tokens_are_those_sampled_and_those_only_read():
     assert "cost" not in printed(summarize(UNEVEN))
 
 
-def test_seconds_have_a_mean_a_median_and_a_percentile():
-    found = [made(str(i), 0, True, seconds=float(i)) for i in range(101)]
-    summary = summarize(found)
-    assert (summary.seconds_per_episode, summary.seconds_median, summary.seconds_p95) == (50.0, 50.0, 95.0)
-
-
-def test_calls_are_counted_where_they_were_recorded():
-    summary = summarize([made("a", 0, True, counts={"calls": 3}), made("b", 0, True, counts={"calls": 0}), *UNEVEN])
-    assert summary.calls == (3 + 0 + 3) / 3
-
-
 def test_success_within_more_turns_includes_success_within_fewer():
-    found = [made("a", 0, True, turns=1), made("a", 1, False, turns=1), made("b", 0, True, turns=3)]
-    summary = summarize([*found, made("c", 0, False, turns=9), made("d", 0, True, turns=2, reason=Reason.TOOL_TIME)])
+    trajectories = [made("a", 0, True, turns=1), made("a", 1, False, turns=1), made("b", 0, True, turns=3)]
+    summary = summarize(
+        [*trajectories, made("c", 0, False, turns=9), made("d", 0, True, turns=2, reason=Reason.TOOL_TIME)]
+    )
     assert summary.by_turns == pytest.approx({1: 0.5 / 3, 2: 0.5 / 3, 3: 1.5 / 3})
     assert summary.by_turns[3] == pytest.approx(summary.success)
     assert "1: 16.7 %  2: 16.7 %  3: 50.0 %" in printed(summary)
@@ -181,18 +178,18 @@ def test_success_within_more_turns_includes_success_within_fewer():
 
 
 def test_a_long_curve_is_shown_from_end_to_end_in_a_few_points():
-    found = [made(str(i), 0, True, turns=i) for i in range(1, 101)]
-    row = next(line for line in lines(summarize(found)) if line.startswith("solved within"))
+    trajectories = [made(str(i), 0, True, turns=i) for i in range(1, 101)]
+    row = next(line for line in lines(summarize(trajectories)) if line.startswith("solved within"))
     assert row.split()[2:5] == ["1:", "1.0", "%"]
-    assert "100: 100.0 %" in printed(summarize(found))
+    assert "100: 100.0 %" in printed(summarize(trajectories))
 
 
 def test_measures_are_told_apart_by_difficulty_and_tag():
     easy = [made("a", 0, True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
     hard = [made("b", 0, False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
     summary = summarize([*easy, *hard])
-    assert {level: one.turns for level, one in summary.measures_by_difficulty.items()} == {1: 1.0, 4: 5.0}
-    assert {tag: one.calls for tag, one in summary.measures_by_tag.items()} == {"x": 3.0, "y": 4.0}
+    assert {level: measures.turns for level, measures in summary.measures_by_difficulty.items()} == {1: 1.0, 4: 5.0}
+    assert {tag: measures.calls for tag, measures in summary.measures_by_tag.items()} == {"x": 3.0, "y": 4.0}
     assert summary.measures_by_tag["x"].tool_error_rate == 1 / 6
 
 
@@ -205,14 +202,8 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
 
 
 def test_a_summary_is_json():
-    found = [made("a", i, i > 1, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
-    again = json.loads(json.dumps(summarize(found).to_dict()))
+    trajectories = [made("a", i, i > 1, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
+    again = json.loads(json.dumps(summarize(trajectories).to_dict()))
     assert again["by_turns"] == {"1": 0.0, "2": 0.0, "3": 0.25, "4": 0.5}
     assert again["measures_by_tag"]["x"]["cost"] == 1.0
     assert again["reward"] == 0.5
-
-
-def test_only_a_summary_with_failures_speaks_of_them():
-    assert "failed" not in printed(summarize(UNEVEN))
-    broken = made("c", 0, True, reason=Reason.INFRASTRUCTURE)
-    assert "1 episode(s) failed" in printed(summarize([*UNEVEN, broken]))

@@ -102,8 +102,8 @@ class Plan:
     def of(self, task_id: str) -> tuple[str, str] | None:
         """Return the place and the kind of a task's trouble, if it has any."""
         draw = random.Random(task_id)
-        drawn = draw.choice(self.places), draw.choice(sorted(self.kinds))
-        return drawn if draw.random() < self.share else None
+        trouble = draw.choice(self.places), draw.choice(sorted(self.kinds))
+        return trouble if draw.random() < self.share else None
 
     def run(self, place: str, task_id: str) -> Any:
         """Break, if this is the place."""
@@ -206,9 +206,9 @@ class HostileSpeaker:
     async def generate(self, ids: Any, max_new_tokens: int, session: str, **_: Any) -> Generation:
         self.run("generate", session)
         dialect, tools = Counter().dialect, Counter.tools
-        said = [*(ord(c) + 2 for c in dialect.render("", [ToolCall("done")], tools)), END]
-        self._said[id(said)] = said, session
-        return Generation(said, [-1.0] * len(said), "stop")
+        ids_ = [*(ord(c) + 2 for c in dialect.render("", [ToolCall("done")], tools)), END]
+        self._said[id(ids_)] = ids_, session
+        return Generation(ids_, [-1.0] * len(ids_), "stop")
 
     def release(self, session: str) -> None:
         self.run("drop", session)

@@ -50,13 +50,13 @@ class Talker:
         self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
     ) -> Generation:
         until = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
-        said: list[int] = []
-        wanted = self._lengths(session)
-        while len(said) < wanted - 1:
+        sampled: list[int] = []
+        length = self._lengths(session)
+        while len(sampled) < length - 1:
             await asyncio.sleep(self._pace_s)
             if time.monotonic() >= until:
-                return Generation(said, [-1.0] * len(said), "time")
-            said.append(97)
-        return Generation([*said, END], [-1.0] * wanted, "stop")
+                return Generation(sampled, [-1.0] * len(sampled), "time")
+            sampled.append(97)
+        return Generation([*sampled, END], [-1.0] * length, "stop")
 
     def release(self, session: str) -> None: ...

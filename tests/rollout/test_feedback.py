@@ -41,13 +41,13 @@ def played(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Tra
     return trajectory
 
 
-def guessing(*numbers: int, heard: list[Message] | None = None) -> FunctionPolicy:
+def guessing(*numbers: int, conversation: list[Message] | None = None) -> FunctionPolicy:
     """A policy that guesses these numbers in turn, then gives up."""
     remaining = list(numbers)
 
     def ask(messages: list[Message]) -> Any:
-        if heard is not None:
-            heard[:] = messages
+        if conversation is not None:
+            conversation[:] = messages
         return assistant("", [ToolCall("guess", {"number": remaining.pop(0)})]) if remaining else None
 
     return FunctionPolicy("guessing", ask)
@@ -124,9 +124,9 @@ def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
 
 
 def test_feedback_follows_the_observation_and_the_policy_hears_it():
-    heard: list[Message] = []
-    trajectory = played(WithFeedback(Saying("Think again.")), guessing(1, 1, heard=heard), max_turns=5)
-    assert [text_of(message) for message in heard if message.get("role") == "user"][1:] == ["Think again."] * 2
+    conversation: list[Message] = []
+    trajectory = played(WithFeedback(Saying("Think again.")), guessing(1, 1, conversation=conversation), max_turns=5)
+    assert [text_of(message) for message in conversation if message.get("role") == "user"][1:] == ["Think again."] * 2
     assert [turn.feedback for turn in trajectory.turns] == [1, 1, 0]
     assert [len(turn.answered) for turn in trajectory.turns] == [1, 1, 0]
     assert trajectory.counts["feedback"] == 2
@@ -170,17 +170,17 @@ def test_a_user_that_breaks_fails_the_episode():
 
 
 def test_a_model_is_shown_the_gold_and_the_conversation():
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def ask(messages: list[Message]) -> str:
-        asked.append(text_of(messages[-1]))
+        prompts.append(text_of(messages[-1]))
         return "Mind the last result."
 
     user_model = ModelUser(FunctionPolicy("model", ask))
     trajectory = played(WithFeedback(user_model), guessing(1), max_turns=5)
     gold = GuessEnv.default_tasks().get("test", 0).gold["number"]
-    assert f'"number": {gold}' in asked[0]
-    assert "It is higher." in asked[0] or "It is lower." in asked[0]
+    assert f'"number": {gold}' in prompts[0]
+    assert "It is higher." in prompts[0] or "It is lower." in prompts[0]
     assert text_of(trajectory.turns[0].observation[-1]) == "Mind the last result."
 
 
@@ -252,10 +252,10 @@ def test_an_endpoint_gives_feedback(tmp_path: Path):
 def test_a_policy_that_heeds_the_user_solves_more_with_feedback():
     def ask(messages: list[Message]) -> str:
         """Deliver what was not fetched, again and again, until somebody says that the errors are to be read."""
-        told = any("Read the error" in text_of(message) for message in messages)
+        was_advised = any("Read the error" in text_of(message) for message in messages)
         words = text_of(messages[1]).split("parcel of ")[1].split(" ")[0]
         address = [text_of(m).split("goes to ")[1].split(" ")[0] for m in messages if "goes to " in text_of(m)]
-        if told and not address:
+        if was_advised and not address:
             return f'<tool_call>\n{{"name": "fetch", "arguments": {{"name": "{words}"}}}}\n</tool_call>'
         house = address[0] if address else "Hill"
         return f'<tool_call>\n{{"name": "deliver", "arguments": {{"house": "{house}"}}}}\n</tool_call>'

@@ -16,7 +16,7 @@ import pytest
 from agentgym.checks import check_names, run_checks
 from agentgym.endings import Ending, Reason
 from agentgym.env import Env
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import InfrastructureError
 from agentgym.evaluation import evaluate
 from agentgym.messages import Message
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
@@ -155,23 +155,6 @@ def test_without_a_rollout_every_exception_is_an_infrastructure_error(build: typ
         other = build()
         other.reset(seed=1)
         assert other.step(call("done")).terminated, kind
-
-
-def test_a_callers_mistake_of_many_episodes_at_once_comes_through_once():
-    async def ask(conversation: list[Message]) -> str:
-        raise UsageError("no such model")
-
-    with pytest.raises(UsageError, match="no such model"):
-        run(jobs(40), FunctionPolicy("endpoint", ask), Factory(build=Counter))
-
-
-def test_only_a_finite_number_is_a_reward():
-    class Odd(Counter):
-        def grade(self) -> Any:
-            return {"final": [float("nan"), float("inf"), "high", None, 0.5][int(self.task.id[-1]) % 5]}
-
-    trajectories = run(jobs(5), ScriptedPolicy(), Factory(build=Odd))
-    assert [t.reason for t in trajectories] == [Reason.INFRASTRUCTURE] * 4 + [Reason.ANSWERED]
 
 
 def test_the_checks_report_what_is_raised_anywhere():

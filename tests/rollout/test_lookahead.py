@@ -18,7 +18,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.lookahead.values import Asking
 from agentgym.lookahead.voice import ChatVoice
 from agentgym.messages import Message, ToolCall, text_of
@@ -26,7 +26,7 @@ from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPo
 from agentgym.records.replay import replay
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
-from agentgym.rollout.workers.base import Opening
+from agentgym.rollout.workers.base import EpisodeOpening
 from agentgym.seat import Seat
 from agentgym.task import Task
 from agentgym.toolset import tool
@@ -58,7 +58,7 @@ def searched(
     jobs = [Job(task, seed) for seed, task in enumerate(tasks(kind, count))]
     played = policy or NoisyPolicy("guess", 0.5)
     with RolloutEngine(factory, played, Limits(**limits), method=search) as engine:
-        return sorted(engine.trajectories(jobs), key=lambda one: one.task_id)
+        return sorted(engine.trajectories(jobs), key=lambda trajectory: trajectory.task_id)
 
 
 def without_times(trajectory: Trajectory) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def test_of_equal_lines_the_first_is_chosen_and_of_none_that_can_be_scored_too()
         async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
             return [None] * len(candidates)
 
-    [chosen] = searched(Search(BestOfN(3), Unscored()), count=1)
+    [trajectory] = searched(Search(BestOfN(3), Unscored()), count=1)
     [first] = searched(Search(BestOfN(1)), count=1)
-    assert chosen.turns == first.turns
+    assert trajectory.turns == first.turns
 
 
 class Flipped(ErrandEnv):
@@ -119,18 +119,18 @@ def test_the_choice_depends_on_the_hidden_outcome_only_with_the_oracle(strategy:
 
 
 def test_a_value_function_sees_rewards_only_by_name():
-    seen: list[Candidate] = []
+    candidates_seen: list[Candidate] = []
 
     class Curious(Majority):
         async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
-            seen.extend(candidates)
+            candidates_seen.extend(candidates)
             return await super().scores(candidates, asking)
 
     searched(Search(Mcts(2, 2), Curious()), count=1)
-    assert seen
-    assert all(not candidate.rewards for candidate in seen)
+    assert candidates_seen
+    assert all(not candidate.rewards for candidate in candidates_seen)
     searched(Search(BestOfN(2), Signals(frozenset({"format"}))), count=1)
-    with pytest.raises(UsageError, match="no reward channel 'wit'"):
+    with pytest.raises(UsageError, match="unknown reward channel 'wit'"):
         searched(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
 
 
@@ -241,10 +241,10 @@ class Counting(GuessEnv):
 
 
 def test_searches_share_the_environments_that_may_run_at_once():
-    made: list[int] = []
-    kind = type("Counting", (Counting,), {"made": made})
+    instances: list[int] = []
+    kind = type("Counting", (Counting,), {"made": instances})
     searched(Search(BestOfN(8)), factory=Factory(build=kind, kwargs={"max_turns": 7}), count=4, max_in_flight=3)
-    assert len(made) <= 4  # and the one that tells how many may exist
+    assert len(instances) <= 4  # and the one that tells how many may exist
 
 
 def test_the_time_limit_of_an_episode_is_that_of_its_search():
@@ -273,8 +273,8 @@ def test_a_message_that_takes_longer_than_the_search_has_left_is_waited_for():
         await asyncio.sleep(0.1)
         return "hm"
 
-    opening = Opening([{"role": "user", "content": "Guess."}], [], GuessEnv().dialect)
-    voice = ChatVoice(FunctionPolicy("slow", ask), Limits(), Cost(), opening)
+    opening = EpisodeOpening([{"role": "user", "content": "Guess."}], [], GuessEnv().dialect)
+    voice = ChatVoice(FunctionPolicy("slow", ask), Limits(), SearchCost(), opening)
     assert asyncio.run(voice.say("key", left_s=0.01)).action == "hm"
 
 
@@ -341,7 +341,7 @@ def test_an_environment_that_cannot_be_repeated_plays_only_whole_episodes():
     for strategy in (Beam(), Mcts()):
         with pytest.raises(UsageError, match="its numbers come from a live feed"):
             searched(Search(strategy), factory=Factory(build=Live))
-        with pytest.raises(UsageError, match="played again, turn 0 differs"):
+        with pytest.raises(UsageError, match="the replay of turn 0 differs"):
             searched(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
     for kind in (Live, Forgetful):
         assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=kind)))
@@ -358,7 +358,7 @@ class Straight:
 
 def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes():
     for policy in (Straight(), ScriptedPolicy()):
-        with pytest.raises(UsageError, match="cannot go on from the middle of an episode"):
+        with pytest.raises(UsageError, match="cannot continue from the middle of an episode"):
             searched(Search(Beam()), policy)
         assert all(t.search["episodes"] == 2 for t in searched(Search(BestOfN(2)), policy))
 
@@ -367,25 +367,29 @@ def test_another_search_does_not_continue_a_file(tmp_path: Path):
     out, policy, three = tmp_path / "out.jsonl", NoisyPolicy("guess", 0.5), tasks(GuessEnv, 3)
     factory = EnvFactory("agentgym/guess-v0", {"max_turns": 7})
     evaluate(factory, policy, three[:2], out=out, search=Search(BestOfN(2)))
-    told: list[str] = []
+    ids: list[str] = []
     evaluate(
-        factory, policy, three, out=out, search=Search(BestOfN(2)), on_progress=lambda one, *_: told.append(one.id)
+        factory, policy, three, out=out, search=Search(BestOfN(2)), on_progress=lambda entry, *_: ids.append(entry.id)
     )
-    assert (len(told), len(out.read_text().splitlines())) == (3, 3)
+    assert (len(ids), len(out.read_text().splitlines())) == (3, 3)
     for other in (None, Search(BestOfN(3)), Search(BestOfN(2), Signals())):
         with pytest.raises(UsageError, match="another policy"):
             evaluate(factory, policy, three, out=out, search=other)
 
 
 def test_a_conversation_of_messages_goes_on_from_any_turn():
-    heard: list[list[str]] = []
+    conversations: list[list[str]] = []
 
     def ask(messages: list[Message]) -> Any:
-        heard.append([text_of(message)[:20] for message in messages])
-        return {"role": "assistant", "content": "", "tool_calls": [ToolCall("guess", {"number": len(heard)}).to_dict()]}
+        conversations.append([text_of(message)[:20] for message in messages])
+        return {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [ToolCall("guess", {"number": len(conversations)}).to_dict()],
+        }
 
     [trajectory] = searched(
         Search(Beam(1, 2)), FunctionPolicy("f", ask), count=1, factory=Factory(kwargs={"max_turns": 2})
     )
-    assert [len(texts) for texts in heard] == [2, 2, 4, 4]
+    assert [len(texts) for texts in conversations] == [2, 2, 4, 4]
     assert replay(trajectory, Factory(kwargs={"max_turns": 2})()) is None

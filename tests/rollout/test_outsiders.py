@@ -203,6 +203,7 @@ class Changing(Speaker):
 
 UNUSABLE: dict[str, Callable[[Generation], Any]] = {
     "nothing": lambda _: None,
+    "no tokens": lambda it: replace(it, ids=[], logprobs=[]),
     "a tuple": lambda it: (it.ids, it.logprobs),
     "too few logprobs": lambda it: replace(it, logprobs=it.logprobs[1:]),
     "too many logprobs": lambda it: replace(it, logprobs=[*it.logprobs, -1.0]),

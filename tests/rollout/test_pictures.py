@@ -11,7 +11,7 @@ from agentgym.rollout import Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 from tests.core.test_pictures import PNG, WindowEnv
-from tests.rollout_cases import Factory, Letters, Speaker
+from tests.rollout_cases import Factory, Speaker
 
 LOOK = '<tool_call>{"name": "look", "arguments": {"times": 2}}</tool_call>'
 ANSWER = '<tool_call>{"name": "answer", "arguments": {"text": "x"}}</tool_call>'
@@ -53,6 +53,7 @@ def test_the_tokens_of_pictures_leave_less_room_for_what_is_said():
     policy, blind = Eyes([LOOK, ANSWER]), Eyes([LOOK, ANSWER], sees=False)
     play(policy)
     play(blind)
+    assert blind.seen == [None, None]
     assert [other - own for own, other in zip(policy.budgets, blind.budgets, strict=True)] == [1_000, 3_000]
 
 
@@ -62,11 +63,3 @@ def test_pictures_that_do_not_fit_end_the_episode_before_a_turn():
     assert played.reason is not None
     assert played.reason.value == "context"
     assert len(policy.seen) == 1
-
-
-def test_a_policy_that_only_reads_is_given_no_pictures():
-    policy = Eyes([ANSWER], sees=False)
-    play(policy)
-    assert policy.seen == [None]
-    assert not isinstance(Speaker([ANSWER]), SeeingPolicy)
-    assert isinstance(policy.codec, Letters)

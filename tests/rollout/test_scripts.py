@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import Message
-from agentgym.policy import EndEpisode, FunctionPolicy, Player, ScriptedPolicy
+from agentgym.policy import FunctionPolicy, Player, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.script import solution_player
@@ -83,22 +82,10 @@ class _Awaiting:
 @pytest.mark.parametrize("kind", [Blocking, Awaiting])
 def test_players_of_scripts_wait_beside_one_another(tmp_path: Path, kind: type[Blocking | Awaiting], workers: str):
     limits = Limits(max_in_flight=PLAYERS, retries=0, generation_timeout_s=30)
-    placed = "threads" if workers == "threads" else ProcessWorkers(COUNTER, PLAYERS, processes=1)
-    with RolloutEngine(COUNTER, kind(Meeting(tmp_path)), limits, workers=placed) as engine:
-        found = [group.trajectories[0] for group in engine.collect(groups(PLAYERS))]
-    assert [(one.error, one.success) for one in found] == [(None, True)] * PLAYERS
-
-
-def gives_up(env: Env, task: Task) -> Generator[Any, Any, None]:
-    raise EndEpisode(Reason.CONTEXT)
-    yield
-
-
-@pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
-def test_a_script_ends_an_episode_alike_everywhere(workers: str):
-    with RolloutEngine(COUNTER, ScriptedPolicy(gives_up), Limits(retries=0), workers=workers) as engine:
-        [found] = engine.collect(groups(1))
-    assert [(one.reason, one.error) for one in found.real] == [(Reason.CONTEXT, None)]
+    worker_setting = "threads" if workers == "threads" else ProcessWorkers(COUNTER, PLAYERS, processes=1)
+    with RolloutEngine(COUNTER, kind(Meeting(tmp_path)), limits, workers=worker_setting) as engine:
+        trajectories = [group.trajectories[0] for group in engine.collect(groups(PLAYERS))]
+    assert [(trajectory.error, trajectory.success) for trajectory in trajectories] == [(None, True)] * PLAYERS
 
 
 SCRIPT = """
@@ -137,5 +124,7 @@ class Said(str):
 def test_actions_of_a_policy_are_recorded_as_plain_text(workers: str):
     policy = FunctionPolicy("said", lambda messages: Said("hm") if len(messages) < 3 else None)
     with RolloutEngine(COUNTER, policy, Limits(retries=0), workers=workers) as engine:
-        [found] = engine.collect(groups(1))
-    assert [(type(turn.action), turn.action) for one in found.real for turn in one.turns[:1]] == [(str, "hm")]
+        [played_group] = engine.collect(groups(1))
+    assert [(type(turn.action), turn.action) for trajectory in played_group.real for turn in trajectory.turns[:1]] == [
+        (str, "hm")
+    ]

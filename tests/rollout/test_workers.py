@@ -61,8 +61,8 @@ def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=3.0)
     workers = ProcessWorkers(factory, 6, processes=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-        found = engine.collect(groups(12))
-    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 12
+        played_groups = engine.collect(groups(12))
+    assert [t.reason for group in played_groups for t in group.trajectories] == [Reason.ANSWERED] * 12
     assert len(list(tmp_path.iterdir())) > 0
     assert engine.tally.failed["step" if hangs else "worker"] > 0
 
@@ -72,8 +72,8 @@ def test_a_process_is_replaced_after_its_share_of_episodes():
     factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        found = engine.collect(groups(6))
-    pids = [t.details["pid"] for group in found for t in group.trajectories]
+        played_groups = engine.collect(groups(6))
+    pids = [t.details["pid"] for group in played_groups for t in group.trajectories]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
     assert os.getpid() not in pids
 

@@ -75,13 +75,13 @@ def cluster(ray: Any) -> Iterator[Any]:
 
 def processes(nodes: list[Any]) -> list[psutil.Process]:
     """The processes of nodes, with those that they have started."""
-    services = [info.process.pid for node in nodes for some in node.all_processes.values() for info in some]
+    services = [info.process.pid for node in nodes for infos in node.all_processes.values() for info in infos]
     own = [psutil.Process(pid) for pid in services if psutil.pid_exists(pid)]
-    return [one for service in own for one in (service, *service.children(recursive=True))]
+    return [process for service in own for process in (service, *service.children(recursive=True))]
 
 
-def places(found: Any, what: str) -> list[Any]:
-    return [trajectory.details[what] for group in found for trajectory in group.trajectories]
+def places(played_groups: Any, what: str) -> list[Any]:
+    return [trajectory.details[what] for group in played_groups for trajectory in group.trajectories]
 
 
 # Before a cluster is there, which the other tests share.
@@ -89,8 +89,8 @@ def places(found: Any, what: str) -> list[Any]:
     ("address", "message"),
     [
         ("ray://127.0.0.1:10001", "client addresses such as 'ray://127.0.0.1:10001' do not work here"),
-        ("127.0.0.1:1", "there is no Ray cluster at '127.0.0.1:1' that this machine is a node of"),
-        ("here", "there is no Ray cluster at 'here' that this machine is a node of"),
+        ("127.0.0.1:1", "not a node of a Ray cluster at '127.0.0.1:1'"),
+        ("here", "not a node of a Ray cluster at 'here'"),
     ],
 )
 def test_a_cluster_that_is_not_there_is_refused_in_one_line(address: str, message: str):
@@ -113,9 +113,9 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
 def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
     factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
-        found = engine.collect(groups(30))
+        played_groups = engine.collect(groups(30))
         assert asyncio.run(_at_once(factory)) == 2 * NODES
-    assert os.getpid() not in places(found, "pid")
+    assert os.getpid() not in places(played_groups, "pid")
 
 
 async def _at_once(factory: EnvFactory) -> int:
@@ -146,12 +146,12 @@ def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wai
 def test_the_record_of_an_outsiders_environment_is_the_same_in_actors(cluster: Any, name: str):
     factory = EnvFactory(f"tests.rollout.outside_envs:{name}", {})
     limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
-    told: list[Any] = []
+    records: list[Any] = []
     for workers in ("threads", "ray"):
         with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-            found = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
-        told.append([(t.opening, t.reason, t.component, t.details) for t in found])
-    assert told[0] == told[1]
+            trajectories = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
+        records.append([(t.opening, t.reason, t.component, t.details) for t in trajectories])
+    assert records[0] == records[1]
 
 
 @pytest.mark.parametrize("hangs", [False, True])
@@ -159,8 +159,8 @@ def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(clus
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=RayWorkers(factory, 6, actors=2)) as engine:
-        found = engine.collect(groups(8))
-    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 8
+        played_groups = engine.collect(groups(8))
+    assert [t.reason for group in played_groups for t in group.trajectories] == [Reason.ANSWERED] * 8
     assert len(list(tmp_path.iterdir())) > 0
     assert engine.tally.failed["step" if hangs else "worker"] > 0
 
@@ -207,14 +207,14 @@ def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(clu
     breaking.start()
     workers = RayWorkers(factory, 64, cpus_per_actor=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers=workers) as engine:
-        found = list(engine.play(work))
+        played_groups = list(engine.play(work))
     breaking.join()
-    assert sorted(played.group.task.id for played in found) == sorted(group.task.id for group in work)
-    ids = [trajectory.id for played in found for trajectory in played.trajectories]
+    assert sorted(played.group.task.id for played in played_groups) == sorted(group.task.id for group in work)
+    ids = [trajectory.id for played in played_groups for trajectory in played.trajectories]
     assert sorted(ids) == sorted(job.id for group in work for job in group.jobs)
-    assert all(t.reason is Reason.ANSWERED for played in found for t in played.trajectories)
+    assert all(t.reason is Reason.ANSWERED for played in played_groups for t in played.trajectories)
     assert engine.tally.failed == {"worker": 2}
-    assert node.node_id not in places(found, "node")
+    assert node.node_id not in places(played_groups, "node")
     assert on_node
     assert not any(process.is_running() for process in on_node)
 
@@ -254,9 +254,9 @@ def test_a_ray_of_our_own_is_on_the_loopback_device_alone_and_leaves_nothing(tmp
     run = subprocess.run(
         [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
     )
-    said = json.loads(run.stdout)
-    assert said.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
-    assert said.pop("started") > 0
-    assert said == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
+    data = json.loads(run.stdout)
+    assert data.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
+    assert data.pop("started") > 0
+    assert data == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
     assert run.stderr == ""
     assert set(Path("/tmp").glob("ray*")) <= files_before

@@ -153,9 +153,9 @@ def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starte
     monkeypatch.setattr("agentgym.rollout.workers.processes.make_starter", make)
     factory, limits = EnvFactory("tests.rollout.worker_envs:Placed", {}), Limits(max_in_flight=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=ProcessWorkers(factory, 2, processes=2)) as engine:
-        found = [t for group in engine.collect(groups(6)) for t in group.trajectories]
-    assert all(t.success for t in found)
-    assert os.getpid() not in {t.details["pid"] for t in found}
+        trajectories = [t for group in engine.collect(groups(6)) for t in group.trajectories]
+    assert all(t.success for t in trajectories)
+    assert os.getpid() not in {t.details["pid"] for t in trajectories}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
@@ -177,5 +177,5 @@ def test_processes_that_were_forked_draw_different_random_numbers():
     factory = EnvFactory("tests.rollout.worker_envs:Drawing", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        found = [t.details["drawn"] for group in engine.collect(groups(3)) for t in group.trajectories]
-    assert len({one for one, _ in found}) == len({other for _, other in found}) == 3
+        draws = [t.details["drawn"] for group in engine.collect(groups(3)) for t in group.trajectories]
+    assert len({first for first, _ in draws}) == len({other for _, other in draws}) == 3

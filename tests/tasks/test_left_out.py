@@ -107,7 +107,7 @@ def test_a_strict_evaluation_stops_with_one_line(tmp_path: Path, entries: tuple[
 def test_an_evaluation_of_nothing_but_broken_tasks_is_no_success(tmp_path: Path):
     result = evaluated(mbpp(tmp_path, FAILS_ITS_CHECK))
     assert result.exit_code == 1
-    assert "no episode came to its end" in result.stdout
+    assert "no episode finished" in result.stdout
     assert "does not pass its own check" in " ".join(result.stdout.split())
 
 

@@ -181,15 +181,15 @@ def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
         "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}],
     }
     pictured = with_pictures(user("A page."), [png()])
-    known = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
+    first = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
     second = turn(1, "b", "1\timport os\n2\tprint(1)", {"outcome": 0.0}, 0.0)
     second.action, second.observation = edit, [*second.observation, pictured]  # type: ignore[assignment]
-    said = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
-    said.action = (
+    third = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
+    third.action = (
         '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
     )
-    said.span = None
-    write_jsonl(file, [errand(turns=[known, second, said])])
+    third.span = None
+    write_jsonl(file, [errand(turns=[first, second, third])])
     page = open_form(file).at("/t/0.0")
     assert page.locator("#turn-1 .diff .added").inner_text() == "+x = 2\n"
     assert page.locator("#turn-2 .diff .removed").inner_text() == "- x = 1\n"
@@ -224,8 +224,8 @@ def test_the_time_of_each_turn_is_drawn_with_the_calls_within_it(open_form: Any,
 
 def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path: Path):
     old = errand()
-    for one in old.turns:
-        one.times = None
+    for old_turn in old.turns:
+        old_turn.times = None
     write_jsonl(tmp_path / "old.jsonl", [old])
     look = open_form(tmp_path / "old.jsonl")
     assert look.at("/t/0.0").locator("summary", has_text="Time").count() == 0
@@ -239,8 +239,8 @@ def better() -> list[Any]:
         for task in range(5)
         for attempt in range(3)
     ]
-    for one in runs:
-        one.policy = 'a "better" one & <more>'
+    for run in runs:
+        run.policy = 'a "better" one & <more>'
     return runs
 
 
@@ -253,15 +253,15 @@ def test_two_runs_are_compared_and_the_tasks_that_flipped_lead_to_their_trajecto
     page = look.at()
     page.get_by_role("link", name="compare two of these runs").click()
     look.heading("Two runs compared")
-    found = compare(read_run(file), read_run(other))
-    shown = page.locator("main").inner_text()
-    assert f"{100 * found.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in shown
-    assert "1 task only in B" in shown
+    comparison = compare(read_run(file), read_run(other))
+    text = page.locator("main").inner_text()
+    assert f"{100 * comparison.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in text
+    assert "1 task only in B" in text
     rows = page.locator("table.flips tbody tr")
     assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
     assert [rows.nth(at).locator("th").inner_text() for at in (0, 1)] == ["errand/test/2", "errand/test/1"]
     page.get_by_role("button", name="Swap").click()
-    page.locator(".verdict", has_text=f": −{100 * found.overall.success.difference:.1f}").wait_for()
+    page.locator(".verdict", has_text=f": −{100 * comparison.overall.success.difference:.1f}").wait_for()
     assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
     rows.first.locator("a").first.click()
     look.heading("errand/test/1#0")
@@ -396,7 +396,7 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
             look.some("main details[open]:not(:has(> summary + *))", 0)
         if address == "/t/0.0":
             text = page.locator("main").inner_text()
-            for shown in (
+            for part in (
                 "<script>window.hacked = 1</script>",
                 "␛[31mred",
                 "⟨U+202E⟩gnitsil",
@@ -404,7 +404,7 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
                 "nul ␀ back ␈␈",
                 "javascript:window.hacked=4",
             ):
-                assert shown in text
+                assert part in text
             assert not set("\u202e\u200e\u061c\x00\x9b\x1b") & set(text)
             page.locator("button", has_text="Show all 5,000,000 characters").click()
         assert page.evaluate("window.hacked") is None
@@ -415,7 +415,7 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
     refused = "() => { try { document.body.innerHTML = '<b>'; return false } catch { return true } }"
     assert look.page.evaluate(refused)
     expected = ("TrustedHTML", "status of 400")  # the refusals above, and those of addresses that lead nowhere
-    look.problems[:] = [one for one in look.problems if not any(part in one for part in expected)]
+    look.problems[:] = [problem for problem in look.problems if not any(part in problem for part in expected)]
 
 
 def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
@@ -443,7 +443,9 @@ def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width:
         page = look.at(address)
         page.evaluate("document.querySelectorAll('details.card').forEach((one) => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-    look.problems[:] = [one for one in look.problems if "status of 400" not in one]  # runs that share no task
+    look.problems[:] = [
+        problem for problem in look.problems if "status of 400" not in problem
+    ]  # runs that share no task
 
 
 def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, tmp_path: Path):
@@ -460,12 +462,12 @@ def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, t
 def test_elements_that_the_tab_key_reaches_show_the_focus(open_form: Any, file: Path, tmp_path: Path):
     write_jsonl(tmp_path / "other.jsonl", better())
     look = open_form(file, tmp_path / "other.jsonl")
-    for address, wanted in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
+    for address, expected_tag in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
         page = look.at(address)
         reached = set()
         for _ in range(12):
             look.press("Tab")
-            tag, seen = page.evaluate(FOCUS)
+            tag, is_visible = page.evaluate(FOCUS)
             reached.add(tag)
-            assert seen, (address, tag)
-        assert wanted in reached
+            assert is_visible, (address, tag)
+        assert expected_tag in reached

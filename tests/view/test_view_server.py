@@ -61,6 +61,6 @@ def test_a_page_speaks_to_its_server_alone(file: Path):
     with running(make_app(Collection([file]))) as server:
         page = server.client.get("/")
         assert "script-src 'self'" in page.headers["content-security-policy"]
-        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
+        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "unknown trajectory '0.99'"}
         assert server.client.get("/api/versus?a=x").status_code == 400
         assert server.client.post("/api/rows").status_code == 405
