@@ -10,8 +10,8 @@ from typing import Any
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.messages import Message, text_of
-from agentgym.policy import Generation
-from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.policy import Generation, ScriptedPolicy
+from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
 from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 
@@ -36,6 +36,15 @@ def jobs(count: int, attempts: int = 1) -> list[Job]:
     return [Job(source.get("train", i), seed=i, attempt=a) for i in range(count) for a in range(attempts)]
 
 
+def play_groups(
+    factory: EnvFactory, work: Sequence[Group], policy: Any = None, workers: Any = "threads", **limits: Any
+) -> list[Trajectory]:
+    """Return the trajectories of groups, without retries by default."""
+    bounds = Limits(**{"retries": 0, **limits})
+    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds, workers=workers) as engine:
+        return [trajectory for group in engine.collect(work) for trajectory in group.trajectories]
+
+
 def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **limits: Any) -> list[Trajectory]:
     return asyncio.run(play_jobs(work, policy, factory or Factory(), Limits(**limits)))
 
@@ -57,7 +66,7 @@ class Letters:
 
 
 class Speaker:
-    """A token policy that says given lines, and insists that each request extends the one before."""
+    """A token policy that says these lines, and asserts that each request extends the previous one."""
 
     name = "speaker"
 
@@ -70,10 +79,10 @@ class Speaker:
         before = self.history.get(session, [])
         assert list(ids[: len(before)]) == before
         turn = self.turn[session] = self.turn.get(session, -1) + 1
-        said = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
-        said = said[:max_new_tokens]
-        self.history[session] = [*ids, *said]
-        return Generation(said, [-float(turn + 1)] * len(said), "stop" if said[-1] == END else "length", version=turn)
+        sampled = [*(ord(c) + 2 for c in self.lines[turn % len(self.lines)]), END][:max_new_tokens]
+        self.history[session] = [*ids, *sampled]
+        finish = "stop" if sampled[-1] == END else "length"
+        return Generation(sampled, [-float(turn + 1)] * len(sampled), finish, version=turn)
 
     def release(self, session: str) -> None:
         self.turn.pop(session, None)

@@ -26,9 +26,7 @@ def check_file(path: Path, *, apart_from: Path | None = None) -> None:
         raise UsageError(f"cannot write to {str(path)!r}: it is a folder; name a file in a folder that exists")
     if not path.parent.is_dir():
         parent = str(path.parent)
-        raise UsageError(
-            f"cannot write to {str(path)!r}: the folder {parent!r} does not exist; name a folder that exists"
-        )
+        raise UsageError(f"cannot write to {str(path)!r}: no folder {parent!r}; name a folder that exists")
     if apart_from is not None and path.exists() and apart_from.exists() and path.samefile(apart_from):
         raise UsageError(f"cannot write to {str(path)!r}: it is the input file; choose another")
     try:

@@ -1,4 +1,4 @@
-"""Two runs are compared on the same tasks or not at all, and what failed is not taken for wrong."""
+"""Runs are compared only on the same tasks, and failed episodes do not count as wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(task: str, solved: bool, attempt: int = 0, *, turns: int = 1, reward: f
 
 
 def results(wins: str, **values: Any) -> list[Trajectory]:
-    """One attempt at each task, "1" where it was solved."""
+    """Return one attempt at each task, solved where `wins` has a 1."""
     return [made(f"t{number}", result == "1", **values) for number, result in enumerate(wins)]
 
 
@@ -59,7 +59,7 @@ def test_tasks_are_won_lost_and_tied():
     assert [task for task, verdict in verdicts.items() if verdict == "lost"] == ["t5"]
 
 
-def test_the_difference_is_that_of_the_means_over_tasks_with_its_bootstrap_interval():
+def test_the_difference_of_means_over_tasks_has_a_bootstrap_interval():
     success = compared(BEFORE, AFTER).overall.success
     assert (success.a, success.b, success.tasks) == (0.4, 0.6, 10)
     before = [float(t.success) for t in BEFORE]
@@ -84,12 +84,12 @@ def test_with_several_attempts_a_task_is_won_by_the_higher_rate():
     ]
 
 
-def test_two_runs_that_agree_everywhere_are_not_certainly_equal():
+def test_equal_results_do_not_give_a_certain_difference():
     interval = compared(BEFORE, BEFORE).overall.success.interval
     assert interval == pytest.approx((-wilson(0, 10).high, wilson(0, 10).high))
 
 
-def test_a_failed_episode_is_left_out_and_not_taken_for_a_lost_task():
+def test_a_failed_episode_does_not_count_as_a_lost_task():
     broken = made("t0", False, reason=Reason.INFRASTRUCTURE)
     comparison = compared(BEFORE, [broken, *AFTER[1:]])
     assert (comparison.overall.lost, comparison.overall.success.tasks) == (1, 9)
@@ -110,7 +110,7 @@ def test_tasks_of_only_one_side_are_counted_and_not_compared():
     assert (comparison.a.only_here, comparison.b.only_here, comparison.overall.success.tasks) == (1, 2, 7)
 
 
-def test_parts_are_told_apart_by_environment_difficulty_and_tag():
+def test_success_is_split_by_environment_difficulty_and_tag():
     def some(solved: str) -> list[Trajectory]:
         easy = results(solved[:2], difficulty=1, tags=("x",))
         hard = [made(f"h{i}", digit == "1", difficulty=3, tags=("x", "y")) for i, digit in enumerate(solved[2:4])]
@@ -123,7 +123,7 @@ def test_parts_are_told_apart_by_environment_difficulty_and_tag():
     assert {tag: (part.won, part.tied) for tag, part in comparison.by_tag.items()} == {"x": (2, 2), "y": (1, 1)}
 
 
-def test_measures_are_compared_over_the_tasks_in_which_both_sides_have_them():
+def test_measures_are_compared_over_tasks_where_both_sides_have_them():
     tokens = Tokens([1] * 3, [2] * 4, [1, 1, 0, 0], [0.0] * 4, [0, 0, -1, -1])
     a = [made("x", True, turns=2, reward=0.5, tokens=tokens, usage={"cost": 0.1}), made("y", True, turns=4)]
     b = [made("x", True, turns=5, reward=0.7, tokens=tokens), made("y", True, turns=5, tokens=tokens)]
@@ -167,9 +167,7 @@ def test_arguments_of_the_policy_may_differ_and_are_shown():
         ([*results("1"), made("t0", True, 1, task_hash="h")], results("1"), "two versions of task 't0'"),
     ],
 )
-def test_runs_that_are_not_of_the_same_tasks_are_refused_with_the_reason(
-    a: list[Trajectory], b: list[Trajectory], reason: str
-):
+def test_runs_of_different_tasks_are_refused_with_the_reason(a: list[Trajectory], b: list[Trajectory], reason: str):
     with pytest.raises(UsageError, match=reason):
         compared(a, b)
 
@@ -287,10 +285,10 @@ def test_the_command_compares_runs_of_two_methods(files: list[str], tmp_path: Pa
     ("words", "a", "b"),
     [("a b", "a", "b"), ("a vs b", "a", "b"), ("a b vs c", "a b", "c"), ("./vs vs c d", "./vs", "c d")],
 )
-def test_a_word_separates_the_runs_of_two_methods(words: str, a: str, b: str):
+def test_vs_separates_the_runs_of_two_methods(words: str, a: str, b: str):
     assert sides_of(words.split()) == ([Source(name) for name in a.split()], [Source(name) for name in b.split()])
 
 
-def test_files_that_do_not_say_what_to_compare_are_refused():
+def test_ambiguous_files_to_compare_are_refused():
     rows = [(words, "compare two files") for words in ("", "a", "a b c", "vs b", "a vs", "a vs b vs c")]
     assert not_refused(lambda words: sides_of(words.split()), [*rows, ("a b vs a", "'a' is given twice")]) == []

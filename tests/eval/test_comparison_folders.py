@@ -53,7 +53,7 @@ def test_an_ambiguous_or_unknown_policy_is_refused_with_the_choices(suite: Path,
         Source(f"{folder}@script").run()
 
 
-def test_folders_and_policies_may_contain_the_sign_between_them(suite: Path, tmp_path: Path):
+def test_folders_and_policies_may_contain_the_separator(suite: Path, tmp_path: Path):
     folder = results(suite, tmp_path / "runs@home", "scripted", "silent")
     assert Source(f"{folder}@silent").run().policy == "silent"
     assert (Source(f"{folder}@m@host").folder, Source("m@host").folder) == (folder, None)
@@ -116,7 +116,7 @@ def test_folders_of_one_environment_with_other_arguments_are_not_compared(tmp_pa
     assert (result.exit_code, "max_turns: 1 and 20" in " ".join(result.output.split())) == (2, True), result.output
 
 
-def test_an_environment_is_named_with_as_much_as_tells_its_entries_apart():
+def test_environment_names_distinguish_entries_of_one_environment():
     entries = [("guess-v0", "short", "one"), ("guess-v0", "long", "one"), ("sql-v0", "sql", "one")]
     assert environment_names(entries) == ["guess-v0 (short)", "guess-v0 (long)", "sql-v0"]
     twice = [("guess-v0", "short", "one"), ("guess-v0", "short", "two")]

@@ -1,4 +1,4 @@
-"""An evaluation of 500 episodes that is killed, and what a crash can leave behind, made good by the same command."""
+"""The same command completes an evaluation after a kill, and repairs the files that a crash leaves."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.real
 
 EPISODES = 300
-"""Enough for an index beside the file, which small files have none of."""
+"""Enough for a stored index, which small files lack."""
 HELD = 30
-"""Episodes that may begin in a process that is to be killed; all but those in flight are recorded by then."""
+"""Episodes that may start before a process is killed; all but those in flight are recorded by then."""
 ROOT = Path(__file__).parents[2]
 SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.eval.killed_evaluation:NotedErrand'}\n"
 
 
 class Evaluation:
-    """The same evaluation, into one folder."""
+    """The evaluation, with results in a folder of its own."""
 
     def __init__(self, suite: Path, out: Path):
         self.out, self.notes = out, out.with_suffix(".begun")
@@ -47,11 +47,11 @@ class Evaluation:
         subprocess.run(self.command, env={**os.environ, BEGUN: str(self.notes)}, cwd=ROOT, check=True)
 
     def kill(self) -> int:
-        """Kill a run that has recorded a part of the episodes, and return its process id."""
+        """Kill a run in the middle, and return its process id."""
         return kill_holding(self.command, self.file, {BEGUN: str(self.notes)}, CONCURRENCY)
 
     def kill_scoring(self) -> None:
-        """Kill a process that has scored a part of the file again."""
+        """Kill a process in the middle of rescoring."""
         kill_holding([*self.command[:3], "--rescore", str(self.file)], self.grades, {}, in_flight=10)
 
     def score(self) -> None:
@@ -66,12 +66,12 @@ class Evaluation:
         return self.file.with_name(f"{self.file.name}.notes")
 
     def begun(self) -> list[tuple[int, str]]:
-        """The process and the task of each episode that has begun."""
+        """Return the process and the task of each started episode."""
         lines = (line.split(maxsplit=1) for line in self.notes.read_text().splitlines())
         return [(int(process), task) for process, task in lines]
 
     def records(self) -> list[dict[str, Any]]:
-        """Everything that was recorded, but for times."""
+        """Return all records without times."""
         records = [data for _, data in json_lines(self.file, "a trajectory", allow_torn=True)]
         for data in records:
             data["seconds"] = 0.0
@@ -85,7 +85,7 @@ def lines_of(file: Path) -> int:
 
 
 def kill_holding(command: list[str], file: Path, environment: dict[str, str], in_flight: int) -> int:
-    """Kill a process once it has written all lines that it can before it waits, and return its id."""
+    """Kill a process once it has written all lines that it can, and return its id."""
     lines = lines_of(file) + HELD - in_flight
     with subprocess.Popen(command, env={**os.environ, **environment, HOLD: str(HELD)}, cwd=ROOT) as child:
         try:
@@ -110,7 +110,7 @@ def suite(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(suite: Path, folder: Path) -> Evaluation:
-    """An evaluation that nothing has disturbed."""
+    """An undisturbed evaluation."""
     evaluation = Evaluation(suite, folder / "whole")
     evaluation.finish()
     return evaluation
@@ -127,9 +127,7 @@ def assert_the_same(evaluation: Evaluation, whole: Evaluation) -> None:
     assert list(stored) == list(fresh)
 
 
-def test_killed_and_continued_it_gives_the_same_files_and_plays_nothing_twice(
-    suite: Path, folder: Path, whole: Evaluation
-):
+def test_a_killed_evaluation_continues_to_the_same_files_without_repeats(suite: Path, folder: Path, whole: Evaluation):
     evaluation = Evaluation(suite, folder / "killed")
     recorded: dict[int, set[str]] = {}
     for _ in range(3):
@@ -160,7 +158,7 @@ def test_the_evaluation_has_all_kinds_of_endings(whole: Evaluation):
 
 
 @pytest.mark.parametrize("cut", ["in the last line", "before its end", "in the index", "between index and its end"])
-def test_files_that_a_crash_left_half_written_change_nothing(suite: Path, folder: Path, whole: Evaluation, cut: str):
+def test_half_written_files_of_a_crash_are_repaired(suite: Path, folder: Path, whole: Evaluation, cut: str):
     evaluation = Evaluation(suite, folder / cut.replace(" ", "-"))
     shutil.copytree(whole.out, evaluation.out)
     (evaluation.out / "results.json").unlink()
@@ -185,7 +183,7 @@ def test_files_that_a_crash_left_half_written_change_nothing(suite: Path, folder
 
 @pytest.fixture(scope="module")
 def graded(whole: Evaluation, folder: Path, suite: Path) -> Evaluation:
-    """The evaluation, scored again without a disturbance."""
+    """The undisturbed evaluation after undisturbed rescoring."""
     shutil.copytree(whole.out, folder / "graded")
     evaluation = Evaluation(suite, folder / "graded")
     evaluation.score()
@@ -213,7 +211,7 @@ def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, 
 
 
 @pytest.mark.parametrize("cut", ["in the middle of a line", "before its end", "in a line that was never filled"])
-def test_grades_that_were_cut_off_change_neither_grades_nor_the_evaluation(
+def test_torn_grades_change_neither_grades_nor_the_evaluation(
     suite: Path, folder: Path, graded: Evaluation, whole: Evaluation, cut: str
 ):
     shutil.copytree(graded.out, folder / f"grades cut {cut}")

@@ -58,7 +58,7 @@ def rows(table: Path, columns: str = "*") -> list[Any]:
         return database.execute(f"SELECT {columns} FROM '{table}'").fetchall()
 
 
-def test_steps_are_those_of_the_log_of_the_training(tmp_path: Path):
+def test_steps_are_numbered_like_the_training_log(tmp_path: Path):
     write_jsonl(tmp_path / "trajectories.jsonl", [trajectory(0, training_step=0), trajectory(1, training_step=1)])
     export(tmp_path / "trajectories.jsonl", out=tmp_path / "all.parquet")
     assert rows(tmp_path / "all.parquet", "step") == [(1,), (2,)]
@@ -71,7 +71,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "eval.parquet"
 
 
-def test_a_row_says_what_happened_in_the_episode(table: Path):
+def test_a_row_holds_the_facts_of_the_episode(table: Path):
     row = dict(zip((c.name for c in COLUMNS), rows(table)[0], strict=True))
     assert row | {"messages": None} == {
         **dict.fromkeys(("suite", "suite_version", "entry", "step", "error", "component", "exact")),
@@ -86,7 +86,7 @@ def test_a_row_says_what_happened_in_the_episode(table: Path):
     assert json.loads(row["messages"]) == trajectory(1).messages
 
 
-def test_failed_episodes_are_marked_and_move_no_mean(table: Path):
+def test_failed_episodes_are_marked_and_do_not_affect_means(table: Path):
     assert rows(table, "id, failed, broken, reason, error, component")[1:] == [
         ("guess/test/2#0", True, False, "infrastructure", "gone", "step"),
         ("guess/test/3#0", True, True, "broken_task", "gone", "step"),
@@ -130,7 +130,7 @@ def test_values_that_a_column_cannot_hold_are_kept_exactly(tmp_path: Path):
     assert json.loads(messages) == odd.messages
 
 
-def test_a_folder_of_results_becomes_one_table_that_names_suite_and_entry(tmp_path: Path):
+def test_a_results_folder_becomes_one_table_with_suite_and_entry(tmp_path: Path):
     path = tmp_path / "pair.yaml"
     path.write_text("name: pair\nversion: 3\nentries: [{env: guess}, {env: errand}]\n")
     for name in ("guess", "errand"):
@@ -165,9 +165,7 @@ def test_the_columns_are_documented():
     assert any(line.startswith(f"Version {SCHEMA_VERSION},") for line in lines)
 
 
-def test_rows_are_written_in_groups_so_that_memory_does_not_grow_with_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_rows_are_written_in_bounded_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from pyarrow import parquet
 
     monkeypatch.setattr(writing, "ROWS", 4)
@@ -196,7 +194,7 @@ def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
     ("content", "message"),
     [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the input file")],
 )
-def test_an_export_that_is_refused_leaves_no_file(tmp_path: Path, content: str | None, message: str):
+def test_a_refused_export_leaves_no_file(tmp_path: Path, content: str | None, message: str):
     source, out = tmp_path / "eval.jsonl", tmp_path / "eval.parquet"
     source.write_text(content or "")
     result = CliRunner().invoke(app, ["export", str(source), "--out", str(source if content is None else out)])

@@ -1,4 +1,4 @@
-"""Tasks compared with each other and with texts: what is the same is found, what only looks alike is not."""
+"""Equal and nearly equal tasks and texts are found; lookalikes are not."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_the_same_problem_is_found_whatever_its_case_and_spacing():
 
 
 @each_row("other", ["Is a < b?", "Is a - b?", "Is b > a?"])
-def test_signs_and_order_make_other_problems(other: str):
+def test_punctuation_and_order_distinguish_problems(other: str):
     assert find_pairs(placed("Is a > b?", other), near=1.0) == []
 
 
-def test_the_gold_and_the_data_make_other_problems():
+def test_gold_and_data_distinguish_problems():
     first, other = task("a", "What is hidden?", number=1), task("b", "What is hidden?", number=2)
     assert find_pairs([LocatedTask(first, "train"), LocatedTask(other, "train")], near=1.0) == []
     data = [
@@ -58,7 +58,7 @@ def test_the_gold_and_the_data_make_other_problems():
     assert find_pairs(data, near=1.0) == []
 
 
-def test_the_name_of_a_task_in_its_data_makes_no_other_problem():
+def test_ids_and_splits_in_data_do_not_distinguish_problems():
     tasks = [
         Task(name, split, "What?", data={"id": name, "split": split}) for name, split in (("a", "train"), ("b", "test"))
     ]
@@ -81,7 +81,7 @@ def test_nearly_the_same_is_found_above_the_threshold_only():
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.3, 0.5, 0.7, 0.9]))
-def test_the_search_finds_exactly_what_comparing_all_with_all_finds(seed: int, near: float):
+def test_the_search_agrees_with_comparing_all_pairs(seed: int, near: float):
     rng = Random(seed)
     base = rng.choices(WORDS, k=12)
     prompts = []
@@ -135,7 +135,7 @@ def test_short_prompts_are_compared_as_a_whole_and_very_short_ones_not_at_all():
         find_in_texts(tasks, [], 5)
 
 
-def test_the_wording_of_a_template_is_no_contamination():
+def test_the_wording_of_a_template_does_not_count():
     template = "write a function in python that takes one list of numbers and returns"
     tasks = [task(f"t{n}", f"{template} result number {n} of them all in order") for n in range(COMMON + 1)]
     text = f"{template} result number 3 of them all in order"
@@ -195,7 +195,7 @@ def test_no_similar_tasks_are_in_both_splits():
     assert 10 <= len(divided["test"]) <= 40
 
 
-def test_neither_order_nor_ids_nor_other_tasks_decide_a_split():
+def test_a_split_does_not_depend_on_order_ids_or_other_tasks():
     tasks = families(40)
     where = {item.prompt: item.split for tasks_of_split in split_tasks(tasks, 0.3).values() for item in tasks_of_split}
     renamed = [Task(f"x{n}", "other", item.prompt) for n, item in enumerate(reversed(tasks[:60]))]
@@ -252,12 +252,12 @@ def test_near_duplicates_and_contamination_are_found_in_every_script(text: str):
         ("カタカナ", "ｶﾀｶﾅ"),
     ],
 )
-def test_how_a_text_is_encoded_does_not_matter(first: str, other: str):
+def test_encoding_variants_of_a_text_are_equal(first: str, other: str):
     assert pairs_of(first, other) == [1.0]
 
 
 @each_row(("first", "other"), [("5²", "52"), ("की", "का"), ("x ≤ 1", "x ≥ 1"), ("人", "入"), ("🍎", "🍌")])
-def test_lookalikes_of_another_meaning_are_not_the_same(first: str, other: str):
+def test_lookalikes_with_another_meaning_differ(first: str, other: str):
     assert 1.0 not in pairs_of(first, other, 0.1)
 
 

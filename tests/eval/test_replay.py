@@ -38,7 +38,7 @@ QUITTER = FunctionPolicy("quitter", lambda conversation: None)
 
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER])
-def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
+def test_a_replay_reproduces_a_stored_recording(policy: Any):
     trajectory = recorded(policy, max_turns=5)
     stored = Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     assert replay(stored) is None
@@ -52,7 +52,7 @@ def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
         ({"reward": 0.25}, "reward"),
     ],
 )
-def test_a_planted_difference_is_found_where_it_is(changed: dict[str, Any], what: str):
+def test_a_planted_difference_is_located(changed: dict[str, Any], what: str):
     trajectory = recorded(ScriptedPolicy())
     trajectory.turns[1] = replace(trajectory.turns[1], **changed)
     difference = replay(trajectory)
@@ -85,13 +85,13 @@ def test_a_failed_trajectory_is_compared_as_far_as_it_went():
     assert replay(trajectory) is None
 
 
-def test_a_task_from_elsewhere_can_be_given():
+def test_replay_accepts_a_task_from_elsewhere():
     task = replace(TASK, id="mine/1", gold={"number": 3})
     trajectory = recorded(ScriptedPolicy(), task)
     assert replay(trajectory, task=task) is None
 
 
-def test_a_given_environment_stays_open():
+def test_replay_leaves_the_callers_environment_open():
     class Watched(GuessEnv):
         closed = False
 
@@ -103,7 +103,7 @@ def test_a_given_environment_stays_open():
     assert not env.closed
 
 
-# A file may come from anybody.
+# Untrusted files.
 
 
 EVIL = """
@@ -117,7 +117,7 @@ class Evil(GuessEnv):
 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, from which modules can be imported."""
+    """The working directory, on the module search path."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
@@ -140,7 +140,7 @@ def test_a_file_cannot_choose_code(in_folder: Path):
     assert not (in_folder / "ran").exists()
 
 
-def test_code_that_the_command_line_names_is_run(in_folder: Path):
+def test_code_named_on_the_command_line_is_run(in_folder: Path):
     write_jsonl("t.jsonl", [replace(recorded(ScriptedPolicy()), env_id="evil:Evil")])
     try:
         for options in (["--env", "evil:Evil"], ["--trust-file"], ["--env", "guess"]):
@@ -176,7 +176,7 @@ SENSITIVE = [
 
 
 @each_row(("env_id", "kwargs"), SENSITIVE)
-def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str, Any], in_folder: Path):
+def test_a_file_cannot_choose_unsafe_arguments(env_id: str, kwargs: dict[str, Any], in_folder: Path):
     trajectory = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
     (name,) = kwargs
     with pytest.raises(UsageError, match=name):

@@ -34,8 +34,8 @@ GUESS = EnvFactory("agentgym/guess-v0", {})
 TASKS = list(iterate(GuessEnv.default_tasks(), "test", 4))
 
 
-class Lenient(GuessEnv):
-    """Pays for an even number as much as for the right one."""
+class Guessing(GuessEnv):
+    """The guessing game, with other answers."""
 
     @tool
     def guess(self, number: int) -> str:
@@ -44,6 +44,16 @@ class Lenient(GuessEnv):
         Args:
             number: Your guess.
         """
+        return self.answer(number)
+
+    def answer(self, number: int) -> str:
+        return super().guess(number)
+
+
+class Lenient(Guessing):
+    """Pays for an even number as much as for the right one."""
+
+    def answer(self, number: int) -> str:
         if number % 2 == 0:
             self.reward(OUTCOME, 1.0)
             self.finish(Reason.SOLVED)
@@ -51,38 +61,23 @@ class Lenient(GuessEnv):
         return "It is higher." if number < self.task.gold["number"] else "It is lower."
 
 
-class Endless(GuessEnv):
-    """Does not end when the number is found."""
+class Endless(Guessing):
+    """Does not end at the right guess."""
 
-    @tool
-    def guess(self, number: int) -> str:
-        """Guess the number.
-
-        Args:
-            number: Your guess.
-        """
+    def answer(self, number: int) -> str:
         return "Correct." if number == self.task.gold["number"] else "Wrong."
 
 
-class Down(GuessEnv):
-    """Has a grader that cannot be reached the first `outages` times."""
+class Down(Guessing):
+    """Has a grader that is down the first `outages` times."""
 
     outages = 0
 
-    def check_action(self, *_: object) -> None:
+    def answer(self, number: int) -> str:
         type(self).outages -= 1
         if type(self).outages >= 0:
             raise InfrastructureError("the grader is down")
-
-    @tool
-    def guess(self, number: int) -> str:
-        """Guess the number.
-
-        Args:
-            number: Your guess.
-        """
-        self.check_action()
-        return super().guess(number)
+        return super().answer(number)
 
 
 @pytest.fixture
@@ -111,7 +106,7 @@ def test_the_recording_itself_is_never_changed(file: Path):
     assert file.read_bytes() == before
 
 
-def test_another_grader_gives_its_own_score_and_the_actions_stay(file: Path):
+def test_another_grader_changes_the_score_and_not_the_actions(file: Path):
     trajectory = first(file)
     rescored = rescore(trajectory, Lenient())
     assert rescored.changed
@@ -133,7 +128,7 @@ def test_a_diverging_episode_that_no_longer_ends_counts_as_given_up(file: Path):
     assert (rescored.trajectory.success, rescored.trajectory.outcome) == (False, 0.0)
 
 
-def test_another_scheme_pays_otherwise_and_the_channels_stay(file: Path):
+def test_another_scheme_changes_rewards_and_not_channels(file: Path):
     report = rescore_file(Replay(file, settings={"scheme": "outcome"}))
     assert len(report.scored) == 4
     for score in report.scored:
@@ -185,7 +180,7 @@ def test_a_file_is_scored_by_one_process_at_a_time(file: Path):
     assert len(rescore_file(Replay(file)).scored) == 4
 
 
-def test_scoring_that_is_stopped_has_kept_what_is_finished(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_interrupted_scoring_keeps_finished_grades(file: Path, monkeypatch: pytest.MonkeyPatch):
     content = file.read_bytes().splitlines(keepends=True)
     ids = [trajectory.id for trajectory in read_jsonl(file)]
     monkeypatch.setattr(rescoring, "_AHEAD", 1)
@@ -199,7 +194,7 @@ def test_scoring_that_is_stopped_has_kept_what_is_finished(file: Path, monkeypat
 
 
 @each_row(("outages", "refused"), [(1, 0), (10**6, 1)])
-def test_an_outage_of_the_grader_is_tried_again_and_never_a_score(file: Path, outages: int, refused: int):
+def test_an_outage_of_the_grader_is_retried_and_never_a_score(file: Path, outages: int, refused: int):
     write_jsonl(file, [first(file)])
     Down.outages = outages
     report = rescore_file(_Unreachable(file), workers=1)

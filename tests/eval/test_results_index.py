@@ -48,9 +48,9 @@ def test_every_trajectory_is_read_from_its_place(file: Path):
     ]
 
 
-def test_the_index_is_taken_from_beside_the_file_and_the_file_is_not_parsed_again(file: Path):
+def test_a_stored_index_saves_parsing_the_file(file: Path):
     first = opened(file).entries
-    # What was indexed is changed behind its back, apart from the lines that say which file it is.
+    # Change the indexed content, except for the first line, which identifies the file.
     content = file.read_bytes()
     file.write_bytes(content.replace(b'"guess/test/2#0"', b'"guess/test/9#0"'))
     again = opened(file)
@@ -86,13 +86,13 @@ def test_a_line_that_is_cut_off_waits_until_it_is_whole(file: Path):
 
 
 @pytest.mark.parametrize("change", ["another file", "shorter", "rewritten"])
-def test_an_index_of_another_content_is_made_again(file: Path, change: str):
+def test_an_index_of_other_content_is_rebuilt(file: Path, change: str):
     index = opened(file)
     numbers = {"another file": [9, 8], "shorter": [0, 1], "rewritten": [0, 2, 1, 3, 4]}[change]
     write_jsonl(file, map(trajectory, numbers))
     for opened_index in (index, opened(file)):
         opened_index.refresh()
-        # An index that notices nothing reports what it cannot read; it never returns another trajectory.
+        # An index that misses the change raises an error; it never returns another trajectory.
         if change != "rewritten":
             assert [item.id for item in opened_index] == [f"guess/test/{number}#0" for number in numbers]
     if change == "rewritten":
@@ -101,7 +101,7 @@ def test_an_index_of_another_content_is_made_again(file: Path, change: str):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"garbage", b'{"schema": 99, "start": "x"}\n', None])
-def test_a_damaged_index_costs_time_and_nothing_else(file: Path, damage: bytes | None):
+def test_a_damaged_index_is_rebuilt(file: Path, damage: bytes | None):
     opened(file)
     whole = index_of(file).read_bytes()
     index_of(file).write_bytes(whole[:-7] if damage is None else damage)
@@ -109,19 +109,19 @@ def test_a_damaged_index_costs_time_and_nothing_else(file: Path, damage: bytes |
     assert index_of(file).read_bytes() == whole
 
 
-def test_a_folder_that_cannot_be_written_is_no_obstacle(file: Path):
+def test_an_index_that_cannot_be_written_stays_in_memory(file: Path):
     index_of(file).mkdir()
     assert len(opened(file)) == 5
 
 
-def test_a_line_that_is_no_trajectory_is_named_with_its_place(file: Path):
+def test_an_invalid_line_is_reported_with_its_place(file: Path):
     with file.open("a") as growing:
         growing.write('{"id": 3}\n')
     with pytest.raises(UsageError, match=r"eval\.jsonl:6: not a trajectory: it has no schema version"):
         opened(file)
 
 
-def test_a_mark_at_the_beginning_of_the_file_is_not_part_of_a_line(file: Path):
+def test_a_byte_order_mark_is_not_part_of_a_line(file: Path):
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     assert next(iter(opened(file))).id == "guess/test/0#0"
 
@@ -134,7 +134,7 @@ def test_of_several_tries_the_last_one_counts(file: Path):
     assert index.latest() == [0, 1, 2, 3, 4, 6]
 
 
-def test_additions_are_where_their_entries_say_and_are_not_parsed_again(tmp_path: Path):
+def test_added_entries_match_the_file_without_parsing(tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     index = opened(file)
     added = [index.add(trajectory(number)) for number in range(4)]
@@ -146,7 +146,7 @@ def test_additions_are_where_their_entries_say_and_are_not_parsed_again(tmp_path
 
 
 @pytest.mark.parametrize("end", [b'{"schema": 1, "id', b""])
-def test_adding_goes_on_after_a_last_line_that_has_no_end(file: Path, end: bytes):
+def test_additions_follow_an_unfinished_last_line(file: Path, end: bytes):
     content = file.read_bytes()
     file.write_bytes(content + end if end else content.removesuffix(b"\n"))
     index = opened(file)
@@ -188,7 +188,7 @@ def test_a_file_that_does_not_exist_yet_is_empty(tmp_path: Path):
     assert index.refresh() == 1
 
 
-def test_small_files_have_no_index_beside_them(file: Path):
+def test_only_large_files_have_a_stored_index(file: Path):
     assert len(TrajectoryIndex.open(file)) == 5
     assert [path.name for path in file.parent.iterdir()] == ["eval.jsonl"]
     size = file.stat().st_size

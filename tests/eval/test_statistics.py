@@ -81,7 +81,7 @@ def test_tasks_that_are_all_solved_alike_are_not_taken_for_certainty(groups: lis
     assert low < 0.4 < 0.6 < high
 
 
-def test_attempts_at_the_same_tasks_tell_no_more_than_their_tasks_if_they_agree():
+def test_agreeing_attempts_count_as_one_trial_per_task():
     agreeing = [[index % 2 == 0] * 8 for index in range(40)]
     assert success_interval(agreeing) == pytest.approx(wilson(20, 40))
     assert effective_trials([[index % 8 == attempt for attempt in range(8)] for index in range(40)]) == 40 * 8
@@ -94,9 +94,7 @@ def test_effective_trials_lie_between_tasks_and_attempts(groups: list[list[bool]
 
 @each_row("tasks", [1, 2, 3, 5, 10])
 @each_row("shape", [(0.5, 0.5), (2.0, 1.0), (50.0, 50.0)])
-def test_the_interval_of_few_tasks_holds_the_true_rate_about_as_often_as_it_says(
-    tasks: int, shape: tuple[float, float]
-):
+def test_intervals_of_few_tasks_cover_the_true_rate_as_claimed(tasks: int, shape: tuple[float, float]):
     dice, held = random.Random(tasks), 0
     for _ in range(300):
         rates = [dice.betavariate(*shape) for _ in range(tasks)]

@@ -1,4 +1,4 @@
-"""Estimates at the ends of their ranges, and what is refused."""
+"""Estimates at the limits of their ranges, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_impossible_proportions_are_refused(successes: int, trials: int):
 
 
 @each_row(("attempts", "successes", "k"), [(4, 2, 0), (4, 2, 5), (4, -1, 1), (4, 5, 1), (0, 0, 1), (0, 0, 0)])
-def test_estimates_over_k_refuse_counts_that_cannot_be(attempts: int, successes: int, k: int):
+def test_estimates_over_k_refuse_impossible_counts(attempts: int, successes: int, k: int):
     for estimate in (pass_at_k, pass_hat_k):
         with pytest.raises(UsageError, match=f"k={k} of {attempts} attempts with {successes} successes"):
             estimate(attempts, successes, k)
@@ -70,6 +70,6 @@ def test_differences_need_the_same_tasks_on_both_sides(before: list[float], afte
         paired_difference(before, after, seed=0)
 
 
-def test_a_difference_is_what_came_after_less_what_was_before():
+def test_a_difference_is_after_minus_before():
     mean, interval = paired_difference([0.0, 0.0], [1.0, 1.0], seed=0)
     assert (mean, interval) == (1.0, Interval(1.0, 1.0))

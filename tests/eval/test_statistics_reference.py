@@ -1,4 +1,4 @@
-"""The statistics against other implementations: scipy, and numbers of rliable and scikit-learn recorded here."""
+"""The statistics against scipy, and against recorded results of rliable and scikit-learn."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ def test_the_bootstrap_of_an_improvement_is_rliables():
     assert interval == pytest.approx((0.60, 0.9028), abs=0.01)
 
 
-def test_runs_that_differ_alike_on_all_tasks_are_as_uncertain_as_their_number():
-    """Drawn for each task anew, they would seem to agree: the draws average over the tasks."""
+def test_uncertainty_over_seeds_does_not_average_out_over_tasks():
+    """Separate draws for each task would average out over the tasks."""
     scores = [[0.2] * 50, [0.4] * 50, [0.6] * 50, [0.8] * 50]
     whole = interval_over_seeds(mean, [scores], 0)
     by_task = interval_over_seeds(mean, [scores], 0, whole_runs=False)
@@ -180,7 +180,7 @@ def test_runs_that_differ_alike_on_all_tasks_are_as_uncertain_as_their_number():
 
 
 def test_methods_are_compared_on_the_same_tasks():
-    """A method that is better by the same on every task is surely better, however much the tasks differ."""
+    """A method that is better by the same amount on every task is better with certainty, even if the tasks differ."""
     scores = [[0.0, 0.2, 0.5, 0.8]] * 3
     better = [[score + 0.1 for score in run] for run in scores]
     interval = interval_over_seeds(lambda a, b: b.mean() - a.mean(), [scores, better], 0)
@@ -195,7 +195,7 @@ def test_methods_are_compared_on_the_same_tasks():
         ([[[0.1, 0.2]], [[0.1]]], "all runs need scores of the same tasks, not of \\[1, 2\\] tasks"),
     ],
 )
-def test_scores_that_are_no_runs_of_the_same_tasks_are_refused(scores: list[list[list[float]]], problem: str):
+def test_scores_of_different_tasks_are_refused(scores: list[list[list[float]]], problem: str):
     with pytest.raises(UsageError, match=problem):
         interval_over_seeds(mean, scores, 0)
 

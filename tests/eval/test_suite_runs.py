@@ -65,7 +65,7 @@ def test_every_policy_plays_every_entry(suite: Suite, tmp_path: Path):
     assert attempts == [6, 6, 3, 3]
 
 
-def test_the_folder_says_what_came_out_and_how_it_was_made(suite: Suite, tmp_path: Path):
+def test_the_folder_records_results_and_provenance(suite: Suite, tmp_path: Path):
     run_suites(SuitesRequest([suite], ["scripted"], out=tmp_path / "out", seed=7))
     results = read_results(tmp_path / "out")
     assert results["suites"] == [suite.id.to_dict()]
@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_read_is_refused_and_left_as_it_is(
     assert (tmp_path / "out" / name).read_text() == content
 
 
-def test_rows_that_another_process_added_meanwhile_are_kept(suite: Suite, tmp_path: Path):
+def test_rows_of_another_process_are_kept(suite: Suite, tmp_path: Path):
     request = SuitesRequest([suite], ["silent"], out=tmp_path / "out")
     waiting = ResultsFolder(tmp_path / "out", request.plan)
     run_suites(request)
@@ -119,7 +119,7 @@ def test_rows_that_another_process_added_meanwhile_are_kept(suite: Suite, tmp_pa
 
 
 class Moving:
-    """An evaluation on a suite over a file of lines, which is now in one folder and now in another."""
+    """An evaluation on a suite over a file of lines that moves between folders."""
 
     def __init__(self, folder: Path):
         self._folder, self._suite = folder, folder / "lines.yaml"
@@ -143,7 +143,7 @@ class Moving:
         return file
 
 
-def test_a_folder_is_continued_wherever_its_data_is_by_now(tmp_path: Path):
+def test_a_folder_is_continued_after_its_data_has_moved(tmp_path: Path):
     moving = Moving(tmp_path)
     moving.play(moving.put("here"))
     recorded = moving.file.read_text().splitlines(keepends=True)
@@ -160,7 +160,7 @@ def test_a_folder_is_continued_wherever_its_data_is_by_now(tmp_path: Path):
     assert json.loads(result_json.output)["overall"]["tied"] == 3
 
 
-def test_a_folder_is_not_continued_with_other_data_and_the_reason_is_told(tmp_path: Path):
+def test_a_folder_is_not_continued_with_other_data(tmp_path: Path):
     moving = Moving(tmp_path)
     moving.play(moving.put("here"))
     before = moving.file.read_bytes()
@@ -221,7 +221,7 @@ def test_the_log_has_each_result_and_the_preparation_of_models(file: Path):
         ([], "name an environment"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_with_the_reason(options: list[str], message: str):
+def test_conflicting_options_are_refused_with_the_reason(options: list[str], message: str):
     result = CliRunner().invoke(app, ["eval", *options])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
@@ -283,7 +283,7 @@ def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tm
     assert "not compared: tests.eval.test_suite_runs:Unreachable: no episode on guess came to its end" in text
 
 
-def test_without_a_result_of_the_first_policy_it_is_said_why_nothing_is_compared(suite: Suite, tmp_path: Path):
+def test_a_missing_baseline_is_reported_with_the_reason(suite: Suite, tmp_path: Path):
     policies = ["tests.eval.test_suite_runs:Unreachable", "silent", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
     assert report.differences == []
@@ -294,7 +294,7 @@ def test_without_a_result_of_the_first_policy_it_is_said_why_nothing_is_compared
 
 
 class Unreachable(SilentPolicy):
-    """A model that no episode reaches."""
+    """A model whose endpoint is down."""
 
     name = "unreachable"
 

@@ -1,4 +1,4 @@
-"""Suites: read strictly, without making an environment; their tasks are exactly those that were pinned."""
+"""Suites are read strictly, without making an environment, and have exactly the pinned tasks."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_loading_neither_imports_nor_makes_an_environment(tmp_path: Path):
         load_suite(path)  # all of the file is read and compared, and nothing else
 
 
-def test_entries_say_all_that_a_run_needs(tmp_path: Path):
+def test_an_entry_holds_the_settings_of_a_run(tmp_path: Path):
     path = counting(
         tmp_path / "mine.yaml",
         arguments={"max_turns": 5},
@@ -180,7 +180,7 @@ def test_pins_that_are_missing_or_malformed_are_refused(tmp_path: Path, text: st
 
 
 def over_lines(tmp_path: Path, text: str = "one\ntwo\n") -> tuple[Path, Path]:
-    """A suite over a file of the user's, and the file."""
+    """Return a suite over a user's file, and the file."""
     file = tmp_path / "lines.txt"
     file.write_text(text, encoding="utf-8")
     path = write(tmp_path / "mine.yaml", with_entry(env=LINES, name="lines", data={"file": "words"}))
@@ -188,7 +188,7 @@ def over_lines(tmp_path: Path, text: str = "one\ntwo\n") -> tuple[Path, Path]:
     return path, file
 
 
-def test_an_entry_whose_data_is_not_given_is_skipped_and_says_what_it_needs(tmp_path: Path):
+def test_an_entry_without_its_data_is_skipped_with_a_message(tmp_path: Path):
     path, file = over_lines(tmp_path)
     suite = loaded(path)
     assert (list(suite.entries), [entry.missing for entry in suite.skipped]) == ([], [("words",)])
@@ -202,7 +202,7 @@ def test_an_entry_whose_data_is_not_given_is_skipped_and_says_what_it_needs(tmp_
     assert suite_with_data.id == suite.id
 
 
-def test_pins_hold_wherever_the_data_is(tmp_path: Path):
+def test_pins_do_not_depend_on_the_location_of_data(tmp_path: Path):
     path, file = over_lines(tmp_path)
     elsewhere = tmp_path / "other place"
     elsewhere.mkdir()
@@ -250,14 +250,14 @@ CHANGES = [
 
 
 @each_row("change", CHANGES)
-def test_settings_that_decide_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
+def test_settings_that_affect_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
     assert loaded(plain).content_hash != loaded(changed).content_hash
 
 
 @pytest.fixture
 def registry() -> Iterator[None]:
-    """Forget what a test registers."""
+    """Restore the registry after a test."""
     before = dict(gymnasium.registry)
     yield
     gymnasium.registry.clear()

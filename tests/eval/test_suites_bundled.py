@@ -1,4 +1,4 @@
-"""The bundled suites load, are what their files say, and their tasks are the same on every machine."""
+"""The bundled suites load, match their files, and have the same tasks on every machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_file_belongs_to_a_suite_of_its_name():
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC | GENERATED))
-def test_each_loads_and_says_what_it_is(name: str):
+def test_each_suite_loads_with_a_description(name: str):
     suite = load_suite(name)
     assert (suite.name, bool(suite.description)) == (name, True)
     assert bool(suite.skipped) == (name in PUBLIC)

@@ -1,4 +1,4 @@
-"""`agentgym tasks list|show|stats|validate|pin|split`: what each prints, writes, refuses and exits with."""
+"""The output, files, errors and exit codes of `agentgym tasks list|show|stats|validate|pin|split`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_listing_imports_no_environment_and_no_browser():
     assert done.stdout.splitlines()[-1] == "['agentgym.envs.catalog']"
 
 
-def test_a_name_that_both_have_means_the_environment_unless_the_suite_is_asked_for():
+def test_a_name_of_both_means_the_environment_without_suite_option():
     assert "guess/test/0" in run("guess", "-n", "1").stdout
     assert "sql/train/0" in run("sql", "-n", "1", "--split", "train").stdout
     assert "sql-unseen" in run("show", "sql", "--suite").stdout
@@ -70,7 +70,7 @@ def test_a_name_that_both_have_means_the_environment_unless_the_suite_is_asked_f
 
 
 @each_row("command", ["show", "stats", "validate", "pin"])
-def test_a_name_that_neither_has_is_refused_with_the_nearest_of_both(command: str):
+def test_an_unknown_name_is_refused_with_the_nearest_ones(command: str):
     error = run(command, "smok", code=2).stderr
     assert "unknown environment 'smok'" in error
     assert "Nor is there a suite 'smok'; did you mean 'smoke'?" in error
@@ -144,7 +144,7 @@ def test_gold_that_its_grader_refuses_is_a_fault_with_the_ids():
     assert "the solution" not in run("validate", WRONG, "--split", "train", "-n", "3", "--no-gold").stdout
 
 
-def test_the_same_problem_in_two_splits_is_a_fault_and_within_one_is_told(tmp_path: Path):
+def test_a_repeated_problem_is_a_fault_only_across_splits(tmp_path: Path):
     report = json.loads(run("validate", COUNTER, "-n", "6", "--json", code=1).stdout)
     assert {tuple(pair["places"]) for pair in report["pairs"] if pair["fault"]} == {("train", "test")}
     assert (
@@ -159,7 +159,7 @@ def test_the_same_problem_in_two_entries_of_a_suite_is_a_fault(mine: str):
     assert "the same: counter/test/0 (counter) and counter/train/0 (more)" in run("validate", mine, code=1).stdout
 
 
-def test_prompts_that_a_text_set_has_are_faults(tmp_path: Path):
+def test_prompts_in_a_text_set_are_faults(tmp_path: Path):
     sentence = "how many of the seventeen ships in the old harbour have more than two masts today"
     Path("lines.txt").write_text(f"{sentence}\nshort\n", encoding="utf-8")
     run("pin", LINES, "--data", "words=lines.txt", "--out", "ships.yaml", "--entry", "lines")

@@ -1,4 +1,4 @@
-"""Pinning: what changed gets a new version, what did not keeps it, and the file of the suite keeps its layout."""
+"""Pinning increases the version only after a change, and preserves the layout of the suite's file."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_a_change_raises_the_version_and_keeps_comments(tmp_path: Path):
     assert load_suite(path).version == 2
 
 
-def test_a_version_that_was_raised_by_hand_is_not_raised_again(tmp_path: Path):
+def test_a_version_increased_by_hand_is_kept(tmp_path: Path):
     path = written(tmp_path / "mine.yaml")
     text = path.read_text(encoding="utf-8").replace("version: 1", "version: 7") + "    attempts: 2\n"
     path.write_text(text, encoding="utf-8")
     assert pin_suite(path).version == 7
 
 
-def test_tasks_that_changed_or_are_gone_are_told_and_pinned_as_they_are(tmp_path: Path):
+def test_changed_and_missing_tasks_are_reported_and_pinned_again(tmp_path: Path):
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\nthree\n", encoding="utf-8")
     path = tmp_path / "mine.yaml"
@@ -132,7 +132,7 @@ def test_an_entry_is_added_only_where_the_layout_allows_it(tmp_path: Path):
 
 
 def test_no_problem_is_pinned_twice_and_long_splits_are_spread(tmp_path: Path):
-    # Counters go to 1 to 5 in turn, so ten different ids are five problems.
+    # Counters count to 1 to 5 in turn, so ten ids are five problems.
     path = counting(tmp_path / "mine.yaml")
     pin_tasks(path, "counter", "train", 10)
     assert list(load_suite(path).entries[0].pins) == [f"counter/train/{index}" for index in range(5)]

@@ -1,4 +1,4 @@
-"""A summary's numbers where counts are uneven, its order, and what its tables show."""
+"""The numbers of a summary with uneven counts, their order, and the printed tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentgym.trajectory import Tokens, Trajectory, Turn
 
 
 def made(task: str, attempt: int, solved: bool, turns: int = 1, **values: Any) -> Trajectory:
-    """An episode that is paid for its outcome and earns 0.25 of a channel in every turn."""
+    """Return an episode that is paid for its outcome and earns 0.25 of `format` in every turn."""
     played = [Turn("a", [], {"outcome": 0.0, "format": 0.25}, 0.0) for _ in range(turns)]
     if played:
         played[-1].rewards["outcome"] = played[-1].reward = float(solved)
@@ -47,7 +47,7 @@ def test_tasks_count_the_same_however_often_they_were_tried():
     assert (summary.overall.tasks, summary.overall.attempts) == (2, 4)
 
 
-def test_estimates_over_k_are_of_the_tasks_that_were_tried_often_enough():
+def test_estimates_over_k_use_tasks_with_enough_attempts():
     summary = summarize(UNEVEN)
     assert summary.pass_at == pytest.approx({1: (1 / 3 + 1) / 2, 2: 2 / 3, 3: 1.0})
     assert summary.pass_hat == pytest.approx({1: (1 / 3 + 1) / 2, 2: 0.0, 3: 0.0})
@@ -86,14 +86,14 @@ def test_rates_without_counts_are_missing():
     assert (nothing.overall.tasks, nothing.overall.attempts, nothing.pass_at) == (0, 0, {})
 
 
-def test_endings_begin_with_the_most_frequent_and_levels_with_the_easiest():
+def test_endings_are_sorted_by_frequency_and_levels_by_difficulty():
     reasons = [Reason.MAX_TURNS, Reason.ANSWERED, Reason.ANSWERED]
     trajectories = [made(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
     assert list(summarize(trajectories).endings) == ["answered", "max_turns"]
     assert list(summarize(trajectories).by_difficulty) == [1, 2, 3]
 
 
-def test_an_environments_own_figures_are_taken_from_what_did_not_fail():
+def test_figures_are_computed_on_valid_trajectories():
     broken = made("c", 0, True, reason=Reason.INFRASTRUCTURE)
     summary = summarize([*UNEVEN, broken], figures=lambda valid: {"seen": float(len(valid))})
     assert summary.figures == {"seen": 4.0}
@@ -119,7 +119,7 @@ def test_of_tags_that_are_equally_hard_the_most_frequent_comes_first():
     assert text.index("often") < text.index("rare")
 
 
-def test_numbers_are_shown_as_percentages_and_what_is_missing_as_a_dash():
+def test_missing_numbers_are_printed_as_a_dash():
     text = lines(summarize(UNEVEN))
     assert any(line.split() == ["tool", "errors", "33.3", "%", "of", "calls"] for line in text)
     assert any(line.split() == ["format", "errors", "33.3", "%", "of", "turns"] for line in text)
@@ -141,7 +141,7 @@ def test_estimates_over_k_are_shown_where_there_were_several_attempts():
 
 
 def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first():
-    """As printed, they add up to the rates beside them; what old recordings do not tell is unrecorded."""
+    """The printed shares add up to the rates; kinds missing in old recordings are `unrecorded`."""
     counts = {"calls": 10, "tool_errors": 6, "format_errors": 2, "errors/refused": 1, "errors/unknown_tool": 3}
     summary = summarize([made("a", 0, False, turns=4, counts=counts | {"errors/unreadable": 2})])
     assert summary.tool_errors == {"unknown_tool": 0.3, "unrecorded": 0.2, "refused": 0.1}
@@ -184,7 +184,7 @@ def test_a_long_curve_is_shown_from_end_to_end_in_a_few_points():
     assert "100: 100.0 %" in printed(summarize(trajectories))
 
 
-def test_measures_are_told_apart_by_difficulty_and_tag():
+def test_measures_are_split_by_difficulty_and_tag():
     easy = [made("a", 0, True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
     hard = [made("b", 0, False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
     summary = summarize([*easy, *hard])

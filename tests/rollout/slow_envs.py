@@ -25,7 +25,7 @@ class Slow(Counter):
 
 
 class Stuck(Counter):
-    """Its tools hang for some tasks until they are let go."""
+    """Its tool hangs for some tasks until `go_on` is set."""
 
     go_on = threading.Event()
 
@@ -38,7 +38,7 @@ class Stuck(Counter):
 
 
 class Talker:
-    """Says one token at a time, as many as a turn is to have, until its time is up."""
+    """Samples one token at a time, up to a length, until its time is up."""
 
     name, context = "talker", 100_000
 

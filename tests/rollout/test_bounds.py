@@ -1,4 +1,4 @@
-"""Bounds of rollouts, met exactly: the last token that fits, the last try, the defaults; and the task of a seed."""
+"""Exact bounds of rollouts: tokens, retries, environments, defaults; and the task of a seed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TASK = GuessEnv.default_tasks().get("train", 0)
 
 
 class Codec:
-    """Everything that is read is three tokens."""
+    """A codec that encodes everything as three tokens."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
         return [1, 1, 1]
@@ -43,7 +43,7 @@ class Codec:
 
 
 class Talker:
-    """Says as many tokens as it may, up to a number, and remembers how many it might have said."""
+    """Samples up to a number of tokens, and records the allowed numbers."""
 
     name = "talker"
 
@@ -63,8 +63,8 @@ def play(policy: Any, **limits: Any) -> Trajectory:
     return trajectory
 
 
-def test_a_turn_of_one_token_is_taken_if_the_context_has_room_for_it():
-    # 3 tokens of prompt, then 4 said and 3 read in each turn.
+def test_the_last_token_of_the_context_is_used():
+    # 3 prompt tokens, then 4 sampled and 3 observed tokens per turn.
     exact, short = Talker(4, context=11), Talker(4, context=10)
     assert play(exact).reason is Reason.CONTEXT
     assert exact.rooms == [8, 1]
@@ -115,7 +115,7 @@ def is_refused(make: Callable[[], Any], name: str = "") -> bool:
     return False
 
 
-def test_settings_that_allow_nothing_or_are_no_numbers_are_refused():
+def test_invalid_settings_are_refused():
     limits = [(name, value) for name, values in REFUSED.items() for value in values]
     assert [row for row in limits if not is_refused(partial(Limits, **dict([row])), row[0])] == []
     others: list[tuple[Callable[..., Any], dict[str, Any]]] = [
@@ -139,7 +139,7 @@ def test_waits_before_retries_double_up_to_a_bound_and_differ():
 
 
 class Narrow(GuessEnv):
-    """Two of it at a time."""
+    """At most two at a time."""
 
     max_concurrent = 2
 
@@ -151,7 +151,7 @@ def test_as_many_episodes_run_as_both_bounds_allow():
         asyncio.run(EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1))
 
 
-def test_only_constructors_that_may_work_later_are_tried_again():
+def test_only_temporary_errors_of_constructors_are_retried():
     def broken(error: type[BaseException]) -> Env:
         raise error("no such thing")
 

@@ -1,4 +1,4 @@
-"""The promises of a rollout engine: whole groups, time limits that run from the start of the work, named failures."""
+"""A rollout engine yields whole groups, counts failures by component, and reports waits."""
 
 from __future__ import annotations
 
@@ -44,12 +44,6 @@ from tests.rollout_cases import END, Factory
 from tests.waiting import eventually
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
-
-
-def played(factory: EnvFactory, work: Sequence[Group], policy: Any = None, **limits: Any) -> list[Trajectory]:
-    bounds = Limits(**{"retries": 0, **limits})
-    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds) as engine:
-        return [t for group in engine.collect(work) for t in group.trajectories]
 
 
 # Groups.
@@ -110,7 +104,7 @@ def test_a_closed_engine_plays_no_more():
 
 
 def fails(share: float) -> Any:
-    """A policy whose endpoint is down for a share of the tasks."""
+    """Return a policy whose endpoint is down for a share of the tasks."""
 
     async def ask(conversation: list[Message]) -> None:
         if int(conversation[-1]["content"].split()[-1].rstrip(".")) <= 5 * share:  # type: ignore[union-attr]
@@ -144,7 +138,7 @@ def test_an_outage_stops_the_rollout_and_names_what_is_down():
         assert engine.tally.tries < 1000
 
 
-def test_an_outage_says_what_everybody_else_waits_for(caplog: pytest.LogCaptureFixture):
+def test_an_outage_logs_what_other_episodes_wait_for(caplog: pytest.LogCaptureFixture):
     turns = count()
 
     async def act(conversation: list[Message]) -> Any:
@@ -165,7 +159,7 @@ def test_failures_below_the_breakers_share_stop_nothing_even_if_they_come_first(
         assert len(engine.collect(groups(200))) == 200
 
 
-def test_a_group_can_be_used_if_enough_of_it_is_real():
+def test_a_group_is_usable_if_enough_trajectories_did_not_fail():
     [group] = groups(1, size=4)
     trajectories = [Trajectory(str(n), "e", "t", "h", 0, "p", [], reason=Reason.ANSWERED) for n in range(4)]
     trajectories[0].reason = trajectories[1].reason = Reason.INFRASTRUCTURE
@@ -174,7 +168,7 @@ def test_a_group_can_be_used_if_enough_of_it_is_real():
     assert [Failures(at_least=least).is_usable(played_group) for least in (1, 2, 3)] == [True, True, False]
 
 
-# A hang has a name.
+# Reports of waits.
 
 
 @pytest.fixture
@@ -258,7 +252,7 @@ def test_jobs_and_groups_are_played_alike():
     assert group.jobs[0] == Job(group.task, group.seed)
 
 
-def test_time_limits_are_typed_by_their_names():
+def test_time_limits_are_parsed_by_name():
     assert timeouts_in(["tool=30", "episode=1.5", "generation=null"]) == {
         "tool_timeout_s": 30,
         "episode_timeout_s": 1.5,

@@ -24,7 +24,7 @@ from tests.waiting import eventually
 
 
 class Watched(GuessEnv):
-    """The guessing game; keeps count of its instances and breaks where it is told to."""
+    """The guessing game; records its instances, and calls `breaks` in each turn."""
 
     envs: list[Watched]
 
@@ -48,13 +48,13 @@ class Watched(GuessEnv):
 
 
 def watched(breaks: Callable[[Watched], object] = lambda env: None) -> tuple[Factory, list[Watched]]:
-    """A factory, and the list of what it has envs."""
+    """Return a factory, and the list of its environments."""
     envs: list[Watched] = []
     kind = type("Watched", (Watched,), {"envs": envs})
     return Factory(build=lambda **kwargs: kind(breaks, **kwargs)), envs
 
 
-# Infrastructure and mistakes.
+# Failures and mistakes.
 
 
 def test_an_environment_that_keeps_failing_makes_a_failed_trajectory_without_reward():
@@ -81,7 +81,7 @@ def test_a_models_mistake_stays_an_observation():
     assert trajectory.counts["tool_errors"] == GuessEnv.max_turns
 
 
-def test_a_tool_error_outside_of_a_tool_is_an_authors_slip():
+def test_a_tool_error_outside_a_tool_is_an_infrastructure_failure():
     class Slipping(GuessEnv):
         def start(self, task: Any) -> str:
             raise ToolError("oops")
@@ -132,7 +132,7 @@ def test_environments_are_used_again_and_closed_at_the_end():
     assert all(env.closed == 1 for env in envs)
 
 
-def test_given_workers_keep_their_environments():
+def test_the_callers_workers_keep_their_environments():
     factory, envs = watched()
 
     async def play() -> None:
@@ -182,7 +182,7 @@ def test_cancelling_closes_every_environment():
     assert [env.closed for env in envs] == [1] * 5
 
 
-# Same work, same record.
+# Reproducibility.
 
 
 def test_results_do_not_depend_on_order_or_company():

@@ -1,4 +1,4 @@
-"""Feedback by a simulated user: its comments, the gold that they may not hold, and their record."""
+"""Feedback by a simulated user: its comments, which must not reveal the gold, and their record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def played(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Tra
 
 
 def guessing(*numbers: int, conversation: list[Message] | None = None) -> FunctionPolicy:
-    """A policy that guesses these numbers in turn, then gives up."""
+    """Return a policy that guesses these numbers in turn, then gives up."""
     remaining = list(numbers)
 
     def ask(messages: list[Message]) -> Any:
@@ -54,7 +54,7 @@ def guessing(*numbers: int, conversation: list[Message] | None = None) -> Functi
 
 
 class Saying:
-    """A simulator that always says the same."""
+    """A simulator that repeats one comment."""
 
     name, sees_gold = "saying", True
 
@@ -69,7 +69,7 @@ class Saying:
 
 
 def scripted(*turns: tuple[str, str], most: int = 20) -> str:
-    """The remark after the last of these turns, each an action and its result."""
+    """Return the remark after these turns, each an action and its result."""
     scene = Scene(ERRAND, [user("Go.")], [(action, [user(result)]) for action, result in turns], most)
     return asyncio.run(ScriptedUser().remark(scene, "key")).text
 
@@ -107,7 +107,7 @@ REVEALING: list[tuple[tuple[str, dict[str, Any], str], bool]] = [
 ]
 
 
-def test_values_of_the_gold_are_only_said_once_the_episode_has_brought_them_up():
+def test_gold_values_may_be_mentioned_only_after_the_episode_shows_them():
     assert differing(lambda row: reveals(*row), REVEALING) == []
 
 
@@ -160,7 +160,7 @@ def test_token_policies_read_feedback_as_tokens_without_loss():
     assert policy.codec.decode(observed).count("Think again.") == 2
 
 
-def test_a_user_that_breaks_fails_the_episode():
+def test_a_failing_user_fails_the_episode():
     class Broken(Saying):
         async def remark(self, scene: Scene, key: str) -> Remark:
             raise RuntimeError("no line")
@@ -251,7 +251,7 @@ def test_an_endpoint_gives_feedback(tmp_path: Path):
 
 def test_a_policy_that_heeds_the_user_solves_more_with_feedback():
     def ask(messages: list[Message]) -> str:
-        """Deliver what was not fetched, again and again, until somebody says that the errors are to be read."""
+        """Deliver an unfetched parcel again and again, until a comment says to read the error."""
         was_advised = any("Read the error" in text_of(message) for message in messages)
         words = text_of(messages[1]).split("parcel of ")[1].split(" ")[0]
         address = [text_of(m).split("goes to ")[1].split(" ")[0] for m in messages if "goes to " in text_of(m)]

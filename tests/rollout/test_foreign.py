@@ -1,4 +1,4 @@
-"""Whatever an environment or a policy raises fails one episode: every trajectory is delivered, nothing is hidden."""
+"""An exception of an environment or a policy fails one episode; every trajectory is delivered."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EPISODES = 100
 
 @pytest.fixture(autouse=True)
 def _asyncio_complains_of_nothing(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """No exception is never retrieved. (That a coroutine was never awaited is a warning, and so an error.)"""
+    """Every exception is retrieved. (A coroutine that is never awaited is a warning, and so an error.)"""
     caplog.set_level(logging.WARNING, "asyncio")
     yield
     gc.collect()
@@ -69,7 +69,7 @@ def run(work: list[Job], policy: Any, factory: EnvFactory, **limits: Any) -> lis
 
 
 def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ...] = FAILING) -> None:
-    """Those episodes failed that the plan broke, and no others."""
+    """Assert that exactly the episodes with a planned failure failed."""
     assert len({t.id for t in trajectories}) == EPISODES
     troubles = {t.task_id: plan.of(t.task_id) for t in trajectories}
     expected = {task for task, trouble in troubles.items() if trouble and trouble[0] in failing}
@@ -81,12 +81,12 @@ def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ..
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_trajectory_is_delivered_whatever_an_environment_raises(mode: str):
+def test_every_trajectory_is_delivered_if_environments_raise_anything(mode: str):
     build, plan = MODES[mode]
     check_all(run(jobs(EPISODES), ScriptedPolicy(), Factory(build=partial(build, plan))), plan)
 
 
-def test_every_trajectory_is_delivered_whatever_a_token_policy_raises():
+def test_every_trajectory_is_delivered_if_token_policies_raise_anything():
     plan = Plan(KINDS, ("generate", "decode", "drop"))
     check_all(run(jobs(EPISODES), HostileSpeaker(plan), Factory(build=Hostile)), plan, ("generate", "decode"))
 
@@ -167,11 +167,11 @@ def test_the_checks_report_what_is_raised_anywhere():
         assert any(word in row.message.lower() for row in report.problems), (place, kind)
 
 
-# The caller ends the work.
+# Cancellation by the caller.
 
 
 class Endless(AsyncCounter):
-    """Waits for ever, and ignores its first cancellation."""
+    """Waits forever, and ignores its first cancellation."""
 
     waiting: list[Env]
     continued: list[Env]
@@ -202,7 +202,7 @@ async def _first_of(stream: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ["collecting", "iterating"])
-def test_cancelling_ends_all_episodes_also_those_that_ignore_it(way: str):
+def test_cancelling_ends_even_episodes_that_ignore_it(way: str):
     waiting: list[Any] = []
     continued: list[Any] = []
     factory = Factory(build=type("Waiting", (Endless,), {"waiting": waiting, "continued": continued}))

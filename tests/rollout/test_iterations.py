@@ -1,4 +1,4 @@
-"""Several iterations of one engine: they share its room, are not mixed up, and leave it usable."""
+"""Several iterations of one engine share its bounds, do not mix, and leave it usable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def jobs(count: int) -> list[Job]:
 
 
 class Waiting(FunctionPolicy):
-    """A policy that gives up once it may."""
+    """A policy that gives up once `go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__("slow", self._give_up)
@@ -40,7 +40,7 @@ class Waiting(FunctionPolicy):
 
 
 class Narrow(Counter):
-    """Two of it at a time, of which it keeps account; its first `failures` constructors raise."""
+    """At most two at a time, which it records; its first `failures` constructors raise."""
 
     max_concurrent = 2
     failures = 0
@@ -91,7 +91,7 @@ def test_iterations_at_once_share_the_room_of_their_engine():
     assert len(kind.envs) <= 2
 
 
-def test_the_room_is_known_although_the_first_environments_cannot_be_made():
+def test_bounds_hold_even_if_the_first_environments_cannot_be_made():
     kind = narrow(failures=2)
     with RolloutEngine(Factory(build=kind), ScriptedPolicy(), Limits(retries=0)) as engine:
         engine.collect(groups(20))
@@ -161,7 +161,7 @@ def test_other_things_than_jobs_are_refused():
         list(engine.trajectories([*jobs(1), None, *jobs(3)[1:]]))  # type: ignore[list-item]
 
 
-def test_an_error_of_the_work_comes_through_whatever_it_is():
+def test_any_error_of_the_work_iterable_propagates():
     def work() -> Iterator[Job]:
         yield from jobs(2)
         raise asyncio.CancelledError("mine")

@@ -1,4 +1,4 @@
-"""Searches around a policy: the choice, the record, the costs, and refusals."""
+"""Searches around a policy: choices, records, costs and invalid combinations."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def actions(trajectory: Trajectory) -> list[Any]:
 # Choices.
 
 
-def test_success_rises_with_n_by_every_value_and_no_honest_one_exceeds_the_oracle():
+def test_success_rises_with_n_and_never_exceeds_the_oracle():
     signals = [success(GUESS, search) for search in (None, *(Search(BestOfN(n), Signals()) for n in (2, 8)))]
     votes = [success(ERRAND, Search(BestOfN(n), Majority())) for n in (1, 4, 16)]
     oracle = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
@@ -89,7 +89,7 @@ def test_searching_turn_by_turn_solves_more_than_playing_once(strategy: Any):
     assert success(ERRAND, Search(strategy)) > success(ERRAND, None) + 0.1
 
 
-def test_of_equal_lines_the_first_is_chosen_and_of_none_that_can_be_scored_too():
+def test_the_first_of_equal_or_unscored_lines_is_chosen():
     class Unscored(Majority):
         async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
             return [None] * len(candidates)
@@ -100,7 +100,7 @@ def test_of_equal_lines_the_first_is_chosen_and_of_none_that_can_be_scored_too()
 
 
 class Flipped(ErrandEnv):
-    """The errand with the opposite outcome, of which the policy sees nothing."""
+    """The errand with the opposite outcome, which the policy cannot see."""
 
     def reward(self, channel: str, value: float) -> None:
         super().reward(channel, 1.0 - value if channel == OUTCOME else value)
@@ -154,7 +154,7 @@ def test_attempts_at_a_task_search_with_other_samples():
         assert len({str(actions(trajectory)) for trajectory in engine.trajectories(jobs)}) > 1
 
 
-def test_the_search_is_counted_beside_the_chosen_line():
+def test_the_cost_of_the_whole_search_is_recorded():
     [trajectory] = searched(Search(BestOfN(4), Signals()), count=1)
     lines = [searched(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]
     assert trajectory.search["episodes"] == 4
@@ -175,7 +175,7 @@ def test_turns_that_lines_share_are_played_once_and_counted_as_replayed():
 
 
 class Wanderer:
-    """A token policy that guesses at random, by the session; keeps the sessions that are open."""
+    """A token policy that guesses at random, seeded by the session; records its open sessions."""
 
     name, context = "wanderer", 100_000
 
@@ -231,7 +231,7 @@ def test_a_line_ends_where_its_tokens_end():
 
 
 class Counting(GuessEnv):
-    """Counts the environments that exist."""
+    """Counts its instances."""
 
     made: list[int]
 
@@ -279,7 +279,7 @@ def test_a_message_that_takes_longer_than_the_search_has_left_is_waited_for():
 
 
 class Breaking(GuessEnv):
-    """Breaks at a guess of 1."""
+    """Fails at every guess."""
 
     @tool
     def guess(self, number: int) -> str:
@@ -292,13 +292,13 @@ class Breaking(GuessEnv):
 
 
 class Weightless(RandomPolicy):
-    """Cannot go on."""
+    """A policy that cannot resume."""
 
     def resume(self, seat: Seat, past: Any) -> Any:
         raise RuntimeError("no weights")
 
 
-def test_a_search_that_breaks_is_tried_again_and_fails_as_an_episode_does():
+def test_a_failing_search_is_retried_and_recorded_as_failed():
     [failed] = searched(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
     assert (failed.failed, failed.component, failed.success) == (True, "step", False)
     assert "fell off the table" in str(failed.error)
@@ -331,7 +331,7 @@ class Live(GuessEnv):
 
 
 class Forgetful(GuessEnv):
-    """Says something else each time."""
+    """Opens with another message each time."""
 
     def start(self, task: Task) -> str:
         return f"{task.prompt} {random.random()}"
@@ -348,7 +348,7 @@ def test_an_environment_that_cannot_be_repeated_plays_only_whole_episodes():
 
 
 class Straight:
-    """A chat policy that cannot go on from the middle."""
+    """A chat policy without `resume`."""
 
     name = "straight"
 
@@ -377,7 +377,7 @@ def test_another_search_does_not_continue_a_file(tmp_path: Path):
             evaluate(factory, policy, three, out=out, search=other)
 
 
-def test_a_conversation_of_messages_goes_on_from_any_turn():
+def test_a_chat_policy_continues_from_any_turn():
     conversations: list[list[str]] = []
 
     def ask(messages: list[Message]) -> Any:

@@ -1,4 +1,4 @@
-"""Value functions: their scores, and how answers of a judge and searches as they are typed are read."""
+"""Scores of value functions, and the parsing of a judge's answers and of `--search`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_TOOLS = Toolset(())
 def line(
     *turns: tuple[Any, str], over: bool = True, answered: bool = True, weight: float = 1.0, **more: Any
 ) -> Candidate:
-    """A candidate whose turns are actions (text, or calls) and what was shown after each."""
+    """Return a candidate with turns of an action (text or a call) and its observation."""
     played = [
         (assistant("", [action]) if isinstance(action, ToolCall) else action, [user(result)])
         for action, result in turns
@@ -117,7 +117,7 @@ def test_the_latest_report_of_tests_counts():
         assert scores(Signals(), candidate) == [pytest.approx((1 + 1 + share) / 3)]
 
 
-def test_a_line_that_a_limit_ended_is_worth_less_than_one_that_was_answered():
+def test_a_line_ended_by_a_limit_scores_less_than_an_answered_one():
     answered, ended = scores(Signals(), line(submit(4)), line(submit(4), answered=False))
     assert answered == 1.0
     assert ended == pytest.approx(2 / 3)
@@ -134,7 +134,7 @@ def test_channels_that_are_named_count_and_the_outcome_cannot_be_named():
 
 
 def judge(answers: Sequence[str], prompts: list[str] | None = None, **settings: Any) -> Judge:
-    """A judge that gives these answers in turn."""
+    """Return a judge with these answers in turn."""
     remaining = list(answers)
 
     def ask(messages: list[Message]) -> str:
@@ -196,10 +196,10 @@ def test_a_question_has_the_whole_conversation_but_never_too_much_of_it():
     assert "[tool] one row" in candidate.conversation
 
 
-# Searches as they are typed.
+# The option `--search`.
 
 
-def test_a_search_is_read_and_its_name_reads_the_same():
+def test_a_parsed_search_has_a_name_that_parses_to_it():
     signals, votes = Signals(frozenset({"ran", "ok"})), Majority("result")
     rows = [
         ("best-of-n:8", Search(BestOfN(8), Majority())),
@@ -227,7 +227,7 @@ def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
     assert names == ["openai:m@http://localhost:1/v1", None]
 
 
-def test_a_search_that_cannot_be_read_is_refused_in_one_line():
+def test_an_invalid_search_is_refused_in_one_line():
     rows = [
         ("bestofn:8", "there is no search 'bestofn'; did you mean 'best-of-n'?"),
         ("best-of-n", "needs a number: best-of-n:8"),

@@ -1,4 +1,4 @@
-"""Pictures reach token policies that see, in order; their tokens count; others read that there was one."""
+"""Pictures reach token policies that see, in order, and their tokens count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWER = '<tool_call>{"name": "answer", "arguments": {"text": "x"}}</tool_call>'
 
 
 class Eyes(Speaker):
-    """A policy that notes what it sees."""
+    """A policy that records what it sees."""
 
     def __init__(self, lines: Sequence[str], *, sees: bool = True, context: int = 100_000):
         super().__init__(lines, context)

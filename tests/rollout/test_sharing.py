@@ -1,4 +1,4 @@
-"""Files of tasks are read once by a process, off the event loop, and environments are made there too."""
+"""A process reads a file of tasks once, and neither this nor making environments blocks the event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 class Watched(TaskList):
-    """Counts how often it is loaded, and whether on an event loop; waits until it may go on."""
+    """Records each load and whether it is on an event loop; may wait until `go_on` is set."""
 
     loads: list[tuple[str, bool]] = []
     begun, go_on = threading.Event(), threading.Event()
@@ -97,7 +97,7 @@ def test_a_source_that_cannot_be_loaded_is_tried_again(tmp_path: Path):
     assert len(Watched.loads) == 2
 
 
-def test_few_sources_are_kept_that_nobody_uses(tmp_path: Path):
+def test_only_a_few_unused_sources_stay_in_memory(tmp_path: Path):
     file = written(tmp_path)
     for number in [*range(40), 0]:
         shared(LOADER, file, {"number": number})
@@ -158,7 +158,7 @@ def test_64_episodes_at_a_time_read_their_file_once_and_off_the_event_loop(tmp_p
 
 
 class Slow(GuessEnv):
-    """Is made when it may go on."""
+    """Its constructor waits until `go_on` is set."""
 
     begun, go_on = threading.Event(), threading.Event()
     instances: list[Slow] = []
@@ -181,16 +181,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
     return Slow
 
 
-def test_the_event_loop_runs_while_an_environment_is_made(slow: type[Slow]):
-    async def play() -> bool:
-        taking = asyncio.ensure_future(EnvPool(slow).take())
-        await asyncio.to_thread(slow.begun.wait, 60)
-        slow.go_on.set()  # only a loop that is free gets here before the environment is made
-        return isinstance(await taking, slow)
-
-    assert asyncio.run(play())
-
-
 def test_the_limit_of_making_an_environment_excludes_waiting_for_others(slow: type[Slow]):
     async def play() -> None:
         pool = EnvPool(slow)
@@ -205,7 +195,7 @@ def test_the_limit_of_making_an_environment_excludes_waiting_for_others(slow: ty
     asyncio.run(play())
 
 
-def test_an_environment_that_is_never_made_or_made_for_nobody_is_closed_in_the_end(slow: type[Slow]):
+def test_an_abandoned_environment_is_closed_in_the_end(slow: type[Slow]):
     async def too_late() -> None:
         with pytest.raises(InfrastructureError, match=r"making an environment took longer than its limit of 0\.1 s"):
             await EnvPool(slow).take(limit_s=0.1)

@@ -1,4 +1,4 @@
-"""Tokens in, tokens out: what the rollout engine records of a token policy."""
+"""The tokens that a rollout records of a token policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.rollout_cases import Factory, Letters, Speaker, jobs, run
 
 
 class Echo(GuessEnv):
-    """Answers whatever is said with a fixed line, for a given number of turns."""
+    """Answers everything with a fixed line."""
 
     max_format_errors = 10_000
     answer = "no"
@@ -40,7 +40,7 @@ def tokens_of(trajectory: Trajectory) -> Tokens:
 
 
 def check_stream(trajectory: Trajectory, codec: Letters) -> None:
-    """What holds for every recorded token stream."""
+    """Assert the invariants of every recorded token stream."""
     tokens = tokens_of(trajectory)
     lengths = {len(part) for part in (tokens.completion_ids, tokens.loss_mask, tokens.logprobs, tokens.versions)}
     assert len(lengths) == 1

@@ -1,4 +1,4 @@
-"""Environments in Ray actors: the same trajectories as everywhere, on several nodes, one of which may go."""
+"""Ray actors on several nodes give the same trajectories as other workers, and survive the loss of a node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SURROUNDINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def ray() -> Iterator[Any]:
-    """Ray, which stays on this machine, tells nobody, and has its files in a folder that is not left behind."""
+    """Ray on this machine only, without usage reports, with its files in a temporary folder."""
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
         for name, value in (SURROUNDINGS | {"RAY_TMPDIR": folder}).items():
             patch.setenv(name, value)
@@ -56,7 +56,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def cluster(ray: Any) -> Iterator[Any]:
-    """A cluster of several nodes on this machine, to which this process is connected. No process of it is left."""
+    """A cluster of several nodes on this machine with a connection to it; no process is left afterwards."""
     from ray.cluster_utils import Cluster  # type: ignore[import-not-found]
 
     cluster = Cluster(initialize_head=True, head_node_args=NODE)
@@ -74,7 +74,7 @@ def cluster(ray: Any) -> Iterator[Any]:
 
 
 def processes(nodes: list[Any]) -> list[psutil.Process]:
-    """The processes of nodes, with those that they have started."""
+    """Return the processes of nodes and their children."""
     services = [info.process.pid for node in nodes for infos in node.all_processes.values() for info in infos]
     own = [psutil.Process(pid) for pid in services if psutil.pid_exists(pid)]
     return [process for service in own for process in (service, *service.children(recursive=True))]
@@ -84,7 +84,7 @@ def places(played_groups: Any, what: str) -> list[Any]:
     return [trajectory.details[what] for group in played_groups for trajectory in group.trajectories]
 
 
-# Before a cluster is there, which the other tests share.
+# This test must run before the other tests start their cluster.
 @pytest.mark.parametrize(
     ("address", "message"),
     [
@@ -93,7 +93,7 @@ def places(played_groups: Any, what: str) -> list[Any]:
         ("here", "not a node of a Ray cluster at 'here'"),
     ],
 )
-def test_a_cluster_that_is_not_there_is_refused_in_one_line(address: str, message: str):
+def test_a_missing_cluster_is_refused(address: str, message: str):
     with pytest.raises(UsageError, match=message):
         RayWorkers(EnvFactory("agentgym/guess-v0", {}), 1, address=address)
 
@@ -134,7 +134,7 @@ def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
-def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wait(cluster: Any):
+def test_a_retired_actor_gets_no_more_episodes(cluster: Any):
     factory = EnvFactory("tests.rollout.outside_envs:Located", {})
     workers = RayWorkers(factory, 4, actors=1, episodes=4)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=4), workers=workers) as engine:
@@ -155,7 +155,7 @@ def test_the_record_of_an_outsiders_environment_is_the_same_in_actors(cluster: A
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(cluster: Any, tmp_path: Path, hangs: bool):
+def test_episodes_of_a_dead_actor_are_retried(cluster: Any, tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=RayWorkers(factory, 6, actors=2)) as engine:
@@ -189,7 +189,7 @@ def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any)
     assert ray.is_initialized()
 
 
-def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(cluster: Any, tmp_path: Path):
+def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, tmp_path: Path):
     factory = EnvFactory("tests.rollout.worker_envs:Held", {"folder": str(tmp_path)})
     node = cluster.add_node(**NODE)
     on_node: list[psutil.Process] = []
@@ -247,7 +247,7 @@ print(json.dumps({
 """
 
 
-def test_a_ray_of_our_own_is_on_the_loopback_device_alone_and_leaves_nothing(tmp_path: Path):
+def test_a_local_ray_uses_only_the_loopback_device_and_leaves_nothing(tmp_path: Path):
     files_before = set(Path("/tmp").glob("ray*"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}

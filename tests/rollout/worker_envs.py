@@ -1,5 +1,6 @@
-"""Environments that are played in worker processes and in actors. In a module of their own: each process imports it,
-and would wait for what the tests around them need.
+"""Environments for worker processes and actors.
+
+They have a module of their own, because each process imports it, and the imports of the tests take long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.counter_env import Counter
 
 
 class Placed(Counter):
-    """Says which process it runs in."""
+    """Reports its process id."""
 
     max_concurrent = 2
 
@@ -29,7 +30,7 @@ class Placed(Counter):
 
 
 class PlacedOnANode(Placed):
-    """Says also which node of a Ray cluster it runs on."""
+    """Also reports its node of a Ray cluster."""
 
     def details(self) -> dict[str, Any]:
         import ray  # type: ignore[import-not-found]
@@ -38,7 +39,7 @@ class PlacedOnANode(Placed):
 
 
 class Held(PlacedOnANode):
-    """Goes on only once it may: there is a file `go` in its folder. Says that it waits by a file of its own."""
+    """Creates a file in its folder, then waits there for a file `go`."""
 
     def __init__(self, folder: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -54,7 +55,7 @@ class Held(PlacedOnANode):
 
 
 class Killing(Counter):
-    """Kills its own process the first time that a task is played, and hangs if the task says so."""
+    """Kills its process, or hangs, the first time that certain tasks are played."""
 
     def __init__(self, folder: str, hangs: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
@@ -73,7 +74,7 @@ class Killing(Counter):
 
 
 class Parted(Counter):
-    """Hangs for one task; the others go on for longer than it takes to notice that."""
+    """Hangs for one task; the others take longer than the detection of the hang."""
 
     @tool
     def done(self) -> str:
@@ -88,7 +89,7 @@ class Parted(Counter):
 
 
 class Deaf(Counter):
-    """Holds up its whole process for one task."""
+    """Blocks its whole process for one task."""
 
     @tool
     async def done(self) -> str:
@@ -99,7 +100,7 @@ class Deaf(Counter):
 
 
 class Seizing(Counter):
-    """Is never made, and lets nothing else run in its process meanwhile."""
+    """Its constructor blocks its whole process forever."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -107,7 +108,7 @@ class Seizing(Counter):
 
 
 class Unreadable(Counter):
-    """Sends what cannot be read at the other end."""
+    """Sends messages that the rollout cannot unpickle."""
 
     def start(self, task: Any) -> Any:
         super().start(task)
@@ -124,7 +125,7 @@ def _poison() -> str:
 
 
 class Accounted(Counter):
-    """Knows how many of its kind there are in its process, and takes a while to be made after the first."""
+    """Counts its instances in the process; all but the first take a while to be made."""
 
     made = closed = 0
 
@@ -141,7 +142,7 @@ class Accounted(Counter):
 
 
 class Drawing(Counter):
-    """Says what the process's own generators of random numbers draw, which no environment should use."""
+    """Reports numbers from the process's global random generators."""
 
     max_concurrent = 1
 

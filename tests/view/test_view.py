@@ -38,7 +38,7 @@ def ids(rows: Any) -> list[str]:
     return [row["id"].removeprefix("errand/test/") for row in rows]
 
 
-def test_filters_let_through_what_has_every_wanted_value(file: Path):
+def test_rows_must_match_all_filters(file: Path):
     rows = Collection([file]).rows
     assert ids(matching(rows, {"difficulty": "2", "solved": "no"})) == ["1#0", "1#1", "1#2"]
     assert ids(matching(rows, {"solved": "yes"})) == ["0#0", "2#0"]
@@ -56,7 +56,7 @@ def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: P
         ordered(rows, "channels")
 
 
-def test_search_looks_into_messages_calls_results_and_details(file: Path):
+def test_search_covers_messages_calls_results_and_details(file: Path):
     write_jsonl(
         file,
         [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})],
@@ -73,7 +73,7 @@ def test_search_looks_into_messages_calls_results_and_details(file: Path):
     assert search.find("training_step") == frozenset()
 
 
-def test_a_search_goes_on_in_what_is_new(file: Path):
+def test_a_repeated_search_includes_new_trajectories(file: Path):
     collection = Collection([file])
     search = TextSearch(collection)
     assert search.find("number 77") == frozenset()
@@ -101,7 +101,7 @@ def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
     assert [collection.row(f"0.{n}")["id"].removeprefix("errand/test/") for n in range(2)] == before
 
 
-def test_a_page_gets_only_the_rows_that_it_does_not_have(file: Path):
+def test_a_page_gets_only_changed_rows(file: Path):
     collection = Collection([file])
     first = head_of(collection)
     assert (first["start"], first["columns"]["id"]) == (0, [row["id"] for row in collection.rows])
@@ -117,7 +117,7 @@ def test_a_page_gets_only_the_rows_that_it_does_not_have(file: Path):
     assert third["columns"]["group"] == [0] * 3 + [1] * 2 + [2] * 3 + [3] * 3 + [4, 1]
 
 
-def test_there_must_be_something_to_look_at(tmp_path: Path):
+def test_places_without_trajectories_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match=r"nothing\.jsonl' does not exist"):
         Collection([tmp_path / "nothing.jsonl"])
     with pytest.raises(UsageError, match="contains no trajectories"):
@@ -156,7 +156,7 @@ def test_advantages_that_the_trainer_used_come_first(tmp_path: Path):
     assert tokens["trainer_logprobs"] == [-0.4] * 12
 
 
-def test_a_recording_that_pays_otherwise_than_today_says_so():
+def test_a_recording_with_other_pay_has_a_note():
     today, before = errand(solved=True), errand(solved=True, turns=[Turn("x", [], {"outcome": 1.0}, 7.0)])
     schemes = Schemes()
     assert pays_of([today], schemes)[0]["note"] == ""
@@ -175,7 +175,7 @@ def test_a_recording_cannot_choose_code_and_the_reason_is_shown(values: dict[str
     assert reason in pays_of([errand(**values)], Schemes())[0]["problem"]
 
 
-def test_a_trace_says_what_decided_in_every_scope():
+def test_a_trace_holds_the_deciding_values_in_every_scope():
     turns = [{"outcome": 0.0, "work": 1.0, "extra": 1.0}, {"outcome": 1.0, "work": 0.0, "extra": 1.0}]
     scheme = Scheme(
         weights={"outcome": 1.0, "extra": 0.5},
@@ -190,7 +190,7 @@ def test_a_trace_says_what_decided_in_every_scope():
     assert [sum(turn.values()) for turn in contributions] == scheme.turn_rewards(turns)
 
 
-def test_a_report_needs_no_network_and_holds_nothing_that_could_end_its_blocks(tmp_path: Path):
+def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
     file, out = tmp_path / "eval.jsonl", tmp_path / "report.html"
     write_jsonl(file, [hostile(), *several()])
     report = write_report(Collection([file]), out)
@@ -247,7 +247,7 @@ def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
         versus(collection, 0, 3)
 
 
-def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):
+def test_a_loss_of_nan_does_not_hide_a_run(tmp_path: Path):
     write_run(tmp_path)
     with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
         metrics.write('{"step": 4, "success": 0.5, "loss": NaN, "entropy": Infinity}\n')

@@ -1,4 +1,4 @@
-"""The viewer in a real browser, served and as one file: what is seen, clicked and typed, and what is not run."""
+"""The viewer in a real browser, served and as one file: contents, clicks, keys and blocked scripts."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Look:
-    """A page, where it is, and what went wrong in it."""
+    """A page, its URL, and its errors."""
 
     page: Page
     url: str
     problems: list[str]
 
     def at(self, address: str = "/") -> Page:
-        """Go to a page of the viewer and wait until it is there."""
+        """Go to a page of the viewer and wait for it."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}#{address}")
         self.page.wait_for_selector("main h1, main [role=alert]")
@@ -65,17 +65,17 @@ class Look:
             self.page.keyboard.press(key)
 
     def rows(self, count: int) -> None:
-        """Wait until the table has so many rows."""
+        """Wait until the table has `count` rows."""
         self.some("table.rows tbody tr", count)
 
     def some(self, selector: str, count: int) -> None:
-        """Wait until there are so many elements."""
+        """Wait until `count` elements match."""
         from playwright.sync_api import expect
 
         expect(self.page.locator(selector)).to_have_count(count, timeout=PATIENCE_S * 1000)
 
     def heading(self, text: str) -> None:
-        """Wait until the page with this heading is there."""
+        """Wait for the page with this heading."""
         self.page.locator("main:not([aria-busy]) h1", has_text=text).wait_for()
 
     def ids(self) -> list[str]:
@@ -99,7 +99,7 @@ def form(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
-    """Opens a trajectory file in one of the two forms; errors in the page fail the test."""
+    """Opens trajectory files as a served page or a report; errors in the page fail the test."""
     looks: list[Look] = []
     servers: list[Any] = []
 
@@ -138,7 +138,7 @@ QUERIES = {
     "q=Port Veld&ending=solved": (["0#0", "2#0"], "100.0 %"),
     "policy=other&sort=nothing": (["0#7"], "0.0 %"),
 }
-"""Filters, the trajectories that they let through, and how often these solved their tasks."""
+"""Maps filters to the matching trajectories and their success rate."""
 
 
 def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: Path):
@@ -233,7 +233,7 @@ def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path:
 
 
 def better() -> list[Any]:
-    """What `several` shows, but for one task that is won, one that is lost, and one that only this run has."""
+    """Return a run like `several`, except for one task won, one lost, and one that only this run has."""
     runs = [
         errand(task, attempt, solved=task == 1 or (task == 0 and attempt == 0))
         for task in range(5)
@@ -244,9 +244,7 @@ def better() -> list[Any]:
     return runs
 
 
-def test_two_runs_are_compared_and_the_tasks_that_flipped_lead_to_their_trajectories(
-    open_form: Any, file: Path, tmp_path: Path
-):
+def test_a_comparison_links_flipped_tasks_to_their_trajectories(open_form: Any, file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, better())
     look = open_form(file, other)
@@ -411,7 +409,7 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
         assert page.evaluate(HANDLERS) == 0
         assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
         assert page.locator("main img").count() == (address in ("/t/0.0", "/g/0.0"))
-    # What the page's own policy would stop, if anything got so far.
+    # The content security policy also blocks markup from text.
     refused = "() => { try { document.body.innerHTML = '<b>'; return false } catch { return true } }"
     assert look.page.evaluate(refused)
     expected = ("TrustedHTML", "status of 400")  # the refusals above, and those of addresses that lead nowhere
