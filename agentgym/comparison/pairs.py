@@ -1,6 +1,6 @@
 """`compare`: compares two runs on the same tasks, task by task.
 
-Failed episodes say nothing about the model and are left out, and so is a task at which all attempts of a side failed.
+Failed episodes say nothing about the model and are left out, as is a task if all attempts of one side failed.
 """
 
 from __future__ import annotations

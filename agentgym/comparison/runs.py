@@ -152,7 +152,7 @@ def run_of(name: str, trajectories: Iterable[Trajectory]) -> Run:
 
 
 def run_of_recorded(name: str, trajectories: Iterable[RecordedEntry], *, suites: str | None = None) -> Run:
-    """Return the run of trajectories, of which only the entries are in memory (see `run_of`).
+    """Like `run_of`, with only the entries of the trajectories in memory.
 
     Args:
         name: Their source, for messages.

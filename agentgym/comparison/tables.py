@@ -68,7 +68,7 @@ def print_seeds(comparison: SeedsComparison, console: Console) -> None:
 def differences_table(comparisons: Sequence[Comparison]) -> Table:
     """Return a table of how policies differ from the first one in success, over the tasks of both."""
     first = comparisons[0].a.policy
-    table = _table(f"compared with {first}", "difference", "95 % interval", "won", "lost", "tied", "p", left=1)
+    table = _table(f"compared with {first}", "difference", "95 % interval", "won", "lost", "tied", "p", left_aligned=1)
     for comparison in comparisons:
         part = comparison.overall
         p = "–" if comparison.p_value is None else f"{comparison.p_value:.2g}"
@@ -79,7 +79,7 @@ def differences_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _sides(comparison: Comparison) -> Table:
-    table = _table("", "policy", "file", "tasks", "episodes", "failed", left=3)
+    table = _table("", "policy", "file", "tasks", "episodes", "failed", left_aligned=3)
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         cells = _name(side.policy), _name(_end_of(side.name))
         table.add_row(Text(letter, style="bold"), *cells, str(side.tasks), str(side.attempts), str(side.failed))
@@ -89,7 +89,7 @@ def _sides(comparison: Comparison) -> Table:
 
 
 def _parts_table(comparison: Comparison) -> Table:
-    table = _table("success", "A %", "B %", "B − A", "95 % interval", "won", "lost", "tied", left=1)
+    table = _table("success", "A %", "B %", "B − A", "95 % interval", "won", "lost", "tied", left_aligned=1)
     _add_part(table, _name("all", "bold"), comparison.overall)
     if len(comparison.by_environment) > 1:
         for env_id, part in comparison.by_environment.items():
@@ -126,7 +126,7 @@ def _verdict(comparison: Comparison) -> Text:
 
 
 def _measures(comparison: Comparison) -> Table:
-    table = _table("per episode", "A", "B", "B − A", "95 % interval", left=1)
+    table = _table("per episode", "A", "B", "B − A", "95 % interval", left_aligned=1)
     for name, change in comparison.measures.items():
         of = "" if change.tasks == comparison.overall.success.tasks else f" ({change.tasks} tasks)"
         digits = _digits(change)
@@ -159,7 +159,7 @@ def _about_failures(side: Side) -> str:
 
 def _print_tasks(comparison: Comparison, console: Console) -> None:
     """List the tasks that were won and lost, and count the others."""
-    table = _table("task", "difficulty", "A", "B", "B has", left=1)
+    table = _table("task", "difficulty", "A", "B", "B has", left_aligned=1)
     decided = sorted(
         (task for task in comparison.tasks if task.verdict != "tied"), key=lambda task: (task.verdict, task.task_id)
     )
@@ -175,7 +175,7 @@ def _print_tasks(comparison: Comparison, console: Console) -> None:
 
 def _scores_table(comparison: SeedsComparison, wide: bool) -> Table:
     sides = [name for side in "AB" for name in ((side, "95 % interval") if wide else (side,))]
-    table = _table("", *sides, "B − A", "95 % interval", left=1)
+    table = _table("", *sides, "B − A", "95 % interval", left_aligned=1)
     for name, score, scale in (("success", comparison.success, 100.0), ("reward", comparison.reward, 1.0)):
         for what, aggregate in (("mean", score.mean), ("middle half", score.interquartile_mean)):
             table.add_row(_name(f"{name}, {what}"), *_aggregate_cells(aggregate, scale, wide))
@@ -204,17 +204,17 @@ def _improvement(name: str, estimate: Estimate) -> Text:
 
 def _profile_table(name: str, profile: Profile) -> Table:
     columns = [f"{threshold:.2g}" for threshold in profile.thresholds[:-1]]
-    table = _table(name, *columns, left=1, space=1)
+    table = _table(name, *columns, left_aligned=1, space=1)
     for letter, shares in (("A", profile.a), ("B", profile.b)):
         table.add_row(letter, *(f"{100 * share:.0f} %" for share in shares[:-1]))
     return table
 
 
-def _table(*columns: str, left: int, space: int = 2) -> Table:
-    """Return an empty table whose first `left` columns are aligned to the left."""
+def _table(*columns: str, left_aligned: int, space: int = 2) -> Table:
+    """Return an empty table whose first `left_aligned` columns are aligned to the left."""
     table = Table(box=None, padding=(0, space, 0, 0), header_style="dim")
     for index, name in enumerate(columns):
-        table.add_column(name, justify="left" if index < left else "right", no_wrap=index >= left)
+        table.add_column(name, justify="left" if index < left_aligned else "right", no_wrap=index >= left_aligned)
     return table
 
 

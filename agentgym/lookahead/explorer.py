@@ -80,7 +80,7 @@ class Explorer:
         """Play a whole episode from a reset of its own.
 
         Args:
-            number: The episode's number, from which the seeds of its samples derive.
+            number: The episode's number; it seeds the samples.
         """
         async with self._places.fresh() as (held, opening):
             return await self._to_the_end(held, PlayLine(str(number), opening, await self._voice(held, opening)))

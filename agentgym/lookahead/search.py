@@ -33,7 +33,7 @@ class SearchedEpisode:
 
     Args:
         name: The recorded name of the policy with this search.
-        strategy: The order in which lines of play are tried.
+        strategy: The order of trying lines of play.
         value: Scores lines of play.
         job: The job to search.
         policy: Samples the turns.

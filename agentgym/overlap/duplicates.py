@@ -57,10 +57,10 @@ class TaskPair:
 def find_pairs(tasks: Sequence[LocatedTask], near: float = NEAR) -> list[TaskPair]:
     """Return the pairs of tasks that are the same problem or nearly, the most similar first.
 
-    Of several equal tasks, each is paired only with the first of them, which represents them in other pairs.
+    Equal tasks are each paired only with the first of them; it represents them in other pairs.
 
     Args:
-        tasks: The tasks, each of which is compared with all others.
+        tasks: The tasks to compare, each with all others.
         near: The least similarity of a pair, above 0; 1 finds only equal problems.
     """
     tokens = [problem_tokens(located.task) for located in tasks]

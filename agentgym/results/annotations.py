@@ -90,7 +90,7 @@ class Annotations:
         """Append annotations.
 
         Raises:
-            UsageError: The file cannot be written, or an annotation is not JSON data, in which case none is written.
+            UsageError: The file cannot be written, or an annotation is not JSON data; then none is written.
         """
         try:
             lines = [json.dumps(annotation.to_dict(), allow_nan=False) for annotation in annotations]

@@ -21,7 +21,7 @@ from agentgym.trajectory import Trajectory, write_jsonl
 
 SCHEMA_VERSION = 2
 WORTH_KEEPING = 2**20
-"""Size in bytes from which the index of a file is stored; smaller files are quick to read again."""
+"""Size in bytes of the smallest file whose index is stored; smaller files are quick to read again."""
 _START = 65_536
 """Bytes of the first line that identify a file."""
 _BATCH = 1000
@@ -35,7 +35,7 @@ class TrajectoryIndex:
 
     Args:
         path: The file; it need not exist yet.
-        keep_from: Size of the file in bytes from which the index is stored next to it.
+        keep_from: Size in bytes of the smallest file whose index is stored next to it.
 
     Raises:
         UsageError: A line is not a trajectory; the message names its place.

@@ -15,7 +15,7 @@ from agentgym.errors import InfrastructureError
 _T = TypeVar("_T")
 
 _MARGIN_S = 0.005
-"""Seconds after the earliest possible end of a limit at which to check it again."""
+"""Seconds to wait after the earliest possible end of a limit before checking it again."""
 
 
 class OutOfTime(InfrastructureError):

@@ -273,7 +273,7 @@ def begun(job: Job, policy: str, factory: EnvFactory) -> Trajectory:
 
 
 def reason_of(error: BaseException) -> Reason:
-    """Return the reason for which a failed episode ended."""
+    """Return why a failed episode ended."""
     if isinstance(error, BrokenTask):
         return Reason.BROKEN_TASK
     return error.reason if isinstance(error, OutOfTime) else Reason.INFRASTRUCTURE

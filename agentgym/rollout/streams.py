@@ -45,7 +45,7 @@ class Room:
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
-        """Ids of the running and waiting jobs, by which policies identify conversations."""
+        """Ids of the running and waiting jobs; policies identify conversations by them."""
         self._asking = asyncio.Lock()
         self._places = 0
         self._free = asyncio.Semaphore(0)

@@ -21,7 +21,7 @@ Scores = NDArray[np.float64]
 
 
 def interquartile_mean(scores: ArrayLike) -> float:
-    """Return the mean of the middle half of all scores, over runs and tasks, which is robust against outliers.
+    """Return the mean of the middle half of all scores, over runs and tasks: it is robust against outliers.
 
     For scores that are all 0 or 1, it is no better than the mean.
     """

@@ -200,5 +200,5 @@ def _channels(entries: Sequence[Entry]) -> dict[str, float]:
 
 
 def _order(result: Trajectory | Entry) -> tuple[str, int]:
-    """Return the sort key that makes results independent of the order in which episodes ended."""
+    """Return a sort key that does not depend on which episode ended first."""
     return result.task_id, result.attempt

@@ -11,7 +11,7 @@ from agentgym.view.pay import Schemes, as_trained, pays_of
 from agentgym.view.rows import Row
 
 MAX_GROUP = 64
-"""Largest group whose advantages are computed, for which all its attempts are read."""
+"""Largest group whose advantages are computed: all its attempts are read for that."""
 _LOGPROBS = "trainer_logprobs"
 _DIGITS = 4
 

@@ -109,7 +109,7 @@ class _Packed:
 
 
 def evenly(items: list[Any]) -> Iterator[Any]:
-    """Yield all items in an order in which every prefix is spread evenly over the list."""
+    """Yield all items so that every prefix is spread evenly over the list."""
     bits = max(1, (len(items) - 1).bit_length())
     for count in range(1 << bits):
         place = int(f"{count:0{bits}b}"[::-1], 2)

@@ -57,7 +57,7 @@ def versus(collection: Collection, a: int, b: int) -> dict[str, Any]:
 
 
 def all_versus(collection: Collection) -> dict[str, Any]:
-    """Return the comparisons of all pairs of sides, both ways, by `a-b`: the data, or the reason why there is none."""
+    """Return the comparisons of all pairs of sides, both ways, by `a-b`: the data, or why they cannot be compared."""
     comparisons: dict[str, Any] = {}
     for a, b in permutations(range(min(MAX_SIDES, len(sides(collection.rows)))), 2):
         try:

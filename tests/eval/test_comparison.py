@@ -25,7 +25,9 @@ from tests.refusals import not_refused
 from tests.rows import each_row
 
 
-def made(task: str, solved: bool, attempt: int = 0, *, turns: int = 1, reward: float | None = None, **values: Any):
+def trajectory_of(
+    task: str, solved: bool, attempt: int = 0, *, turns: int = 1, reward: float | None = None, **values: Any
+):
     played = [Turn("a", [], {"outcome": 0.0}, 0.0) for _ in range(turns)]
     played[-1].rewards["outcome"], played[-1].reward = float(solved), float(solved) if reward is None else reward
     defaults: dict[str, Any] = {
@@ -41,7 +43,7 @@ def made(task: str, solved: bool, attempt: int = 0, *, turns: int = 1, reward: f
 
 def results(wins: str, **values: Any) -> list[Trajectory]:
     """Return one attempt at each task, solved where `wins` has a 1."""
-    return [made(f"t{number}", result == "1", **values) for number, result in enumerate(wins)]
+    return [trajectory_of(f"t{number}", result == "1", **values) for number, result in enumerate(wins)]
 
 
 def compared(a: list[Trajectory], b: list[Trajectory]) -> Comparison:
@@ -71,12 +73,18 @@ def test_the_difference_of_means_over_tasks_has_a_bootstrap_interval():
 def test_one_attempt_per_task_has_mcnemars_exact_test():
     assert compared(BEFORE, AFTER).p_value == stats.binomtest(3, 4).pvalue
     assert compared(BEFORE, BEFORE).p_value == 1.0
-    assert compared([*BEFORE, made("t0", True, 1)], AFTER).p_value is None
+    assert compared([*BEFORE, trajectory_of("t0", True, 1)], AFTER).p_value is None
 
 
 def test_with_several_attempts_a_task_is_won_by_the_higher_rate():
-    a = [made("x", True, 0), made("x", False, 1), made("y", True, 0)]
-    b = [made("x", True, 0), made("x", True, 1), made("x", False, 2), made("y", True, 0), made("y", True, 1)]
+    a = [trajectory_of("x", True, 0), trajectory_of("x", False, 1), trajectory_of("y", True, 0)]
+    b = [
+        trajectory_of("x", True, 0),
+        trajectory_of("x", True, 1),
+        trajectory_of("x", False, 2),
+        trajectory_of("y", True, 0),
+        trajectory_of("y", True, 1),
+    ]
     comparison = compared(a, b)
     assert [(task.task_id, task.a, task.b, task.verdict) for task in comparison.tasks] == [
         ("x", 0.5, pytest.approx(2 / 3), "won"),
@@ -90,17 +98,17 @@ def test_equal_results_do_not_give_a_certain_difference():
 
 
 def test_a_failed_episode_does_not_count_as_a_lost_task():
-    broken = made("t0", False, reason=Reason.INFRASTRUCTURE)
+    broken = trajectory_of("t0", False, reason=Reason.INFRASTRUCTURE)
     comparison = compared(BEFORE, [broken, *AFTER[1:]])
     assert (comparison.overall.lost, comparison.overall.success.tasks) == (1, 9)
     assert (comparison.b.failed, comparison.b.all_failed, comparison.b.attempts, comparison.a.failed) == (1, 1, 10, 0)
     assert "t0" not in {task.task_id for task in comparison.tasks}
-    second_try = compared(BEFORE, [broken, made("t0", True, 1), *AFTER[1:]])
+    second_try = compared(BEFORE, [broken, trajectory_of("t0", True, 1), *AFTER[1:]])
     assert (second_try.overall.success.tasks, second_try.b.all_failed) == (10, 0)
 
 
 def test_of_several_tries_at_an_attempt_the_last_one_counts():
-    retried = [made("t0", False, reason=Reason.INFRASTRUCTURE), *AFTER]
+    retried = [trajectory_of("t0", False, reason=Reason.INFRASTRUCTURE), *AFTER]
     assert compared(BEFORE, retried).overall == compared(BEFORE, AFTER).overall
     assert run_of("b", retried).failed == 0
 
@@ -113,8 +121,10 @@ def test_tasks_of_only_one_side_are_counted_and_not_compared():
 def test_success_is_split_by_environment_difficulty_and_tag():
     def some(solved: str) -> list[Trajectory]:
         easy = results(solved[:2], difficulty=1, tags=("x",))
-        hard = [made(f"h{i}", digit == "1", difficulty=3, tags=("x", "y")) for i, digit in enumerate(solved[2:4])]
-        return [*easy, *hard, made("t0", solved[4] == "1", env_id="agentgym/z-v0")]
+        hard = [
+            trajectory_of(f"h{i}", digit == "1", difficulty=3, tags=("x", "y")) for i, digit in enumerate(solved[2:4])
+        ]
+        return [*easy, *hard, trajectory_of("t0", solved[4] == "1", env_id="agentgym/z-v0")]
 
     comparison = compared(some("00000"), some("10101"))
     rates = {name: part.success.b for name, part in comparison.by_environment.items()}
@@ -125,8 +135,11 @@ def test_success_is_split_by_environment_difficulty_and_tag():
 
 def test_measures_are_compared_over_tasks_where_both_sides_have_them():
     tokens = Tokens([1] * 3, [2] * 4, [1, 1, 0, 0], [0.0] * 4, [0, 0, -1, -1])
-    a = [made("x", True, turns=2, reward=0.5, tokens=tokens, usage={"cost": 0.1}), made("y", True, turns=4)]
-    b = [made("x", True, turns=5, reward=0.7, tokens=tokens), made("y", True, turns=5, tokens=tokens)]
+    a = [
+        trajectory_of("x", True, turns=2, reward=0.5, tokens=tokens, usage={"cost": 0.1}),
+        trajectory_of("y", True, turns=4),
+    ]
+    b = [trajectory_of("x", True, turns=5, reward=0.7, tokens=tokens), trajectory_of("y", True, turns=5, tokens=tokens)]
     a[0].counts, b[0].counts = {"calls": 3, "tool_errors": 2}, {"calls": 1, "tool_errors": 0}
     measures = compared(a, b).measures
     assert (measures["turns"].a, measures["turns"].b, measures["turns"].difference) == (3.0, 5.0, 2.0)
@@ -137,8 +150,8 @@ def test_measures_are_compared_over_tasks_where_both_sides_have_them():
 
 
 def test_measures_are_means_over_tasks_of_each_tasks_episodes():
-    a = [made("x", True, turns=1), made("y", True, turns=1)]
-    b = [made("x", True, 0, turns=2), made("x", True, 1, turns=4), made("y", True, turns=1)]
+    a = [trajectory_of("x", True, turns=1), trajectory_of("y", True, turns=1)]
+    b = [trajectory_of("x", True, 0, turns=2), trajectory_of("x", True, 1, turns=4), trajectory_of("y", True, turns=1)]
     assert compared(a, b).measures["turns"].b == 2.0
 
 
@@ -159,12 +172,20 @@ def test_arguments_of_the_policy_may_differ_and_are_shown():
         (results("1"), results("1", task_hash="other"), "task 't0' is not the same in .*its hash differs"),
         (results("1"), results("1", env_kwargs={"max_turns": 3}), "other arguments of .*: max_turns: not set and 3"),
         (results("1", env_kwargs={"k": [1]}), results("1", env_kwargs={"k": [2]}), r"k: \[1\] and \[2\]"),
-        (results("1"), [made("other", True)], "have no task in common"),
+        (results("1"), [trajectory_of("other", True)], "have no task in common"),
         (results("1"), results("1", reason=Reason.TOOL_TIME), "no task has an episode that did not fail in both"),
         ([], results("1"), "'a.jsonl' contains no trajectory"),
-        ([*results("1"), made("u", True, policy="q")], results("1"), "trajectories of two policies, 'p' and 'q'"),
-        ([*results("1"), made("u", True, env_kwargs={"k": 1})], results("1"), "with different arguments: {} and"),
-        ([*results("1"), made("t0", True, 1, task_hash="h")], results("1"), "two versions of task 't0'"),
+        (
+            [*results("1"), trajectory_of("u", True, policy="q")],
+            results("1"),
+            "trajectories of two policies, 'p' and 'q'",
+        ),
+        (
+            [*results("1"), trajectory_of("u", True, env_kwargs={"k": 1})],
+            results("1"),
+            "with different arguments: {} and",
+        ),
+        ([*results("1"), trajectory_of("t0", True, 1, task_hash="h")], results("1"), "two versions of task 't0'"),
     ],
 )
 def test_runs_of_different_tasks_are_refused_with_the_reason(a: list[Trajectory], b: list[Trajectory], reason: str):
@@ -194,7 +215,14 @@ def test_several_runs_are_aggregated_over_runs_and_tasks():
 
 
 def test_only_tasks_of_all_runs_with_a_valid_attempt_in_each_are_compared():
-    broken = run_of("c", [made("t0", False, reason=Reason.INFRASTRUCTURE), made("t1", True), made("t2", True)])
+    broken = run_of(
+        "c",
+        [
+            trajectory_of("t0", False, reason=Reason.INFRASTRUCTURE),
+            trajectory_of("t1", True),
+            trajectory_of("t2", True),
+        ],
+    )
     comparison = compare_seeds(seeds("1000"), [*seeds("1111"), broken])
     assert (comparison.tasks, comparison.left_out, comparison.failed) == (2, 1, 1)
     assert comparison.success.mean.b.value == 1.0
@@ -225,7 +253,9 @@ def printed(comparison: Comparison | SeedsComparison, width: int, **how: Any) ->
 
 @each_row("width", [80, 160])
 def test_tables_fit_the_console_and_no_number_is_cut(width: int):
-    named = [made(f"t{i}", i % 2 == 0, tags=("a_tag_with_a_very_long_name",), policy="q" * 70) for i in range(10)]
+    named = [
+        trajectory_of(f"t{i}", i % 2 == 0, tags=("a_tag_with_a_very_long_name",), policy="q" * 70) for i in range(10)
+    ]
     for comparison in (compared(named, AFTER), compare_seeds(seeds("10", "01"), seeds("11", "10"))):
         text = printed(comparison, width)
         assert max(map(len, text.splitlines())) <= width
@@ -245,7 +275,7 @@ def test_the_printed_verdict_follows_the_interval():
 
 
 def test_tasks_and_episodes_left_out_are_printed_with_the_reason():
-    broken = made("t0", False, reason=Reason.INFRASTRUCTURE)
+    broken = trajectory_of("t0", False, reason=Reason.INFRASTRUCTURE)
     text = " ".join(printed(compared([*BEFORE[1:], broken], AFTER[:8]), 200).split())
     assert "2 task(s) are only in A and were not compared" in text
     assert "1 episode(s) failed because of something around the model; they do not count as wrong" in text

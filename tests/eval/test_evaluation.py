@@ -259,7 +259,7 @@ def test_progress_counts_every_trajectory_once(tmp_path: Path):
 # Numbers, by hand.
 
 
-def made(task: str, attempt: int, solved: bool, **values: Any) -> Trajectory:
+def trajectory_of(task: str, attempt: int, solved: bool, **values: Any) -> Trajectory:
     turns = [Turn("a", [], {"outcome": 0.0}, 0.1), Turn("b", [], {"outcome": float(solved)}, float(solved))]
     defaults: dict[str, Any] = {
         "env_id": "e",
@@ -279,9 +279,9 @@ def made(task: str, attempt: int, solved: bool, **values: Any) -> Trajectory:
 
 def by_hand() -> list[Trajectory]:
     """Task a: 1 of 4 solved, difficulty 1. Task b: 3 of 4 solved, difficulty 2, and one failed attempt."""
-    trajectories = [made("a", i, i == 0, difficulty=1, tags=("join",)) for i in range(4)]
-    trajectories += [made("b", i, i > 0, difficulty=2, tags=("join", "date")) for i in range(4)]
-    failed = made("b", 4, True, difficulty=2, reason=Reason.INFRASTRUCTURE, tags=("join",))
+    trajectories = [trajectory_of("a", i, i == 0, difficulty=1, tags=("join",)) for i in range(4)]
+    trajectories += [trajectory_of("b", i, i > 0, difficulty=2, tags=("join", "date")) for i in range(4)]
+    failed = trajectory_of("b", 4, True, difficulty=2, reason=Reason.INFRASTRUCTURE, tags=("join",))
     return [*trajectories, failed]
 
 
@@ -308,17 +308,17 @@ def test_the_order_of_trajectories_does_not_matter():
 
 
 def test_the_grading_of_an_interrupted_episode_is_not_a_turn():
-    cut = made("a", 0, False)
+    cut = trajectory_of("a", 0, False)
     cut.turns.append(Turn(None, [], {}, 0.0))
     assert summarize([cut]).turns == 2.0
 
 
 def test_the_commonest_errors_are_counted_over_tasks_and_printed():
     trajectories = [
-        made(task, 0, False, reason=Reason.INFRASTRUCTURE, error=f"OSError: {task} is full") for task in "abc"
+        trajectory_of(task, 0, False, reason=Reason.INFRASTRUCTURE, error=f"OSError: {task} is full") for task in "abc"
     ]
-    trajectories += [made("d", 0, False, reason=Reason.INFRASTRUCTURE, error="TimeoutError")]
-    summary, all_failed = summarize([*trajectories, made("e", 0, True)]), summarize(trajectories)
+    trajectories += [trajectory_of("d", 0, False, reason=Reason.INFRASTRUCTURE, error="TimeoutError")]
+    summary, all_failed = summarize([*trajectories, trajectory_of("e", 0, True)]), summarize(trajectories)
     assert summary.errors == {"OSError: <task> is full": 3, "TimeoutError": 1}
     for text in (printed(summary), printed(all_failed)):
         assert "3 × OSError: <task> is full" in text

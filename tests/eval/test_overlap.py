@@ -27,7 +27,7 @@ def task(name: str, prompt: str, **gold: object) -> Task:
     return Task(name, "train", prompt, gold=gold)
 
 
-def placed(*prompts: str, place: str = "train") -> list[LocatedTask]:
+def located_tasks(*prompts: str, place: str = "train") -> list[LocatedTask]:
     return [LocatedTask(task(f"{place}/{n}", prompt), place) for n, prompt in enumerate(prompts)]
 
 
@@ -39,13 +39,13 @@ def ids(pairs: list[TaskPair]) -> set[frozenset[str]]:
 
 
 def test_the_same_problem_is_found_whatever_its_case_and_spacing():
-    [pair] = find_pairs([*placed("How many\n ships?"), *placed("how many SHIPS?", place="test")])
+    [pair] = find_pairs([*located_tasks("How many\n ships?"), *located_tasks("how many SHIPS?", place="test")])
     assert (pair.is_exact, pair.is_across) == (True, True)
 
 
 @each_row("other", ["Is a < b?", "Is a - b?", "Is b > a?"])
 def test_punctuation_and_order_distinguish_problems(other: str):
-    assert find_pairs(placed("Is a > b?", other), near=1.0) == []
+    assert find_pairs(located_tasks("Is a > b?", other), near=1.0) == []
 
 
 def test_gold_and_data_distinguish_problems():
@@ -66,14 +66,14 @@ def test_ids_and_splits_in_data_do_not_distinguish_problems():
 
 
 def test_of_many_equal_tasks_each_is_paired_with_the_first():
-    pairs = find_pairs(placed("same", "same", "same", "other"))
+    pairs = find_pairs(located_tasks("same", "same", "same", "other"))
     assert ids(pairs) == {frozenset(("train/0", "train/1")), frozenset(("train/0", "train/2"))}
 
 
 def test_nearly_the_same_is_found_above_the_threshold_only():
     words = WORDS[:30]
     changed = [*words[:-1], "other"]
-    tasks = placed(" ".join(words), " ".join(changed), " ".join(reversed(words)))
+    tasks = located_tasks(" ".join(words), " ".join(changed), " ".join(reversed(words)))
     [pair] = find_pairs(tasks, near=0.9)
     assert ids([pair]) == {frozenset(("train/0", "train/1"))}
     assert pair.similarity == pytest.approx(27 / 29)
@@ -90,7 +90,7 @@ def test_the_search_agrees_with_comparing_all_pairs(seed: int, near: float):
         for _ in range(rng.randrange(6)):
             words[rng.randrange(len(words))] = rng.choice(WORDS)
         prompts.append(" ".join(words[: rng.randrange(1, 13)]))
-    tasks = placed(*dict.fromkeys(prompts))
+    tasks = located_tasks(*dict.fromkeys(prompts))
     sets = {name.task.id: set(ngrams(problem_tokens(name.task), NGRAM)) for name in tasks}
     expected = {
         frozenset((name, other))

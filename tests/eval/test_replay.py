@@ -29,7 +29,7 @@ from tests.rows import each_row
 TASK = GuessEnv.default_tasks().get("train", 1)
 
 
-def recorded(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
+def play(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
     factory = EnvFactory("agentgym/guess-v0", kwargs)
     return asyncio.run(play_jobs([Job(task, seed=5)], policy, factory))[0]
 
@@ -39,7 +39,7 @@ QUITTER = FunctionPolicy("quitter", lambda conversation: None)
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER])
 def test_a_replay_reproduces_a_stored_recording(policy: Any):
-    trajectory = recorded(policy, max_turns=5)
+    trajectory = play(policy, max_turns=5)
     stored = Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     assert replay(stored) is None
 
@@ -53,7 +53,7 @@ def test_a_replay_reproduces_a_stored_recording(policy: Any):
     ],
 )
 def test_a_planted_difference_is_located(changed: dict[str, Any], what: str):
-    trajectory = recorded(ScriptedPolicy())
+    trajectory = play(ScriptedPolicy())
     trajectory.turns[1] = replace(trajectory.turns[1], **changed)
     difference = replay(trajectory)
     assert difference is not None
@@ -71,7 +71,7 @@ def test_a_planted_difference_is_located(changed: dict[str, Any], what: str):
     ],
 )
 def test_another_opening_task_or_ending_is_reported(change: Any, turn: int | None, what: str):
-    recording = recorded(ScriptedPolicy())
+    recording = play(ScriptedPolicy())
     difference = replay(change(recording))
     assert difference is not None
     assert difference.what == what
@@ -79,7 +79,7 @@ def test_another_opening_task_or_ending_is_reported(change: Any, turn: int | Non
 
 
 def test_a_failed_trajectory_is_compared_as_far_as_it_went():
-    trajectory = recorded(ScriptedPolicy())
+    trajectory = play(ScriptedPolicy())
     trajectory.turns.pop()
     trajectory.reason, trajectory.error = Reason.INFRASTRUCTURE, "OSError: disk on fire"
     assert replay(trajectory) is None
@@ -87,7 +87,7 @@ def test_a_failed_trajectory_is_compared_as_far_as_it_went():
 
 def test_replay_accepts_a_task_from_elsewhere():
     task = replace(TASK, id="mine/1", gold={"number": 3})
-    trajectory = recorded(ScriptedPolicy(), task)
+    trajectory = play(ScriptedPolicy(), task)
     assert replay(trajectory, task=task) is None
 
 
@@ -99,7 +99,7 @@ def test_replay_leaves_the_callers_environment_open():
             self.closed = True
 
     env = Watched()
-    assert replay(recorded(ScriptedPolicy()), env) is None
+    assert replay(play(ScriptedPolicy()), env) is None
     assert not env.closed
 
 
@@ -125,7 +125,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_cannot_choose_code(in_folder: Path):
-    trajectory = replace(recorded(ScriptedPolicy()), env_id="evil:Evil")
+    trajectory = replace(play(ScriptedPolicy()), env_id="evil:Evil")
     for changed in (
         trajectory,
         replace(trajectory, env_id="evil:Evil-v0"),
@@ -141,7 +141,7 @@ def test_a_file_cannot_choose_code(in_folder: Path):
 
 
 def test_code_named_on_the_command_line_is_run(in_folder: Path):
-    write_jsonl("t.jsonl", [replace(recorded(ScriptedPolicy()), env_id="evil:Evil")])
+    write_jsonl("t.jsonl", [replace(play(ScriptedPolicy()), env_id="evil:Evil")])
     try:
         for options in (["--env", "evil:Evil"], ["--trust-file"], ["--env", "guess"]):
             result = CliRunner().invoke(app, ["replay", "t.jsonl", *options])
@@ -177,7 +177,7 @@ SENSITIVE = [
 
 @each_row(("env_id", "kwargs"), SENSITIVE)
 def test_a_file_cannot_choose_unsafe_arguments(env_id: str, kwargs: dict[str, Any], in_folder: Path):
-    trajectory = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
+    trajectory = replace(play(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
     (name,) = kwargs
     with pytest.raises(UsageError, match=name):
         replay(trajectory)
@@ -189,7 +189,7 @@ def test_a_file_cannot_choose_unsafe_arguments(env_id: str, kwargs: dict[str, An
 
 
 def test_settings_of_the_command_line_replace_those_of_the_file(in_folder: Path):
-    trajectory = recorded(ScriptedPolicy(), scheme="outcome")
+    trajectory = play(ScriptedPolicy(), scheme="outcome")
     assert trajectory.env_kwargs == {"scheme": "outcome"}
     write_jsonl("t.jsonl", [replace(trajectory, env_kwargs={"scheme": "d_ra"})])
     assert CliRunner().invoke(app, ["replay", "t.jsonl"]).exit_code == 2

@@ -271,7 +271,7 @@ def test_several_policies_without_a_folder_leave_nothing_behind(tmp_path: Path, 
 def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tmp_path: Path):
     policies = ["silent", "no_such_module:policy", "tests.eval.test_suite_runs:Unreachable", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
-    assert [(one.b.policy, one.overall.success.tasks) for one in report.differences] == [("scripted", 6)]
+    assert [(row.b.policy, row.overall.success.tasks) for row in report.differences] == [("scripted", 6)]
     assert report.not_compared == {
         "no_such_module:policy": "guess could not be played",
         "tests.eval.test_suite_runs:Unreachable": "no episode on guess came to its end",

@@ -21,7 +21,7 @@ from agentgym.suites.pinning import pin_tasks
 from agentgym.suites.pins import pin_file_of
 from tests.counter_env import Counter
 from tests.rows import each_row
-from tests.suite_cases import COUNTER, LINES, counting, loaded, tasks_of, write
+from tests.suite_cases import COUNTER, LINES, counting, load, tasks_of, write
 
 ENTRY = {"env": COUNTER, "name": "counter"}
 SUITE = {"name": "mine", "version": 1, "entries": [ENTRY]}
@@ -113,11 +113,11 @@ def test_an_entry_holds_the_settings_of_a_run(tmp_path: Path):
         sampling={"temperature": 0.5},
         metrics=["success", "pass@k"],
     )
-    [entry] = loaded(path).entries
+    [entry] = load(path).entries
     assert (entry.attempts, entry.temperature, entry.metrics) == (3, 0.5, ("success", "pass@k"))
     assert (entry.limits.max_tokens, entry.limits.episode_timeout_s, entry.limits.max_new_tokens) == (7, 60, 512)
     assert entry.factory.kwargs == {"max_turns": 5, "dialect": "fenced"}
-    played = evaluate(entry.factory, ScriptedPolicy(), tasks_of(loaded(path), "counter"), entry.attempts)
+    played = evaluate(entry.factory, ScriptedPolicy(), tasks_of(load(path), "counter"), entry.attempts)
     assert (played.success, played.overall.attempts) == (1.0, 9)
 
 
@@ -131,7 +131,7 @@ def test_an_unknown_argument_is_an_error_that_names_the_entry(tmp_path: Path):
 
 
 def test_tasks_are_those_that_were_pinned_in_their_order(tmp_path: Path):
-    suite = loaded(counting(tmp_path / "mine.yaml"))
+    suite = load(counting(tmp_path / "mine.yaml"))
     assert [task.id for task in tasks_of(suite, "counter")] == ["counter/test/0", "counter/test/1", "counter/test/2"]
     assert [task.id for task in tasks_of(suite, "counter")] == list(suite.entries[0].pins)
 
@@ -149,12 +149,12 @@ def change_pins(path: Path, old: str, new: str) -> None:
 
 def test_a_missing_or_changed_task_is_refused_with_the_remedy(tmp_path: Path):
     path, other = counting(tmp_path / "mine.yaml"), counting(tmp_path / "other.yaml")
-    change_pins(path, loaded(path).entries[0].pins["counter/test/1"], "0" * 16)
+    change_pins(path, load(path).entries[0].pins["counter/test/1"], "0" * 16)
     with pytest.raises(TaskError, match=r"entry 'counter': 1 of 3 tasks differ.*'counter/test/1'.*agentgym tasks pin"):
-        tasks_of(loaded(path), "counter")
+        tasks_of(load(path), "counter")
     change_pins(other, "counter/test/2", "counter/test/9")
     with pytest.raises(TaskError, match=r"1 of 3 pinned tasks cannot be found.*'counter/test/9'.*agentgym tasks pin"):
-        tasks_of(loaded(other), "counter")
+        tasks_of(load(other), "counter")
 
 
 @each_row(
@@ -190,11 +190,11 @@ def over_lines(tmp_path: Path, text: str = "one\ntwo\n") -> tuple[Path, Path]:
 
 def test_an_entry_without_its_data_is_skipped_with_a_message(tmp_path: Path):
     path, file = over_lines(tmp_path)
-    suite = loaded(path)
+    suite = load(path)
     assert (list(suite.entries), [entry.missing for entry in suite.skipped]) == ([], [("words",)])
     with pytest.raises(UsageError, match="name its file or folder: --data words=PATH"):
         _ = suite.skipped[0].factory
-    suite_with_data = loaded(path, words=file)
+    suite_with_data = load(path, words=file)
     assert (suite_with_data.skipped, [task.prompt for task in tasks_of(suite_with_data, "lines")]) == (
         [],
         ["one", "two"],
@@ -207,7 +207,7 @@ def test_pins_do_not_depend_on_the_location_of_data(tmp_path: Path):
     elsewhere = tmp_path / "other place"
     elsewhere.mkdir()
     new_path = file.rename(elsewhere / "renamed.txt")
-    assert len(tasks_of(loaded(path, words=new_path), "lines")) == 2
+    assert len(tasks_of(load(path, words=new_path), "lines")) == 2
 
 
 @each_row(
@@ -252,7 +252,7 @@ CHANGES = [
 @each_row("change", CHANGES)
 def test_settings_that_affect_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
-    assert loaded(plain).content_hash != loaded(changed).content_hash
+    assert load(plain).content_hash != load(changed).content_hash
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_a_new_version_of_an_environment_changes_the_content(tmp_path: Path):
 def test_descriptions_and_metrics_do_not_change_the_content(tmp_path: Path):
     plain, other = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", metrics=["turns"])
     other.write_text(other.read_text(encoding="utf-8") + "description: Other words.\n", encoding="utf-8")
-    assert loaded(plain).content_hash == loaded(other).content_hash
+    assert load(plain).content_hash == load(other).content_hash
 
 
 @each_row("change", ["version: 2", "version: 1\ndefaults: {attempts: 3}"])

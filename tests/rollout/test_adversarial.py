@@ -301,7 +301,7 @@ def test_a_stuck_policy_does_not_kill_processes():
         calls.append(1)
         await asyncio.sleep(0 if len(calls) > 3 else 3600)
 
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     limits = Limits(max_in_flight=1, retries=5, generation_timeout_s=0.1)
     workers = ProcessWorkers(factory, 1, processes=1)
     with RolloutEngine(factory, FunctionPolicy("slow", ask), limits, workers=workers) as engine:
@@ -329,18 +329,18 @@ def test_an_abandoned_environment_of_a_process_is_closed():
 class Hesitant(Counter):
     """Its constructor hangs the second time."""
 
-    made: list[int] = []
+    instances: list[int] = []
     go_on = threading.Event()
 
     def __init__(self) -> None:
         super().__init__()
-        self.made.append(1)
-        if len(self.made) == 2:
+        self.instances.append(1)
+        if len(self.instances) == 2:
             self.go_on.wait(60)
 
 
 def test_a_constructor_that_hangs_fails_its_own_try_alone():
-    Hesitant.made.clear()
+    Hesitant.instances.clear()
     Hesitant.go_on.clear()
     limits = Limits(max_in_flight=6, retries=1, reset_timeout_s=0.3)
     try:

@@ -177,13 +177,13 @@ def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
         loop = asyncio.get_running_loop()
         call_soon = loop.call_soon_threadsafe
 
-        def noted(*arguments: Any, **options: Any) -> Any:
+        def logging_call(*arguments: Any, **options: Any) -> Any:
             handle = call_soon(*arguments, **options)
             if is_made.is_set():
                 handed_over.set()
             return handle
 
-        loop.call_soon_threadsafe = noted  # type: ignore[method-assign]
+        loop.call_soon_threadsafe = logging_call  # type: ignore[method-assign]
         pool = EnvPool(Watched)
         taking = asyncio.create_task(pool.take())
         for _ in range(3):

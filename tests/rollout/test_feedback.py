@@ -33,7 +33,7 @@ QUERY = {"sql": "SELECT name FROM t ORDER BY price DESCENDING LIMIT 3"}
 ERRAND = Task("t", "test", "In town: Ada, Ben.", gold={"name": "Ada", "house": "Mill"})
 
 
-def played(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Trajectory:
+def play(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Trajectory:
     kind = GuessEnv if env == "guess" else ErrandEnv
     factory = EnvFactory(f"agentgym/{env}-v0", kwargs)
     with RolloutEngine(factory, policy, Limits(retries=0), workers="inline", method=feedback) as engine:
@@ -114,7 +114,7 @@ def test_gold_values_may_be_mentioned_only_after_the_episode_shows_them():
 def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
     gold = GuessEnv.default_tasks().get("test", 0).gold["number"]
     wrong = 1 if gold != 1 else 2
-    trajectory = played(WithFeedback(Saying(f"It is {gold}.")), guessing(wrong, wrong), max_turns=5)
+    trajectory = play(WithFeedback(Saying(f"It is {gold}.")), guessing(wrong, wrong), max_turns=5)
     assert trajectory.counts["feedback_withheld"] == 2
     assert trajectory.counts["feedback"] == 0
     assert f"It is {gold}." not in str(trajectory.messages)
@@ -125,7 +125,7 @@ def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
 
 def test_feedback_follows_the_observation_and_the_policy_hears_it():
     conversation: list[Message] = []
-    trajectory = played(WithFeedback(Saying("Think again.")), guessing(1, 1, conversation=conversation), max_turns=5)
+    trajectory = play(WithFeedback(Saying("Think again.")), guessing(1, 1, conversation=conversation), max_turns=5)
     assert [text_of(message) for message in conversation if message.get("role") == "user"][1:] == ["Think again."] * 2
     assert [turn.feedback for turn in trajectory.turns] == [1, 1, 0]
     assert [len(turn.answered) for turn in trajectory.turns] == [1, 1, 0]
@@ -135,7 +135,7 @@ def test_feedback_follows_the_observation_and_the_policy_hears_it():
 
 
 def test_an_episode_with_feedback_replays_and_is_scored_again_without_the_user():
-    trajectory = played(WithFeedback(Saying("Think again.")), guessing(1, 2, 3), max_turns=5)
+    trajectory = play(WithFeedback(Saying("Think again.")), guessing(1, 2, 3), max_turns=5)
     again = Trajectory.from_dict(trajectory.to_dict())
     assert again == trajectory
     assert replay(again) is None
@@ -145,15 +145,15 @@ def test_an_episode_with_feedback_replays_and_is_scored_again_without_the_user()
 
 
 def test_comments_can_be_for_mistakes_alone_and_never_follow_the_end():
-    trajectory = played(WithFeedback(Saying("Think again."), "mistake"), guessing(1, 2000, 2), max_turns=5)
+    trajectory = play(WithFeedback(Saying("Think again."), "mistake"), guessing(1, 2000, 2), max_turns=5)
     assert [turn.feedback for turn in trajectory.model_turns] == [0, 1, 0]
-    solved = played(WithFeedback(Saying("Think again.")), ScriptedPolicy())
+    solved = play(WithFeedback(Saying("Think again.")), ScriptedPolicy())
     assert (solved.success, solved.turns[-1].feedback) == (True, 0)
 
 
 def test_token_policies_read_feedback_as_tokens_without_loss():
     policy = Wanderer()
-    trajectory = played(WithFeedback(Saying("Think again.")), policy, max_turns=3)
+    trajectory = play(WithFeedback(Saying("Think again.")), policy, max_turns=3)
     tokens = trajectory.tokens
     assert tokens is not None
     observed = [id for id, mask in zip(tokens.completion_ids, tokens.loss_mask, strict=True) if not mask]
@@ -165,7 +165,7 @@ def test_a_failing_user_fails_the_episode():
         async def remark(self, scene: Scene, key: str) -> Remark:
             raise RuntimeError("no line")
 
-    trajectory = played(WithFeedback(Broken("")), guessing(1))
+    trajectory = play(WithFeedback(Broken("")), guessing(1))
     assert (trajectory.failed, trajectory.component) == (True, "feedback")
 
 
@@ -177,7 +177,7 @@ def test_a_model_is_shown_the_gold_and_the_conversation():
         return "Mind the last result."
 
     user_model = ModelUser(FunctionPolicy("model", ask))
-    trajectory = played(WithFeedback(user_model), guessing(1), max_turns=5)
+    trajectory = play(WithFeedback(user_model), guessing(1), max_turns=5)
     gold = GuessEnv.default_tasks().get("test", 0).gold["number"]
     assert f'"number": {gold}' in prompts[0]
     assert "It is higher." in prompts[0] or "It is lower." in prompts[0]
@@ -185,7 +185,7 @@ def test_a_model_is_shown_the_gold_and_the_conversation():
 
 
 def test_a_model_that_says_nothing_adds_nothing():
-    assert played(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
+    assert play(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
 
 
 # The command line.

@@ -51,7 +51,7 @@ def success(factory: EnvFactory, search: Search | None, count: int = 60) -> floa
     return evaluate(factory, policy, tasks(kind, count), search=search).success or 0.0
 
 
-def searched(
+def search_episodes(
     search: Search, policy: Any = None, factory: EnvFactory = GUESS, count: int = 3, **limits: Any
 ) -> list[Trajectory]:
     kind = ErrandEnv if factory.env_id == ERRAND.env_id else GuessEnv
@@ -94,8 +94,8 @@ def test_the_first_of_equal_or_unscored_lines_is_chosen():
         async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
             return [None] * len(candidates)
 
-    [trajectory] = searched(Search(BestOfN(3), Unscored()), count=1)
-    [first] = searched(Search(BestOfN(1)), count=1)
+    [trajectory] = search_episodes(Search(BestOfN(3), Unscored()), count=1)
+    [first] = search_episodes(Search(BestOfN(1)), count=1)
     assert trajectory.turns == first.turns
 
 
@@ -114,7 +114,7 @@ def test_the_choice_depends_on_the_hidden_outcome_only_with_the_oracle(strategy:
     policy, flipped = NoisyPolicy("errand", 0.5), Factory("agentgym/errand-v0", build=Flipped)
     for value in (Majority(), Majority(by="result"), Signals(), Oracle()):
         search = Search(BestOfN(3) if value == Oracle() else strategy, value)
-        plain, other = (list(map(actions, searched(search, policy, factory))) for factory in (ERRAND, flipped))
+        plain, other = (list(map(actions, search_episodes(search, policy, factory))) for factory in (ERRAND, flipped))
         assert (plain != other) == (value == Oracle()), value.name
 
 
@@ -126,12 +126,12 @@ def test_a_value_function_sees_rewards_only_by_name():
             candidates_seen.extend(candidates)
             return await super().scores(candidates, asking)
 
-    searched(Search(Mcts(2, 2), Curious()), count=1)
+    search_episodes(Search(Mcts(2, 2), Curious()), count=1)
     assert candidates_seen
     assert all(not candidate.rewards for candidate in candidates_seen)
-    searched(Search(BestOfN(2), Signals(frozenset({"format"}))), count=1)
+    search_episodes(Search(BestOfN(2), Signals(frozenset({"format"}))), count=1)
     with pytest.raises(UsageError, match="unknown reward channel 'wit'"):
-        searched(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
+        search_episodes(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
 
 
 # Records.
@@ -139,7 +139,7 @@ def test_a_value_function_sees_rewards_only_by_name():
 
 @EACH
 def test_the_chosen_line_replays_and_is_the_same_however_many_run_at_once(strategy: Any):
-    alone, together = (searched(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
+    alone, together = (search_episodes(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
     assert list(map(without_times, alone)) == list(map(without_times, together))
     for trajectory in alone:
         assert replay(trajectory, GUESS()) is None
@@ -155,8 +155,8 @@ def test_attempts_at_a_task_search_with_other_samples():
 
 
 def test_the_cost_of_the_whole_search_is_recorded():
-    [trajectory] = searched(Search(BestOfN(4), Signals()), count=1)
-    lines = [searched(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]
+    [trajectory] = search_episodes(Search(BestOfN(4), Signals()), count=1)
+    lines = [search_episodes(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]
     assert trajectory.search["episodes"] == 4
     assert trajectory.search["turns"] == trajectory.search["policy_calls"] == lines[1] > lines[0]
     assert trajectory.search["seconds"] >= trajectory.seconds > 0
@@ -165,7 +165,7 @@ def test_the_cost_of_the_whole_search_is_recorded():
 
 
 def test_turns_that_lines_share_are_played_once_and_counted_as_replayed():
-    [trajectory] = searched(Search(Beam(1, 3)), count=1, max_in_flight=1)
+    [trajectory] = search_episodes(Search(Beam(1, 3)), count=1, max_in_flight=1)
     turns = len(trajectory.turns)
     assert turns < trajectory.search["turns"] <= 3 * turns
     assert trajectory.search["replayed_turns"] > 0
@@ -200,7 +200,7 @@ class Wanderer:
 @EACH
 def test_the_tokens_of_the_chosen_line_are_its_own(strategy: Any):
     policy = Wanderer()
-    for trajectory in searched(Search(strategy), policy):
+    for trajectory in search_episodes(Search(strategy), policy):
         tokens = trajectory.tokens
         assert tokens is not None
         for turn in trajectory.model_turns:
@@ -213,7 +213,7 @@ def test_the_tokens_of_the_chosen_line_are_its_own(strategy: Any):
 
 
 def test_a_search_of_one_episode_costs_what_its_line_costs():
-    [trajectory] = searched(Search(BestOfN(1)), Wanderer(), count=1)
+    [trajectory] = search_episodes(Search(BestOfN(1)), Wanderer(), count=1)
     tokens = trajectory.tokens
     assert tokens is not None
     assert trajectory.search["sampled_tokens"] == tokens.sampled
@@ -222,7 +222,7 @@ def test_a_search_of_one_episode_costs_what_its_line_costs():
 
 
 def test_a_line_ends_where_its_tokens_end():
-    trajectories = searched(Search(Beam(2, 2)), Wanderer(), count=2, max_tokens=150)
+    trajectories = search_episodes(Search(Beam(2, 2)), Wanderer(), count=2, max_tokens=150)
     assert {trajectory.reason for trajectory in trajectories} == {Reason.TOKEN_BUDGET}
     assert all(trajectory.turns[-1].action is None for trajectory in trajectories)
 
@@ -233,18 +233,18 @@ def test_a_line_ends_where_its_tokens_end():
 class Counting(GuessEnv):
     """Counts its instances."""
 
-    made: list[int]
+    instances: list[int]
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
-        self.made.append(1)
+        self.instances.append(1)
 
 
 def test_searches_share_the_environments_that_may_run_at_once():
     instances: list[int] = []
-    kind = type("Counting", (Counting,), {"made": instances})
-    searched(Search(BestOfN(8)), factory=Factory(build=kind, kwargs={"max_turns": 7}), count=4, max_in_flight=3)
-    assert len(instances) <= 4  # and the one that tells how many may exist
+    kind = type("Counting", (Counting,), {"instances": instances})
+    search_episodes(Search(BestOfN(8)), factory=Factory(build=kind, kwargs={"max_turns": 7}), count=4, max_in_flight=3)
+    assert len(instances) <= 4  # including the probe that reads `max_concurrent`
 
 
 def test_the_time_limit_of_an_episode_is_that_of_its_search():
@@ -264,7 +264,7 @@ def test_the_time_limit_of_an_episode_is_that_of_its_search():
 
     for strategy in STRATEGIES:
         factory = Factory(build=Slow, kwargs={"max_turns": 10_000})
-        [trajectory] = searched(Search(strategy), factory=factory, count=1, episode_timeout_s=0.2)
+        [trajectory] = search_episodes(Search(strategy), factory=factory, count=1, episode_timeout_s=0.2)
         assert trajectory.reason is Reason.TIME
 
 
@@ -299,10 +299,10 @@ class Weightless(RandomPolicy):
 
 
 def test_a_failing_search_is_retried_and_recorded_as_failed():
-    [failed] = searched(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
+    [failed] = search_episodes(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
     assert (failed.failed, failed.component, failed.success) == (True, "step", False)
     assert "fell off the table" in str(failed.error)
-    [failed] = searched(Search(Mcts(2, 2)), Weightless(), count=1, retries=0)
+    [failed] = search_episodes(Search(Mcts(2, 2)), Weightless(), count=1, retries=0)
     assert (failed.component, "no weights" in str(failed.error)) == ("policy", True)
 
 
@@ -310,7 +310,7 @@ def test_a_failing_search_is_retried_and_recorded_as_failed():
 def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
     opened: list[int] = []
 
-    class Held(GuessEnv):
+    class Tracked(GuessEnv):
         def __init__(self, **kwargs: Any):
             super().__init__(**kwargs)
             opened.append(id(self))
@@ -319,7 +319,7 @@ def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
             if id(self) in opened:
                 opened.remove(id(self))
 
-    searched(Search(strategy), factory=Factory(build=Held, kwargs={"max_turns": 7}))
+    search_episodes(Search(strategy), factory=Factory(build=Tracked, kwargs={"max_turns": 7}))
     assert not opened
 
 
@@ -340,11 +340,11 @@ class Forgetful(GuessEnv):
 def test_an_environment_that_cannot_be_repeated_plays_only_whole_episodes():
     for strategy in (Beam(), Mcts()):
         with pytest.raises(UsageError, match="its numbers come from a live feed"):
-            searched(Search(strategy), factory=Factory(build=Live))
+            search_episodes(Search(strategy), factory=Factory(build=Live))
         with pytest.raises(UsageError, match="the replay of turn 0 differs"):
-            searched(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
+            search_episodes(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
     for kind in (Live, Forgetful):
-        assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=kind)))
+        assert not any(t.failed for t in search_episodes(Search(BestOfN(2)), factory=Factory(build=kind)))
 
 
 class Straight:
@@ -359,8 +359,8 @@ class Straight:
 def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes():
     for policy in (Straight(), ScriptedPolicy()):
         with pytest.raises(UsageError, match="cannot continue from the middle of an episode"):
-            searched(Search(Beam()), policy)
-        assert all(t.search["episodes"] == 2 for t in searched(Search(BestOfN(2)), policy))
+            search_episodes(Search(Beam()), policy)
+        assert all(t.search["episodes"] == 2 for t in search_episodes(Search(BestOfN(2)), policy))
 
 
 def test_another_search_does_not_continue_a_file(tmp_path: Path):
@@ -388,7 +388,7 @@ def test_a_chat_policy_continues_from_any_turn():
             "tool_calls": [ToolCall("guess", {"number": len(conversations)}).to_dict()],
         }
 
-    [trajectory] = searched(
+    [trajectory] = search_episodes(
         Search(Beam(1, 2)), FunctionPolicy("f", ask), count=1, factory=Factory(kwargs={"max_turns": 2})
     )
     assert [len(texts) for texts in conversations] == [2, 2, 4, 4]

@@ -87,10 +87,10 @@ def test_samples_that_were_merged_keep_their_votes():
 
 
 def test_a_vote_on_results_counts_queries_that_show_the_same():
-    def asked(sql: str, result: str) -> Candidate:
+    def candidate_with(sql: str, result: str) -> Candidate:
         return line((ToolCall("query", {"sql": sql}), result), submit(sql))
 
-    lines = [asked("SELECT 1", "1"), asked("SELECT 2 - 1", "1"), asked("SELECT 3", "3")]
+    lines = [candidate_with("SELECT 1", "1"), candidate_with("SELECT 2 - 1", "1"), candidate_with("SELECT 3", "3")]
     assert scores(Majority(by="result"), *lines) == [2 / 3, 2 / 3, 1 / 3]
     assert scores(Majority(), *lines) == [1 / 3, 1 / 3, 1 / 3]
     assert scores(Majority(by="result"), line(submit(1)), line(submit(2))) == [0.5, 0.5]  # nothing was shown before

@@ -34,13 +34,13 @@ class Watched(TaskList):
     """Records each load and whether it is on an event loop; may wait until `go_on` is set."""
 
     loads: list[tuple[str, bool]] = []
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def __init__(self, path: Path, **options: Any):
         self.loads.append((str(path), asyncio._get_running_loop() is not None))
         if options.get("fails"):
             raise UsageError("cannot be read")
-        self.begun.set()
+        self.started.set()
         assert not options.get("slow") or self.go_on.wait(60)
         super().__init__([Task("1", "train", path.read_text() if path.is_file() else "folder")])
 
@@ -51,7 +51,7 @@ LOADER = f"{__name__}:Watched"
 @pytest.fixture(autouse=True)
 def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watched, "loads", [])
-    monkeypatch.setattr(Watched, "begun", threading.Event())
+    monkeypatch.setattr(Watched, "started", threading.Event())
     monkeypatch.setattr(Watched, "go_on", threading.Event())
 
 
@@ -72,7 +72,7 @@ def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
     file = written(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         pending = [pool.submit(shared, LOADER, file, {"slow": True}) for _ in range(8)]
-        assert Watched.begun.wait(60)
+        assert Watched.started.wait(60)
         Watched.go_on.set()
         sources = [load.result() for load in pending]
     assert (len(Watched.loads), len(set(map(id, sources)))) == (1, 1)
@@ -109,7 +109,7 @@ def test_a_child_process_can_load_while_its_parent_was_loading(tmp_path: Path):
     file = written(tmp_path)
     loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": True}))
     loading.start()
-    assert Watched.begun.wait(60)
+    assert Watched.started.wait(60)
     child = os.fork()
     if not child:
         Watched.go_on.set()
@@ -160,11 +160,11 @@ def test_64_episodes_at_a_time_read_their_file_once_and_off_the_event_loop(tmp_p
 class Slow(GuessEnv):
     """Its constructor waits until `go_on` is set."""
 
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
     instances: list[Slow] = []
 
     def __init__(self) -> None:
-        self.begun.set()
+        self.started.set()
         assert self.go_on.wait(60)
         super().__init__()
         self.closed = threading.Event()
@@ -176,7 +176,7 @@ class Slow(GuessEnv):
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
-    for name, value in (("begun", threading.Event()), ("go_on", threading.Event()), ("instances", [])):
+    for name, value in (("started", threading.Event()), ("go_on", threading.Event()), ("instances", [])):
         monkeypatch.setattr(Slow, name, value)
     return Slow
 
@@ -185,7 +185,7 @@ def test_the_limit_of_making_an_environment_excludes_waiting_for_others(slow: ty
     async def play() -> None:
         pool = EnvPool(slow)
         first = asyncio.ensure_future(pool.take())
-        await asyncio.to_thread(slow.begun.wait, 60)
+        await asyncio.to_thread(slow.started.wait, 60)
         second = asyncio.ensure_future(pool.take(limit_s=0.01))
         await asyncio.sleep(0.05)
         assert not second.done()
@@ -202,13 +202,13 @@ def test_an_abandoned_environment_is_closed_in_the_end(slow: type[Slow]):
 
     async def for_nobody() -> None:
         taking = asyncio.ensure_future(EnvPool(slow).take())
-        await asyncio.to_thread(slow.begun.wait, 60)
+        await asyncio.to_thread(slow.started.wait, 60)
         taking.cancel()
         await asyncio.wait([taking])
 
     for play in (too_late, for_nobody):
         slow.go_on.clear()
-        slow.begun.clear()
+        slow.started.clear()
         slow.instances.clear()
 
         async def and_go_on(play: Any = play) -> None:

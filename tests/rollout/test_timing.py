@@ -24,14 +24,14 @@ ROUNDING_S = 1e-5
 TIMES = TurnTimes(0.1, 0.6, 0.2, 0.1, (Span("look", 0.0, 0.15),), Span("grade", 0.16, 0.03))
 
 
-def known(turns: list[Turn]) -> list[TurnTimes]:
+def times_of(turns: list[Turn]) -> list[TurnTimes]:
     return [turn.times for turn in turns if turn.times is not None]
 
 
 FACTORY = EnvFactory("agentgym/guess-v0", {})
 
 
-def played(policy: Any, workers: Any = "threads") -> Trajectory:
+def play(policy: Any, workers: Any = "threads") -> Trajectory:
     """Return an episode of the guessing game."""
     with RolloutEngine(FACTORY, policy, Limits(), workers=workers) as engine:
         [group] = engine.collect([Group(FACTORY().tasks.get("train", 3), 0)])
@@ -40,8 +40,8 @@ def played(policy: Any, workers: Any = "threads") -> Trajectory:
 
 @pytest.mark.parametrize("workers", ["inline", "threads", pytest.param("processes", marks=pytest.mark.real)])
 def test_every_turn_records_its_waits_in_all_workers(workers: Any):
-    episode = played(ScriptedPolicy(), workers)
-    times = known(episode.turns)
+    episode = play(ScriptedPolicy(), workers)
+    times = times_of(episode.turns)
     assert len(times) == len(episode.turns) > 1
     reached = 0.0
     for turn_times in times:
@@ -58,7 +58,7 @@ def test_every_turn_records_its_waits_in_all_workers(workers: Any):
 def test_calls_that_ran_at_the_same_time_overlap(kind: type[Desk]):
     """Each of the two calls waits until the other runs."""
     episode = trajectory(None, ToolCall("meet"), ToolCall("meet"), kind=kind.__name__)
-    first, second = known(episode.turns)[0].calls
+    first, second = times_of(episode.turns)[0].calls
     assert max(first.began_s, second.began_s) <= min(first.began_s + first.seconds, second.began_s + second.seconds)
 
 
@@ -87,7 +87,7 @@ def test_recordings_without_times_load_and_count_as_not_measured():
         del turn["times"]
     episode = Trajectory.from_dict(json.loads(json.dumps(data)))
     assert episode == errand()
-    assert known(episode.turns) == []
+    assert times_of(episode.turns) == []
     entry = entry_of(episode)
     assert (entry.generation_s, entry.environment_s) == (None, None)
     assert summarize([episode]).generation_seconds is None
@@ -119,6 +119,6 @@ def test_a_turn_without_the_policy_has_no_generation_time():
     async def gives_up(_: list[Message]) -> None:
         return None
 
-    [times] = known(played(FunctionPolicy("tired", gives_up)).turns)
+    [times] = times_of(play(FunctionPolicy("tired", gives_up)).turns)
     assert times.calls == ()
     assert times.grading is not None

@@ -22,7 +22,7 @@ from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.task import iterate
 from tests.counter_env import Counter, groups
-from tests.rollout.worker_processes import CASES, in_every_environment, played, workers_alive
+from tests.rollout.worker_processes import CASES, in_every_environment, play_with, workers_alive
 from tests.rollout_cases import play_groups
 
 pytestmark = pytest.mark.real
@@ -49,10 +49,10 @@ def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run
     env.close()
     factory = EnvFactory(env_id, kwargs)
     for policy in (ScriptedPolicy(), RandomPolicy()):
-        expected = played(factory, policy, work, "threads")
+        expected = play_with(factory, policy, work, "threads")
         assert not any(t.failed for t in expected)
         for workers in ("inline", "processes"):
-            assert played(factory, policy, work, workers) == expected
+            assert play_with(factory, policy, work, workers) == expected
 
 
 @pytest.mark.usefixtures("children")
@@ -70,7 +70,7 @@ def test_episodes_of_a_dead_process_are_retried(tmp_path: Path, hangs: bool):
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_after_its_share_of_episodes():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     pids = [t.details["pid"] for t in play_groups(factory, groups(6), workers=workers, max_in_flight=1)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
@@ -79,14 +79,14 @@ def test_a_process_is_replaced_after_its_share_of_episodes():
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_at_its_memory_limit():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
     assert len({t.details["pid"] for t in play_groups(factory, groups(4), workers=workers, max_in_flight=1)}) > 1
 
 
 @pytest.mark.usefixtures("children")
 def test_a_limit_of_environments_holds_in_every_process():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
 
     async def at_once() -> int:
         workers = ProcessWorkers(factory, 64, processes=3)

@@ -26,7 +26,7 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from agentgym.task import iterate
 from tests.counter_env import groups
-from tests.rollout.worker_processes import in_every_environment, played
+from tests.rollout.worker_processes import in_every_environment, play_with
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]
@@ -105,13 +105,13 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
     env.close()
     factory = EnvFactory(env_id, kwargs)
     policy = RandomPolicy() if env_id == "agentgym/guess-v0" else ScriptedPolicy()
-    expected = played(factory, policy, work, "threads")
+    expected = play_with(factory, policy, work, "threads")
     assert not any(t.failed for t in expected)
-    assert played(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
+    assert play_with(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
 
 
 def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
+    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
         played_groups = engine.collect(groups(30))
         assert asyncio.run(_at_once(factory)) == 2 * NODES
@@ -127,7 +127,7 @@ async def _at_once(factory: EnvFactory) -> int:
 
 
 def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
+    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
     workers = RayWorkers(factory, 1, actors=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         pids = places(engine.collect(groups(4)), "pid")
@@ -190,7 +190,7 @@ def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any)
 
 
 def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, tmp_path: Path):
-    factory = EnvFactory("tests.rollout.worker_envs:Held", {"folder": str(tmp_path)})
+    factory = EnvFactory("tests.rollout.worker_envs:Waiting", {"folder": str(tmp_path)})
     node = cluster.add_node(**NODE)
     on_node: list[psutil.Process] = []
     at_once = 2 * (NODES + 1)

@@ -152,7 +152,7 @@ def test_a_killed_process_is_reaped_and_its_end_reported(make: Callable[[], Star
 @pytest.mark.parametrize("make", STARTERS)
 def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starter], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.processes.make_starter", make)
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 2, processes=2)
     trajectories = play_groups(factory, groups(6), workers=workers, max_in_flight=2)
     assert all(t.success for t in trajectories)
@@ -161,7 +161,7 @@ def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starte
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
 def test_a_dead_template_is_replaced():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         (before,) = engine.collect(groups(1))[0].trajectories

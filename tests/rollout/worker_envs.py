@@ -20,7 +20,7 @@ from agentgym.toolset import tool
 from tests.counter_env import Counter
 
 
-class Placed(Counter):
+class Located(Counter):
     """Reports its process id."""
 
     max_concurrent = 2
@@ -29,7 +29,7 @@ class Placed(Counter):
         return {"pid": os.getpid()}
 
 
-class PlacedOnANode(Placed):
+class LocatedOnANode(Located):
     """Also reports its node of a Ray cluster."""
 
     def details(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class PlacedOnANode(Placed):
         return super().details() | {"node": ray.get_runtime_context().get_node_id()}
 
 
-class Held(PlacedOnANode):
+class Waiting(LocatedOnANode):
     """Creates a file in its folder, then waits there for a file `go`."""
 
     def __init__(self, folder: str, **kwargs: Any):
@@ -127,18 +127,18 @@ def _poison() -> str:
 class Accounted(Counter):
     """Counts its instances in the process; all but the first take a while to be made."""
 
-    made = closed = 0
+    opened = closed = 0
 
     def __init__(self) -> None:
         super().__init__()
-        Accounted.made += 1
-        time.sleep(0.3 * (Accounted.made > 1))
+        Accounted.opened += 1
+        time.sleep(0.3 * (Accounted.opened > 1))
 
     def release(self) -> None:
         Accounted.closed += 1
 
     def details(self) -> dict[str, Any]:
-        return {"there": Accounted.made - Accounted.closed}
+        return {"there": Accounted.opened - Accounted.closed}
 
 
 class Drawing(Counter):

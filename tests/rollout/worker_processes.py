@@ -55,7 +55,7 @@ def workers_alive() -> list[psutil.Process]:
     return workers
 
 
-def played(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
+def play_with(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
     """Return the trajectories of groups, without their durations."""
     trajectories = play_groups(factory, work, policy, workers, retries=2, max_in_flight=len(work))
     return [replace(trajectory, seconds=0.0) for trajectory in trajectories]

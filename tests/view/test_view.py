@@ -24,13 +24,13 @@ from agentgym.view.search import TextSearch
 from agentgym.view.terminal import Browser, browse
 from agentgym.view.versus import all_versus, sides, versus
 from tests.rows import each_row
-from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
+from tests.view_cases import DIFF, HOSTILE, errand, hostile, sample_run, write_run
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "eval.jsonl"
-    write_jsonl(path, several())
+    write_jsonl(path, sample_run())
     return path
 
 
@@ -91,11 +91,11 @@ def test_a_folder_holds_its_trajectory_files_and_its_metrics(tmp_path: Path):
 
 
 def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
-    write_jsonl(tmp_path / "b.jsonl", several()[:2])
+    write_jsonl(tmp_path / "b.jsonl", sample_run()[:2])
     collection = Collection([tmp_path])
     before, version = ids(collection.rows), collection.version
     assert not collection.refresh()
-    write_jsonl(tmp_path / "a.jsonl", several()[4:6])
+    write_jsonl(tmp_path / "a.jsonl", sample_run()[4:6])
     assert collection.refresh()
     assert collection.version != version
     assert [collection.row(f"0.{n}")["id"].removeprefix("errand/test/") for n in range(2)] == before
@@ -192,7 +192,7 @@ def test_a_trace_holds_the_deciding_values_in_every_scope():
 
 def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
     file, out = tmp_path / "eval.jsonl", tmp_path / "report.html"
-    write_jsonl(file, [hostile(), *several()])
+    write_jsonl(file, [hostile(), *sample_run()])
     report = write_report(Collection([file]), out)
     page = out.read_text(encoding="utf-8")
     assert (report.trajectories, report.whole, report.size) == (13, 13, out.stat().st_size)
@@ -265,7 +265,7 @@ def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path
     assert all("credit" in collection.notes(row["key"]) for row in collection.rows)
     console = screen()
     Browser(collection, console, Schemes()).run("step=4")
-    assert "of 4, 75.0% solved" in shown(console)
+    assert "of 4, 75.0% solved" in output_of(console)
 
 
 def test_the_page_is_small_and_its_modules_are_whole():
@@ -282,7 +282,7 @@ def screen() -> Console:
     return Console(file=io.StringIO(), width=140, color_system=None)
 
 
-def typed(*lines: str) -> Callable[[str], str]:
+def keyboard(*lines: str) -> Callable[[str], str]:
     """Return a reader that types these lines, then ends the input."""
     remaining = list(lines)
 
@@ -294,15 +294,15 @@ def typed(*lines: str) -> Callable[[str], str]:
     return read
 
 
-def shown(console: Console) -> str:
+def output_of(console: Console) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     console = screen()
     lines = "solved=yes", "0", "g", "c", "w", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what"
-    browse(Collection([file]), typed(*lines, "q", "typed too late"), console)
-    text = shown(console)
+    browse(Collection([file]), keyboard(*lines, "q", "typed too late"), console)
+    text = output_of(console)
     assert "0 to 11 of 12, 16.7% solved" in text
     assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
     assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
@@ -320,8 +320,8 @@ def test_the_terminal_notes_equal_attempts(tmp_path: Path):
     path = tmp_path / "same.jsonl"
     write_jsonl(path, [errand(0, attempt, turns=errand().turns) for attempt in range(2)])
     console = screen()
-    browse(Collection([path]), typed("0", "g"), console)
-    assert "the same as attempt 0" in shown(console)
+    browse(Collection([path]), keyboard("0", "g"), console)
+    assert "the same as attempt 0" in output_of(console)
 
 
 def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
@@ -331,7 +331,7 @@ def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
     browser = Browser(Collection([file]), console, Schemes())
     for line in ("l", "0", "g", "w", "h", "policy=\x1b[31m"):
         browser.run(line)
-    text = shown(console)
+    text = output_of(console)
     assert "␛[31mred" in text
     assert "[link=https://evil.test]markup[/link]" in text
     assert not set("\x00\x08\r\x1b\x07\x9b\x9c\u061c\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\ud800") & set(text)

@@ -18,7 +18,7 @@ from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
 from tests.view.page_probes import FAINT, FOCUS, HANDLERS, NAMELESS, PALE, SHADES
-from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_run
+from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -103,7 +103,7 @@ def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
     looks: list[Look] = []
     servers: list[Any] = []
 
-    def opened(*files: Path, **options: Any) -> Look:
+    def open_page(*files: Path, **options: Any) -> Look:
         if form == "file":
             write_report(Collection(files), tmp_path / "report.html")
             url = (tmp_path / "report.html").as_uri()
@@ -113,7 +113,7 @@ def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
         looks.append(look_at(browser, url, **options))
         return looks[-1]
 
-    yield opened
+    yield open_page
     problems = [problem for look in looks for problem in look.problems]
     for look in looks:
         look.page.context.close()
@@ -125,7 +125,7 @@ def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "eval.jsonl"
-    write_jsonl(path, several())
+    write_jsonl(path, sample_run())
     return path
 
 
@@ -233,7 +233,7 @@ def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path:
 
 
 def better() -> list[Any]:
-    """Return a run like `several`, except for one task won, one lost, and one that only this run has."""
+    """Return a run like `sample_run`, except for one task won, one lost, and one that only this run has."""
     runs = [
         errand(task, attempt, solved=task == 1 or (task == 0 and attempt == 0))
         for task in range(5)
@@ -277,7 +277,7 @@ def test_charts_have_the_rates_and_intervals_of_an_evaluation(open_form: Any, fi
     assert charts["policy"].locator(".whisker").count() == 2
     charts["policy"].locator("summary").click()
     low, high = success_interval([[True, False, False], [False] * 3] * 2)
-    expected = f"{summarize(several()).success:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")
+    expected = f"{summarize(sample_run()).success:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")
     assert expected in charts["policy"].inner_text()
 
 
@@ -434,7 +434,7 @@ def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
 @pytest.mark.parametrize("width", [360, 1280, 2560])
 def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width: int):
     file = tmp_path / "eval.jsonl"
-    write_jsonl(file, [hostile(), *several()])
+    write_jsonl(file, [hostile(), *sample_run()])
     write_jsonl(tmp_path / "other.jsonl", better())
     look = open_form(file, tmp_path / "other.jsonl", viewport={"width": width, "height": 900})
     for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1", "/compare?a=1&b=2", "/compare?a=0&b=1"):

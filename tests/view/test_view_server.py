@@ -8,7 +8,7 @@ import pytest
 
 from agentgym.trajectory import write_jsonl
 from agentgym.view.collection import Collection
-from tests.view_cases import several
+from tests.view_cases import sample_run
 
 pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
@@ -20,7 +20,7 @@ from tests.serving_cases import raw, running
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "eval.jsonl"
-    write_jsonl(path, several())
+    write_jsonl(path, sample_run())
     return path
 
 

@@ -1,4 +1,4 @@
-"""Plays episodes for a rollout in another process, for which it answers requests.
+"""Plays episodes in a worker process at the request of a rollout.
 
 Both process workers and Ray actors use it, so that they behave alike.
 """
