@@ -11,7 +11,7 @@ from agentgym.trajectory import Trajectory, Turn
 def trajectory(number: int, **changes: object) -> Trajectory:
     """Return the recording of an episode that was solved in its second turn."""
     rewards = [{"outcome": 0.0, "format": 1.0}, {"outcome": 1.0, "format": 0.5}]
-    made = Trajectory(
+    episode = Trajectory(
         id=f"guess/test/{number}#0",
         env_id="agentgym/guess-v0",
         task_id=f"guess/test/{number}",
@@ -24,4 +24,4 @@ def trajectory(number: int, **changes: object) -> Trajectory:
         reason=Reason.SOLVED,
         counts={"calls": 2, "tool_errors": 1},
     )
-    return replace(made, **changes)
+    return replace(episode, **changes)

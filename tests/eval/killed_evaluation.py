@@ -21,7 +21,7 @@ from agentgym.script import Move
 from agentgym.suites import load_suite
 from agentgym.task import Task
 
-BEGUN = "AGENTGYM_TEST_BEGUN"
+START_LOG = "AGENTGYM_TEST_START_LOG"
 """Environment variable with the path of the log: a line with process and task for each started episode."""
 HOLD = "AGENTGYM_TEST_HOLD"
 """Environment variable with the number of episodes that may start; later ones wait until the process is killed."""
@@ -33,7 +33,7 @@ class NotedErrand(ErrandEnv):
     """`errand` with a log of started episodes."""
 
     def start(self, task: Task) -> None:
-        if name := os.environ.get(BEGUN):
+        if name := os.environ.get(START_LOG):
             with Path(name).open("a", encoding="utf-8") as file:
                 file.write(f"{os.getpid()} {task.id}\n")
         if next(STARTS) >= int(os.environ.get(HOLD, sys.maxsize)):

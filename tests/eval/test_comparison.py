@@ -107,7 +107,7 @@ def test_a_failed_episode_does_not_count_as_a_lost_task():
     assert (second_try.overall.success.tasks, second_try.b.all_failed) == (10, 0)
 
 
-def test_of_several_tries_at_an_attempt_the_last_one_counts():
+def test_the_last_of_several_tries_at_an_attempt_counts():
     retried = [trajectory_of("t0", False, reason=Reason.INFRASTRUCTURE), *AFTER]
     assert compared(BEFORE, retried).overall == compared(BEFORE, AFTER).overall
     assert run_of("b", retried).failed == 0

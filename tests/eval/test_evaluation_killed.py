@@ -22,14 +22,14 @@ from agentgym.results.folder import read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.suites.pinning import pin_tasks
 from agentgym.view.collection import Collection
-from tests.eval.killed_evaluation import BEGUN, CONCURRENCY, HOLD
+from tests.eval.killed_evaluation import CONCURRENCY, HOLD, START_LOG
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
 EPISODES = 300
 """Enough for a stored index, which small files lack."""
-HELD = 30
+MAX_STARTED = 30
 """Episodes that may start before a process is killed; all but those in flight are recorded by then."""
 ROOT = Path(__file__).parents[2]
 SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.eval.killed_evaluation:NotedErrand'}\n"
@@ -39,16 +39,16 @@ class Evaluation:
     """The evaluation, with results in a folder of its own."""
 
     def __init__(self, suite: Path, out: Path):
-        self.out, self.notes = out, out.with_suffix(".begun")
+        self.out, self.notes = out, out.with_suffix(".started")
         self.command = [sys.executable, "-m", "tests.eval.killed_evaluation", str(suite), str(out)]
         self.notes.touch()
 
     def finish(self) -> None:
-        subprocess.run(self.command, env={**os.environ, BEGUN: str(self.notes)}, cwd=ROOT, check=True)
+        subprocess.run(self.command, env={**os.environ, START_LOG: str(self.notes)}, cwd=ROOT, check=True)
 
     def kill(self) -> int:
         """Kill a run in the middle, and return its process id."""
-        return kill_holding(self.command, self.file, {BEGUN: str(self.notes)}, CONCURRENCY)
+        return kill_holding(self.command, self.file, {START_LOG: str(self.notes)}, CONCURRENCY)
 
     def kill_scoring(self) -> None:
         """Kill a process in the middle of rescoring."""
@@ -65,7 +65,7 @@ class Evaluation:
     def grades(self) -> Path:
         return self.file.with_name(f"{self.file.name}.notes")
 
-    def begun(self) -> list[tuple[int, str]]:
+    def started(self) -> list[tuple[int, str]]:
         """Return the process and the task of each started episode."""
         lines = (line.split(maxsplit=1) for line in self.notes.read_text().splitlines())
         return [(int(process), task) for process, task in lines]
@@ -86,8 +86,8 @@ def lines_of(file: Path) -> int:
 
 def kill_holding(command: list[str], file: Path, environment: dict[str, str], in_flight: int) -> int:
     """Kill a process once it has written all lines that it can, and return its id."""
-    lines = lines_of(file) + HELD - in_flight
-    with subprocess.Popen(command, env={**os.environ, **environment, HOLD: str(HELD)}, cwd=ROOT) as child:
+    lines = lines_of(file) + MAX_STARTED - in_flight
+    with subprocess.Popen(command, env={**os.environ, **environment, HOLD: str(MAX_STARTED)}, cwd=ROOT) as child:
         try:
             assert eventually(lambda: lines_of(file) >= lines, 120)
         finally:
@@ -138,14 +138,14 @@ def test_a_killed_evaluation_continues_to_the_same_files_without_repeats(suite: 
     assert len(evaluation.records()) == EPISODES
 
     done: set[str] = set()
-    for process in dict.fromkeys(process for process, _ in evaluation.begun()):
-        began = [task for other, task in evaluation.begun() if other == process]
-        assert not done & set(began), "an episode that was recorded is not played again"
+    for process in dict.fromkeys(process for process, _ in evaluation.started()):
+        started = [task for other, task in evaluation.started() if other == process]
+        assert not done & set(started), "an episode that was recorded is not played again"
         done |= recorded.get(process, set())
-    times = Counter(task for _, task in evaluation.begun())
+    times = Counter(task for _, task in evaluation.started())
     assert len(times) == EPISODES
-    assert times.total() <= EPISODES + 3 * CONCURRENCY, "only what was being played is begun again"
-    assert Counter(task for _, task in whole.begun()).total() == EPISODES
+    assert times.total() <= EPISODES + 3 * CONCURRENCY, "only what was being played is started again"
+    assert Counter(task for _, task in whole.started()).total() == EPISODES
 
 
 def test_the_evaluation_has_all_kinds_of_endings(whole: Evaluation):
@@ -177,7 +177,7 @@ def test_half_written_files_of_a_crash_are_repaired(suite: Path, folder: Path, w
     evaluation.finish()
     assert_the_same(evaluation, whole)
     missing = {"in the last line": 1, "in the index": 3}.get(cut, 0)
-    assert len(evaluation.begun()) == missing
+    assert len(evaluation.started()) == missing
     assert json.loads((evaluation.out / "run.json").read_text())["runs"][-1]["ended"]
 
 
@@ -203,7 +203,7 @@ def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, 
     for _ in range(2):
         evaluation.kill_scoring()
         grades = {id_: grade for id_, grade in grades_of(evaluation).items() if grade}
-        assert len(grades) >= HELD - 10
+        assert len(grades) >= MAX_STARTED - 10
         assert grades.items() <= grades_of(graded).items()
     evaluation.score()
     assert grades_of(evaluation) == grades_of(graded)
@@ -221,12 +221,12 @@ def test_torn_grades_change_neither_grades_nor_the_evaluation(
     evaluation.grades.write_bytes(b"".join(lines[:-1]) + ends.get(cut, b"\0" * 512))
     missing = cut != "before its end"
     assert sum(not grade for grade in grades_of(evaluation).values()) == missing
-    looked_at = Collection([evaluation.out])
-    assert sum("grade" in looked_at.notes(row["key"]) for row in looked_at.rows) == EPISODES - missing
+    collection = Collection([evaluation.out])
+    assert sum("grade" in collection.notes(row["key"]) for row in collection.rows) == EPISODES - missing
     if cut == "in the middle of a line":
         evaluation.finish()
         assert_the_same(evaluation, whole)
-        assert evaluation.begun() == []
+        assert evaluation.started() == []
     evaluation.score()
     assert grades_of(evaluation) == grades_of(graded)
     assert lines_of(evaluation.grades) == 2 * EPISODES - missing

@@ -65,7 +65,7 @@ def test_ids_and_splits_in_data_do_not_distinguish_problems():
     assert len(find_pairs([LocatedTask(item, item.split) for item in tasks])) == 1
 
 
-def test_of_many_equal_tasks_each_is_paired_with_the_first():
+def test_equal_tasks_are_each_paired_with_the_first():
     pairs = find_pairs(located_tasks("same", "same", "same", "other"))
     assert ids(pairs) == {frozenset(("train/0", "train/1")), frozenset(("train/0", "train/2"))}
 

@@ -153,7 +153,7 @@ def test_a_failed_trajectory_has_nothing_to_score(file: Path):
     assert (len(report.scored), report.skipped, report.refused) == (4, 1, {})
 
 
-def test_of_several_tries_only_the_last_one_is_scored(file: Path):
+def test_only_the_last_of_several_tries_is_scored(file: Path):
     write_jsonl(file, [first(file)], append=True)
     assert len(rescore_file(Replay(file)).scored) == 4
 
@@ -207,7 +207,7 @@ class _Unreachable(Replay):
         return Down(**trajectory.env_kwargs)
 
 
-def test_the_command_prints_what_changed_and_fails_under_a_share(file: Path, tmp_path: Path):
+def test_the_command_prints_the_changes_and_fails_under_a_share(file: Path, tmp_path: Path):
     evaluate(GUESS, RandomPolicy(), TASKS, out=(other := tmp_path / "random.jsonl"))
     result = CliRunner().invoke(app, ["eval", "--rescore", str(file), "--set", "scheme=outcome"])
     assert result.exit_code == 0, result.output

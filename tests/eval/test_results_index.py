@@ -126,7 +126,7 @@ def test_a_byte_order_mark_is_not_part_of_a_line(file: Path):
     assert next(iter(open_index(file))).id == "guess/test/0#0"
 
 
-def test_of_several_tries_the_last_one_counts(file: Path):
+def test_the_last_of_several_tries_counts(file: Path):
     failed = trajectory(6, turns=[], reason=Reason.INFRASTRUCTURE, error="down")
     write_jsonl(file, [failed, trajectory(6)], append=True)
     index = open_index(file)
@@ -164,7 +164,7 @@ def test_entries_that_are_missing_in_the_index_are_read_from_the_file(file: Path
     assert index_of(file).read_text() == "".join(lines)
 
 
-def test_stored_trajectories_are_read_in_the_order_that_was_asked_for(file: Path):
+def test_stored_trajectories_are_read_in_the_requested_order(file: Path):
     index = open_index(file)
     stored = StoredTrajectories(index, [index.entries[place] for place in (3, 0, 4)])
     names = ["guess/test/3#0", "guess/test/0#0", "guess/test/4#0"]

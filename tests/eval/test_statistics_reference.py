@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from agentgym.statistics import (
     expected_calibration_error,
     interquartile_mean,
     paired_difference,
-    pass_at_k,
     performance_profile,
     probability_of_improvement,
     sign_test,
@@ -53,16 +51,6 @@ def interval_over_seeds(statistic: Callable[..., float], scores: Sequence[Any], 
 
 def mean(scores: np.ndarray) -> float:
     return float(scores.mean())
-
-
-def test_pass_at_k_is_the_published_product():
-    """Chen et al. 2021, figure 3: 1 - prod(1 - k / i) for i from n - c + 1 to n."""
-    for attempts, successes, k in product(range(1, 30), range(30), range(1, 30)):
-        if successes > attempts or k > attempts:
-            continue
-        published = 1.0 - prod(1.0 - k / i for i in range(attempts - successes + 1, attempts + 1))
-        expected = 1.0 if attempts - successes < k else published
-        assert pass_at_k(attempts, successes, k) == pytest.approx(expected, abs=1e-12)
 
 
 def test_wilsons_interval_is_scipys():

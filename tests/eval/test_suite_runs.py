@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import io
 import json
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -277,9 +276,7 @@ def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tm
         "tests.eval.test_suite_runs:Unreachable": "no episode on guess came to its end",
     }
     assert report.to_dict()["not_compared"] == report.not_compared
-    console = Console(file=io.StringIO(), width=200)
-    print_report(report, console)
-    text = cast(io.StringIO, console.file).getvalue()
+    text = printed(report)
     assert "not compared: tests.eval.test_suite_runs:Unreachable: no episode on guess came to its end" in text
 
 
@@ -287,10 +284,14 @@ def test_a_missing_baseline_is_reported_with_the_reason(suite: Suite, tmp_path: 
     policies = ["tests.eval.test_suite_runs:Unreachable", "silent", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
     assert report.differences == []
-    console = Console(file=io.StringIO(), width=200)
-    print_report(report, console)
-    text = cast(io.StringIO, console.file).getvalue()
+    text = printed(report)
     assert f"nothing was compared with {policies[0]}: no episode on guess came to its end" in text
+
+
+def printed(report: SuitesReport) -> str:
+    output = StringIO()
+    print_report(report, Console(file=output, width=200))
+    return output.getvalue()
 
 
 class Unreachable(SilentPolicy):

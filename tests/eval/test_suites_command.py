@@ -76,7 +76,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_ones(command: str):
     assert "Nor is there a suite 'smok'; did you mean 'smoke'?" in error
 
 
-def test_a_suite_is_shown_with_what_its_entries_are_played_with(mine: str):
+def test_a_suite_is_shown_with_the_settings_of_its_entries(mine: str):
     output = run("show", mine).stdout
     assert f"mine version 1  {load_suite(mine).content_hash[:12]}" in output
     assert ["counter", COUNTER, "3", "2", "success"] in [line.split() for line in output.splitlines()]

@@ -25,14 +25,14 @@ entries:
 """
 
 
-def written(path: Path) -> Path:
+def pinned_suite(path: Path) -> Path:
     path.write_text(TEXT, encoding="utf-8")
     pin_tasks(path, "counter", None, 2)
     return path
 
 
-def test_pinning_what_has_not_changed_changes_nothing(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+def test_pinning_unchanged_tasks_changes_nothing(tmp_path: Path):
+    path = pinned_suite(tmp_path / "mine.yaml")
     before = [file.read_bytes() for file in (path, pin_file_of(path))]
     done = pin_suite(path)
     assert (done.is_same, done.version, done.tasks, done.changed, done.gone) == (True, 1, 2, [], [])
@@ -40,7 +40,7 @@ def test_pinning_what_has_not_changed_changes_nothing(tmp_path: Path):
 
 
 def test_a_change_raises_the_version_and_keeps_comments(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     path.write_text(path.read_text(encoding="utf-8") + "    attempts: 2\n", encoding="utf-8")
     done = pin_suite(path)
     assert (done.was, done.version, done.is_same) == (1, 2, False)
@@ -49,7 +49,7 @@ def test_a_change_raises_the_version_and_keeps_comments(tmp_path: Path):
 
 
 def test_a_version_increased_by_hand_is_kept(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     text = path.read_text(encoding="utf-8").replace("version: 1", "version: 7") + "    attempts: 2\n"
     path.write_text(text, encoding="utf-8")
     assert pin_suite(path).version == 7
@@ -69,7 +69,7 @@ def test_changed_and_missing_tasks_are_reported_and_pinned_again(tmp_path: Path)
 
 
 def test_an_entry_that_has_lost_all_its_tasks_is_refused(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     pins = pin_file_of(path)
     pins.write_text(pins.read_text(encoding="utf-8").replace("counter/test", "counter/old"), encoding="utf-8")
     with pytest.raises(UsageError, match="none of the tasks of the entry 'counter'"):
@@ -112,7 +112,7 @@ def test_a_suite_written_by_hand_stays_version_1_until_every_entry_has_tasks(tmp
 def test_an_entry_that_cannot_be_added_leaves_the_files_as_they_were(
     tmp_path: Path, entry: dict[str, object], split: str | None, error: str
 ):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     before = [file.read_bytes() for file in (path, pin_file_of(path))]
     with pytest.raises((UsageError, TaskError), match=error):
         add_entry(path, entry, split, 2)
@@ -123,7 +123,7 @@ def test_an_entry_that_cannot_be_added_leaves_the_files_as_they_were(
 
 
 def test_an_entry_is_added_only_where_the_layout_allows_it(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     text = path.read_text(encoding="utf-8") + "description: At the end.\n"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="only if `entries:` is the last key"):
@@ -155,14 +155,14 @@ def test_a_suite_may_be_named_like_a_number_or_a_constant(name: str, tmp_path: P
 
 
 def test_a_copy_under_a_name_that_no_suite_may_have_is_not_written(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     with pytest.raises(UsageError, match=r"my copy\.yaml: name: "):
         copy_suite(path, tmp_path / "my copy.yaml")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["mine.pins.json", "mine.yaml"]
 
 
 def test_a_byte_order_mark_does_not_hide_name_and_version(tmp_path: Path):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     text = path.read_text(encoding="utf-8").removeprefix("# Why these tasks.\n")
     path.write_text(text + "    attempts: 2\n", encoding="utf-8-sig")
     assert pin_suite(path).version == 2
@@ -172,7 +172,7 @@ def test_a_byte_order_mark_does_not_hide_name_and_version(tmp_path: Path):
 
 
 def test_a_task_that_cannot_be_loaded_is_neither_gone_nor_unpinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = written(tmp_path / "mine.yaml")
+    path = pinned_suite(tmp_path / "mine.yaml")
     before = pin_file_of(path).read_bytes()
 
     def broken(source: object, task_id: str) -> Task:

@@ -53,7 +53,7 @@ def test_estimates_over_k_use_tasks_with_enough_attempts():
     assert summary.pass_hat == pytest.approx({1: (1 / 3 + 1) / 2, 2: 0.0, 3: 0.0})
 
 
-def test_means_are_over_episodes_and_rates_over_what_there_was():
+def test_means_are_over_episodes_and_rates_over_calls_and_turns():
     summary = summarize(UNEVEN)
     assert summary.turns == (1 + 1 + 1 + 3) / 4
     assert summary.seconds_per_episode == 6.0 / 4
@@ -113,7 +113,7 @@ def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
     assert "1 more tags" in printed(summarize(trajectories[: MAX_TAGS + 1]))
 
 
-def test_of_tags_that_are_equally_hard_the_most_frequent_comes_first():
+def test_equally_hard_tags_are_sorted_by_frequency():
     trajectories = [
         trajectory_of(f"{tag}{i}", 0, False, tags=(tag,))
         for tag, count in (("rare", 1), ("often", 3))

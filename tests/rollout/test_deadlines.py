@@ -61,7 +61,7 @@ def limited(*parts: float) -> Any:
 
 
 @each_row("parts", [(9.0,), (-60.0,), (4.0, -60.0, 5.0), (-60.0, 3.0, -60.0, 3.0, -60.0, 3.0)])
-def test_a_limit_counts_only_what_is_on_the_clock(parts: tuple[float, ...]):
+def test_a_limit_counts_only_time_on_the_clock(parts: tuple[float, ...]):
     assert limited(*parts) == "done"
 
 
@@ -174,7 +174,7 @@ def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
 
 
 @pytest.mark.nightly  # a slow machine samples less
-def test_the_lengths_that_are_trained_on_are_the_lengths_that_were_sampled():
+def test_trained_lengths_equal_sampled_lengths():
     """Retrying or dropping slow turns would favour short ones."""
 
     def length(session: str) -> int:

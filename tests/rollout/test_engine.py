@@ -113,7 +113,7 @@ def fails(share: float) -> Any:
     return FunctionPolicy("endpoint", ask)
 
 
-def test_failures_are_counted_by_what_failed_retries_included():
+def test_failures_are_counted_by_component_including_retries():
     with RolloutEngine(COUNTER, fails(0.4), Limits(retries=2)) as engine:
         played_groups = engine.collect(groups(10))
     assert engine.tally.failed == {"policy": 12}
@@ -227,7 +227,7 @@ with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), FunctionPolicy("
 
 
 @pytest.mark.real
-def test_a_signal_prints_what_a_hanging_process_waits_for():
+def test_a_signal_prints_the_waits_of_a_hanging_process():
     process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None

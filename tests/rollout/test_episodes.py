@@ -146,7 +146,7 @@ def test_the_callers_workers_keep_their_environments():
     assert [env.closed for env in envs] == [1]
 
 
-def test_jobs_are_taken_as_room_becomes_free():
+def test_jobs_start_as_slots_become_free():
     indices: list[int] = []
 
     def endless():
@@ -185,7 +185,7 @@ def test_cancelling_closes_every_environment():
 # Reproducibility.
 
 
-def test_results_do_not_depend_on_order_or_company():
+def test_results_do_not_depend_on_the_other_jobs_or_their_order():
     forwards = run(jobs(6, attempts=2), RandomPolicy(), max_in_flight=12)
     backwards = run(jobs(6, attempts=2)[::-1], RandomPolicy(), max_in_flight=1)[::-1]
     for first, other in zip(forwards, backwards, strict=True):

@@ -74,7 +74,7 @@ def scripted(*turns: tuple[str, str], most: int = 20) -> str:
     return asyncio.run(ScriptedUser().remark(scene, "key")).text
 
 
-def test_the_script_sees_errors_repetitions_and_the_end_of_the_turns():
+def test_the_script_reacts_to_errors_repetitions_and_the_last_turns():
     assert scripted(("a", "fine")) == ""
     assert scripted(("a", "fine"), ("b", "The text says Error: no")) == ""
     assert "Read the error" in scripted(("a", "Error: no such table"))
@@ -123,7 +123,7 @@ def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
 # Records.
 
 
-def test_feedback_follows_the_observation_and_the_policy_hears_it():
+def test_feedback_follows_the_observation_and_reaches_the_policy():
     conversation: list[Message] = []
     trajectory = play(WithFeedback(Saying("Think again.")), guessing(1, 1, conversation=conversation), max_turns=5)
     assert [text_of(message) for message in conversation if message.get("role") == "user"][1:] == ["Think again."] * 2
@@ -184,7 +184,7 @@ def test_a_model_is_shown_the_gold_and_the_conversation():
     assert text_of(trajectory.turns[0].observation[-1]) == "Mind the last result."
 
 
-def test_a_model_that_says_nothing_adds_nothing():
+def test_a_silent_user_model_adds_nothing():
     assert play(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
 
 

@@ -81,12 +81,12 @@ def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ..
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_trajectory_is_delivered_if_environments_raise_anything(mode: str):
+def test_every_trajectory_is_delivered_whatever_environments_raise(mode: str):
     build, plan = MODES[mode]
     check_all(run(jobs(EPISODES), ScriptedPolicy(), Factory(build=partial(build, plan))), plan)
 
 
-def test_every_trajectory_is_delivered_if_token_policies_raise_anything():
+def test_every_trajectory_is_delivered_whatever_token_policies_raise():
     plan = Plan(KINDS, ("generate", "decode", "drop"))
     check_all(run(jobs(EPISODES), HostileSpeaker(plan), Factory(build=Hostile)), plan, ("generate", "decode"))
 
@@ -157,7 +157,7 @@ def test_without_a_rollout_every_exception_is_an_infrastructure_error(build: typ
         assert other.step(call("done")).terminated, kind
 
 
-def test_the_checks_report_what_is_raised_anywhere():
+def test_the_checks_report_errors_from_everywhere():
     only = ["makes", "plays", "solution-solves", "hostile-text", "close-twice"]
     for place, kind in zip(PLACES, cycle(["SystemExit", "CancelledError", "unreadable"]), strict=False):
         plan = Plan({kind: KINDS[kind]}, (place,), share=1.0)

@@ -71,7 +71,7 @@ def narrow(failures: int = 0) -> type[Narrow]:
     return type("Narrow", (Narrow,), {"failures": failures, "envs": [], "running": [], "counts": []})
 
 
-def test_iterations_at_once_share_the_room_of_their_engine():
+def test_concurrent_iterations_share_the_slots_of_their_engine():
     kind = narrow()
     ids: list[str] = []
     with RolloutEngine(Factory(build=kind), ScriptedPolicy(), Limits(max_in_flight=8)) as engine:
@@ -112,7 +112,7 @@ def test_two_iterations_do_not_play_one_conversation_twice():
         assert len(list(engine.trajectories(jobs(2)))) == 2
 
 
-def test_an_abandoned_iteration_leaves_its_room_to_others():
+def test_an_abandoned_iteration_frees_its_slots():
     with RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=2)) as engine:
         work = groups(30)
         first = engine.play(work[:20])
@@ -121,7 +121,7 @@ def test_an_abandoned_iteration_leaves_its_room_to_others():
         assert len(list(first)) == 19
 
 
-def test_a_caller_that_leaves_while_it_waits_for_room_takes_none():
+def test_a_caller_that_leaves_while_waiting_takes_no_slot():
     policy = Waiting()
 
     async def play_on(engine: RolloutEngine) -> None:

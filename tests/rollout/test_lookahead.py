@@ -268,7 +268,7 @@ def test_the_time_limit_of_an_episode_is_that_of_its_search():
         assert trajectory.reason is Reason.TIME
 
 
-def test_a_message_that_takes_longer_than_the_search_has_left_is_waited_for():
+def test_a_search_waits_for_a_message_beyond_its_time_limit():
     async def ask(messages: list[Message]) -> str:
         await asyncio.sleep(0.1)
         return "hm"

@@ -178,7 +178,7 @@ def test_a_vote_is_one_question_about_all():
     assert scores(judge(["none"], ask="vote"), *lines) == [None, None]
 
 
-def test_a_judge_that_says_nothing_scores_nothing_and_a_script_cannot_judge():
+def test_a_silent_judge_scores_nothing_and_a_script_cannot_judge():
     assert scores(Judge(SilentPolicy()), line(submit(4))) == [None]
     with pytest.raises(UsageError, match="cannot judge"):
         Judge(ScriptedPolicy())  # pyright: ignore[reportArgumentType]

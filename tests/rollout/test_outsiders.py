@@ -227,7 +227,7 @@ def test_an_unusable_generation_is_a_failure_of_the_policy():
         assert trajectory.tokens.completion_ids == [], name
 
 
-def test_versions_of_one_episode_are_recorded_in_whatever_order():
+def test_versions_of_one_episode_are_recorded_in_any_order():
     [trajectory] = play(policy=Changing(lambda it: replace(it, version=9 - it.version)))
     assert trajectory.tokens is not None
     assert trajectory.reason is Reason.ANSWERED

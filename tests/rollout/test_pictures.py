@@ -42,14 +42,14 @@ def play(policy: Any) -> Trajectory:
     return played
 
 
-def test_a_policy_that_sees_gets_every_picture_so_far():
+def test_a_vision_policy_gets_every_picture_so_far():
     policy = Eyes([LOOK, ANSWER])
     assert isinstance(policy, SeeingPolicy)
     assert play(policy).counts["calls"] == 2
     assert policy.seen == [(PNG,), (PNG, PNG, PNG)]
 
 
-def test_the_tokens_of_pictures_leave_less_room_for_what_is_said():
+def test_the_tokens_of_pictures_leave_less_room_for_text():
     policy, blind = Eyes([LOOK, ANSWER]), Eyes([LOOK, ANSWER], sees=False)
     play(policy)
     play(blind)

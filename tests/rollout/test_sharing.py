@@ -55,13 +55,13 @@ def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watched, "go_on", threading.Event())
 
 
-def written(folder: Path, text: str = "one") -> Path:
+def write_tasks(folder: Path, text: str = "one") -> Path:
     (folder / "tasks").write_text(text)
     return folder / "tasks"
 
 
 def test_a_source_is_loaded_once_for_the_same_file_and_options(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     first = shared(LOADER, file, {"split": "a"})
     assert shared(LOADER, file, {"split": "a"}) is first
     assert shared(LOADER, file, {"split": "b"}) is not first
@@ -69,7 +69,7 @@ def test_a_source_is_loaded_once_for_the_same_file_and_options(tmp_path: Path):
 
 
 def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         pending = [pool.submit(shared, LOADER, file, {"slow": True}) for _ in range(8)]
         assert Watched.started.wait(60)
@@ -79,8 +79,8 @@ def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
 
 
 def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
-    first = shared(LOADER, written(tmp_path), {})
-    second = shared(LOADER, written(tmp_path, "another"), {})
+    first = shared(LOADER, write_tasks(tmp_path), {})
+    second = shared(LOADER, write_tasks(tmp_path, "another"), {})
     assert [source.get("train", 0).prompt for source in (first, second)] == ["one", "another"]
     (tmp_path / "inner").mkdir()
     (tmp_path / "to nothing").symlink_to(tmp_path / "nothing")
@@ -93,12 +93,12 @@ def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
 def test_a_source_that_cannot_be_loaded_is_tried_again(tmp_path: Path):
     for _ in range(2):
         with pytest.raises(UsageError, match="cannot be read"):
-            shared(LOADER, written(tmp_path), {"fails": True})
+            shared(LOADER, write_tasks(tmp_path), {"fails": True})
     assert len(Watched.loads) == 2
 
 
 def test_only_a_few_unused_sources_stay_in_memory(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     for number in [*range(40), 0]:
         shared(LOADER, file, {"number": number})
     assert len(Watched.loads) == 41
@@ -106,7 +106,7 @@ def test_only_a_few_unused_sources_stay_in_memory(tmp_path: Path):
 
 @pytest.mark.real
 def test_a_child_process_can_load_while_its_parent_was_loading(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": True}))
     loading.start()
     assert Watched.started.wait(60)
@@ -151,7 +151,7 @@ class FromFile(GuessEnv):
 
 
 def test_64_episodes_at_a_time_read_their_file_once_and_off_the_event_loop(tmp_path: Path):
-    factory = Factory("tests/from-file-v0", {"file": str(written(tmp_path))}, FromFile)
+    factory = Factory("tests/from-file-v0", {"file": str(write_tasks(tmp_path))}, FromFile)
     jobs = [Job(Task("1", "train", "one"), seed, seed) for seed in range(64)]
     assert len(asyncio.run(play_jobs(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))) == 64
     assert Watched.loads == [(str(tmp_path / "tasks"), False)]

@@ -55,7 +55,7 @@ def check_stream(trajectory: Trajectory, codec: Letters) -> None:
         assert (logprob < 0 and version >= 0) if mask else (logprob == 0.0 and version == -1)
 
 
-def test_token_streams_hold_what_was_sampled_and_what_was_seen():
+def test_token_streams_hold_sampled_and_observed_tokens():
     policy = Speaker([guess(1000), guess(999)])
     (trajectory,) = run(jobs(1), policy, Factory(kwargs={"max_turns": 3}))
     check_stream(trajectory, policy.codec)

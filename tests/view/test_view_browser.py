@@ -150,7 +150,7 @@ def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: P
         assert rate in look.page.locator(".figures").inner_text(), query
 
 
-def test_of_many_trajectories_a_hundred_are_in_the_table(open_form: Any, tmp_path: Path):
+def test_the_table_shows_at_most_a_hundred_trajectories(open_form: Any, tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [errand(number) for number in range(250)])
     look = open_form(file)
@@ -265,7 +265,7 @@ def test_a_comparison_links_flipped_tasks_to_their_trajectories(open_form: Any, 
     look.heading("errand/test/1#0")
 
 
-def test_charts_have_the_rates_and_intervals_of_an_evaluation(open_form: Any, file: Path, tmp_path: Path):
+def test_charts_show_the_rates_and_intervals_of_an_evaluation(open_form: Any, file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, better())
     page = open_form(file, other).at()
@@ -349,7 +349,7 @@ def test_columns_sort_and_filters_are_chosen_by_clicks(open_form: Any, file: Pat
     look.rows(12)
 
 
-def test_strips_show_tokens_and_what_the_trainer_made_of_them(open_form: Any, tmp_path: Path):
+def test_strips_show_tokens_and_the_trainers_values(open_form: Any, tmp_path: Path):
     look = open_form(write_run(tmp_path))
     page = look.at("/t/0.6")
     page.locator("summary", has_text="Tokens").click()
