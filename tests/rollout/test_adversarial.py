@@ -209,7 +209,7 @@ from agentgym.policy import FunctionPolicy
 from agentgym.rollout import RolloutEngine, EnvFactory
 from tests.counter_env import groups
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may have it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the test runner may ignore it
 
 async def never(conversation):
     await asyncio.sleep(3600)

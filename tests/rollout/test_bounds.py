@@ -187,8 +187,8 @@ def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
         pool = EnvPool(Watched)
         taking = asyncio.create_task(pool.take())
         for _ in range(3):
-            await asyncio.sleep(0)  # it begins
-        handed_over.wait(60)  # which the event loop is yet to hear
+            await asyncio.sleep(0)  # start it
+        handed_over.wait(60)  # the event loop has not processed it yet
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         await pool.close()

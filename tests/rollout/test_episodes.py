@@ -164,24 +164,6 @@ def test_jobs_start_as_slots_become_free():
     assert len(indices) < 20
 
 
-def test_cancelling_closes_every_environment():
-    factory, envs = watched()
-
-    async def forever(conversation: list[Message]) -> str:
-        await asyncio.sleep(3600)
-        return ""
-
-    async def cancelled() -> None:
-        work = asyncio.create_task(play_jobs(jobs(5), FunctionPolicy("slow", forever), factory))
-        while len(envs) < 5:
-            await asyncio.sleep(0.01)
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-    asyncio.run(cancelled())
-    assert [env.closed for env in envs] == [1] * 5
-
-
 # Reproducibility.
 
 

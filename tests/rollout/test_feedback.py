@@ -214,7 +214,7 @@ def test_feedback_and_search_are_not_combined():
         )
 
 
-def ran(*words: str, code: int = 0) -> str:
+def run_command(*words: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
     assert result.exit_code == code, result.output
     return " ".join(result.output.split())
@@ -223,12 +223,12 @@ def ran(*words: str, code: int = 0) -> str:
 def test_eval_with_and_without_feedback_is_compared_and_not_mixed(tmp_path: Path):
     plain, advised = str(tmp_path / "plain.jsonl"), str(tmp_path / "advised.jsonl")
     of = ["eval", "--env", "errand", "--policy", "random", "-n", "4"]
-    ran(*of, "--out", plain)
-    assert "comments an episode" in ran(*of, "--feedback", "scripted", "--out", advised)
-    assert "random with feedback: scripted,when=turn" in ran("compare", plain, advised)
-    assert "4 of 4 trajectories came out as recorded" in ran("replay", advised)
-    assert "another policy" in ran(*of, "--out", advised, code=2)
-    assert "cannot be used together" in ran(*of, "--feedback", "scripted", "--search", "beam", code=2)
+    run_command(*of, "--out", plain)
+    assert "comments an episode" in run_command(*of, "--feedback", "scripted", "--out", advised)
+    assert "random with feedback: scripted,when=turn" in run_command("compare", plain, advised)
+    assert "4 of 4 trajectories came out as recorded" in run_command("replay", advised)
+    assert "another policy" in run_command(*of, "--out", advised, code=2)
+    assert "cannot be used together" in run_command(*of, "--feedback", "scripted", "--search", "beam", code=2)
 
 
 def test_an_endpoint_gives_feedback(tmp_path: Path):
@@ -240,7 +240,7 @@ def test_an_endpoint_gives_feedback(tmp_path: Path):
 
     fake, out = Fake(answer, strict=True), tmp_path / "out.jsonl"
     with fake.serving() as url:
-        ran(
+        run_command(
             *("eval", "--env", "guess", "--policy", f"openai:m@{url}", "-n", "1", "--set", "max_turns=3"),
             *("--feedback", f"openai:u@{url}", "--out", str(out)),
         )

@@ -15,7 +15,6 @@ from agentgym.errors import UsageError
 from agentgym.messages import Message
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import Group, Job, Limits, RolloutEngine
-from agentgym.rollout.streams import play_jobs
 from agentgym.toolset import tool
 from tests.counter_env import Counter, groups
 from tests.rollout_cases import Factory
@@ -151,9 +150,6 @@ def test_a_generator_is_collected_whole_and_two_jobs_of_one_name_are_refused():
         task = groups(1)[0].task
         with pytest.raises(UsageError, match="two jobs"):
             engine.collect([Group(task, 1), Group(task, 2)])
-    assert len(asyncio.run(play_jobs((job for job in jobs(3)), ScriptedPolicy(), COUNTER))) == 3  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="two jobs"):
-        asyncio.run(play_jobs([Job(task, 1), Job(task, 2)], ScriptedPolicy(), COUNTER, Limits(max_in_flight=1)))
 
 
 def test_other_things_than_jobs_are_refused():

@@ -55,14 +55,14 @@ def with_starter(make: Callable[[], Starter], use: Callable[[Starter], Awaitable
     return asyncio.run(in_time())
 
 
-def begun(starter: Starter) -> tuple[Child, socket.socket]:
+def start_process(starter: Starter) -> tuple[Child, socket.socket]:
     """Start a process, which waits for its factory."""
     ours, theirs = socket.socketpair()
     with theirs:
         return starter.start(theirs.fileno()), ours
 
 
-async def born(child: Child) -> int:
+async def pid_of(child: Child) -> int:
     while child.pid is None:
         await asyncio.sleep(0.01)
     return child.pid
@@ -71,10 +71,10 @@ async def born(child: Child) -> int:
 @pytest.mark.parametrize("make", STARTERS)
 def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Starter]):
     async def use(starter: Starter) -> None:
-        first, other = begun(starter), begun(starter)
+        first, other = start_process(starter), start_process(starter)
         first[1].close()
         assert await first[0].ended() is not None
-        assert psutil.pid_exists(await born(other[0]))
+        assert psutil.pid_exists(await pid_of(other[0]))
         other[1].close()
         await other[0].ended()
 
@@ -84,11 +84,11 @@ def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Star
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
 def test_more_processes_than_a_template_has_room_for_start_one_after_the_other():
     async def use(starter: Starter) -> None:
-        started = [begun(starter) for _ in range(MORE_THAN_FIT)]
+        started = [start_process(starter) for _ in range(MORE_THAN_FIT)]
         for child, end in started[1:]:
             child.kill()
             end.close()
-        assert psutil.pid_exists(await born(started[0][0]))
+        assert psutil.pid_exists(await pid_of(started[0][0]))
         assert {await child.ended() for child, _ in started[1:]} <= {-signal.SIGKILL, 0}
         started[0][1].close()
         assert await started[0][0].ended() == 0
@@ -117,7 +117,7 @@ def test_a_process_that_misses_the_end_of_its_rollout_is_killed():
 def test_a_request_to_a_template_that_is_gone_does_not_wait():
     async def use(starter: Starter) -> None:
         await starter.close()
-        child, end = begun(starter)
+        child, end = start_process(starter)
         end.close()
         assert await child.ended() is None
 
@@ -127,7 +127,7 @@ def test_a_request_to_a_template_that_is_gone_does_not_wait():
 @pytest.mark.parametrize("make", STARTERS)
 def test_an_unneeded_process_ends_silently(make: Callable[[], Starter], capfd):
     async def use(starter: Starter) -> int | None:
-        child, end = begun(starter)
+        child, end = start_process(starter)
         end.close()
         return await child.ended()
 
@@ -139,10 +139,10 @@ def test_an_unneeded_process_ends_silently(make: Callable[[], Starter], capfd):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_killed_process_is_reaped_and_its_end_reported(make: Callable[[], Starter], at_once: bool):
     async def use(starter: Starter) -> int | None:
-        child, end = begun(starter)
+        child, end = start_process(starter)
         with end:
             if not at_once:
-                await born(child)
+                await pid_of(child)
             child.kill()
             return await child.ended()
 
