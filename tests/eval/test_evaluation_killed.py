@@ -21,7 +21,6 @@ from agentgym.results.annotations import Annotations
 from agentgym.results.folder import read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.suites.pinning import pin_tasks
-from agentgym.view.collection import Collection
 from tests.eval.killed_evaluation import CONCURRENCY, HOLD, START_LOG
 from tests.waiting import eventually
 
@@ -208,25 +207,3 @@ def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, 
     evaluation.score()
     assert grades_of(evaluation) == grades_of(graded)
     assert evaluation.records() == graded.records()
-
-
-@pytest.mark.parametrize("cut", ["in the middle of a line", "before its end", "in a line that was never filled"])
-def test_torn_grades_change_neither_grades_nor_the_evaluation(
-    suite: Path, folder: Path, graded: Evaluation, whole: Evaluation, cut: str
-):
-    shutil.copytree(graded.out, folder / f"grades cut {cut}")
-    evaluation = Evaluation(suite, folder / f"grades cut {cut}")
-    lines = evaluation.grades.read_bytes().splitlines(keepends=True)
-    ends = {"in the middle of a line": lines[-1][: len(lines[-1]) // 2], "before its end": lines[-1][:-1]}
-    evaluation.grades.write_bytes(b"".join(lines[:-1]) + ends.get(cut, b"\0" * 512))
-    missing = cut != "before its end"
-    assert sum(not grade for grade in grades_of(evaluation).values()) == missing
-    collection = Collection([evaluation.out])
-    assert sum("grade" in collection.notes(row["key"]) for row in collection.rows) == EPISODES - missing
-    if cut == "in the middle of a line":
-        evaluation.finish()
-        assert_the_same(evaluation, whole)
-        assert evaluation.started() == []
-    evaluation.score()
-    assert grades_of(evaluation) == grades_of(graded)
-    assert lines_of(evaluation.grades) == 2 * EPISODES - missing
