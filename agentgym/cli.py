@@ -85,7 +85,7 @@ def _agentgym(
 def list_() -> None:
     """List the installed environments."""
     from agentgym.commands.listing import environments_table
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     console().print(environments_table())
 
@@ -146,9 +146,9 @@ def check(
     from contextlib import redirect_stdout
 
     from agentgym.checks import print_report, report_json, run_checks
-    from agentgym.foreign.making import make_env
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
-    from agentgym.view.show import console as terminal
+    from agentgym.terminal.printing import console as terminal
 
     kwargs = parse_settings(settings or [])
     make_env(env, kwargs).close()
@@ -177,7 +177,7 @@ def play(
     """Play an environment yourself, with the same tools and rewards as a model."""
     from agentgym.commands.play import Session
     from agentgym.commands.prompting import line_reader
-    from agentgym.foreign.making import make_env
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
 
     kwargs = parse_settings(settings or [])
@@ -233,9 +233,9 @@ def show(
     """List the trajectories in a file, or show one in full: conversation, rewards and what decided them."""
     from agentgym.commands.replay import Replay
     from agentgym.settings import parse_settings
+    from agentgym.terminal.printing import MAX_CHARS, print_gold, print_list, print_trajectory, select
+    from agentgym.terminal.printing import console as terminal
     from agentgym.trajectory import read_jsonl
-    from agentgym.view.show import MAX_CHARS, print_gold, print_list, print_trajectory, select
-    from agentgym.view.show import console as terminal
 
     found = select(read_jsonl(file), task=task, failed=failed, successes=successes)
     if not found and (task or failed or successes):

@@ -20,10 +20,10 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.feedback.with_feedback import WithFeedback
 from agentgym.foreign.errors import describe, ends_work, place_of, running_task
 from agentgym.lookahead.search import Search
+from agentgym.outputs import check_file, held
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
-from agentgym.results.outputs import check_file, held
 from agentgym.results.resume import Continuation
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
 from agentgym.rollout.methods import PLAYED_ONCE, Method

@@ -25,12 +25,13 @@ from agentgym.errors import AgentGymError, UsageError, require
 from agentgym.evaluation import Summary, evaluate
 from agentgym.fitness import check_prompt_fits, why_barren
 from agentgym.foreign.errors import describe
+from agentgym.outputs import check_folder, held
 from agentgym.policy import Policy
-from agentgym.results.outputs import check_folder, held
 from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory
 from agentgym.summary import print_errors
 from agentgym.task import TaskSource, iterate
+from agentgym.terminal.printing import print_trajectory
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TINY, TrainConfig, load_config, to_dict
@@ -71,7 +72,6 @@ from agentgym.trainers.vllm.engine import trl_engine
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import SyncCheck, check_syncs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
-from agentgym.view.show import print_trajectory
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from transformers.integrations.integration_utils import get_reporting_integratio
 from agentgym.commands.options import with_strict
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.rewards import Scheme
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split

@@ -10,7 +10,7 @@ from agentgym.cards.markdown import block, code, folded, number
 from agentgym.checks.play import Episode
 from agentgym.engine.steps import StepResult
 from agentgym.messages import text_of
-from agentgym.results.plain import plain
+from agentgym.terminal.printing import plain
 
 _MOST_CHARS = {"system": 20_000}
 """How much of a message is shown, by role."""

@@ -9,8 +9,8 @@ import typer
 
 from agentgym.cards import Subject, card, overview, read_speeds, subjects
 from agentgym.counts import count_of
-from agentgym.results.outputs import check_folder
-from agentgym.view.show import console as terminal
+from agentgym.outputs import check_folder
+from agentgym.terminal.printing import console as terminal
 
 OVERVIEW = "README.md"
 

@@ -9,7 +9,7 @@ from agentgym.comparison import Comparison, SeedsComparison, compare, compare_se
 from agentgym.comparison.sources import Source, check_suites
 from agentgym.comparison.tables import print_comparison, print_seeds
 from agentgym.errors import UsageError
-from agentgym.view.show import console
+from agentgym.terminal.printing import console
 
 AGAINST = "vs"
 """The word between the files of two methods."""

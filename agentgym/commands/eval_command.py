@@ -153,7 +153,7 @@ def _play_several(request: EvaluationRequest, policies: Sequence[str], given: Ma
     """Play one environment with several policies, with a folder of results; return whether all went well."""
     from agentgym.commands.evaluate import tasks_of
     from agentgym.commands.suite_runs import SuitesRequest
-    from agentgym.foreign.making import full_env_id
+    from agentgym.making import full_env_id
     from agentgym.rollout import EnvFactory
     from agentgym.suites.one_off import one_off
 
@@ -211,7 +211,7 @@ def _report_suites(request: SuitesRequest, given: Mapping[str, Any]) -> bool:
     """Play suites and print what came out; return whether all went well."""
     from agentgym.commands.suite_runs import print_report, run_suites
     from agentgym.commands.terminal import stdout_kept
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     with stdout_kept() if "as_json" in given else nullcontext():
         report = run_suites(request)
@@ -232,7 +232,7 @@ def _rescore(given: Mapping[str, Any]) -> bool:
     from agentgym.commands.terminal import stdout_kept
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     _refuse(given, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(given["tasks"]) if "tasks" in given else None

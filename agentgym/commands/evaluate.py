@@ -29,20 +29,20 @@ from agentgym.evaluation import OnProgress, Summary, evaluate, evaluate_async, p
 from agentgym.feedback.typed import TypedFeedback
 from agentgym.fitness import check_prompt_fits
 from agentgym.foreign.closing import closed_after
-from agentgym.foreign.making import arguments_of, full_env_id, make_env
 from agentgym.loading import load_named
 from agentgym.lookahead.search import TypedSearch
+from agentgym.making import arguments_of, full_env_id, make_env
+from agentgym.outputs import check_file
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
 from agentgym.results.entry import Entry
-from agentgym.results.outputs import check_file
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rooms import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
 from agentgym.task_files.declaring import with_defaults
-from agentgym.view.show import console
+from agentgym.terminal.printing import console
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from itertools import chain
 from pathlib import Path
 
 from agentgym.errors import UsageError, require
+from agentgym.outputs import check_file
 from agentgym.results.columns import ResultsPlace
 from agentgym.results.folder import TRAJECTORIES, read_results
 from agentgym.results.index import TrajectoryIndex
-from agentgym.results.outputs import check_file
 from agentgym.results.parquet import write_parquet
+from agentgym.terminal.printing import console
 from agentgym.trajectory import Trajectory
-from agentgym.view.show import console
 
 
 @dataclass

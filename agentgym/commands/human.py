@@ -18,10 +18,9 @@ from agentgym.errors import UsageError
 from agentgym.messages import Message, with_call_ids
 from agentgym.policy import Player
 from agentgym.results.entry import Entry
-from agentgym.results.plain import plain
 from agentgym.seat import Seat
-from agentgym.view.show import console as terminal
-from agentgym.view.show import print_message
+from agentgym.terminal.printing import console as terminal
+from agentgym.terminal.printing import plain, print_message
 
 HUMAN = "human"
 """The name of the policy."""

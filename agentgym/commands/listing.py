@@ -13,9 +13,9 @@ from rich.text import Text
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.registry import class_of, common_beginning, list_environments, load_class
-from agentgym.results.plain import plain
 from agentgym.task import Task
 from agentgym.task_files.declaring import STRICT, STRICT_MEANS
+from agentgym.terminal.printing import plain
 
 _MANY = 3
 """Up to this many ids of one class are listed one by one."""

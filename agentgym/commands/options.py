@@ -11,7 +11,7 @@ from agentgym.choices import named
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import as_usage_error
-from agentgym.foreign.making import arguments_of
+from agentgym.making import arguments_of
 from agentgym.registry import class_of
 from agentgym.settings import parse_settings
 from agentgym.task import Task, check_split, iterate, read_manifest

@@ -70,8 +70,8 @@ def split_(
 
     The content of tasks decides their split: neither their order nor their ids matter.
     """
+    from agentgym.outputs import check_folder
     from agentgym.overlap.splitting import split_tasks
-    from agentgym.results.outputs import check_folder
     from agentgym.task import manifest_tasks, write_manifest
 
     divided = split_tasks(_each_once(task for file in files for task in manifest_tasks(file)), test, near)

@@ -23,9 +23,8 @@ from agentgym.engine.steps import StepResult, reset_options
 from agentgym.env import Env
 from agentgym.errors import AgentGymError
 from agentgym.messages import Message, text_of
-from agentgym.results.plain import plain
 from agentgym.script import Script, written
-from agentgym.view.show import print_message, rewards_text
+from agentgym.terminal.printing import plain, print_message, rewards_text
 
 
 @dataclass

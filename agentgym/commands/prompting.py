@@ -15,9 +15,8 @@ from agentgym.dialects.base import Dialect
 from agentgym.engine.spaces import Action
 from agentgym.errors import ToolError
 from agentgym.messages import Message, text_of
-from agentgym.results.plain import plain
+from agentgym.terminal.printing import plain, print_message
 from agentgym.toolset import Toolset
-from agentgym.view.show import print_message
 
 PROMPT = "> "
 MORE = "… "

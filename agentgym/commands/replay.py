@@ -13,14 +13,14 @@ from rich.text import Text
 
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, UsageError
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.records.replay import replay
 from agentgym.registry import class_of
-from agentgym.results.plain import plain
 from agentgym.task import Task, TaskList, read_manifest
 from agentgym.task_files.arguments import recorded_arguments, refuse_class
+from agentgym.terminal.printing import console as terminal
+from agentgym.terminal.printing import plain
 from agentgym.trajectory import Trajectory, read_jsonl
-from agentgym.view.show import console as terminal
 
 
 @dataclass(frozen=True)

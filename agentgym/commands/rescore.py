@@ -20,14 +20,14 @@ from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import close
 from agentgym.foreign.errors import describe
+from agentgym.outputs import held
 from agentgym.results.annotations import Annotation, Annotations
 from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import TrajectoryIndex
-from agentgym.results.outputs import held
-from agentgym.results.plain import plain
 from agentgym.results.rescore import Rescored, rescore
 from agentgym.summary import Summary, summarize_entries
 from agentgym.task import TaskList, read_manifest
+from agentgym.terminal.printing import plain
 from agentgym.trajectory import Trajectory
 
 MAX_SHOWN = 10

@@ -28,12 +28,12 @@ from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.entry import hash_of
 from agentgym.results.folder import ResultsFolder, ResultsPlan
-from agentgym.results.plain import plain
 from agentgym.suites import Suite, SuiteEntry
 from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
-from agentgym.view.show import console as terminal
+from agentgym.terminal.printing import console as terminal
+from agentgym.terminal.printing import plain
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.commands.listing import table
-from agentgym.results.plain import plain
 from agentgym.rollout.limits import Limits
 from agentgym.suites.suite import Suite, SuiteEntry
+from agentgym.terminal.printing import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,7 +148,7 @@ def solutions_bar() -> Iterator[OnSolution]:
     """Show on stderr, if it is a terminal, how many solutions have been played; provide the function that says so."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     shown_on = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

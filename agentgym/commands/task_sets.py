@@ -61,7 +61,7 @@ def names_suite(name: str, as_suite: bool) -> bool:
 def read_suite(name: str, data: list[str] | None) -> Suite:
     """Load a suite with the data that the user named, telling on stderr which entries are skipped."""
     from agentgym.suites import load_suite
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     suite = load_suite(name, paths_in(data))
     for entry in suite.skipped:
@@ -84,7 +84,7 @@ def list_() -> None:
     """List the bundled suites."""
     from agentgym.commands.task_set_tables import suites_table
     from agentgym.suites import bundled_suites, load_suite
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     console().print(suites_table([load_suite(name) for name in bundled_suites()]))
     typer.echo("\nShow one with: agentgym tasks show SUITE (add --suite where an environment has the same name).")
@@ -104,7 +104,7 @@ def stats(
     from agentgym.commands.task_set_tables import stats_table
     from agentgym.suites.stats import task_stats
     from agentgym.suites.validation import ValidationReport
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     report = ValidationReport()
     sets = _sets(name, report, splits, number, settings, data, as_suite)
@@ -149,7 +149,7 @@ def validate(
     from agentgym.commands.task_set_tables import print_validation, solutions_bar
     from agentgym.overlap.contamination import find_in_texts, texts_in
     from agentgym.suites.validation import ValidationReport, compare_tasks, play_gold
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     report = ValidationReport(repeats_count=names_suite(name, as_suite))
     sets = _sets(name, report, splits, number, settings, data, as_suite, entry)
@@ -196,7 +196,7 @@ def _sets(
 def factory_of(name: str, arguments: dict[str, Any]) -> EnvFactory:
     """Return what makes an environment. Raises `UsageError` with a suggestion for an unknown argument."""
     from agentgym.foreign.closing import close
-    from agentgym.foreign.making import full_env_id, make_env
+    from agentgym.making import full_env_id, make_env
     from agentgym.rollout import EnvFactory
 
     close(make_env(name, arguments))

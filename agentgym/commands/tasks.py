@@ -57,7 +57,7 @@ def show(
     as_suite: AsSuite = False,
 ) -> None:
     """Show a suite, or the tasks of an environment, or write them to a manifest. The word `show` is optional."""
-    from agentgym.results.outputs import check_file
+    from agentgym.outputs import check_file
     from agentgym.settings import parse_settings
     from agentgym.task import TEST
 
@@ -80,7 +80,7 @@ _SHOWN = 20
 def _show_suite(name: str, entry: str | None, number: int | None, out: Path | None, data: list[str] | None) -> None:
     from agentgym.commands.task_set_tables import print_suite
     from agentgym.suites import load_suite
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     suite = load_suite(name, task_sets.paths_in(data))
     if entry is None:
@@ -104,7 +104,7 @@ def _show_environment(
 ) -> None:
     from agentgym.commands.options import choose_tasks, with_strict
     from agentgym.foreign.closing import closed_after
-    from agentgym.foreign.making import make_env
+    from agentgym.making import make_env
     from agentgym.task import TEST, default_split
     from agentgym.task_files.left_out import LeavesOut
 
@@ -126,7 +126,7 @@ def _show_tasks(tasks: Sequence[Task], out: Path | None) -> None:
     """Print tasks, or write them to a manifest."""
     from agentgym.commands.listing import tasks_table
     from agentgym.task import write_manifest
-    from agentgym.view.show import console
+    from agentgym.terminal.printing import console
 
     if out is None:
         console().print(tasks_table(tasks))
@@ -157,8 +157,8 @@ def export_harbor(
     """Write tasks as Harbor task folders: instruction, Dockerfile, tests that grade as here, and the solution."""
     from agentgym.commands.options import choose_tasks
     from agentgym.foreign.closing import closed_after
-    from agentgym.foreign.making import make_env
     from agentgym.loading import load_named
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
     from agentgym.task import TEST, default_split
 

@@ -11,7 +11,7 @@ from agentgym.dialects.base import Dialect
 from agentgym.engine.spaces import Action
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, assistant
-from agentgym.results.plain import plain
+from agentgym.terminal.printing import plain
 from agentgym.toolset import Tool, Toolset
 
 

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from agentgym.comparison.pairs import Comparison, MeasureChange, PartResult, Side
 from agentgym.comparison.seeds import Aggregate, Estimate, Profile, SeedsComparison
-from agentgym.results.plain import plain
 from agentgym.statistics import Interval
 from agentgym.summary.tables import MAX_TAGS, WIDE, percent
+from agentgym.terminal.printing import plain
 
 _MAX_TASKS = 1_000
 """Number of tasks to print; --json has all of them."""

@@ -20,9 +20,9 @@ from agentgym.engine.spaces import Action as Move
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, TaskError, UsageError
 from agentgym.foreign.closing import closed_after
-from agentgym.foreign.making import full_env_id, make_env
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.packages import require_package
+from agentgym.making import full_env_id, make_env
 from agentgym.messages import Message, ToolCall, assistant, pictures_in, text_of
 from agentgym.rollout.jobs import EnvFactory
 

@@ -15,11 +15,11 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import closed_after
-from agentgym.foreign.making import full_env_id, make_env
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
 from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
+from agentgym.making import full_env_id, make_env
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.task import TEST, TRAIN, Task, default_split, iterate
 

@@ -13,11 +13,11 @@ from typing import Any
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
-from agentgym.foreign.making import full_env_id, make_env
 from agentgym.interop.called import CalledEpisode
 from agentgym.interop.chat import sendable
 from agentgym.interop.packages import require_package
 from agentgym.interop.pooled import PooledEpisodes
+from agentgym.making import full_env_id, make_env
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.suites.gold import check_gold
 from agentgym.task import iterate

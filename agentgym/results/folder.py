@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.errors import UsageError
+from agentgym.outputs import check_folder, held
 from agentgym.records.fields import Rules, check_fields, is_count, is_object, is_text, list_of
-from agentgym.results.outputs import check_folder, held
 from agentgym.results.provenance import provenance
 from agentgym.summary import Summary
 

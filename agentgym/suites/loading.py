@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agentgym.choices import nearest
 from agentgym.errors import UsageError
-from agentgym.foreign.making import full_env_id
 from agentgym.loading import load_named
+from agentgym.making import full_env_id
 from agentgym.rooms import SUITES
 from agentgym.suites.file import SuiteFile, name_of, read_suite_file
 from agentgym.suites.pins import Pins, pin_file_of, read_pins

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.env import Env
-from agentgym.foreign.making import full_env_id
+from agentgym.making import full_env_id
 from agentgym.rollout.limits import Limits
 from agentgym.suites.suite import UNPINNED, Suite, SuiteEntry
 from agentgym.task import Task

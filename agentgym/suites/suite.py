@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
-from agentgym.foreign.making import full_env_id, make_env
+from agentgym.making import full_env_id, make_env
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.suites.file import EntryPart, LimitsPart, name_of

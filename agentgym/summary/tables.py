@@ -65,7 +65,7 @@ def _print_broken_tasks(summary: Summary, console: Console) -> None:
     """Print the tasks that could not be graded, with the reasons."""
     from rich.text import Text
 
-    from agentgym.results.plain import plain
+    from agentgym.terminal.printing import plain
 
     broken = summary.broken_tasks
     if not broken:
@@ -88,7 +88,7 @@ def print_errors(summary: Summary, console: Console) -> None:
     """Print the errors, most frequent first."""
     from rich.text import Text
 
-    from agentgym.results.plain import plain
+    from agentgym.terminal.printing import plain
 
     for error, count in list(summary.errors.items())[:MAX_ERRORS]:
         console.print(Text(f"  {count} × {plain(error)}", style="red"))

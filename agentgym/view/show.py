@@ -16,8 +16,8 @@ from rich.text import Text
 from agentgym.counts import count_of
 from agentgym.endings import Ending
 from agentgym.messages import Message, text_of
-from agentgym.results.plain import MAX_CHARS, plain
 from agentgym.task import Task
+from agentgym.terminal.printing import MAX_CHARS, plain
 from agentgym.timing import TurnTimes
 from agentgym.trajectory import Trajectory, Turn
 

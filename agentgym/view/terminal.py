@@ -15,14 +15,13 @@ from rich.text import Text
 
 from agentgym.counts import count_of
 from agentgym.errors import AgentGymError, UsageError
-from agentgym.results.plain import plain
+from agentgym.terminal.printing import calls_text, duration, ending_line, plain, print_trajectory
+from agentgym.terminal.printing import console as terminal
 from agentgym.trajectory import Trajectory
 from agentgym.view.collection import Collection
 from agentgym.view.pay import Schemes, UnknownScheme
 from agentgym.view.rows import FILTERS, Row, matching, ordered
 from agentgym.view.search import TextSearch
-from agentgym.view.show import calls_text, duration, ending_line, print_trajectory
-from agentgym.view.show import console as terminal
 
 PAGE = 20
 _BAR = 40

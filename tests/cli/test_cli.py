@@ -17,7 +17,7 @@ from agentgym.commands.options import choose_tasks
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.policy_loader import has_weights, load_policy
 from agentgym.task import read_manifest

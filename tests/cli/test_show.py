@@ -7,9 +7,8 @@ from rich.console import Console
 
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, user
-from agentgym.results.plain import plain
+from agentgym.terminal.printing import plain, print_list, print_message, print_trajectory, select
 from agentgym.trajectory import Tokens, Trajectory, Turn
-from agentgym.view.show import print_list, print_message, print_trajectory, select
 
 ENDS = ("length", "stop")
 

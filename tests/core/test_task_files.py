@@ -18,7 +18,7 @@ from agentgym.envs.catalog import ON_FILES
 from agentgym.envs.code.options import CodeArguments
 from agentgym.envs.search.options import SearchArguments
 from agentgym.envs.sql.options import SQLArguments
-from agentgym.foreign.making import arguments_of
+from agentgym.making import arguments_of
 from agentgym.registry import class_of, make
 from agentgym.task_files.declaring import STRICT, TaskFiles
 from tests.refusals import refusal

@@ -18,9 +18,9 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.evaluation import Summary, evaluate, print_summary, summarize
 from agentgym.messages import Message
+from agentgym.outputs import check_file
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.entry import Entry
-from agentgym.results.outputs import check_file
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.seat import Seat
 from agentgym.statistics import wilson
@@ -203,7 +203,7 @@ def test_a_trajectory_that_cannot_be_written_is_kept_as_failed(tmp_path: Path):
 HOLDS = """
 import sys
 from pathlib import Path
-from agentgym.results.outputs import check_file, held
+from agentgym.outputs import check_file, held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

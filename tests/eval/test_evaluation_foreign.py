@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from agentgym.cli import app
 from agentgym.errors import UsageError
 from agentgym.evaluation import evaluate
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.messages import Message
 from agentgym.policy import ScriptedPolicy
 from agentgym.policy_loader import load_policy

@@ -14,7 +14,7 @@ from agentgym.cli import app
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
-from agentgym.foreign.making import arguments_of
+from agentgym.making import arguments_of
 from agentgym.messages import user
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.records.replay import replay

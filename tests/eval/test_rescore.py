@@ -18,10 +18,10 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.messages import text_of
+from agentgym.outputs import held
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.annotations import Annotations
 from agentgym.results.index import TrajectoryIndex
-from agentgym.results.outputs import held
 from agentgym.results.rescore import Rescored, rescore
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory

@@ -12,7 +12,7 @@ import pytest
 
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.evaluation import evaluate
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.messages import ToolCall, calls_of
 from agentgym.policy import Policy, RandomPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory

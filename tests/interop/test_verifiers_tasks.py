@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentgym.env import Env
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.messages import ToolCall
 from agentgym.policy import ScriptedPolicy
 from agentgym.task import Task, iterate

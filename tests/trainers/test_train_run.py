@@ -19,8 +19,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from transformers import AutoModelForCausalLM
 
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.outputs import held
 from agentgym.results.annotations import Annotations
-from agentgym.results.outputs import held
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import read_metrics

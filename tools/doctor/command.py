@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.terminal.printing import console as terminal
 from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
-from agentgym.view.show import console as terminal
 
 if TYPE_CHECKING:
     from agentgym.tools.sandbox import ProbeResult, SandboxTier, Threat

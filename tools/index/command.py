@@ -57,8 +57,8 @@ def search(
 ) -> None:
     """Show the best hits of a query."""
     from agentgym.settings import split_pair
+    from agentgym.terminal.printing import console
     from agentgym.tools.index import open_index
-    from agentgym.view.show import console
 
     filters = dict(split_pair(pair, "--where", "FIELD=VALUE") for pair in where or [])
     index = open_index(folder)

@@ -31,7 +31,7 @@ class McpRequest:
 
 def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_token: bool) -> None:
     """Serve over the standard streams, or over HTTP until a signal."""
-    from agentgym.foreign.making import make_env
+    from agentgym.making import make_env
     from agentgym.tools.mcp_server.choosing import Choice
     from agentgym.tools.mcp_server.hosting import Hosting
 

@@ -95,7 +95,7 @@ def env(
         raise UsageError(f"--{wrong[0]} works only with --mcp")
     for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
         require(module, "serve")
-    from agentgym.foreign.making import make_env
+    from agentgym.making import make_env
     from agentgym.settings import parse_settings
     from agentgym.tools.env_server.offer import EnvServing, Offer
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
-from agentgym.results.outputs import held
+from agentgym.outputs import held
 from agentgym.trainers import ranks
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec

@@ -28,7 +28,7 @@ def build(
     from rich.console import Console
 
     from agentgym.envs.swe.building.command import BuildRequest, run_build
-    from agentgym.results.outputs import check_folder, held
+    from agentgym.outputs import check_folder, held
     from agentgym.tools.text_files import count_of
 
     check_folder(out)

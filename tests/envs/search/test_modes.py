@@ -17,7 +17,7 @@ from agentgym.envs.search import Deciding, Judging, Mode, Part, SearchEnv, Simul
 from agentgym.envs.search.deciding import Decider
 from agentgym.envs.search.judging import Judge
 from agentgym.errors import ToolError, UsageError
-from agentgym.foreign.making import make_env
+from agentgym.making import make_env
 from agentgym.messages import assistant, text_of
 from agentgym.policy import ScriptedPolicy
 from agentgym.rewards import Channel, Gate, Scheme
