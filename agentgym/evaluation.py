@@ -1,6 +1,6 @@
-"""Evaluate a policy on tasks with several attempts each. Finished trajectories are saved at once; runs are resumable.
+"""Evaluates a policy on tasks with several attempts each. Finished trajectories are saved at once; runs are resumable.
 
-Independent of the model: the same code evaluates a policy under training and an endpoint.
+The same code evaluates a policy under training and an endpoint.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_EPISODES = 2_000_000
 """Most episodes of one evaluation: each is planned in memory."""
 
 OnProgress = Callable[[Entry, int, int], None]
-"""Called with the short facts of each trajectory, the number finished so far and the total."""
+"""Called with the entry of each trajectory, the number finished so far and the total."""
 
 
 def evaluate(
@@ -66,25 +66,24 @@ def evaluate(
         policy: The policy to evaluate.
         tasks: The tasks to evaluate it on.
         attempts: Trajectories per task.
-        out: JSONL file to which each finished trajectory is appended. Trajectories already in it are not run again,
-            except failed ones. A file made with other arguments is refused.
+        out: JSONL file to which finished trajectories are appended. Trajectories already in it are not run again,
+            except failed ones. A file written with other arguments is refused.
         limits: Limits of each rollout.
         seed: Random seed of environments and policies.
-        on_progress: Called after each trajectory, including those found in `out`.
+        on_progress: Called after each trajectory, including those already in `out`.
         workers: Where the environments run (`RolloutEngine`).
         failures: What to do about episodes that fail (`RolloutEngine`).
-        search: Looks ahead with the policy and records the chosen line of play; such a policy is another one.
-        feedback: Lets a simulated user comment on the turns; such a policy is another one too.
-        data: Arguments of the environment that say where the user's data is. A file that was made with the same data
-            elsewhere is continued.
+        search: Looks ahead with the policy and records the chosen line of play, under a policy name of its own.
+        feedback: Lets a simulated user comment on the turns, under a policy name of its own.
+        data: Arguments of the environment that name the user's data. `out` may be continued after the data has moved.
 
     Raises:
-        UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
+        UsageError: The arguments are not valid, or `out` belongs to another evaluation, is being written by another
             process or cannot be written.
     """
     method = _method(search, feedback)
     evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
-    with evaluation.kept() as jobs:
+    with evaluation.open() as jobs:
         if jobs:
             with RolloutEngine(factory, policy, limits, workers=workers, failures=failures, method=method) as engine:
                 for trajectory in engine.trajectories(jobs):
@@ -109,7 +108,7 @@ async def evaluate_async(
     """`evaluate` on the caller's event loop."""
     method = _method(search, feedback)
     evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
-    with evaluation.kept() as jobs:
+    with evaluation.open() as jobs:
         async with aclosing(rollouts(jobs, policy, factory, limits, method=method)) as stream:
             async for trajectory in stream:
                 evaluation.add(trajectory)
@@ -123,9 +122,9 @@ def _method(search: Search | None, feedback: WithFeedback | None) -> Method:
 
 
 class _Evaluation:
-    """The trajectories of an evaluation: those found in its file, and those that are still to be made.
+    """The trajectories of an evaluation, in its file and still to be played.
 
-    With a file, only their entries are held in memory.
+    With a file, only their entries are in memory.
     """
 
     def __init__(
@@ -146,36 +145,36 @@ class _Evaluation:
         self._report = on_progress or (lambda entry, done, total: None)
         self._entries: dict[str, Entry] = {}
         if out is not None:
-            _check_keepable(out, factory)
+            _check_writable(out, factory)
         self._index: TrajectoryIndex | None = None
         self._played: dict[str, Trajectory] = {}
-        """Without a file to read them from; a pipe or a device is none."""
+        """The trajectories by id, unless they can be read from a file; pipes and devices cannot."""
         self._started = time.perf_counter()
 
     @contextmanager
-    def kept(self) -> Iterator[list[Job]]:
-        """Hold the file against other processes, if there is one; provide the jobs that are left."""
+    def open(self) -> Iterator[list[Job]]:
+        """Lock the file, if there is one, and provide the unfinished jobs."""
         out = self._out
         with nullcontext() if out is None else held(out):
             if out is not None and out.is_file():
                 self._index = TrajectoryIndex(out)
-            found = self._found()
-            for entry in found.values():
+            done = self._finished()
+            for entry in done.values():
                 self._note(entry)
             try:
-                yield [job for job in self._jobs if job.id not in found]
+                yield [job for job in self._jobs if job.id not in done]
             finally:
                 if self._index is not None:
                     self._index.save()
 
-    def _found(self) -> dict[str, Entry]:
-        """Return what need not run again."""
+    def _finished(self) -> dict[str, Entry]:
+        """Return the entries of the jobs that need not run again."""
         if self._index is None:
             return {}
         return Continuation(self._index, self._factory, self._policy, self._data).done(self._jobs)
 
     def add(self, finished: Trajectory) -> None:
-        """Keep a trajectory."""
+        """Store a trajectory."""
         if self._out is not None:
             finished = _readable(finished)
         if self._index is not None:
@@ -194,10 +193,10 @@ class _Evaluation:
 
     def _valid(self) -> Sequence[Trajectory]:
         """Return the trajectories that did not fail, in the order of tasks and attempts."""
-        chosen = sorted((e for e in self._entries.values() if not e.failed), key=lambda e: (e.task_id, e.attempt))
+        valid = sorted((e for e in self._entries.values() if not e.failed), key=lambda e: (e.task_id, e.attempt))
         if self._index is None:
-            return [self._played[entry.id] for entry in chosen]
-        return StoredTrajectories(self._index, chosen)
+            return [self._played[entry.id] for entry in valid]
+        return StoredTrajectories(self._index, valid)
 
     def _note(self, entry: Entry) -> None:
         self._entries[entry.id] = entry
@@ -205,29 +204,29 @@ class _Evaluation:
 
 
 def _figures(factory: EnvFactory, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Return the environment's own metrics. Those that cannot be computed are logged, and lose no other result."""
+    """Return the environment's own metrics. Metrics that cannot be computed are only logged."""
     try:
-        found = dict(factory.figures(trajectories) or {})
+        values = dict(factory.figures(trajectories) or {})
     except BaseException as error:
         if ends_work(error, running_task()):
             raise
         _log.warning("the figures of %s cannot be computed: %s%s", factory.env_id, describe(error), place_of(error))
         return {}
     figures: dict[str, float] = {}
-    for name, value in found.items():
+    for name, value in values.items():
         try:
             figures |= finite({str(name): value})
         except InfrastructureError:
-            _log.warning("the figure %r of %s is left out: %r is no finite number", name, factory.env_id, value)
+            _log.warning("the figure %r of %s is left out: %r is not a finite number", name, factory.env_id, value)
     return figures
 
 
 def _readable(trajectory: Trajectory) -> Trajectory:
-    """Return a trajectory that can be written and read back: if this one cannot, one that failed in its place."""
+    """Return the trajectory, or a failed one in its place if it cannot be written and read back."""
     try:
         Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
-        problem = f"the trajectory cannot be written down: {describe(error)}"
+        problem = f"the trajectory cannot be written as JSON: {describe(error)}"
         return replace(
             trajectory, opening=[], turns=[], counts={}, tokens=None, reason=Reason.INFRASTRUCTURE, error=problem
         )
@@ -239,22 +238,22 @@ def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job
     if attempts < 1:
         raise UsageError(f"attempts must be at least 1, not {attempts}")
     if not tasks:
-        raise UsageError("there are no tasks to evaluate on")
+        raise UsageError("an evaluation needs at least one task")
     if (count := attempts * len(tasks)) > MAX_EPISODES:
-        raise UsageError(f"{count:,} episodes are asked for, of which at most {MAX_EPISODES:,} fit into one evaluation")
+        raise UsageError(f"one evaluation holds at most {MAX_EPISODES:,} episodes, not {count:,}")
     if len({task.id for task in tasks}) < len(tasks):
-        raise UsageError("a task is given twice; ask for more attempts instead")
+        raise UsageError("a task appears twice; set more attempts instead")
     return [Job(task, _seed_of(task, seed), attempt) for attempt in range(attempts) for task in tasks]
 
 
 def _seed_of(task: Task, seed: int) -> int:
-    """Derive a task's seed. It does not depend on the other tasks."""
+    """Return a task's seed, which does not depend on the other tasks."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
 
 
-def _check_keepable(out: Path, factory: EnvFactory) -> None:
+def _check_writable(out: Path, factory: EnvFactory) -> None:
     check_file(out)
     try:
         json.dumps(factory.kwargs)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"these environment arguments cannot be kept in {str(out)!r}: {error}") from error
+        raise UsageError(f"these environment arguments cannot be written to {str(out)!r}: {error}") from error

@@ -18,7 +18,7 @@ from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory
-from agentgym.rollout.workers.base import Opening, Place, Played, Workers
+from agentgym.rollout.workers.base import EnvPlace, EpisodeOpening, PlayedTurn, Workers
 from agentgym.task import Task
 
 FOREVER_S = 3600.0
@@ -113,10 +113,10 @@ class Timed:
     taking_s: list[float] = field(default_factory=list)
     """Seconds spent waiting for a place, a part of both."""
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        return await self.workers.at_once(wanted, limit_s)
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        return await self.workers.at_once(most, limit_s)
 
-    async def take(self, limit_s: float | None) -> Place:
+    async def take(self, limit_s: float | None) -> EnvPlace:
         began = time.monotonic()
         try:
             place = await self.workers.take(limit_s)
@@ -135,17 +135,17 @@ class Timed:
 
 @dataclass
 class _TimedPlace:
-    place: Place
+    place: EnvPlace
     of: Timed
     began: float
 
-    async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
+    async def reset(self, seed: int, task: Task, training_step: int | None) -> EpisodeOpening:
         return await self.place.reset(seed, task, training_step)
 
-    async def step(self, action: Action, tool_limit_s: float | None) -> Played:
+    async def step(self, action: Action, tool_limit_s: float | None) -> PlayedTurn:
         return await self.place.step(action, tool_limit_s)
 
-    async def interrupt(self, reason: AnyReason) -> Played:
+    async def interrupt(self, reason: AnyReason) -> PlayedTurn:
         return await self.place.interrupt(reason)
 
     async def script(self, policy: ScriptedPolicy) -> Player:

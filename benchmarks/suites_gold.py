@@ -15,7 +15,7 @@ from typing import Any
 
 from agentgym.settings import split_pair
 from agentgym.suites import bundled_suites, load_suite
-from agentgym.suites.validation import Report, compare_tasks, entry_sets, play_gold
+from agentgym.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
 from benchmarks._report import Claim, argument_parser, earlier, write
 
 CONCURRENCY = 8
@@ -25,7 +25,7 @@ def measure(name: str, paths: dict[str, str]) -> list[dict[str, Any]]:
     """Return a row for each entry of a suite."""
     suite, rows = load_suite(name, {key: path for key, path in paths.items() if key in data_of(name)}), []
     for entry in suite.entries:
-        report = Report()
+        report = ValidationReport()
         sets = entry_sets([entry], report)
         compare_tasks(sets, report, near=0.9)
         started = time.perf_counter()

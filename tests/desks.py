@@ -11,7 +11,8 @@ from agentgym import Channel, Env, Task, TaskList, ToolCall, ToolError, tool
 from agentgym.endings import Reason
 from agentgym.messages import assistant
 from agentgym.policy import FunctionPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 
 TASKS = TaskList([Task(id=f"desk/train/{n}", split="train", prompt="Look.", data={"n": n}) for n in range(3)])
@@ -106,5 +107,5 @@ def trajectory(limits: Limits | None = None, *calls: ToolCall, kind: str = "Desk
     policy = FunctionPolicy("caller", lambda _: next(turns, None))
     factory = EnvFactory(f"{__name__}:{kind}", {"tasks": TASKS})
     limits = limits or Limits(retries=0)
-    (played,) = asyncio.run(collect([Job(TASKS.get("train", 0), 0)], policy, factory, limits, workers))
+    (played,) = asyncio.run(play_jobs([Job(TASKS.get("train", 0), 0)], policy, factory, limits, workers))
     return played

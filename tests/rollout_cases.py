@@ -10,8 +10,9 @@ from typing import Any
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.messages import Message, text_of
-from agentgym.policy import Generation
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.policy import Generation, ScriptedPolicy
+from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 
 END = 0
@@ -35,8 +36,17 @@ def jobs(count: int, attempts: int = 1) -> list[Job]:
     return [Job(source.get("train", i), seed=i, attempt=a) for i in range(count) for a in range(attempts)]
 
 
+def play_groups(
+    factory: EnvFactory, work: Sequence[Group], policy: Any = None, workers: Any = "threads", **limits: Any
+) -> list[Trajectory]:
+    """Return the trajectories of groups, without retries by default."""
+    bounds = Limits(**{"retries": 0, **limits})
+    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds, workers=workers) as engine:
+        return [trajectory for group in engine.collect(work) for trajectory in group.trajectories]
+
+
 def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **limits: Any) -> list[Trajectory]:
-    return asyncio.run(collect(work, policy, factory or Factory(), Limits(**limits)))
+    return asyncio.run(play_jobs(work, policy, factory or Factory(), Limits(**limits)))
 
 
 class Letters:

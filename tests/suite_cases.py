@@ -63,7 +63,7 @@ def counting(path: Path, *, number: int = 3, **entry: Any) -> Path:
     return path
 
 
-def loaded(path: Path, **data: Path) -> Suite:
+def load(path: Path, **data: Path) -> Suite:
     return load_suite(path, data)
 
 

@@ -154,7 +154,7 @@ def hostile() -> Trajectory:
     )
 
 
-def several() -> list[Trajectory]:
+def sample_run() -> list[Trajectory]:
     """Four tasks with three attempts each; the first attempt solves every second task."""
     return [errand(task, attempt, solved=attempt == 0 and task % 2 == 0) for task in range(4) for attempt in range(3)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentgym.errors import UsageError, require
 from agentgym.outputs import check_file
-from agentgym.results.columns import Played
+from agentgym.results.columns import ResultsPlace
 from agentgym.results.folder import TRAJECTORIES, read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.results.parquet import write_parquet
@@ -31,7 +31,7 @@ class Export:
     unfinished: list[Path] = field(default_factory=list)
     """Files of evaluations that have not ended; they are left out."""
 
-    def episodes(self) -> Iterator[tuple[Trajectory, Played]]:
+    def episodes(self) -> Iterator[tuple[Trajectory, ResultsPlace]]:
         """Yield each episode once, in file order. If an episode was retried, its last attempt counts.
 
         Raises:
@@ -43,16 +43,16 @@ class Export:
                 self.failed += trajectory.failed
                 yield trajectory, played
 
-    def _files(self, place: Path) -> Iterator[tuple[Path, Played]]:
+    def _files(self, place: Path) -> Iterator[tuple[Path, ResultsPlace]]:
         if not place.is_dir():
-            yield place, Played()
+            yield place, ResultsPlace()
             return
         results = read_results(place)
         versions = {suite["name"]: suite["version"] for suite in results["suites"]}
         files = {place / row["trajectories"]: row for row in results["results"]}
         for file, row in files.items():
             suite = row["suite"] if row["suite"] in versions else None  # else tasks of one environment
-            yield file, Played(suite, versions.get(suite), None if suite is None else row["entry"])
+            yield file, ResultsPlace(suite, versions.get(suite), None if suite is None else row["entry"])
         self.unfinished += sorted(set((place / TRAJECTORIES).glob("*.jsonl")) - files.keys())
 
 
@@ -81,7 +81,7 @@ def run_export(places: Sequence[Path], out: Path) -> None:
         say.print(f"{file} was left out: its evaluation has not ended.", soft_wrap=True, markup=False, highlight=False)
 
 
-def _at_least_one(episodes: Iterator[tuple[Trajectory, Played]]) -> Iterator[tuple[Trajectory, Played]]:
+def _at_least_one(episodes: Iterator[tuple[Trajectory, ResultsPlace]]) -> Iterator[tuple[Trajectory, ResultsPlace]]:
     """Return the same episodes. Raises `UsageError` if they are empty."""
     first = next(episodes, None)
     if first is None:

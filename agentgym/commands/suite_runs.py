@@ -27,7 +27,7 @@ from agentgym.lookahead.search import read_search
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.entry import hash_of
-from agentgym.results.folder import Plan, ResultsFolder
+from agentgym.results.folder import ResultsFolder, ResultsPlan
 from agentgym.suites import Suite, SuiteEntry
 from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
@@ -59,7 +59,7 @@ class SuitesRequest:
     """Value of `--feedback`."""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ResultsPlan:
         """Everything that the results depend on."""
         search = None if self.search is None else read_search(self.search).name
         feedback = None if self.feedback is None else read_feedback(self.feedback).name
@@ -68,7 +68,7 @@ class SuitesRequest:
         for suite in self.suites:
             if suite.version == UNPINNED:
                 settings |= _settings_of(suite.all_entries[0])
-        return Plan(
+        return ResultsPlan(
             tuple(suite.id.to_dict() for suite in self.suites if suite.version != UNPINNED), self.seed, settings
         )
 
@@ -188,7 +188,7 @@ def _play_all(
             _print_result(played, time.monotonic() - started, progress)
             report.pairs.append(played)
             if folder is not None and played.summary is not None:
-                folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
+                folder.add(pair.suite.name, pair.entry.name, pair.policy, played.summary)
 
 
 def _print_result(pair: EntryRun, seconds: float, progress: Progress) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from agentgym.suites.stats import Lengths, TaskStats
-    from agentgym.suites.validation import OnSolution, Report
+    from agentgym.suites.validation import OnSolution, ValidationReport
 
 MAX_TAGS = 6
 """Maximum number of tags to print."""
@@ -90,7 +90,7 @@ def _lengths(lengths: Lengths) -> str:
     return f"{lengths.shortest}, {lengths.median:g}, {lengths.longest}"
 
 
-def print_validation(report: Report, console: Console) -> None:
+def print_validation(report: ValidationReport, console: Console) -> None:
     """Print what was checked and all faults."""
     table = new_table("", "tasks", "pins", "gold")
     for place in [*report.tasks, *(place for place in report.unchecked if place not in report.tasks)]:
@@ -110,7 +110,7 @@ def print_validation(report: Report, console: Console) -> None:
     console.print(Text("valid", style="bold green") if report.passed else Text("not valid", style="bold red"))
 
 
-def _print_pairs(report: Report, console: Console) -> None:
+def _print_pairs(report: ValidationReport, console: Console) -> None:
     faults = report.faulty_pairs
     kinds = {"the same": [pair for pair in faults if pair.is_exact]}
     kinds["nearly the same"] = [pair for pair in faults if not pair.is_exact]
@@ -129,12 +129,12 @@ def _print_rows(what: str, rows: Sequence[str], console: Console) -> None:
         console.print(Text(f"{what}: … and {more} more; --json lists all", style="dim"))
 
 
-def _pins(report: Report, place: str) -> str:
+def _pins(report: ValidationReport, place: str) -> str:
     gone, changed = len(report.gone.get(place, ())), len(report.changed.get(place, ()))
     return ", ".join([*([f"{gone} gone"] if gone else []), *([f"{changed} changed"] if changed else [])]) or "hold"
 
 
-def _gold(report: Report, place: str) -> Text:
+def _gold(report: ValidationReport, place: str) -> Text:
     if place in report.unchecked:
         return Text("not checked", style="bold yellow")
     if place not in report.gold:

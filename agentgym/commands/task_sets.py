@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentgym.rollout.jobs import EnvFactory
     from agentgym.suites.suite import Suite
     from agentgym.suites.task_sets import TaskSet
-    from agentgym.suites.validation import Report
+    from agentgym.suites.validation import ValidationReport
 
 Name = Annotated[
     str,
@@ -108,10 +108,10 @@ def stats(
     """Show statistics of a suite or an environment: counts by difficulty, tag and split, lengths of prompts."""
     from agentgym.commands.task_set_tables import stats_table
     from agentgym.suites.stats import task_stats
-    from agentgym.suites.validation import Report
+    from agentgym.suites.validation import ValidationReport
     from agentgym.terminal.console import console
 
-    report = Report()
+    report = ValidationReport()
     sets = _sets(name, report, splits, number, settings, data, as_suite)
     for place, reason in report.unchecked.items():
         console(stderr=True).print(f"{place} is left out: {reason}", style="yellow", markup=False)
@@ -155,10 +155,10 @@ def validate(
     """
     from agentgym.commands.task_set_tables import print_validation, solutions_bar
     from agentgym.overlap.contamination import find_in_texts, texts_in
-    from agentgym.suites.validation import Report, compare_tasks, play_gold
+    from agentgym.suites.validation import ValidationReport, compare_tasks, play_gold
     from agentgym.terminal.console import console
 
-    report = Report(repeats_count=names_suite(name, as_suite))
+    report = ValidationReport(repeats_count=names_suite(name, as_suite))
     sets = _sets(name, report, splits, number, settings, data, as_suite, entry)
     compare_tasks(sets, report, near)
     if against:
@@ -177,7 +177,7 @@ def validate(
 
 def _sets(
     name: str,
-    report: Report,
+    report: ValidationReport,
     splits: list[str] | None,
     number: int,
     settings: list[str] | None,

@@ -1,15 +1,15 @@
 """Comparisons of two runs on the same tasks (`compare`), and of several runs each (`compare_seeds`)."""
 
-from agentgym.comparison.pairs import Change, Comparison, Part, TaskResult, compare
+from agentgym.comparison.pairs import Comparison, MeasureChange, PartResult, TaskResult, compare
 from agentgym.comparison.runs import Attempt, Run, attempt_of, read_run, run_of
 from agentgym.comparison.seeds import Estimate, ScoreComparison, SeedsComparison, compare_seeds
 
 __all__ = [
     "Attempt",
-    "Change",
     "Comparison",
     "Estimate",
-    "Part",
+    "MeasureChange",
+    "PartResult",
     "Run",
     "ScoreComparison",
     "SeedsComparison",

@@ -1,7 +1,6 @@
-"""`compare`: two runs on the same tasks. Tasks are the units, and both sides of a pair play the same task.
+"""`compare`: compares two runs on the same tasks, task by task.
 
-Failed episodes say nothing about the model: they are left out, and a task without any other attempt on one side is no
-pair.
+Failed episodes say nothing about the model and are left out, as is a task if all attempts of one side failed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Verdict = Literal["won", "lost", "tied"]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs."""
+    """A run in a comparison."""
 
     name: str
     policy: str
@@ -28,16 +27,16 @@ class Side:
     """Number of its tasks."""
     attempts: int
     failed: int
-    """Attempts that failed because something around the model broke."""
+    """Attempts that failed because of something around the model."""
     only_here: int
-    """Tasks that the other run does not have."""
+    """Tasks that the other run lacks."""
     all_failed: int
-    """Tasks of both runs at which every attempt of this one failed."""
+    """Tasks of both runs where every attempt of this one failed."""
 
 
 @dataclass(frozen=True)
-class Change:
-    """A number on both sides, as means over tasks, and how it differs."""
+class MeasureChange:
+    """The mean of a number over tasks on both sides, and its difference."""
 
     a: float
     b: float
@@ -49,10 +48,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Part:
-    """The success of both sides on some tasks."""
+class PartResult:
+    """The success of both sides on a subset of the tasks."""
 
-    success: Change
+    success: MeasureChange
     won: int
     """Tasks that B solves more often than A."""
     lost: int
@@ -70,7 +69,7 @@ class TaskResult:
     """Success rate of A."""
     b: float
     verdict: Verdict
-    """What B did, compared with A."""
+    """The result of B compared with A."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +79,16 @@ class Comparison:
     a: Side
     b: Side
     arguments: dict[str, tuple[Any, Any]]
-    """Arguments of the environment that differ because the policies do, such as the dialect."""
-    overall: Part
+    """Arguments of the environment that differ between the policies, such as the dialect."""
+    overall: PartResult
     p_value: float | None
-    """Of the exact two-sided sign test over the tasks won and lost (McNemar's exact test); `None` unless both sides
-    have one attempt per task."""
-    by_environment: dict[str, Part]
-    by_difficulty: dict[int, Part]
-    by_tag: dict[str, Part]
-    measures: dict[str, Change]
-    """Means over tasks of each task's mean per episode."""
+    """Exact two-sided sign test over the tasks won and lost (McNemar's exact test); `None` unless both sides have one
+    attempt per task."""
+    by_environment: dict[str, PartResult]
+    by_difficulty: dict[int, PartResult]
+    by_tag: dict[str, PartResult]
+    measures: dict[str, MeasureChange]
+    """Means per episode, averaged over tasks."""
     tasks: list[TaskResult]
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,13 +116,13 @@ def compare(a: Run, b: Run, *, seed: int = 0) -> Comparison:
     """Compare run B with run A.
 
     Args:
-        a: What to compare with.
-        b: What is compared.
-        seed: Seeds the bootstrap.
+        a: The baseline.
+        b: The run to compare with it.
+        seed: Seed of the bootstrap.
 
     Raises:
-        UsageError: They are of other environments, arguments or versions of tasks, or no task has a valid attempt on
-            both sides.
+        UsageError: The environments, arguments or versions of tasks differ, or no task has a valid attempt on both
+            sides.
     """
     check_comparable(a, b)
     both = [key for key in a.tasks if key in b.tasks]
@@ -153,15 +152,15 @@ def _side(run: Run, other: Run) -> Side:
     return Side(run.name, run.policy, len(run.tasks), len(run.attempts), run.failed, only_here, all_failed)
 
 
-def _part(pairs: Sequence[_Pair], seed: int) -> Part:
+def _part(pairs: Sequence[_Pair], seed: int) -> PartResult:
     before, after = zip(*(pair.rates for pair in pairs), strict=True)
     difference, interval = success_difference(before, after, seed)
     verdicts = [pair.verdict for pair in pairs]
-    change = Change(fmean(before), fmean(after), difference, interval, len(pairs))
-    return Part(change, verdicts.count("won"), verdicts.count("lost"), verdicts.count("tied"))
+    change = MeasureChange(fmean(before), fmean(after), difference, interval, len(pairs))
+    return PartResult(change, verdicts.count("won"), verdicts.count("lost"), verdicts.count("tied"))
 
 
-def _parts(pairs: Sequence[_Pair], keys: Callable[[_Pair], Iterable[Any]], seed: int) -> dict[Any, Part]:
+def _parts(pairs: Sequence[_Pair], keys: Callable[[_Pair], Iterable[Any]], seed: int) -> dict[Any, PartResult]:
     parts: dict[Any, list[_Pair]] = {}
     for pair in pairs:
         for key in keys(pair):
@@ -169,18 +168,18 @@ def _parts(pairs: Sequence[_Pair], keys: Callable[[_Pair], Iterable[Any]], seed:
     return {key: _part(part, seed) for key, part in sorted(parts.items())}
 
 
-def _measures(pairs: Sequence[_Pair], seed: int) -> dict[str, Change]:
-    """Return how each measure differs, over the tasks for which both sides have it."""
+def _measures(pairs: Sequence[_Pair], seed: int) -> dict[str, MeasureChange]:
+    """Return how each measure differs, over the tasks where both sides have it."""
     names = dict.fromkeys(name for pair in pairs for attempt in pair.a for name in attempt.measures)
-    changes: dict[str, Change] = {}
+    changes: dict[str, MeasureChange] = {}
     if not any(attempt.is_searched for pair in pairs for attempt in (*pair.a, *pair.b)):
         names = [name for name in names if not name.startswith(WHOLE_SEARCH)]
     for name in names:
         means = [(_mean(pair.a, name), _mean(pair.b, name)) for pair in pairs]
-        if known := [(before, after) for before, after in means if before is not None and after is not None]:
-            before, after = zip(*known, strict=True)
+        if pairs_of_means := [(before, after) for before, after in means if before is not None and after is not None]:
+            before, after = zip(*pairs_of_means, strict=True)
             difference, interval = paired_difference(before, after, seed)
-            changes[name] = Change(fmean(before), fmean(after), difference, interval, len(known))
+            changes[name] = MeasureChange(fmean(before), fmean(after), difference, interval, len(pairs_of_means))
     return changes
 
 

@@ -1,4 +1,4 @@
-"""`Run`: what a comparison needs to know of the trajectories of one policy, without holding them in memory."""
+"""`Run`: the trajectories of one policy in numbers, as needed for comparisons."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from agentgym.trajectory import Trajectory, read_jsonl
 _log = logging.getLogger(__name__)
 
 TaskKey = tuple[str, str]
-"""An environment's id, with the entry of the suite if several have the environment, and a task's id."""
+"""The name of an environment (`environment_names`) and the id of a task."""
 
 POLICY_ARGUMENTS = frozenset({"dialect"})
-"""Arguments of an environment that belong to the policy: how it writes tool calls does not make another task."""
+"""Arguments of an environment that belong to the policy: the format of tool calls does not change the tasks."""
 
 WHOLE_SEARCH = "whole search: "
-"""The beginning of measures over the whole search behind an episode."""
+"""Prefix of measures over the whole search behind an episode."""
 
 _SEARCHED = {
     "turns": "turns",
@@ -33,10 +33,10 @@ _SEARCHED = {
     "cost": "cost",
     "seconds": "seconds",
 }
-"""Maps what a search counts to the measure of an episode that it belongs to."""
+"""Maps the counts of a search to the corresponding measures of an episode."""
 _WHOLE = {name: f"{WHOLE_SEARCH}{name}" for name in _SEARCHED.values()}
 
-_NOT_GIVEN = "not given"
+_MISSING = "not set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Attempt:
     difficulty: int
     tags: tuple[str, ...]
     failed: bool
-    """Whether something around the model broke: then nothing else here says anything about the model."""
+    """Whether something around the model failed; the other fields then say nothing about the model."""
     success: bool
     is_searched: bool
-    """Whether a search chose it."""
+    """Whether a search chose the trajectory."""
     measures: dict[str, float]
-    """By name; what was not recorded is missing."""
+    """Recorded measures by name."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class Run:
     """The attempts of one policy at some tasks."""
 
     name: str
-    """Where it comes from, for messages."""
+    """Its source, for messages."""
     policy: str
     arguments: dict[str, dict[str, Any]]
     """Maps the id of an environment to its arguments."""
     tasks: dict[TaskKey, list[Attempt]]
-    """Attempts by task; no task is without one."""
+    """Attempts by task; every task has at least one."""
     suites: str | None = None
-    """The suites with their content, if it is of suites. The same content means the same arguments and tasks, wherever
-    the user's data is."""
+    """The suites with their content, if the run played suites. The same content means the same arguments and tasks,
+    wherever the user's data is."""
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -86,21 +86,21 @@ class Run:
         return [attempt for attempt in self.tasks.get(key, ()) if not attempt.failed]
 
 
-class Recorded(NamedTuple):
+class RecordedEntry(NamedTuple):
     """One trajectory of a run."""
 
     env: str
-    """The id of its environment, with the entry of the suite if several have the environment."""
+    """The name of its environment (`environment_names`)."""
     entry: Entry
     arguments: Callable[[], dict[str, Any]]
-    """Returns the arguments of its environment, which may have to be read."""
+    """Returns the arguments of its environment; may read them from disk."""
 
 
 def environment_names(entries: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return a name for the environment of each entry: its id, with as much more as tells it from the others.
+    """Return a name for the environment of each entry: its id, with the entry and the suite if the id is not unique.
 
     Args:
-        entries: The environment's id, the entry's name and the suite's name, of each.
+        entries: The environment's id, the entry's name and the suite's name of each entry.
     """
     ids = Counter(env for env, _, _ in entries)
     named = Counter((env, entry) for env, entry, _ in entries)
@@ -110,80 +110,80 @@ def environment_names(entries: Sequence[tuple[str, str, str]]) -> list[str]:
             return env
         return f"{env} ({entry})" if named[env, entry] == 1 else f"{env} ({suite}: {entry})"
 
-    return [name(*one) for one in entries]
+    return [name(*names) for names in entries]
 
 
-def recorded_in(path: Path, env: str | None = None) -> Iterator[Recorded]:
-    """Yield the trajectories of a file, whose index is made or used.
+def recorded_in(path: Path, env: str | None = None) -> Iterator[RecordedEntry]:
+    """Yield the trajectories of a file, with the help of its index.
 
     Args:
         path: The file.
-        env: A name for their environment, instead of its id.
+        env: A name for their environment instead of its id.
 
     Raises:
         UsageError: The file cannot be read, or a line is not a trajectory; the message names its place.
     """
-    if not path.is_file():  # a pipe has no index, and what does not exist is reported
+    if not path.is_file():  # a pipe has no index; a missing file raises
         yield from (_recorded(trajectory, env) for trajectory in read_jsonl(path))
         return
     index = TrajectoryIndex(path)
     if index.is_cut_off:
         _log.warning("%s: the last line was cut off, as by a crash; it is left out", path)
     for position, entry in enumerate(index.entries):
-        yield Recorded(env or entry.env_id, entry, lambda position=position: index.read(position).env_kwargs)
+        yield RecordedEntry(env or entry.env_id, entry, lambda position=position: index.read(position).env_kwargs)
 
 
-def _recorded(trajectory: Trajectory, env: str | None = None) -> Recorded:
-    return Recorded(env or trajectory.env_id, entry_of(trajectory), lambda: trajectory.env_kwargs)
+def _recorded(trajectory: Trajectory, env: str | None = None) -> RecordedEntry:
+    return RecordedEntry(env or trajectory.env_id, entry_of(trajectory), lambda: trajectory.env_kwargs)
 
 
 def read_run(path: Path) -> Run:
-    """Read the file that `agentgym eval --out` wrote. Raises `UsageError` if it is not that of one policy."""
+    """Read a file written by `agentgym eval --out`. Raises `UsageError` unless it holds one policy's episodes."""
     return run_of_recorded(str(path), recorded_in(path))
 
 
 def run_of(name: str, trajectories: Iterable[Trajectory]) -> Run:
-    """Return the run that trajectories make up. Of several tries at the same attempt, the last one counts.
+    """Return the run of trajectories. Of several tries at the same attempt, the last one counts.
 
     Raises:
-        UsageError: There is no trajectory, or they are of different policies, arguments or versions of a task.
+        UsageError: The trajectories have different policies, arguments or versions of a task, or there are none.
     """
     return run_of_recorded(name, map(_recorded, trajectories))
 
 
-def run_of_recorded(name: str, trajectories: Iterable[Recorded], *, suites: str | None = None) -> Run:
-    """`run_of`, without the trajectories themselves.
+def run_of_recorded(name: str, trajectories: Iterable[RecordedEntry], *, suites: str | None = None) -> Run:
+    """Like `run_of`, with only the entries of the trajectories in memory.
 
     Args:
-        name: Where they come from, for messages.
+        name: Their source, for messages.
         trajectories: The trajectories.
-        suites: The suites with their content, if they are of suites (`Run.suites`). Then they are of the same arguments
-            and tasks, even if the user's data was moved in between.
+        suites: The suites with their content, if they played suites (`Run.suites`). Their arguments and tasks then
+            count as the same even if the user's data has moved.
     """
-    policy, found = "", dict[tuple[str, str], Attempt]()
+    policy, attempts = "", dict[tuple[str, str], Attempt]()
     arguments: dict[str, tuple[str, dict[str, Any]]] = {}
     hashes: dict[TaskKey, str] = {}
     for env, entry, read in trajectories:
-        if found and entry.policy != policy:
+        if attempts and entry.policy != policy:
             raise UsageError(
                 f"{name!r} holds trajectories of two policies, {policy!r} and {entry.policy!r}: compare files"
             )
         policy = entry.policy
         if env not in arguments:
             arguments[env] = entry.arguments, read()
-        known, key = arguments[env], (env, entry.task_id)
-        if suites is None and known[0] != entry.arguments:
+        recorded, key = arguments[env], (env, entry.task_id)
+        if suites is None and recorded[0] != entry.arguments:
             raise UsageError(
-                f"{name!r} holds trajectories of {env!r} with different arguments: {canonical(known[1])} and "
+                f"{name!r} holds trajectories of {env!r} with different arguments: {canonical(recorded[1])} and "
                 f"{canonical(read())}"
             )
         if hashes.setdefault(key, entry.task_hash) != entry.task_hash and suites is None:
             raise UsageError(f"{name!r} holds two versions of task {entry.task_id!r}, which have different hashes")
-        found[env, entry.id] = attempt_of(env, entry)
-    if not found:
+        attempts[env, entry.id] = attempt_of(env, entry)
+    if not attempts:
         raise UsageError(f"{name!r} contains no trajectory")
     tasks: dict[TaskKey, list[Attempt]] = {}
-    for attempt in found.values():
+    for attempt in attempts.values():
         tasks.setdefault(attempt.key, []).append(attempt)
     return Run(name, policy, {env: values for env, (_, values) in arguments.items()}, tasks, suites)
 
@@ -195,9 +195,7 @@ def check_comparable(a: Run, b: Run) -> None:
     for env_id in [] if _same_suites(a, b) else sorted(shared):
         mine, theirs = (_without_policys(run.arguments[env_id]) for run in (a, b))
         if different := sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)):
-            values = ", ".join(
-                f"{key}: {mine.get(key, _NOT_GIVEN)} and {theirs.get(key, _NOT_GIVEN)}" for key in different
-            )
+            values = ", ".join(f"{key}: {mine.get(key, _MISSING)} and {theirs.get(key, _MISSING)}" for key in different)
             raise UsageError(f"{_where(a)} and {_where(b)} were made with other arguments of {env_id!r}: {values}")
     for key in [] if _same_suites(a, b) else sorted(a.tasks.keys() & b.tasks.keys()):
         if a.tasks[key][0].task_hash != b.tasks[key][0].task_hash:
@@ -214,52 +212,54 @@ def _same_suites(a: Run, b: Run) -> bool:
 
 
 def policy_arguments(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
-    """Return the arguments in which two comparable runs differ, because their policies do."""
-    found: dict[str, tuple[Any, Any]] = {}
+    """Return the arguments that differ between two comparable runs because of their policies."""
+    differing: dict[str, tuple[Any, Any]] = {}
     for env_id in a.arguments.keys() & b.arguments.keys():
         mine, theirs = a.arguments[env_id], b.arguments[env_id]
         for key in sorted(POLICY_ARGUMENTS & (mine.keys() | theirs.keys())):
             if canonical(mine.get(key)) != canonical(theirs.get(key)):
-                found[key] = mine.get(key), theirs.get(key)
-    return found
+                differing[key] = mine.get(key), theirs.get(key)
+    return differing
 
 
 def canonical(value: Any) -> str:
-    """Return JSON data as text that is the same for the same data."""
+    """Return JSON data as canonical text: equal data gives equal text."""
     return json.dumps(value, sort_keys=True)
 
 
-def attempt_of(env: str, one: Entry) -> Attempt:
+def attempt_of(env: str, entry: Entry) -> Attempt:
     """Return a trajectory in numbers.
 
     Args:
         env: The name of its environment.
-        one: What the index knows of it.
+        entry: Its entry in the index.
     """
     measures = {
-        "reward": one.reward,
-        "turns": float(one.turns),
-        "tool calls": one.counts.get("calls"),
-        "tool errors": one.counts.get("tool_errors"),
-        "format errors": one.counts.get("format_errors"),
-        "sampled tokens": one.sampled_tokens,
-        "observed tokens": one.observed_tokens,
-        "cost": one.usage.get("cost"),
-        "seconds": one.seconds,
-        "seconds of generation": one.generation_s,
-        "seconds of environment": one.environment_s,
+        "reward": entry.reward,
+        "turns": float(entry.turns),
+        "tool calls": entry.counts.get("calls"),
+        "tool errors": entry.counts.get("tool_errors"),
+        "format errors": entry.counts.get("format_errors"),
+        "sampled tokens": entry.sampled_tokens,
+        "observed tokens": entry.observed_tokens,
+        "cost": entry.usage.get("cost"),
+        "seconds": entry.seconds,
+        "seconds of generation": entry.generation_s,
+        "seconds of environment": entry.environment_s,
     }
-    known = {name: float(value) for name, value in measures.items() if value is not None}
-    known |= {_WHOLE[name]: value for name, value in _whole(one, known).items()}
-    key = env, one.task_id
-    return Attempt(key, one.task_hash, one.difficulty, one.tags, one.failed, one.success, bool(one.search), known)
+    recorded = {name: float(value) for name, value in measures.items() if value is not None}
+    recorded |= {_WHOLE[name]: value for name, value in _whole(entry, recorded).items()}
+    key = env, entry.task_id
+    return Attempt(
+        key, entry.task_hash, entry.difficulty, entry.tags, entry.failed, entry.success, bool(entry.search), recorded
+    )
 
 
-def _whole(one: Entry, line: Mapping[str, float]) -> dict[str, float]:
-    """Return what an episode took with the search behind it. Without one, that is what it took itself."""
-    if not one.search:
+def _whole(entry: Entry, line: Mapping[str, float]) -> dict[str, float]:
+    """Return the cost of an episode including its search; without a search, that of the episode itself."""
+    if not entry.search:
         return {name: line[name] for name in _SEARCHED.values() if name in line}
-    return {name: one.search.get(count, 0.0) for count, name in _SEARCHED.items() if name in line}
+    return {name: entry.search.get(count, 0.0) for count, name in _SEARCHED.items() if name in line}
 
 
 def _without_policys(arguments: dict[str, Any]) -> dict[str, str]:

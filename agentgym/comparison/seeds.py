@@ -1,4 +1,4 @@
-"""`compare_seeds`: several runs (seeds) of one method against several of another, after rliable (arXiv 2108.13264)."""
+"""`compare_seeds`: compares several runs (seeds) of two methods, as in rliable (arXiv 2108.13264)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Profile:
-    """The shares of scores (over runs and tasks) above each threshold."""
+    """Share of scores (over runs and tasks) above each threshold."""
 
     thresholds: list[float]
     a: list[float]
@@ -56,9 +56,9 @@ class ScoreComparison:
 
     mean: Aggregate
     interquartile_mean: Aggregate
-    """Of the middle half of all scores."""
+    """Mean of the middle half of all scores."""
     probability_of_improvement: Estimate
-    """How likely a run of B scores more than a run of A on a random task."""
+    """Probability that a run of B scores higher than a run of A on a random task."""
     profile: Profile
 
 
@@ -72,9 +72,9 @@ class SeedsComparison:
     tasks: int
     """Tasks with a valid attempt in every run; only these are compared."""
     left_out: int
-    """Tasks that only some runs have."""
+    """Tasks missing in some run."""
     failed: int
-    """Tasks of all runs left out because in some run all attempts failed."""
+    """Tasks of all runs that are left out because all attempts of some run failed."""
     success: ScoreComparison
     reward: ScoreComparison
 
@@ -88,18 +88,18 @@ def compare_seeds(a: Sequence[Run], b: Sequence[Run], *, seed: int = 0) -> Seeds
 
     Args:
         a: The runs of one method, such as one per seed of its training.
-        b: The runs of the other.
-        seed: Seeds the bootstrap.
+        b: The runs of the other method.
+        seed: Seed of the bootstrap.
 
     Raises:
-        UsageError: A side is empty, the runs are not of the same tasks, or none has a valid attempt in every run.
+        UsageError: A side is empty, the tasks of the runs differ, or no task has a valid attempt in every run.
     """
     if not a or not b:
         raise UsageError("each side needs at least one run")
     runs = [*a, *b]
     for run in runs[1:]:
         check_comparable(runs[0], run)
-    some = {key for run in runs for key in run.tasks}
+    keys = {key for run in runs for key in run.tasks}
     every = [key for key in runs[0].tasks if all(key in run.tasks for run in runs)]
     valid = [key for key in every if all(run.valid(key) for run in runs)]
     if not valid:
@@ -108,10 +108,10 @@ def compare_seeds(a: Sequence[Run], b: Sequence[Run], *, seed: int = 0) -> Seeds
         a=[run.name for run in a],
         b=[run.name for run in b],
         tasks=len(valid),
-        left_out=len(some) - len(every),
+        left_out=len(keys) - len(every),
         failed=len(every) - len(valid),
-        success=_compared(a, b, valid, lambda one: float(one.success), seed),
-        reward=_compared(a, b, valid, lambda one: one.measures["reward"], seed),
+        success=_compared(a, b, valid, lambda attempt: float(attempt.success), seed),
+        reward=_compared(a, b, valid, lambda attempt: attempt.measures["reward"], seed),
     )
 
 
@@ -133,12 +133,12 @@ def _compared(
         "improvement": lambda a, b: probability_of_improvement(b, a),
     }
     intervals = bootstrap_over_seeds(statistics, [a, b], seed)
-    found = {name: Estimate(statistic(a, b), intervals[name]) for name, statistic in statistics.items()}
+    estimates = {name: Estimate(statistic(a, b), intervals[name]) for name, statistic in statistics.items()}
 
     def aggregate(name: str) -> Aggregate:
-        return Aggregate(*(found[f"{name} {what}"] for what in ("a", "b", "difference")))
+        return Aggregate(*(estimates[f"{name} {what}"] for what in ("a", "b", "difference")))
 
-    return ScoreComparison(aggregate("mean"), aggregate("middle"), found["improvement"], _profile(a, b))
+    return ScoreComparison(aggregate("mean"), aggregate("middle"), estimates["improvement"], _profile(a, b))
 
 
 def _statistics_of(name: str, of: Callable[[np.ndarray], float]) -> dict[str, _Statistic]:

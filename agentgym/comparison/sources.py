@@ -1,4 +1,4 @@
-"""What can be compared: a file of trajectories, or a policy in a folder of results."""
+"""Sources of runs: files of trajectories, and policies in folders of results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentgym.results.folder import read_results
 from agentgym.suites import SuiteId, comparable
 
 _SIGN = "@"
-"""Between a folder and the policy in it."""
+"""Separates a folder and the policy in it."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a run is read from.
+    """The source of a run.
 
     Args:
         name: As typed: a file, a folder of results of one policy, or `FOLDER@POLICY`.
@@ -34,7 +34,7 @@ class Source:
 
     @property
     def _parts(self) -> tuple[Path | None, str]:
-        """The folder and the policy, if they are named. Both may contain the sign between them."""
+        """The folder and the policy. Both may contain the separator."""
         if not Path(self.name).is_file():
             for end in (len(self.name), *(at for at, letter in enumerate(self.name) if letter == _SIGN)):
                 if (path := Path(self.name[:end])).is_dir():
@@ -45,7 +45,7 @@ class Source:
         """Read the run.
 
         Raises:
-            UsageError: It cannot be read, or it is not clear which policy is meant; the message lists those there are.
+            UsageError: It cannot be read, or the policy is unknown or ambiguous; the message lists the policies.
         """
         if self.folder is None:
             return read_run(Path(self.name))
@@ -65,21 +65,21 @@ class Source:
         return [SuiteId.from_dict(suite) for suite in read_results(self.folder)["suites"]]
 
     def _policy(self, folder: Path, policies: list[str]) -> str:
-        if wanted := self._parts[1]:
-            return named("policy", wanted, dict(zip(policies, policies, strict=True)))
+        if policy := self._parts[1]:
+            return named("policy", policy, dict(zip(policies, policies, strict=True)))
         if len(policies) != 1:
-            choices = " or ".join(f"{folder}{_SIGN}{policy}" for policy in policies) or "none is finished"
+            choices = " or ".join(f"{folder}{_SIGN}{policy}" for policy in policies) or "no policy is finished"
             raise UsageError(f"{str(folder)!r} holds the results of {len(policies)} policies; name one: {choices}")
         return policies[0]
 
 
-def check_suites(one: Source, other: Source) -> None:
+def check_suites(a: Source, b: Source) -> None:
     """Raise `UsageError` with the reason if two folders hold results on suites that cannot be compared."""
-    if one.folder is None or other.folder is None:
+    if a.folder is None or b.folder is None:
         return
-    theirs = {suite.name: suite for suite in other.suites()}
-    shared = [suite for suite in one.suites() if suite.name in theirs]
+    theirs = {suite.name: suite for suite in b.suites()}
+    shared = [suite for suite in a.suites() if suite.name in theirs]
     for suite in shared:
         comparable(suite, theirs[suite.name])
-    if not shared and one.suites() and theirs:
-        comparable(one.suites()[0], other.suites()[0])
+    if not shared and a.suites() and theirs:
+        comparable(a.suites()[0], b.suites()[0])

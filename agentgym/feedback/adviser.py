@@ -12,7 +12,7 @@ from agentgym.feedback.simulator import Simulator
 from agentgym.messages import Message, user
 from agentgym.mistakes import has_error
 from agentgym.rollout.jobs import Job
-from agentgym.rollout.workers.base import Opening
+from agentgym.rollout.workers.base import EpisodeOpening
 
 When = Literal["turn", "mistake"]
 """Turns that get feedback: all that do not end the episode, or those with an error."""
@@ -37,7 +37,7 @@ class Adviser:
         self.usage: Counter[str] = Counter()
         """Usage that endpoints report for the feedback, under names prefixed with `feedback_`."""
 
-    async def after(self, opening: Opening, action: Action, observation: list[Message]) -> list[Message]:
+    async def after(self, opening: EpisodeOpening, action: Action, observation: list[Message]) -> list[Message]:
         """Return the feedback on a turn that did not end the episode: a user message, or an empty list."""
         self._turns.append((action, observation))
         if self._when == "mistake" and not has_error(observation_text(observation)):

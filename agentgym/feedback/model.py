@@ -9,7 +9,7 @@ from agentgym.engine.actions import text_in
 from agentgym.errors import UsageError
 from agentgym.feedback.scene import FeedbackContext, observation_text
 from agentgym.feedback.simulator import Remark
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.lookahead.voice import answer_of
 from agentgym.policy import ChatPolicy, ScriptedPolicy, TokenPolicy
 from agentgym.rollout.limits import Limits
@@ -56,7 +56,7 @@ class ModelUser:
 
     async def remark(self, scene: FeedbackContext, key: str) -> Remark:
         """Ask the model."""
-        cost = Cost()
+        cost = SearchCost()
         text = await answer_of(self.policy, _question(scene), key, self.limits, cost)
         usage = {"completion_tokens": cost.sampled_tokens, "prompt_tokens": cost.prompt_tokens, "cost": cost.cost}
         return Remark(text.strip()[:MOST_CHARS], {name: value for name, value in usage.items() if value})

@@ -3,9 +3,9 @@
 evaluate(factory, policy, tasks, search=Search(BestOfN(8), Majority()))
 """
 
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.lookahead.explorer import Explorer
-from agentgym.lookahead.line import Candidate, Line
+from agentgym.lookahead.line import Candidate, PlayLine
 from agentgym.lookahead.search import Search, read_search
 from agentgym.lookahead.strategies import Beam, BestOfN, Mcts, Strategy
 from agentgym.lookahead.values import Asking, Judge, Majority, Oracle, Signals, Value
@@ -15,14 +15,14 @@ __all__ = [
     "Beam",
     "BestOfN",
     "Candidate",
-    "Cost",
     "Explorer",
     "Judge",
-    "Line",
     "Majority",
     "Mcts",
     "Oracle",
+    "PlayLine",
     "Search",
+    "SearchCost",
     "Signals",
     "Strategy",
     "Value",

@@ -1,4 +1,4 @@
-"""`Line`: a line of play, from a reset to some turn, and `Candidate`, as much of it as a value function sees."""
+"""`PlayLine`: a line of play, from a reset to some turn. `Candidate`: the part of it that a value function sees."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from agentgym.engine.actions import is_text, text_in
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import details_in
 from agentgym.errors import ToolError, UsageError
-from agentgym.lookahead.voice import Sample, Voice
+from agentgym.lookahead.voice import SampledTurn, Voice
 from agentgym.messages import Message, ToolCall, calls_of, text_of
-from agentgym.rollout.workers.base import Opening, Played
+from agentgym.rollout.workers.base import EpisodeOpening, PlayedTurn
 from agentgym.seat import Seat
 from agentgym.toolset import Toolset
 from agentgym.trajectory import Turn
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """A line of play. It never changes; playing on makes another one."""
+class PlayLine:
+    """A line of play. It is immutable: another turn makes another line."""
 
     id: str
-    """The number of its reset, then the name of each choice: `0.2.1`. Seeds follow from it."""
-    opening: Opening
+    """The number of its reset, then the name of each choice: `0.2.1`. Seeds derive from it."""
+    opening: EpisodeOpening
     voice: Voice
     turns: tuple[Turn, ...] = ()
     reason: AnyReason | None = None
-    """Why it has ended; `None` while it goes on."""
+    """Why the episode has ended; `None` before its end."""
     counts: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    """Seconds that its own turns took."""
+    """Duration of its turns."""
     weight: float = 1.0
-    """How likely the policy takes this line from its reset on: the product of the shares of samples at each turn."""
+    """Estimated probability that the policy plays this line: the product of the shares of samples at each turn."""
 
     @property
     def is_over(self) -> bool:
@@ -47,21 +47,21 @@ class Line:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the task ended it, not a limit and not the policy giving up."""
+        """Whether the task ended the episode, rather than a limit or the policy giving up."""
         return self.reason is not None and self.reason.ending is Ending.TERMINATED
 
-    def begins(self, other: Line) -> bool:
-        """Whether `other` is this line, played on or not."""
+    def begins(self, other: PlayLine) -> bool:
+        """Whether `other` is this line or continues it."""
         return other.id == self.id or other.id.startswith(f"{self.id}.")
 
-    def after(self, number: str, sample: Sample, played: Played, seconds: float) -> Line:
+    def after(self, number: str, sample: SampledTurn, played: PlayedTurn, seconds: float) -> PlayLine:
         """Return this line with one more turn.
 
         Args:
-            number: The name of the choice, different among the choices here.
+            number: The name of the choice, unique among the choices here.
             sample: The turn of the policy.
-            played: What the environment returned.
-            seconds: How long the environment took.
+            played: The result of the environment.
+            seconds: Duration of the environment's part of the turn.
         """
         result, is_over = played.result, played.reason is not None
         turn = Turn(sample.action, result.observation, result.info["rewards"], result.reward, sample.span)
@@ -86,7 +86,7 @@ def added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A line of play as a value function sees it: what the policy sees of it, and no reward."""
+    """A line of play as a value function sees it: the policy's view, without rewards."""
 
     id: str
     opening: Sequence[Message]
@@ -94,13 +94,13 @@ class Candidate:
     """Each action and its observation; the action is `None` where the policy ended the episode."""
     is_over: bool
     is_answered: bool
-    """Whether the task ended the episode, not a limit and not the policy giving up. The policy sees that too."""
+    """Whether the task ended the episode, rather than a limit or the policy giving up. The policy sees that too."""
     weight: float
-    """How likely the policy takes this line, as far as its samples tell; 1 for an episode played by itself."""
+    """Estimated probability that the policy plays this line (`PlayLine.weight`); 1 for an independent episode."""
     dialect: Dialect
     tools: Toolset
     rewards: Mapping[str, float] = field(default_factory=dict)
-    """Totals of those reward channels that the value function asks for (`Value.channels`)."""
+    """Totals of the reward channels in `Value.channels`."""
 
     @property
     def conversation(self) -> str:
@@ -113,7 +113,7 @@ class Candidate:
         return "\n".join(parts)
 
     def calls(self, turn: int = -1) -> tuple[ToolCall, ...]:
-        """Return the calls of a turn; none if it has none or cannot be read."""
+        """Return the calls of a turn; empty if it has no call or cannot be parsed."""
         action = self.turns[turn][0] if self.turns else None
         if action is None:
             return ()
@@ -130,8 +130,8 @@ class Candidate:
         return "" if action is None else text_in(action)
 
 
-def candidate_of(line: Line, channels: frozenset[str]) -> Candidate:
-    """Return what a value function that asks for these channels sees of a line."""
+def candidate_of(line: PlayLine, channels: frozenset[str]) -> Candidate:
+    """Return a line as seen by a value function with these reward channels."""
     opening = line.opening
     return Candidate(
         id=line.id,
@@ -146,10 +146,10 @@ def candidate_of(line: Line, channels: frozenset[str]) -> Candidate:
     )
 
 
-def _total(line: Line, channel: str) -> float:
+def _total(line: PlayLine, channel: str) -> float:
     if line.turns and channel not in line.turns[0].rewards:
         names = ", ".join(sorted(line.turns[0].rewards))
-        raise UsageError(f"there is no reward channel {channel!r} to choose by; there are: {names}")
+        raise UsageError(f"unknown reward channel {channel!r} to choose by; the channels are: {names}")
     return sum(turn.rewards[channel] for turn in line.turns)
 
 
@@ -158,6 +158,6 @@ def _message_text(message: Message) -> str:
 
 
 def _action_text(action: Action) -> str:
-    """Return the text of an action, and the calls beside it."""
+    """Return the text of an action, followed by its calls."""
     calls = None if is_text(action) or isinstance(action, str) else action.get("tool_calls")
     return "\n".join(part for part in (text_in(action), json.dumps(calls, default=str) if calls else "") if part)

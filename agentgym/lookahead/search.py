@@ -1,4 +1,4 @@
-"""`Search`: a way to make trajectories by looking ahead, for `RolloutEngine` and `evaluate`, and as it is typed."""
+"""`Search`: makes trajectories by looking ahead, for `RolloutEngine`, `evaluate` and the option `--search`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from agentgym.choices import named, nearest
 from agentgym.errors import BrokenTask, UsageError
 from agentgym.foreign.errors import describe
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.lookahead.explorer import Explorer
-from agentgym.lookahead.line import Line
-from agentgym.lookahead.places import Places, Watch
+from agentgym.lookahead.line import PlayLine
+from agentgym.lookahead.places import Places, SearchWatch
 from agentgym.lookahead.strategies import Beam, BestOfN, Mcts, Strategy
 from agentgym.lookahead.values import Judge, Majority, Oracle, Signals, Value
 from agentgym.policy import Policy
@@ -33,12 +33,12 @@ class SearchedEpisode:
 
     Args:
         name: The recorded name of the policy with this search.
-        strategy: What is tried in what order.
-        value: Chooses.
-        job: What is played.
-        policy: Proposes the turns.
+        strategy: The order of trying lines of play.
+        value: Scores lines of play.
+        job: The job to search.
+        policy: Samples the turns.
         factory: Makes the environments.
-        limits: Limits of each turn; `episode_timeout_s` is that of the search.
+        limits: Limits of each turn. `episode_timeout_s` applies to the whole search.
         waits: The waits of the rollout.
         most: Largest number of environments to use at once.
     """
@@ -56,13 +56,13 @@ class SearchedEpisode:
         most: int,
     ):
         self._strategy, self._value, self._job, self._policy, self._limits = strategy, value, job, policy, limits
-        self._watch, self._most = Watch(job.id, waits), most
-        self._cost = Cost(oracle=int(value.is_oracle))
+        self._watch, self._most = SearchWatch(job.id, waits), most
+        self._cost = SearchCost(oracle=int(value.is_oracle))
         self._started = time.perf_counter()
         self._trajectory = begun(job, name, factory)
 
     async def run(self, workers: Workers) -> Trajectory:
-        """Search, and return the chosen line. Whatever breaks raises."""
+        """Search, and return the chosen line. Raises the exception of whatever failed."""
         job, limits, cost = self._job, self._limits, self._cost
         places = Places(workers, job, limits, self._most, cost, self._watch)
         try:
@@ -88,7 +88,7 @@ class SearchedEpisode:
         )
 
     def component_of(self, error: BaseException) -> Component:
-        """Return what failed."""
+        """Return the component that failed."""
         if isinstance(error, BrokenTask):
             return Component.TASK
         return Component.WORKER if isinstance(error, WorkerLost) else self._watch.broken or Component.MAKING
@@ -97,7 +97,7 @@ class SearchedEpisode:
     def _seconds(self) -> float:
         return time.perf_counter() - self._started
 
-    def _recorded(self, line: Line) -> Trajectory:
+    def _recorded(self, line: PlayLine) -> Trajectory:
         return replace(
             self._trajectory,
             opening=line.opening.messages,
@@ -115,16 +115,16 @@ class SearchedEpisode:
 
 @dataclass(frozen=True)
 class Search:
-    """A strategy and what it chooses by."""
+    """A strategy and the value function that it chooses by."""
 
     strategy: Strategy
     """`BestOfN`, `Beam`, `Mcts`, or one of your own."""
     value: Value = field(default_factory=Majority)
-    """`Majority`, `Signals`, `Judge`, one of your own, or, for an upper bound, `Oracle`."""
+    """`Majority`, `Signals`, `Judge`, one of your own, or `Oracle` for an upper bound."""
 
     @property
     def name(self) -> str:
-        """The search as it is typed after `--search`."""
+        """The search in the notation of `--search`."""
         return f"{self.strategy.name},value={self.value.name}"
 
     @property
@@ -148,19 +148,19 @@ FLAG = "--search"
 STRATEGIES: Mapping[str, type[Any]] = {"best-of-n": BestOfN, "beam": Beam, "mcts": Mcts}
 VALUES: Mapping[str, type[Any]] = {"majority": Majority, "signals": Signals, "judge": Judge, "oracle": Oracle}
 _FIRST = {"best-of-n": "n"}
-"""The setting that may be settings as a bare number after the strategy's name."""
+"""The setting that may be a bare number after the strategy's name."""
 _NEXT = re.compile(r",(?=\s*[\w-]+=)")
 """Where one setting ends and the next begins. Commas in lists and addresses stay."""
 _NOT_TYPED = frozenset({"policy", "limits"})
 _JUDGE = "judge"
 
 LoadJudge = Callable[[str | None], Policy]
-"""Loads the policy that judges: the named one, or without a name the one that plays."""
+"""Loads the judging policy by name; without a name, the playing policy judges."""
 
 
 @dataclass(frozen=True)
 class TypedSearch:
-    """A search as typed, whose judge is not loaded yet."""
+    """A search as typed, before its judge is loaded."""
 
     strategy: Any
     value: str
@@ -175,7 +175,7 @@ class TypedSearch:
 
     @property
     def judge(self) -> str | None:
-        """The name of the policy that judges, if one is named."""
+        """The name of the judging policy, if it has one."""
         return self.settings.get(_JUDGE)
 
     def loaded(self, load_judge: LoadJudge) -> Search:
@@ -185,7 +185,7 @@ class TypedSearch:
             load_judge: Loads the judge, if there is one.
 
         Raises:
-            UsageError: A setting is wrong, or the judge is no model.
+            UsageError: A setting is invalid, or the judge is not a model.
         """
         settings = dict(self.settings)
         if self.value == _JUDGE:
@@ -194,13 +194,13 @@ class TypedSearch:
 
 
 def read_search(text: str) -> TypedSearch:
-    """Read what was typed after `--search`: `STRATEGY[:[N,]KEY=VALUE,...]`.
+    """Parse the argument of `--search`: `STRATEGY[:[N,]KEY=VALUE,...]`.
 
     The settings are those of the strategy (`BestOfN`, `Beam`, `Mcts`), `value` with the name of a value function, and
-    the settings of that one.
+    its settings.
 
     Raises:
-        UsageError: There is no such strategy, value function or setting, or a value cannot be used.
+        UsageError: A strategy, value function, setting or value is unknown or invalid.
     """
     name, _, rest = text.strip().partition(":")
     kind = named("search", name, STRATEGIES)
@@ -219,7 +219,7 @@ def read_search(text: str) -> TypedSearch:
 
 
 def _pairs(name: str, rest: str) -> Sequence[str]:
-    """Return `KEY=VALUE` for each setting, the first of which may be the strategy's number."""
+    """Return `KEY=VALUE` for each setting; the first may be typed as a bare number."""
     parts = _NEXT.split(rest) if rest.strip() else []
     if parts and "=" not in parts[0] and name in _FIRST:
         parts[0] = f"{_FIRST[name]}={parts[0]}"

@@ -1,4 +1,4 @@
-"""Strategies: orders in which lines of play are tried."""
+"""Search strategies over lines of play."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Literal, Protocol, get_args
 from agentgym.choices import one_of
 from agentgym.errors import UsageError
 from agentgym.lookahead.explorer import Explorer
-from agentgym.lookahead.line import Line
+from agentgym.lookahead.line import PlayLine
 from agentgym.lookahead.voice import together
 
 Evaluate = Literal["value", "rollout"]
-"""How a line that goes on is scored: as it is, or by a line that is played on from it to the end."""
+"""Whether to score an unfinished line as it stands, or by a rollout from it to the end."""
 
 
 class Strategy(Protocol):
@@ -22,7 +22,7 @@ class Strategy(Protocol):
 
     @property
     def name(self) -> str:
-        """The name, with all settings, as they are typed."""
+        """The name with all settings, in the notation of `--search`."""
         ...
 
     @property
@@ -30,25 +30,25 @@ class Strategy(Protocol):
         """Largest number of environments to use at once."""
         ...
 
-    async def search(self, explorer: Explorer) -> Line:
+    async def search(self, explorer: Explorer) -> PlayLine:
         """Return the chosen line, which is over."""
         ...
 
 
-def best(lines: Sequence[Line], scores: Sequence[float]) -> Line:
+def best(lines: Sequence[PlayLine], scores: Sequence[float]) -> PlayLine:
     """Return the line with the highest score; of several, the first."""
     return max(zip(lines, scores, strict=True), key=lambda pair: pair[1])[0]
 
 
-async def ends_of(explorer: Explorer, lines: Sequence[Line], evaluate: Evaluate) -> list[Line]:
-    """Return what to score in place of each line: itself, or where a rollout from it ends."""
+async def ends_of(explorer: Explorer, lines: Sequence[PlayLine], evaluate: Evaluate) -> list[PlayLine]:
+    """Return the line to score in place of each line: the line itself, or a rollout from it to the end."""
     if evaluate == "value":
         return list(lines)
     return await together(explorer.complete(line) for line in lines)
 
 
 def settings_of(strategy: object) -> str:
-    """Return the settings of a strategy, as they are typed."""
+    """Return the settings of a strategy, in the notation of `--search`."""
     values = ((setting.name, getattr(strategy, setting.name)) for setting in fields(strategy))  # type: ignore[arg-type]
     return ",".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values)
 
@@ -63,7 +63,7 @@ def check_from_1(strategy: object, *names: str) -> None:
 
 @dataclass(frozen=True)
 class BestOfN:
-    """Plays n episodes and chooses one. It restores no state, so it works everywhere."""
+    """Plays n episodes and chooses one. It need not restore a state, so it works with every environment."""
 
     n: int
     """Number of episodes."""
@@ -81,7 +81,7 @@ class BestOfN:
         """All episodes run at once."""
         return self.n
 
-    async def search(self, explorer: Explorer) -> Line:
+    async def search(self, explorer: Explorer) -> PlayLine:
         """Return the best episode."""
         ends = await together(explorer.episode(number) for number in range(self.n))
         return best(ends, await explorer.scores(ends))
@@ -89,18 +89,17 @@ class BestOfN:
 
 @dataclass(frozen=True)
 class Beam:
-    """In each turn, samples several next turns of each kept line, and keeps the best of them all.
+    """In each turn, samples several next turns of each line in the beam, and keeps the best lines.
 
-    A line that has ended stays as long as it is among the best. With a width of 1 it is best-of-n of each turn.
+    A line that has ended stays while it is among the best. With a width of 1, this is best-of-n for each turn.
     """
 
     width: int = 4
-    """Number of lines that are kept."""
+    """Number of lines in the beam."""
     branch: int = 3
     """Number of samples for the next turn of each."""
     evaluate: Evaluate = "value"
-    """`"value"` scores each line as it stands, `"rollout"` by a line that is played on from it to the end; such lines
-    can be chosen too."""
+    """`"value"` scores each line as it stands, `"rollout"` by a rollout from it to the end, which can be chosen too."""
 
     def __post_init__(self) -> None:
         check_from_1(self, "width", "branch")
@@ -113,12 +112,12 @@ class Beam:
 
     @property
     def places(self) -> int:
-        """All turns that are tried at once."""
+        """Number of turns that are tried at once."""
         return self.width * self.branch
 
-    async def search(self, explorer: Explorer) -> Line:
+    async def search(self, explorer: Explorer) -> PlayLine:
         """Return the best line of the last beam, or the best rollout."""
-        beam, rollouts = [await explorer.root()], list[Line]()
+        beam, rollouts = [await explorer.root()], list[PlayLine]()
         while not all(line.is_over for line in beam):
             families = await together(self._next(explorer, line) for line in beam)
             lines = _by_rank(families)
@@ -128,43 +127,43 @@ class Beam:
         lines = [*beam, *rollouts]
         return best(lines, await explorer.scores(lines))
 
-    async def _next(self, explorer: Explorer, line: Line) -> list[Line]:
+    async def _next(self, explorer: Explorer, line: PlayLine) -> list[PlayLine]:
         return [line] if line.is_over else await explorer.children(line, self.branch)
 
 
-def _by_rank(families: Sequence[Sequence[Line]]) -> list[Line]:
-    """Return all lines, the first of each family before the second of any: ties then keep several families."""
+def _by_rank(families: Sequence[Sequence[PlayLine]]) -> list[PlayLine]:
+    """Return all lines, the first of each family before the second of any, so that ties keep several families."""
     ranked = [(rank, number, line) for number, family in enumerate(families) for rank, line in enumerate(family)]
     return [line for _, _, line in sorted(ranked, key=lambda entry: entry[:2])]
 
 
-def _best_of(lines: Sequence[Line], scores: Sequence[float], width: int) -> list[Line]:
+def _best_of(lines: Sequence[PlayLine], scores: Sequence[float], width: int) -> list[PlayLine]:
     order = sorted(range(len(lines)), key=lambda number: -scores[number])
     return [lines[number] for number in order[:width]]
 
 
 @dataclass(eq=False)
-class Node:
-    """A line in the tree."""
+class SearchNode:
+    """A node of the search tree."""
 
-    line: Line
-    parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
+    line: PlayLine
+    parent: SearchNode | None = None
+    children: list[SearchNode] = field(default_factory=list)
     visits: int = 0
     total: float = 0.0
-    """Sum of the scores backed up to here."""
+    """Sum of the scores backed up to this node."""
     score: float = 0.0
-    """Its own score, when it was added."""
+    """The node's own score when it was added."""
 
     def urgency(self, explore: float) -> float:
-        """Return its upper confidence bound, by which a parent chooses among its children."""
+        """Return the upper confidence bound, which decides between the children of a node."""
         if self.parent is None or not self.visits:
             return inf
         return self.total / self.visits + explore * sqrt(log(max(1, self.parent.visits)) / self.visits)
 
     def back_up(self, score: float) -> None:
-        """Count a score here and in all that lead here."""
-        node: Node | None = self
+        """Add a score to this node and all its ancestors."""
+        node: SearchNode | None = self
         while node is not None:
             node.visits += 1
             node.total += score
@@ -173,12 +172,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Mcts:
-    """In each iteration, goes down the tree to the most promising line, samples its next turns and scores them (UCT).
+    """In each iteration, descends the tree to the most promising line, samples its next turns and scores them (UCT).
 
     As in R-MCTS (arXiv 2410.02052) and CodeTree (arXiv 2411.04329).
 
-    All lines that come to an end, in the tree or in a rollout, can be chosen. If none does, the most visited line is
-    played on.
+    The search chooses between all lines that end, in the tree or in a rollout. If none ends, it completes the most
+    visited line.
     """
 
     iterations: int = 16
@@ -186,9 +185,9 @@ class Mcts:
     branch: int = 3
     """Number of samples for the next turn of a line."""
     explore: float = 1.0
-    """Weight of what was seldom tried (UCT's constant), for scores from 0 to 1."""
+    """Weight of rarely visited lines (UCT's constant), for scores from 0 to 1."""
     evaluate: Evaluate = "rollout"
-    """`"rollout"` scores a line by one that is played on from it to the end, `"value"` as it stands."""
+    """`"rollout"` scores a line by a rollout from it to the end, `"value"` as it stands."""
 
     def __post_init__(self) -> None:
         check_from_1(self, "iterations", "branch")
@@ -203,12 +202,12 @@ class Mcts:
 
     @property
     def places(self) -> int:
-        """The samples of one line are played at once; iterations follow each other."""
+        """The samples of one line are played at once; iterations are sequential."""
         return self.branch
 
-    async def search(self, explorer: Explorer) -> Line:
-        """Return the best line that came to an end."""
-        root, ends = Node(await explorer.root()), list[Line]()
+    async def search(self, explorer: Explorer) -> PlayLine:
+        """Return the best line that has ended."""
+        root, ends = SearchNode(await explorer.root()), list[PlayLine]()
         for _ in range(self.iterations):
             if explorer.is_late:
                 break
@@ -221,29 +220,29 @@ class Mcts:
             ends = [await explorer.complete(_most_visited(root).line)]
         return best(ends, await explorer.scores(ends))
 
-    def _selected(self, root: Node) -> Node:
+    def _selected(self, root: SearchNode) -> SearchNode:
         node = root
         while node.children:
             node = max(node.children, key=lambda child: child.urgency(self.explore))
         return node
 
-    async def _expand(self, explorer: Explorer, node: Node, ends_before: Sequence[Line]) -> list[Line]:
-        """Add the children of a node and back up their scores; return what came to an end.
+    async def _expand(self, explorer: Explorer, node: SearchNode, ends_before: Sequence[PlayLine]) -> list[PlayLine]:
+        """Add the children of a node and back up their scores; return the lines that have ended.
 
-        Rollouts are scored together with the ends before, for value functions that compare.
+        Rollouts are scored together with the earlier ends, for value functions that compare lines.
         """
         lines = await explorer.children(node.line, self.branch)
         ends = await ends_of(explorer, lines, self.evaluate)
         others = list(ends_before) if self.evaluate == "rollout" else []
         scores = (await explorer.scores([*others, *ends]))[len(others) :]
         for line, score in zip(lines, scores, strict=True):
-            child = Node(line, node, score=max(score, 0.0))
+            child = SearchNode(line, node, score=max(score, 0.0))
             node.children.append(child)
             child.back_up(child.score)
         return [end for end in ends if end.is_over]
 
 
-def _most_visited(root: Node) -> Node:
+def _most_visited(root: SearchNode) -> SearchNode:
     node = root
     while node.children:
         node = max(node.children, key=lambda child: child.visits)

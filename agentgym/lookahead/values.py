@@ -1,4 +1,4 @@
-"""Value functions: estimates how good lines of play are, by which a search chooses."""
+"""Value functions: they estimate how good lines of play are, so that a search can choose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from agentgym.choices import one_of
 from agentgym.errors import UsageError
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.lookahead.line import Candidate
 from agentgym.lookahead.voice import answer_of, together
 from agentgym.messages import text_of
@@ -24,7 +24,7 @@ from agentgym.rollout.limits import Limits
 How = Literal["score", "vote"]
 
 MOST_CHARS = 24_000
-"""Characters of a conversation that a judge is shown; the middle of a longer one is left out."""
+"""Characters of a conversation that a judge sees; the middle of a longer one is left out."""
 
 _SCORE = re.compile(r"score:\s*(10|\d(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNORECASE)
 _BEST = re.compile(r"best:\s*(\d+)\.?", re.IGNORECASE)
@@ -50,20 +50,20 @@ _COUNTS = re.compile(r"\b(\d+) (passed|failed|errors?)\b")
 
 @dataclass(frozen=True)
 class Asking:
-    """What a value function needs besides the candidates."""
+    """The context of a question to a value function."""
 
     key: str
-    """Names the question; seeds follow from it."""
-    cost: Cost
-    """To count what the answer takes."""
+    """Identifies the question; seeds derive from it."""
+    cost: SearchCost
+    """Counts the cost of the answer."""
 
 
 class Value(Protocol):
-    """A value function. By default none sees the reward."""
+    """A value function. By default it does not see the reward."""
 
     @property
     def name(self) -> str:
-        """The name, with every setting that changes what is chosen."""
+        """The name, with every setting that affects the choice."""
         ...
 
     @property
@@ -73,31 +73,31 @@ class Value(Protocol):
 
     @property
     def compares(self) -> bool:
-        """Whether the scores depend on the other candidates; if not, a score is kept and not asked for again."""
+        """Whether a score depends on the other candidates; if not, it is computed once."""
         ...
 
     @property
     def is_oracle(self) -> bool:
-        """Whether it sees what the policy cannot know, so that results are upper bounds."""
+        """Whether it sees information that the policy lacks, so that results are upper bounds."""
         ...
 
     async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
-        """Return a score from 0 to 1 for each candidate, in order; `None` where there is none."""
+        """Return a score from 0 to 1 for each candidate, in order; `None` if it cannot be scored."""
         ...
 
 
 @dataclass(frozen=True)
 class Majority:
-    """Scores a line by the share of lines that end with the same turn: the submitted answer, if it is over.
+    """Scores a line by the share of lines that end with the same turn, which is the answer if the line is over.
 
     This is self-consistency (Wang et al., arXiv 2203.11171). A line that a limit ended, or that the policy gave up, has
-    no answer and scores 0. A line of a tree votes with the share of samples that led to it, so that turns which were
-    sampled several times and played once lose no vote.
+    no answer and scores 0. A line of a tree votes with the share of samples that led to it: a turn sampled several
+    times but played once keeps all its votes.
     """
 
     by: Literal["call", "result"] = "call"
-    """What has to be the same: the call with its arguments, or the result that came before it. Many queries or programs
-    that differ give the same result; in environments that show it, that is the better vote."""
+    """Compare the call with its arguments, or the result before it. Different queries or programs often give the same
+    result, so comparing results is better where the environment shows them."""
 
     channels = frozenset[str]()
     compares = True
@@ -132,7 +132,7 @@ class Majority:
 
 
 def _last_result(candidate: Candidate) -> str:
-    """Return what was shown before the last turn of a line that is over, else after it."""
+    """Return the observation before the last turn of a line that is over, or after it if the line is not over."""
     at = -2 if candidate.is_over else -1
     if len(candidate.turns) < -at:
         return ""
@@ -140,7 +140,7 @@ def _last_result(candidate: Candidate) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON data with texts that differ only in case and space made equal."""
+    """Return JSON data whose texts are normalised in case and white space."""
     if isinstance(value, str):
         return " ".join(value.casefold().split())
     if isinstance(value, dict):
@@ -150,15 +150,15 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Signals:
-    """Scores a line by the mean of what the environment shows the policy anyway.
+    """Scores a line by the mean of signals that the policy sees too.
 
-    Whether its turns were free of errors (the share; the last one counts again), the share of tests that the latest
-    report says have passed, if there is one, and, once it is over, whether the task ended it rather than a limit.
+    The signals are the share of turns without an error, whether the last turn was one, the share of passed tests in
+    the latest test report, if any, and, for a line that is over, whether the task ended it rather than a limit.
     """
 
     channels: frozenset[str] = frozenset()
-    """Reward channels to add to the mean, for those that the policy could work out by itself. A channel that is graded
-    with the gold reveals it: results chosen by such a one are no longer the policy's own."""
+    """Reward channels to add to the mean; only ones that the policy could compute itself. A channel graded with the
+    gold reveals it, and results chosen by it are no longer the policy's own."""
 
     compares = False
     is_oracle = False
@@ -167,7 +167,7 @@ class Signals:
         named = (self.channels,) if isinstance(self.channels, str) else self.channels
         object.__setattr__(self, "channels", frozenset(map(str, named)))
         if OUTCOME in self.channels:
-            raise UsageError(f"{OUTCOME!r} is the result itself; to choose by it, as an upper bound: value=oracle")
+            raise UsageError(f"{OUTCOME!r} is the result itself; for an upper bound chosen by it, use value=oracle")
 
     @property
     def name(self) -> str:
@@ -176,10 +176,10 @@ class Signals:
 
     async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
         """Return the mean of each candidate's signals."""
-        return [fmean(_seen(candidate)) for candidate in candidates]
+        return [fmean(_signals(candidate)) for candidate in candidates]
 
 
-def _seen(candidate: Candidate) -> Iterator[float]:
+def _signals(candidate: Candidate) -> Iterator[float]:
     results = ["\n".join(text_of(message) for message in observation) for _, observation in candidate.turns]
     clean = [float(not has_error(text)) for text in results]
     yield fmean(clean) if clean else 1.0
@@ -192,7 +192,7 @@ def _seen(candidate: Candidate) -> Iterator[float]:
 
 
 def _passed(text: str) -> float | None:
-    """Return the share of tests that a report says have passed; `None` if the text is no report."""
+    """Return the share of passed tests in a test report; `None` if the text is not a report."""
     if reports := _PASSED.findall(text):
         passed, of = map(int, reports[-1])
     elif counts := {what: int(number) for number, what in _COUNTS.findall(text)}:
@@ -204,7 +204,7 @@ def _passed(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Scores a line by its outcome, which the policy does not know: its choice is pass@n, an upper bound."""
+    """Scores a line by its outcome, which the policy does not know. The result is pass@n, an upper bound."""
 
     name = "oracle"
     channels = frozenset({OUTCOME})
@@ -218,14 +218,14 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Judge:
-    """Asks a model for scores from 0 to 10, or which of several lines is best.
+    """Asks a model for scores from 0 to 10, or for the best of several lines.
 
-    Answers are read strictly: one that is not of that form gives no score, and is counted as a failure.
+    Answers are parsed strictly: an answer in another format gives no score and counts as a failure.
 
     Args:
-        policy: The judge: the policy that plays, or another one.
-        ask: `"score"` asks for each line by itself, `"vote"` for the best of all.
-        samples: How often each question is asked; scores are means, votes are counted.
+        policy: The judging policy: the playing one or another.
+        ask: `"score"` asks for a score of each line, `"vote"` for the best of all lines.
+        samples: Number of answers to each question; scores are averaged, votes are counted.
         limits: Limits of an answer.
     """
 
@@ -246,12 +246,12 @@ class Judge:
 
     @property
     def compares(self) -> bool:
-        """Whether lines are compared with each other."""
+        """Whether the judge compares lines with each other."""
         return self.ask == "vote"
 
     @property
     def name(self) -> str:
-        """The name, with the judge's."""
+        """The name, with that of the judge."""
         return f"judge,judge={self.policy.name},ask={self.ask},samples={self.samples}"
 
     async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
@@ -295,13 +295,13 @@ def to_vote(candidates: Sequence[Candidate]) -> str:
 
 
 def score_in(text: str) -> float | None:
-    """Return the score from 0 to 1 on the last line; `None` if it is not of the form that was asked for."""
+    """Return the score from 0 to 1 on the last line; `None` if that line has another format."""
     match = _SCORE.fullmatch(_last_line(text))
     return float(match[1]) / 10 if match else None
 
 
 def best_in(text: str, of: int) -> int | None:
-    """Return the chosen candidate, counted from 0, on the last line; `None` if there is no such."""
+    """Return the number of the chosen candidate, from 0, on the last line; `None` if there is no such candidate."""
     match = _BEST.fullmatch(_last_line(text))
     number = int(match[1]) if match else 0
     return number - 1 if 1 <= number <= of else None

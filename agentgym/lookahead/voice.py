@@ -1,4 +1,4 @@
-"""`Voice`: the policy's side of a line of play, from which it can go on in several ways."""
+"""`Voice`: the policy's side of a line of play, which can branch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agentgym.dialects import get_dialect
 from agentgym.endings import Reason
 from agentgym.engine.actions import text_in
 from agentgym.engine.spaces import Action
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.messages import Message, user
 from agentgym.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, TokenPolicy
 from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import within
 from agentgym.rollout.limits import Limits
-from agentgym.rollout.workers.base import Opening
+from agentgym.rollout.workers.base import EpisodeOpening
 from agentgym.seat import Seat
 from agentgym.trajectory import Tokens
 
@@ -28,11 +28,11 @@ _T = TypeVar("_T")
 
 
 class Voice(Protocol):
-    """What the policy knows of a line."""
+    """The policy's state on a line."""
 
     @property
     def branches(self) -> bool:
-        """Whether `say` can be called several times. Otherwise the voice only goes on in a straight line."""
+        """Whether `say` can be called several times, so that the line can branch."""
         ...
 
     @property
@@ -40,34 +40,34 @@ class Voice(Protocol):
         """The tokens of the line; `None` if the policy speaks in messages."""
         ...
 
-    async def say(self, key: str, left_s: float) -> Sample:
+    async def say(self, key: str, left_s: float) -> SampledTurn:
         """Return a turn.
 
         Args:
-            key: Names the sample; the same key gives the same sample where the policy is seeded.
-            left_s: Seconds left for the search. A token policy's turn is cut off then.
+            key: Identifies the sample. A seeded policy returns the same sample for the same key.
+            left_s: Seconds left for the search, after which a token policy's turn is cut off.
         """
         ...
 
     def hear(self, observation: list[Message]) -> None:
-        """Add what the environment answered to the turn with which this voice came."""
+        """Add the environment's answer to the turn that led to this voice."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """A turn of the policy, not played yet."""
+class SampledTurn:
+    """A sampled turn of the policy, before it is played."""
 
     voice: Voice
-    """The voice after it."""
+    """The voice after the turn."""
     action: Action | None
     reason: Reason | None = None
-    """Why the episode is to end here, if it is."""
+    """Why the episode ends here, if it does."""
     span: tuple[int, int] | None = None
     usage: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     share: float = 1.0
-    """Share of the samples drawn here that were the same."""
+    """Share of equal samples among those drawn at this point."""
 
 
 class TokenVoice:
@@ -75,11 +75,11 @@ class TokenVoice:
 
     branches = True
 
-    def __init__(self, policy: TokenPolicy, limits: Limits, cost: Cost, conversation: Conversation):
+    def __init__(self, policy: TokenPolicy, limits: Limits, cost: SearchCost, conversation: Conversation):
         self._policy, self._limits, self._cost, self._conversation = policy, limits, cost, conversation
 
     @classmethod
-    def opening(cls, policy: TokenPolicy, limits: Limits, cost: Cost, opening: Opening) -> TokenVoice:
+    def opening(cls, policy: TokenPolicy, limits: Limits, cost: SearchCost, opening: EpisodeOpening) -> TokenVoice:
         """Return the voice that has read the opening messages."""
         conversation = Conversation(policy, limits)
         cost.observed_tokens += len(conversation.begin(opening.messages, opening.tools))
@@ -90,11 +90,11 @@ class TokenVoice:
         """The tokens of the line."""
         return self._conversation.tokens
 
-    async def say(self, key: str, left_s: float) -> Sample:
+    async def say(self, key: str, left_s: float) -> SampledTurn:
         """Sample a turn."""
         room = self._conversation.room()
         if isinstance(room, Reason):
-            return Sample(self, None, room)
+            return SampledTurn(self, None, room)
         try:
             limit_s, late = turn_limit(self._limits, left_s)
             generation = await self._conversation.sample(room, key, limit_s)
@@ -104,7 +104,7 @@ class TokenVoice:
         mine = self._conversation.copy()
         text, span = mine.say(generation)
         reason = late if generation.finish == "time" else None
-        return Sample(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
+        return SampledTurn(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
 
     def hear(self, observation: list[Message]) -> None:
         """Add the tokens of the observation."""
@@ -114,7 +114,7 @@ class TokenVoice:
 
 
 class ChatVoice:
-    """The messages so far. A policy that cannot resume keeps one player, for one line."""
+    """The messages so far. A policy that cannot resume has one player and can play only one line."""
 
     tokens = None
 
@@ -122,27 +122,27 @@ class ChatVoice:
         self,
         policy: ChatPolicy | None,
         limits: Limits,
-        cost: Cost,
-        opening: Opening,
+        cost: SearchCost,
+        opening: EpisodeOpening,
         player: Player | None = None,
         name: str = "",
     ):
         self._policy, self._limits, self._cost, self._opening, self._player = policy, limits, cost, opening, player
         self._name = policy.name if policy is not None else name
         self._past: Past = ()
-        self._heard = opening.messages
+        self._observation = opening.messages
 
     @property
     def branches(self) -> bool:
-        """Whether the policy can go on from the middle of an episode."""
+        """Whether the policy can continue from the middle of an episode."""
         return self._player is None and isinstance(self._policy, ResumablePolicy)
 
-    async def say(self, key: str, left_s: float) -> Sample:
+    async def say(self, key: str, left_s: float) -> SampledTurn:
         """Ask for a turn."""
         player = self._player_for(key)
         before = usage_of(player, self._name)
         turn = within(
-            asked(acted(player, self._heard, self._name), self._name),
+            asked(acted(player, self._observation, self._name), self._name),
             self._limits.generation_timeout_s,
             Reason.INFRASTRUCTURE,
             "a turn of the policy",
@@ -154,12 +154,12 @@ class ChatVoice:
         except EndEpisode as end:
             reason = end.reason
         usage = {name: value - before.get(name, 0) for name, value in usage_of(player, self._name).items()}
-        self._cost.pay(usage)
-        return Sample(self if action is None else self._after(action), action, reason, usage=usage)
+        self._cost.add(usage)
+        return SampledTurn(self if action is None else self._after(action), action, reason, usage=usage)
 
     def hear(self, observation: list[Message]) -> None:
-        """Keep the observation."""
-        self._heard = observation
+        """Store the observation."""
+        self._observation = observation
 
     def _player_for(self, key: str) -> Player:
         if self._player is not None:
@@ -174,17 +174,17 @@ class ChatVoice:
 
     def _after(self, action: Action) -> ChatVoice:
         after = ChatVoice(self._policy, self._limits, self._cost, self._opening, self._player, self._name)
-        after._past = (*self._past, (self._heard, action))
+        after._past = (*self._past, (self._observation, action))
         return after
 
 
 def seed_from(key: str) -> int:
-    """Return a 31-bit seed that follows from a text."""
+    """Return a 31-bit seed derived from a text."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") >> 1
 
 
 async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Run coroutines at the same time and return their results in order; raise the first error of any."""
+    """Run coroutines concurrently and return their results in order. Raises the first error."""
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:
         return await asyncio.gather(*tasks)
@@ -194,20 +194,20 @@ async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def answer_of(policy: ChatPolicy | TokenPolicy, question: str, key: str, limits: Limits, cost: Cost) -> str:
-    """Return a policy's answer; empty if it has none or the question is too long for it.
+async def answer_of(policy: ChatPolicy | TokenPolicy, question: str, key: str, limits: Limits, cost: SearchCost) -> str:
+    """Return a policy's answer; empty if it gives none or the question exceeds its context.
 
     Args:
-        policy: Whom to ask.
+        policy: The policy to ask.
         question: The question.
-        key: Names the question; the sample follows from it where the policy is seeded.
+        key: Identifies the question. The seed derives from it.
         limits: Limits of the answer.
-        cost: Counts what it takes.
+        cost: Counts the cost of the answer.
 
     Raises:
-        InfrastructureError: The policy broke.
+        InfrastructureError: The policy failed.
     """
-    opening = Opening([user(question)], [], get_dialect("native"))
+    opening = EpisodeOpening([user(question)], [], get_dialect("native"))
     voice = (
         TokenVoice.opening(policy, limits, cost, opening)
         if isinstance(policy, TokenPolicy)

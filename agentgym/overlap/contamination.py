@@ -1,9 +1,8 @@
-"""Finds tasks whose prompts appear in a text set, such as training data, by runs of words that both have.
+"""Finds tasks whose prompts appear in a text set, such as training data, by shared runs of words.
 
-As in "Language models are few-shot learners" (Brown et al. 2020, arXiv 2005.14165, appendix C): case and punctuation do
-not count, and a run has 13 words. Prompts of 8 to 12 words are looked for as a whole, shorter ones not at all, because
-short runs are shared by chance. Runs that more than ten of the tasks have are the wording of their template, and do not
-count either.
+As in "Language models are few-shot learners" (Brown et al. 2020, arXiv 2005.14165, appendix C), case and punctuation do
+not count, and a run has 13 words. Prompts of 8 to 12 words are compared as a whole and shorter ones not at all, because
+short runs match by chance. Runs that occur in more than ten tasks belong to a template and do not count either.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from agentgym.task import Task
 
 NGRAM = 13
 SHORTEST = 8
-"""Prompts of fewer words are not looked for."""
+"""Fewest words of a prompt that is compared."""
 COMMON = 10
-"""Runs that more tasks than this have are left out."""
+"""Runs that occur in more tasks than this do not count."""
 _TEXTS = (".txt", ".md", ".rst", ".py", ".sql", ".html", ".csv", ".tsv", ".yaml", ".yml")
 _RECORDS = (".json", ".jsonl")
 _PIECE, _SHARED = 4_000_000, 20_000
-"""Characters of a piece of a long text, and of what it shares with the next: more than any run of words."""
+"""Characters of a piece of a long text, and of its overlap with the next piece, which is longer than any run."""
 
 
 @dataclass(frozen=True)
-class Hit:
+class TextHit:
     """A task whose prompt shares a run of words with a text."""
 
     task: Task
@@ -43,12 +42,12 @@ class Hit:
 
 @dataclass(frozen=True)
 class Contamination:
-    """What a text set shares with tasks."""
+    """The overlap of a text set with tasks."""
 
-    hits: Sequence[Hit]
-    """The first for each task."""
+    hits: Sequence[TextHit]
+    """The first hit of each task."""
     compared: int
-    """Number of tasks whose prompts were looked for."""
+    """Number of tasks whose prompts were compared."""
     too_short: int
     """Number of tasks whose prompts are too short."""
     texts: int
@@ -56,21 +55,21 @@ class Contamination:
 
 
 def find_in_texts(tasks: Sequence[Task], texts: Iterable[tuple[str, str]], size: int = NGRAM) -> Contamination:
-    """Look for the prompts of tasks in texts, which are read once and not kept.
+    """Search texts for the prompts of tasks, in one pass.
 
     Args:
         tasks: The tasks.
-        texts: Pairs of a place and a text; a long text may come in pieces that overlap.
+        texts: Pairs of a place and a text; a long text may be in overlapping pieces.
         size: Words in a run, at least 8.
 
     Raises:
         UsageError: `size` is too small.
     """
     if size < SHORTEST:
-        raise UsageError(f"runs of fewer than {SHORTEST} words are shared by chance; {size} is too few")
+        raise UsageError(f"runs of fewer than {SHORTEST} words match by chance; {size} is too few")
     owners, compared = _owners(tasks, size)
     sizes = sorted({len(run) for run in owners})
-    hits: dict[str, Hit] = {}
+    hits: dict[str, TextHit] = {}
     count, before = 0, None
     for where, text in texts:
         count += where != before
@@ -79,12 +78,12 @@ def find_in_texts(tasks: Sequence[Task], texts: Iterable[tuple[str, str]], size:
         for length in sizes:
             for run in ngrams(words, length) if len(words) >= length else ():
                 for index in owners.get(run, ()):
-                    hits.setdefault(tasks[index].id, Hit(tasks[index], where, " ".join(run)))
+                    hits.setdefault(tasks[index].id, TextHit(tasks[index], where, " ".join(run)))
     return Contamination(list(hits.values()), compared, len(tasks) - compared, count)
 
 
 def _owners(tasks: Sequence[Task], size: int) -> tuple[dict[tuple[str, ...], list[int]], int]:
-    """Return which tasks have each run of words that tells them from others, and how many tasks were long enough."""
+    """Return the tasks that contain each distinctive run of words, and the number of prompts that are long enough."""
     owners: dict[tuple[str, ...], list[int]] = defaultdict(list)
     compared = 0
     for index, task in enumerate(tasks):
@@ -93,21 +92,21 @@ def _owners(tasks: Sequence[Task], size: int) -> tuple[dict[tuple[str, ...], lis
             compared += 1
             for run in set(ngrams(words, size)):
                 owners[run].append(index)
-    return {run: some for run, some in owners.items() if len(some) <= COMMON}, compared
+    return {run: indices for run, indices in owners.items() if len(indices) <= COMMON}, compared
 
 
 def texts_in(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the texts of a file or of all readable files of a folder, each with its place.
 
-    Each line of a `.jsonl` file is a text, with all strings in it, and so is each item of a list in a `.json` file. A
-    long file of plain text comes in pieces that overlap.
+    Each line of a `.jsonl` file and each item of a list in a `.json` file is a text made of all its strings. A long
+    plain text is split into overlapping pieces.
 
     Raises:
-        UsageError: There is no such file or folder, it holds no text, or a file is malformed.
+        UsageError: The path does not exist or holds no text, or a file is malformed.
     """
     if not path.exists():
-        raise UsageError(f"there is no file or folder {str(path)!r}")
-    files = sorted(one for one in path.rglob("*") if one.suffix in (*_TEXTS, *_RECORDS)) if path.is_dir() else [path]
+        raise UsageError(f"the file or folder {str(path)!r} does not exist")
+    files = sorted(file for file in path.rglob("*") if file.suffix in (*_TEXTS, *_RECORDS)) if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{str(path)!r} holds no text; the endings read are {', '.join((*_TEXTS, *_RECORDS))}")
     for file in files:
@@ -134,23 +133,23 @@ def _texts_of(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(file: TextIO) -> Iterator[str]:
-    """Yield the text of a file in pieces, each of which begins with the end of the one before."""
-    kept = ""
+    """Yield the text of a file in pieces; each starts with the end of the previous one."""
+    end = ""
     while new := file.read(_PIECE):
-        yield kept + new
-        kept = new[-_SHARED:]
+        yield end + new
+        end = new[-_SHARED:]
 
 
 def _strings(value: Any) -> str:
     """Return all strings in JSON data as one text."""
-    found: list[str] = []
+    texts: list[str] = []
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            found.append(one)
-        elif isinstance(one, dict):
-            waiting.extend(reversed(list(one.values())))
-        elif isinstance(one, list):
-            waiting.extend(reversed(one))
-    return "\n".join(found)
+        item = waiting.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict):
+            waiting.extend(reversed(list(item.values())))
+        elif isinstance(item, list):
+            waiting.extend(reversed(item))
+    return "\n".join(texts)

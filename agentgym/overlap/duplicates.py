@@ -1,9 +1,9 @@
 """Finds tasks that are the same problem, or nearly.
 
-The same: prompt, data and gold have the same tokens, in order. Nearly: the sets of token n-grams of both problems have
-a Jaccard similarity of at least a threshold. The search is exact: instead of hashing, it leaves out pairs that cannot
-reach the threshold because of their sizes or because their rarest n-grams differ (prefix filtering: Bayardo, Ma and
-Srikant, "Scaling up all pairs similarity search", WWW 2007).
+Problems are the same if prompt, data and gold have the same tokens in the same order, and nearly the same if the sets
+of their token n-grams have a Jaccard similarity of at least a threshold. The search is exact: instead of hashing, it
+skips pairs that cannot reach the threshold because of their sizes or because their rarest n-grams differ (prefix
+filtering: Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", WWW 2007).
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from agentgym.task import Task
 NGRAM = 3
 """Tokens in a run."""
 NEAR = 0.9
-"""Similarity from which two problems count as nearly the same."""
+"""Least similarity of problems that count as nearly the same."""
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A task, and where it stands."""
+class LocatedTask:
+    """A task and its place."""
 
     task: Task
     place: str
-    """Its split, or the entry of a suite."""
+    """The task's split, or its entry in a suite."""
 
     def __str__(self) -> str:
         return f"{self.task.id} ({self.place})"
 
 
 @dataclass(frozen=True)
-class Pair:
+class TaskPair:
     """Two tasks that are the same problem, or nearly."""
 
-    one: Placed
-    other: Placed
+    one: LocatedTask
+    other: LocatedTask
     similarity: float
     """From 0 to 1; 1 means the same tokens in the same order."""
 
@@ -50,32 +50,35 @@ class Pair:
 
     @property
     def is_across(self) -> bool:
-        """Whether the two stand in different places, such as two splits."""
+        """Whether the two are in different places, such as two splits."""
         return self.one.place != self.other.place
 
 
-def find_pairs(tasks: Sequence[Placed], near: float = NEAR) -> list[Pair]:
+def find_pairs(tasks: Sequence[LocatedTask], near: float = NEAR) -> list[TaskPair]:
     """Return the pairs of tasks that are the same problem or nearly, the most similar first.
 
-    Of tasks that are exactly the same, each is paired with the first of them only, which stands for all.
+    Equal tasks are each paired only with the first of them; it represents them in other pairs.
 
     Args:
-        tasks: The tasks to compare, all with all.
-        near: The smallest similarity of a pair, above 0; 1 finds only what is exactly the same.
+        tasks: The tasks to compare, each with all others.
+        near: The least similarity of a pair, above 0; 1 finds only equal problems.
     """
-    tokens = [problem_tokens(placed.task) for placed in tasks]
+    tokens = [problem_tokens(located.task) for located in tasks]
     first: dict[tuple[str, ...], int] = {}
-    exact: list[Pair] = []
-    for index, found in enumerate(tokens):
-        twin = first.setdefault(tuple(found), index)
+    exact: list[TaskPair] = []
+    for index, words in enumerate(tokens):
+        twin = first.setdefault(tuple(words), index)
         if twin != index:
-            exact.append(Pair(tasks[twin], tasks[index], 1.0))
+            exact.append(TaskPair(tasks[twin], tasks[index], 1.0))
     if near >= 1:
         return exact
-    kept = list(first.values())
-    similar = _similar([set(ngrams(tokens[index], NGRAM)) for index in kept], near)
-    # Texts with the same n-grams can still differ, in how often one of them occurs.
-    pairs = [Pair(tasks[kept[one]], tasks[kept[other]], min(share, _BELOW_1)) for one, other, share in similar]
+    distinct = list(first.values())
+    similar = _similar([set(ngrams(tokens[index], NGRAM)) for index in distinct], near)
+    # Texts with the same set of n-grams may still differ in their order and number.
+    pairs = [
+        TaskPair(tasks[distinct[index]], tasks[distinct[other]], min(share, _BELOW_1))
+        for index, other, share in similar
+    ]
     return [*exact, *sorted(pairs, key=lambda pair: -pair.similarity)]
 
 
@@ -84,17 +87,17 @@ _ROUNDING = 1e-9
 
 
 def _similar(sets: Sequence[set[tuple[str, ...]]], least: float) -> Iterator[tuple[int, int, float]]:
-    """Yield the pairs of sets with a Jaccard similarity of at least `least`, by their indices, and the similarity."""
-    counts = Counter(item for one in sets for item in one)
-    rarest_first = [sorted(one, key=lambda item: (counts[item], item)) for one in sets]
-    seen: Mapping[tuple[str, ...], list[int]] = defaultdict(list)
+    """Yield the indices of each pair of sets with a Jaccard similarity of at least `least`, and the similarity."""
+    counts = Counter(item for items in sets for item in items)
+    rarest_first = [sorted(items, key=lambda item: (counts[item], item)) for items in sets]
+    holders: Mapping[tuple[str, ...], list[int]] = defaultdict(list)
     for index in sorted(range(len(sets)), key=lambda index: len(sets[index])):
         own = sets[index]
         prefix = rarest_first[index][: len(own) - ceil(least * len(own) - _ROUNDING) + 1]
-        for other in dict.fromkeys(one for item in prefix for one in seen[item]):
+        for other in dict.fromkeys(holder for item in prefix for holder in holders[item]):
             if len(sets[other]) >= least * len(own) - _ROUNDING:
                 share = len(own & sets[other]) / len(own | sets[other])
                 if share >= least:
                     yield min(index, other), max(index, other), share
         for item in prefix:
-            seen[item].append(index)
+            holders[item].append(index)

@@ -1,4 +1,4 @@
-"""Divides tasks into `train` and `test` so that no problem is in both, nor one nearly the same."""
+"""Divides tasks into `train` and `test` without equal or nearly equal problems across the splits."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentgym.errors import UsageError
-from agentgym.overlap.duplicates import NEAR, Placed, find_pairs
+from agentgym.overlap.duplicates import NEAR, LocatedTask, find_pairs
 from agentgym.task import TEST, TRAIN, Task, split_of
 
 
 def split_tasks(tasks: Sequence[Task], test: float, near: float = NEAR) -> dict[str, list[Task]]:
-    """Return the tasks of `train` and of `test`, each in the given order, with their new split.
+    """Return the tasks of `train` and of `test`, in their original order, with their new split.
 
-    Tasks that are the same or nearly the same, directly or through others, stay together. The content of such a cluster
-    decides its split, so neither the order nor the ids of the tasks matter, and other clusters do not move it.
+    Tasks that are nearly the same, directly or through others, stay together. The content of such a cluster determines
+    its split, so that the order and ids of the tasks and the other clusters do not matter.
 
     Args:
         tasks: The tasks.
-        test: Share of `test`, above 0 and below 1; reached on average.
-        near: Similarity from which two problems are nearly the same (`duplicates.find_pairs`).
+        test: Expected share of `test`, above 0 and below 1.
+        near: Least similarity of problems that are nearly the same (`duplicates.find_pairs`).
 
     Raises:
-        UsageError: `test` is no such share, or one of the two splits would be empty.
+        UsageError: `test` is out of range, or one of the splits would be empty.
     """
     if not 0 < test < 1:
         raise UsageError(f"the share of test must be above 0 and below 1, not {test}")
@@ -34,11 +34,11 @@ def split_tasks(tasks: Sequence[Task], test: float, near: float = NEAR) -> dict[
     for task, cluster in zip(tasks, clusters, strict=True):
         split = split_of(contents[cluster], {TRAIN: 1 - test, TEST: test})
         divided[split].append(replace(task, split=split))
-    if empty := [split for split, some in divided.items() if not some]:
+    if empty := [split for split, members in divided.items() if not members]:
         count = len(set(clusters))
         raise UsageError(
-            f"{len(tasks)} tasks form {count} cluster(s) of similar ones, all in one split; none is left for "
-            f"{empty[0]!r}: give more tasks, or another share or similarity"
+            f"{len(tasks)} tasks form {count} cluster(s) of similar ones, all in one split, so {empty[0]!r} would be "
+            "empty: add tasks, or choose another share or similarity"
         )
     return divided
 
@@ -53,7 +53,7 @@ def _clusters(tasks: Sequence[Task], near: float) -> list[int]:
             index = first[index]
         return index
 
-    for pair in find_pairs([Placed(task, str(index)) for index, task in enumerate(tasks)], near):
+    for pair in find_pairs([LocatedTask(task, str(index)) for index, task in enumerate(tasks)], near):
         low, high = sorted((root(int(pair.one.place)), root(int(pair.other.place))))
         first[high] = low
     return [root(index) for index in range(len(tasks))]

@@ -1,6 +1,6 @@
-"""The words of texts and the tokens of tasks, normalised so that case, white space and ways to encode do not matter.
+"""The words of texts and the tokens of tasks, normalised in case, white space and encoding.
 
-Scripts that put no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) count each character as a word.
+In scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), each character is a word.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _UNSPACED = (
 )
 """Scripts without spaces between words, as ranges of characters."""
 _WIDE = re.compile("[\uff00-\uffef\u3000]+")
-"""Latin letters and signs as wide as Chinese ones, and Japanese ones half as wide."""
+"""Full-width Latin letters and signs, and half-width Japanese ones."""
 _OPTIONAL = "\u0591-\u05c7\u0640\u064b-\u065f\u0670\ufe00-\ufe0f"
-"""What may be written or not: Hebrew points, Arabic vowels and lengthening, how an emoji looks."""
+"""Optional characters: Hebrew points, Arabic vowels and lengthening, variants of emojis."""
 
 
 def words_of(text: str) -> list[str]:
@@ -36,20 +36,20 @@ def words_of(text: str) -> list[str]:
 
 
 def _tokens_of(text: str) -> list[str]:
-    """Return the words of a text and the runs of signs between them."""
+    """Return the words of a text and the runs of punctuation between them."""
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
     return _patterns().token.findall(_normal(text))
 
 
 def _normal(text: str) -> str:
-    """Return a text in one case and one encoding, without what cannot be seen."""
-    narrow = _WIDE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    """Return a text normalised in case and encoding, without invisible characters."""
+    narrow = _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     return _patterns().unseen.sub("", unicodedata.normalize("NFC", narrow.casefold()))
 
 
 class _Patterns:
-    """Patterns for texts in any script. Python's `\\w` leaves out the vowel signs of Indic scripts, for example."""
+    """Patterns for texts in any script. Python's `\\w` excludes the vowel signs of Indic scripts, for example."""
 
     def __init__(self) -> None:
         marks = _of_category("M")
@@ -65,24 +65,24 @@ def _patterns() -> _Patterns:
 
 
 def _of_category(category: str) -> str:
-    """Return the characters of a category of Unicode as ranges for a pattern."""
+    """Return the characters of a Unicode category as ranges for a pattern."""
     codes = [code for code in range(128, sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith(category)]
     runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), lambda pair: pair[1] - pair[0])]
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
 def problem_tokens(task: Task) -> list[str]:
-    """Return the words of a whole problem and the runs of signs between them: prompt, data and gold.
+    """Return the words of a problem (prompt, data and gold) and the runs of punctuation between them.
 
-    Signs count, because they decide what code and queries mean. Runs of them stay together, because single ones would
-    make any two mazes alike. The task's own id and split do not count.
+    Punctuation counts because it is part of the meaning of code and queries. Runs of it stay together: as single tokens
+    they would make any two mazes alike. The task's own id and split do not count.
     """
     texts = [task.prompt, *_leaves(task.data, (task.id, task.split)), *_leaves(task.gold, (task.id, task.split))]
     return [token for text in texts for token in _tokens_of(text)]
 
 
 def ngrams(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
-    """Yield the runs of `size` words or tokens; a shorter text is one run."""
+    """Yield all runs of `size` words or tokens; a shorter text is one run."""
     if words:
         for start in range(max(1, len(words) - size + 1)):
             yield tuple(words[start : start + size])

@@ -1,1 +1,1 @@
-"""Results on disk: trajectories that are written once, what is learned about them later, and folders of evaluations."""
+"""Results on disk: trajectories, which are written once, annotations added later, and folders of evaluations."""

@@ -1,4 +1,4 @@
-"""What is learned about trajectories after they were written: appended to a file beside theirs, by id and kind.
+"""Annotations of trajectories, appended to a file next to theirs, by id and kind.
 
 The trajectories themselves are never changed.
 """
@@ -22,14 +22,14 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Annotation:
-    """Something known about one trajectory."""
+    """Information about one trajectory."""
 
     id: str
     """The trajectory's id."""
     training_step: int | None
     """The trajectory's training step; ids are unique within a step."""
     kind: str
-    """What it is: `credit`, `gates`, `trainer_logprobs`, `grade`, or any other name."""
+    """`credit`, `gates`, `trainer_logprobs`, `grade`, or any other name."""
     data: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
@@ -38,10 +38,10 @@ class Annotation:
 
 
 class Annotations:
-    """The annotations of a trajectory file. They stay on disk; only their places are held.
+    """The annotations of a trajectory file. They stay on disk; only their positions are in memory.
 
     Args:
-        path: The trajectory file; its annotations are beside it (`eval.jsonl.notes`).
+        path: The trajectory file; its annotations are next to it (`eval.jsonl.notes`).
 
     Raises:
         UsageError: The annotations cannot be read; the message names the place.
@@ -55,7 +55,7 @@ class Annotations:
         self.refresh()
 
     def refresh(self) -> int:
-        """Look for annotations that were added since, and return their number."""
+        """Read the annotations added since, and return their number."""
         added = 0
         try:
             with self.file.open("rb") if self.file.is_file() else nullcontext() as file:
@@ -72,7 +72,7 @@ class Annotations:
         return added
 
     def of(self, id: str, training_step: int | None = None) -> dict[str, dict[str, Any]]:
-        """Return what is known about a trajectory, by kind. Of several of one kind, the last one counts.
+        """Return the annotations of a trajectory by kind. Of several of one kind, the last one counts.
 
         Raises:
             UsageError: The file has changed since it was read.
@@ -90,7 +90,7 @@ class Annotations:
         """Append annotations.
 
         Raises:
-            UsageError: The file cannot be written, or an annotation is not JSON data; nothing is lost.
+            UsageError: The file cannot be written, or an annotation is not JSON data; then none is written.
         """
         try:
             lines = [json.dumps(annotation.to_dict(), allow_nan=False) for annotation in annotations]
@@ -108,10 +108,10 @@ class Annotations:
         if not line.strip():
             return False
         with suppress(ValueError, KeyError, TypeError):
-            found = parse_line(line)
-            if found.get("schema") == SCHEMA_VERSION and type(found["data"]) is dict:
-                key = found["id"], found["training_step"]
-                self._places.setdefault(key, {})[sys.intern(found["kind"])] = (self._end, len(line))
+            annotation = parse_line(line)
+            if annotation.get("schema") == SCHEMA_VERSION and type(annotation["data"]) is dict:
+                key = annotation["id"], annotation["training_step"]
+                self._places.setdefault(key, {})[sys.intern(annotation["kind"])] = (self._end, len(line))
                 return True
         raise UsageError(f"{self.file}: the line at byte {self._end} is not an annotation of this release")
 

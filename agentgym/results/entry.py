@@ -1,4 +1,4 @@
-"""`Entry`: what lists, filters, statistics and resumed runs need to know of a trajectory, without reading it again."""
+"""`Entry`: the short facts of a trajectory that lists, filters, statistics and resumed runs need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentgym.trajectory import Trajectory, logged_step
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of a trajectory file: its place, and the short facts of its trajectory."""
+    """A line of a trajectory file: its position and the short facts of its trajectory."""
 
     offset: int
     """First byte of the line."""
@@ -40,45 +40,45 @@ class Entry:
     reason: str | None
     """Why the episode ended."""
     ending: str | None
-    """`terminated`, `truncated` or `failed`; `None` while it is running."""
+    """`terminated`, `truncated` or `failed`; `None` while the episode runs."""
     success: bool
     reward: float
     outcome: float
     turns: int
-    """Number of turns in which the model acted."""
+    """Number of the model's turns."""
     channels: Mapping[str, float]
     """Unweighted total of each reward channel."""
     counts: Mapping[str, int]
     """Tool calls, tool errors and format errors."""
     sampled_tokens: float | None
-    """Recorded, or counted by an endpoint; `None` if neither."""
+    """As recorded or reported by an endpoint; `None` if unknown."""
     observed_tokens: float | None
-    """Tokens that the policy read but did not sample; an endpoint does not tell."""
+    """Tokens that the policy read but did not sample; endpoints do not report them."""
     usage: Mapping[str, float]
-    """What an endpoint reports."""
+    """Usage that an endpoint reports."""
     search: Mapping[str, float]
-    """What the search that chose the trajectory did in all; empty without a search."""
+    """Cost of the whole search that chose the trajectory; empty without a search."""
     seconds: float
     generation_s: float | None
-    """Seconds of it that the turns waited for the policy; `None` where turns have no times."""
+    """Seconds that the turns waited for the policy; `None` if the turns have no times."""
     environment_s: float | None
-    """Seconds of it that the turns waited for the environment; without making and resetting it."""
+    """Seconds that the turns waited for the environment, without making and resetting it."""
     error: str | None
     component: str | None
 
     @property
     def failed(self) -> bool:
-        """Whether the task or something around the model broke."""
+        """Whether the task or something around the model failed."""
         return self.ending == Ending.FAILED
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What tells this trajectory from others in its file, except from earlier tries of itself."""
+        """Identifies the episode in its file; earlier tries of it have the same key."""
         return self.id, self.training_step
 
     @property
     def step(self) -> int | None:
-        """The training step as people count, from 1 (`logged_step`)."""
+        """The training step, from 1 (`logged_step`)."""
         return logged_step(self.training_step)
 
     def to_list(self) -> list[Any]:
@@ -93,7 +93,7 @@ class Entry:
         return cls(**dict(zip(_NAMES, values, strict=True)))
 
     def __post_init__(self) -> None:
-        # Hundreds of thousands of entries share these values; each is kept once.
+        # Hundreds of thousands of entries share these values, so each is stored once.
         for name in _SHARED:
             object.__setattr__(self, name, _once(getattr(self, name)))
         object.__setattr__(self, "tags", _the_same_tags(tuple(self.tags)))
@@ -111,7 +111,7 @@ _REMEMBERED = 4096
 
 
 def _once(value: Any) -> Any:
-    """Return the one copy of a text; anything else, also a text of a type of its own, as it is."""
+    """Return the shared copy of a text. Other values, including subclasses of `str`, are returned unchanged."""
     return sys.intern(value) if type(value) is str else value
 
 
@@ -126,7 +126,13 @@ def _the_same_counts(counts: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
 
 
 def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
-    """Return the entry of a trajectory that is written at this place, if at any."""
+    """Return the entry of a trajectory.
+
+    Args:
+        trajectory: The trajectory.
+        offset: First byte of its line, if it is in a file.
+        length: Bytes of its line.
+    """
     generation_s, environment_s = total_times([turn.times for turn in trajectory.turns])
     return Entry(
         offset=offset,
@@ -173,23 +179,23 @@ def channel_totals(trajectory: Trajectory) -> dict[str, float]:
 
 
 def sampled_tokens(trajectory: Trajectory) -> float | None:
-    """Return how many tokens the policy sampled: those recorded, else those that its endpoint counted."""
+    """Return the number of sampled tokens, as recorded or else as reported by the endpoint."""
     if trajectory.tokens is not None:
         return trajectory.tokens.sampled
     return trajectory.usage.get("completion_tokens")
 
 
 def observed_tokens(trajectory: Trajectory) -> float | None:
-    """Return how many tokens the policy read without having sampled them. An endpoint does not tell."""
+    """Return the number of tokens that the policy read but did not sample; `None` if they were not recorded."""
     if trajectory.tokens is None:
         return None
     return len(trajectory.tokens) - trajectory.tokens.sampled
 
 
 def hash_of(arguments: Mapping[str, Any]) -> str:
-    """Return a short hash of an environment's arguments. Raises `UsageError` for what JSON cannot hold."""
+    """Return a short hash of an environment's arguments. Raises `UsageError` if they are not JSON data."""
     try:
         text = json.dumps(arguments, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"these environment arguments cannot be written down: {error}") from error
+        raise UsageError(f"these environment arguments cannot be written as JSON: {error}") from error
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,10 +1,10 @@
 """`ResultsFolder`: the results of policies on suites, and everything needed to read, continue and repeat them.
 
-    results.json        what came out: a summary for each policy and entry; the same for the same seeds
-    run.json            how it was made: commands, versions, hardware, times
+    results.json        a summary for each policy and entry; the same for the same seeds
+    run.json            commands, versions, hardware and times
     trajectories/       one JSONL file for each policy and entry, each with its index and its annotations
 
-`results.json` is written after each pair, so that an interrupted evaluation has those that are complete.
+`results.json` is written after each pair, so that an interrupted evaluation keeps the complete ones.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _TIMES = (
     *("seconds", "seconds_per_episode", "seconds_median", "seconds_p95"),
     *("generation_seconds", "environment_seconds", "replayed_turns"),
 )
-"""Fields of a summary that differ from run to run; they are in `run.json`. Which environment is nearest to a line of
-play depends on which is free, and so does how much of it a search plays again."""
+"""Fields of a summary that differ from run to run. `replayed_turns` does because a search replays in whichever
+environment is free."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What decides the results of a folder: a run that continues it must have the same."""
+class ResultsPlan:
+    """The settings that determine the results of a folder. A run can continue it only with the same plan."""
 
     suites: tuple[Mapping[str, Any], ...]
     """Name, version and content hash of each suite."""
     seed: int
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What else was chosen for all policies, such as a number of tasks."""
+    """Other settings for all policies, such as a number of tasks."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
@@ -50,28 +50,28 @@ class Plan:
 
 
 class ResultsFolder:
-    """A folder of results that is being written.
+    """Writes a folder of results.
 
     Args:
-        path: The folder; made if needed.
-        plan: What decides the results.
+        path: The folder; created if needed.
+        plan: The settings that determine the results.
 
     Raises:
         UsageError: The folder cannot be written, or holds results of another plan.
     """
 
-    def __init__(self, path: Path, plan: Plan):
+    def __init__(self, path: Path, plan: ResultsPlan):
         path = path.absolute()  # an environment may change the working directory
         self.path, self._plan = path, plan
         check_folder(path)
         (path / TRAJECTORIES).mkdir(exist_ok=True)
-        self._results = self._found()
+        self._results = self._read()
 
     @contextmanager
     def running(self, command: list[str]) -> Iterator[None]:
-        """Hold the folder against other processes, and note in `run.json` how long it is worked on by what command."""
+        """Lock the folder, and record the command and its start and end in `run.json`."""
         with held(self.path):
-            self._results = self._found()  # another process may have written until now
+            self._results = self._read()  # another process may have written in the meantime
             started = provenance(command)
             runs = [*_runs(self.path / RUN), started]
             self._write(RUN, {"schema": SCHEMA_VERSION, "runs": runs})
@@ -86,8 +86,8 @@ class ResultsFolder:
         """Return the trajectory file of a policy on an entry."""
         return self.path / TRAJECTORIES / f"{_slug(suite)}--{_slug(entry)}--{_slug(policy)}.jsonl"
 
-    def keep(self, suite: str, entry: str, policy: str, summary: Summary) -> None:
-        """Keep the summary of a policy on an entry, in place of an earlier one."""
+    def add(self, suite: str, entry: str, policy: str, summary: Summary) -> None:
+        """Store the summary of a policy on an entry, in place of an earlier one."""
         row = {
             "suite": suite,
             "entry": entry,
@@ -99,27 +99,27 @@ class ResultsFolder:
         self._results["results"] = sorted([*rows, row], key=_pair)
         self._write(RESULTS, self._results)
 
-    def _found(self) -> dict[str, Any]:
-        """Return the results so far. Raises `UsageError` if they are of another plan."""
+    def _read(self) -> dict[str, Any]:
+        """Return the results so far. Raises `UsageError` if they belong to another plan."""
         if not (self.path / RESULTS).is_file():
             return {"schema": SCHEMA_VERSION, **self._plan.to_dict(), "results": []}
-        found = read_results(self.path)
-        self._check_same(found)
-        return found
+        results = read_results(self.path)
+        self._check_same(results)
+        return results
 
     def _check_same(self, results: Mapping[str, Any]) -> None:
-        for name, given in json.loads(json.dumps(self._plan.to_dict())).items():
+        for name, current in json.loads(json.dumps(self._plan.to_dict())).items():
             recorded = results[name]
-            if isinstance(recorded, dict) and isinstance(given, dict):
-                recorded, given = _differing(recorded, given), _differing(given, recorded)
-            if recorded != given:
+            if isinstance(recorded, dict) and isinstance(current, dict):
+                recorded, current = _differing(recorded, current), _differing(current, recorded)
+            if recorded != current:
                 raise UsageError(
                     f"{str(self.path)!r} holds results with other {name} (then {json.dumps(recorded)}, now "
-                    f"{json.dumps(given)}); choose another folder"
+                    f"{json.dumps(current)}); choose another folder"
                 )
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a file as a whole: a reader, or a crash, never finds half of it."""
+        """Write a file atomically, so that neither a reader nor a crash leaves half of it."""
         target = self.path / name
         unfinished = target.with_suffix(".tmp")
         try:
@@ -133,19 +133,19 @@ def read_results(path: Path) -> dict[str, Any]:
     """Return the contents of a folder's `results.json`.
 
     Raises:
-        UsageError: There is none, or it cannot be read.
+        UsageError: It is missing or cannot be read.
     """
-    found = _read(path / RESULTS)
-    if found is None:
-        if found := sorted(file.name for file in path.glob("eval-*.jsonl")):
-            raise UsageError(f"{str(path)!r} is the folder of a training; name its files: {', '.join(found)}")
+    names = _read(path / RESULTS)
+    if names is None:
+        if names := sorted(file.name for file in path.glob("eval-*.jsonl")):
+            raise UsageError(f"{str(path)!r} is the folder of a training run; name its files: {', '.join(names)}")
         raise UsageError(f"{str(path)!r} holds no {RESULTS}; agentgym eval --suite ... --out {path} writes one")
-    check_fields(found, _RESULTS_FIELDS, frozenset(_RESULTS_FIELDS), str(path / RESULTS))
-    for row in found["results"]:
+    check_fields(names, _RESULTS_FIELDS, frozenset(_RESULTS_FIELDS), str(path / RESULTS))
+    for row in names["results"]:
         check_fields(row, _ROW_FIELDS, frozenset(_ROW_FIELDS), f"a row of {path / RESULTS}")
         if not isinstance(row["summary"].get("env_id"), str):
             raise UsageError(f"{path / RESULTS}: a summary names no environment")
-    return found
+    return names
 
 
 _RESULTS_FIELDS: Rules = {
@@ -162,17 +162,17 @@ _ROW_FIELDS: Rules = {
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the contents of a file of the folder, or `None` if it does not exist yet."""
+    """Return the contents of a file of the folder; `None` if it does not exist."""
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        version = found["schema"]
+        data = json.loads(path.read_text(encoding="utf-8"))
+        version = data["schema"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UsageError(f"{path}: not a file of results: {error}") from error
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
-    return found
+    return data
 
 
 def _runs(path: Path) -> list[Any]:
@@ -182,9 +182,9 @@ def _runs(path: Path) -> list[Any]:
     return cast(list[Any], runs)
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a map that the other one does not have in the same way."""
-    return {name: value for name, value in one.items() if name not in other or other[name] != value}
+def _differing(values: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the items that the other map lacks or has with another value."""
+    return {name: value for name, value in values.items() if name not in other or other[name] != value}
 
 
 def _without_times(values: Any) -> Any:
@@ -198,6 +198,6 @@ def _pair(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _slug(name: str) -> str:
-    """Return a name as part of a file's name; a hash keeps apart what looks alike then."""
+    """Return a name as part of a file name, with a hash if characters had to be replaced."""
     plain = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._")[:60]
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,6 +1,6 @@
-"""`TrajectoryIndex`: where each trajectory of a file is, and its short facts, so that nobody parses the file twice.
+"""`TrajectoryIndex`: the position and the short facts of each trajectory of a file, so that it is parsed only once.
 
-The index of a large file lies beside it (`eval.jsonl.index`) and grows with it. One of another content is made again.
+The index of a large file is stored next to it (`eval.jsonl.index`) and grows with it. A stale index is rebuilt.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from agentgym.trajectory import Trajectory, write_jsonl
 
 SCHEMA_VERSION = 2
 WORTH_KEEPING = 2**20
-"""A smaller file is read again in less time than a file more beside it costs attention."""
+"""Size in bytes of the smallest file whose index is stored; smaller files are quick to read again."""
 _START = 65_536
-"""Bytes of the first line that tell one file from another."""
+"""Bytes of the first line that identify a file."""
 _BATCH = 1000
-"""Entries that are written at a time."""
+"""Entries to write at a time."""
 
 
 class TrajectoryIndex:
     """The trajectories of a JSONL file that may still be growing.
 
-    Several processes may use the index of one file at once. Where it cannot be written, it is kept in memory.
+    Several processes may use the index of one file at once. If it cannot be written, it stays in memory.
 
     Args:
-        path: The file; it may be missing as yet.
-        keep_from: Size of the file, in bytes, from which on the index is written beside it.
+        path: The file; it need not exist yet.
+        keep_from: Size in bytes of the smallest file whose index is stored next to it.
 
     Raises:
         UsageError: A line is not a trajectory; the message names its place.
@@ -45,17 +45,17 @@ class TrajectoryIndex:
         self.path = path
         self.entries: list[Entry] = []
         """One for each line, in the order of the file."""
-        self._kept: Path | None = path.with_name(f"{path.name}.index")
+        self._file: Path | None = path.with_name(f"{path.name}.index")
         self._keep_from = keep_from
         self._start, self._end, self._cut_off = "", 0, False
-        self._whole = True  # whether the index beside the file holds exactly the entries, but for the last few
-        self._unsaved = 0  # how many these are
+        self._whole = True  # whether the stored index holds all entries but the last `_unsaved` ones
+        self._unsaved = 0
         self._load()
         self.refresh()
 
     @classmethod
     def open(cls, path: str | Path, *, keep_from: int = WORTH_KEEPING) -> TrajectoryIndex:
-        """Open the index of a file, after what was appended since is added to it."""
+        """Open the index of a file and bring it up to date."""
         return cls(Path(path), keep_from=keep_from)
 
     def __len__(self) -> int:
@@ -63,11 +63,11 @@ class TrajectoryIndex:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the file ended in the middle of a line when it was read."""
+        """Whether the file ended in the middle of a line when it was last read."""
         return self._cut_off
 
     def refresh(self) -> int:
-        """Add the trajectories that were appended since, and return their number. A line that is cut off waits."""
+        """Add the trajectories appended since, and return their number. An unfinished last line is left for later."""
         if not self.path.is_file():
             self._restart("")
             return 0
@@ -81,13 +81,13 @@ class TrajectoryIndex:
         return len(self.entries) - before
 
     def add(self, trajectory: Trajectory) -> Entry:
-        """Append a trajectory to the file, and return its entry. Nobody else may write the file meanwhile.
+        """Append a trajectory to the file, and return its entry. The caller must hold the file's lock.
 
         Raises:
             UsageError: The file cannot be written.
         """
         offset, length = write_jsonl(self.path, [trajectory], append=True)
-        if offset != self._end or not offset:  # its first line, or a last one that had no end
+        if offset != self._end or not offset:  # the first line, or one after an unfinished line
             self.refresh()
             return self.entries[-1]
         entry = entry_of(trajectory, offset, length)
@@ -96,45 +96,45 @@ class TrajectoryIndex:
         return entry
 
     def save(self) -> None:
-        """Write what is new in the index beside the file. Otherwise, that happens now and then."""
+        """Store the new entries now; otherwise they are stored in batches."""
         if self._unsaved:
             self._append(self._unsaved)
             self._unsaved = 0
 
     def latest(self) -> list[int]:
-        """Return the positions of the entries in order, without earlier tries of an episode: the last one counts."""
+        """Return the positions of the entries in order; of several tries of an episode, the last one."""
         return sorted({entry.key: position for position, entry in enumerate(self.entries)}.values())
 
     def read(self, position: int) -> Trajectory:
         """Return the trajectory of entry number `position`.
 
         Raises:
-            UsageError: The file was changed since it was indexed.
+            UsageError: The file has changed since it was indexed.
         """
         with self._opened() as file:
             return self._trajectory_at(file, self.entries[position])
 
     def raw_all(self, entries: Iterable[Entry]) -> Iterator[bytes]:
-        """Yield the JSON of entries one after the other, without parsing it; the file is opened once."""
+        """Yield the unparsed JSON of entries; the file is opened once."""
         with self._opened() as file:
             for entry in entries:
                 yield _line_at(file, entry)
 
     def read_all(self, entries: Iterable[Entry]) -> Iterator[Trajectory]:
-        """Yield the trajectories of entries one after the other; the file is opened once. Raises as `read` does."""
+        """Yield the trajectories of entries; the file is opened once. Raises like `read`."""
         with self._opened() as file:
             for entry in entries:
                 yield self._trajectory_at(file, entry)
 
     def __iter__(self) -> Iterator[Trajectory]:
-        """Read the trajectories one after the other."""
+        """Yield the trajectories."""
         return self.read_all(self.entries)
 
     def _trajectory_at(self, file: BinaryIO, entry: Entry) -> Trajectory:
         with suppress(ValueError, UsageError):
-            found = Trajectory.from_dict(parse_line(_line_at(file, entry)))
-            if found.id == entry.id:
-                return found
+            trajectory = Trajectory.from_dict(parse_line(_line_at(file, entry)))
+            if trajectory.id == entry.id:
+                return trajectory
         raise UsageError(
             f"{str(self.path)!r} has changed: trajectory {entry.id!r} is no longer at byte {entry.offset}; "
             "open it again"
@@ -173,12 +173,12 @@ class TrajectoryIndex:
             raise UsageError(f"{self.path}:{self._line_number()}: not a trajectory: {error}") from error
 
     def _line_number(self) -> int:
-        """Return the number of the line that begins where the index ends."""
+        """Return the number of the line where the index ends."""
         with self._opened() as file:
             return 1 + file.read(self._end).count(b"\n")
 
     def _still_belongs(self, file: BinaryIO) -> bool:
-        """Whether the file is the one that was indexed, and only longer."""
+        """Whether the file is the indexed one, possibly longer."""
         if _start_of(file) != self._start:
             return False
         if not self.entries:
@@ -193,18 +193,18 @@ class TrajectoryIndex:
         self.entries, self._start, self._end, self._whole, self._unsaved = [], start, 0, False, 0
 
     def _append(self, count: int) -> None:
-        """Write the last entries beside the file; all of them, if what is there is of no use."""
-        if self._kept is None or self._end < self._keep_from:
+        """Store the last `count` entries, or all of them if the stored index is unusable."""
+        if self._file is None or self._end < self._keep_from:
             self._whole = False
             return
         try:
             if self._whole:
-                _write(self._kept, [_lines(self.entries[-count:])], append=True)
+                _write(self._file, [_lines(self.entries[-count:])], append=True)
             else:
-                _write(self._kept, self._whole_index(), append=False)
+                _write(self._file, self._whole_index(), append=False)
             self._whole = True
         except OSError:
-            self._kept = None  # a folder that cannot be written, or a full disk: the index stays in memory
+            self._file = None  # a read-only folder or a full disk: the index stays in memory
 
     def _whole_index(self) -> Iterator[bytes]:
         yield json.dumps({"schema": SCHEMA_VERSION, "start": self._start}).encode() + b"\n"
@@ -213,12 +213,12 @@ class TrajectoryIndex:
             yield _lines(batch)
 
     def _load(self) -> None:
-        """Take over the index beside the file, as far as it is whole and in order."""
+        """Load the stored index, as far as it is complete and in order."""
         self._whole = False
-        if self._kept is None or not self._kept.is_file() or not self.path.is_file():
+        if self._file is None or not self._file.is_file() or not self.path.is_file():
             return
         try:
-            with self._kept.open("rb") as file, self.path.open("rb") as indexed:
+            with self._file.open("rb") as file, self.path.open("rb") as indexed:
                 header = json.loads(file.readline())
                 if header["schema"] != SCHEMA_VERSION:
                     raise ValueError("an index of another release")
@@ -233,7 +233,7 @@ class TrajectoryIndex:
 
     def _take(self, entry: Entry, indexed: BinaryIO) -> None:
         if entry.offset < self._end:
-            return  # another process has appended the same entries: each counts once
+            return  # another process has appended the same entry
         if gap := entry.offset - self._end:
             indexed.seek(self._end)
             if gap > _START or indexed.read(gap).removeprefix(BOM).strip():
@@ -243,11 +243,11 @@ class TrajectoryIndex:
 
 
 class StoredTrajectories(Sequence[Trajectory]):
-    """Trajectories of a file, each read when it is asked for.
+    """Trajectories of a file, read on access.
 
     Args:
         index: The file's index.
-        entries: Those of the trajectories, in order.
+        entries: The entries of the trajectories, in order.
     """
 
     def __init__(self, index: TrajectoryIndex, entries: Sequence[Entry]):
@@ -263,12 +263,12 @@ class StoredTrajectories(Sequence[Trajectory]):
     def __getitem__(self, at: slice) -> list[Trajectory]: ...
 
     def __getitem__(self, at: int | slice) -> Trajectory | list[Trajectory]:
-        """Read one trajectory, or several. Raises `UsageError` if the file was changed since it was indexed."""
-        found = list(self._index.read_all(self._entries[at] if isinstance(at, slice) else [self._entries[at]]))
-        return found if isinstance(at, slice) else found[0]
+        """Read one trajectory or several. Raises `UsageError` if the file has changed since it was indexed."""
+        trajectories = list(self._index.read_all(self._entries[at] if isinstance(at, slice) else [self._entries[at]]))
+        return trajectories if isinstance(at, slice) else trajectories[0]
 
     def __iter__(self) -> Iterator[Trajectory]:
-        """Read the trajectories one after the other."""
+        """Yield the trajectories."""
         return self._index.read_all(self._entries)
 
 
@@ -282,7 +282,7 @@ def _lines(entries: Iterable[Entry]) -> bytes:
 
 
 def _write(path: Path, parts: Iterable[bytes], *, append: bool) -> None:
-    """Write each part in one go, so that what several processes append is not mixed, and none sees half a new index."""
+    """Write each part with one call, so that processes do not mix their lines; replace a whole file atomically."""
     target = path if append else path.with_name(f"{path.name}.{os.getpid()}")
     with target.open("ab" if append else "wb", buffering=0) as file:
         for part in parts:
@@ -292,6 +292,6 @@ def _write(path: Path, parts: Iterable[bytes], *, append: bool) -> None:
 
 
 def _start_of(file: BinaryIO) -> str:
-    """Return what tells a file from others: a hash of its first line, or of the beginning of a long one."""
+    """Return a hash that identifies a file: that of its first line, or of the start of a long one."""
     file.seek(0)
     return hashlib.sha256(file.readline(_START)).hexdigest()[:16]

@@ -12,21 +12,21 @@ from typing import Any
 
 from agentgym import __version__
 from agentgym.errors import UsageError, require
-from agentgym.results.columns import COLUMNS, SCHEMA_VERSION, Kind, Played, row_of
+from agentgym.results.columns import COLUMNS, SCHEMA_VERSION, Cell, ResultsPlace, row_of
 from agentgym.trajectory import Trajectory
 
 ROWS = 1000
 """Largest number of rows in a group."""
 TEXT = 32 * 2**20
-"""Length of the JSON in a group, in characters, after which it is written."""
+"""Characters of JSON after which a group is written."""
 
 
-def write_parquet(path: Path, episodes: Iterable[tuple[Trajectory, Played]]) -> int:
+def write_parquet(path: Path, episodes: Iterable[tuple[Trajectory, ResultsPlace]]) -> int:
     """Write episodes and return their number. An existing file is replaced once the new one is complete.
 
     Args:
         path: The file.
-        episodes: Trajectories, each with its place in a folder of results; read one at a time.
+        episodes: Trajectories with their positions in a folder of results; consumed one at a time.
 
     Raises:
         MissingExtra: `pyarrow` is not installed.
@@ -44,7 +44,7 @@ def write_parquet(path: Path, episodes: Iterable[tuple[Trajectory, Played]]) -> 
     return count
 
 
-def _write(path: Path, episodes: Iterable[tuple[Trajectory, Played]]) -> int:
+def _write(path: Path, episodes: Iterable[tuple[Trajectory, ResultsPlace]]) -> int:
     import pyarrow
     from pyarrow import parquet
 
@@ -61,7 +61,7 @@ def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     size = 0
     for row in rows:
         group.append(row)
-        size += sum(len(row[column.name] or "") for column in COLUMNS if column.kind is Kind.JSON)
+        size += sum(len(row[column.name] or "") for column in COLUMNS if column.kind is Cell.JSON)
         if len(group) >= ROWS or size >= TEXT:
             yield group
             group, size = [], 0
@@ -73,14 +73,14 @@ def _schema() -> Any:
     import pyarrow as pa
 
     types = {
-        Kind.TEXT: pa.string(),
-        Kind.WHOLE: pa.int64(),
-        Kind.NUMBER: pa.float64(),
-        Kind.YES_NO: pa.bool_(),
-        Kind.TEXTS: pa.list_(pa.string()),
-        Kind.NUMBERS: pa.map_(pa.string(), pa.float64()),
-        Kind.WHOLES: pa.map_(pa.string(), pa.int64()),
-        Kind.JSON: pa.string(),
+        Cell.TEXT: pa.string(),
+        Cell.WHOLE: pa.int64(),
+        Cell.NUMBER: pa.float64(),
+        Cell.YES_NO: pa.bool_(),
+        Cell.TEXTS: pa.list_(pa.string()),
+        Cell.NUMBERS: pa.map_(pa.string(), pa.float64()),
+        Cell.WHOLES: pa.map_(pa.string(), pa.int64()),
+        Cell.JSON: pa.string(),
     }
-    columns = [pa.field(one.name, types[one.kind], metadata={"meaning": one.meaning}) for one in COLUMNS]
+    columns = [pa.field(column.name, types[column.kind], metadata={"meaning": column.meaning}) for column in COLUMNS]
     return pa.schema(columns, {"agentgym.schema": str(SCHEMA_VERSION), "agentgym.version": __version__})

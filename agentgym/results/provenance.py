@@ -1,4 +1,4 @@
-"""How results were made: the command, versions, and the machine."""
+"""Records how results were made: command, versions and machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("gymnasium", "numpy", "duckdb", "torch", "transformers", "trl", "vl
 
 
 def provenance(command: Sequence[str]) -> dict[str, Any]:
-    """Return the command, the time, the versions of what can change a result, and the machine, as JSON data."""
+    """Return the command, the time, the versions of relevant packages and the machine, as JSON data."""
     return {
         "command": shlex.join(map(_without_secrets, command)),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -30,7 +30,7 @@ def provenance(command: Sequence[str]) -> dict[str, Any]:
 
 
 def _without_secrets(word: str) -> str:
-    """Return a word of a command without passwords in URLs, HTTP headers, and keys given where a name belongs."""
+    """Return a word of a command without passwords in URLs, HTTP headers, and keys in place of variable names."""
     name, equals, value = word.partition("=")
     if name.startswith("--") and equals:
         return f"{name}={_without_secrets(value)}"
@@ -58,6 +58,6 @@ def cpu() -> str:
 
 
 def _gpu() -> str | None:
-    """Return the name of the first GPU. Asks torch only where something has imported it already."""
+    """Return the name of the first GPU, if torch is already imported."""
     torch = sys.modules.get("torch")
     return torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None

@@ -1,6 +1,6 @@
-"""Score recorded trajectories again, with the graders of today and without the model: its actions are played again.
+"""Rescores recorded trajectories with the current graders, by replaying their actions without the model.
 
-The recording stays as it is; the new grade is an annotation (`agentgym.results.annotations`).
+The recording is not changed; the new grade is an annotation (`agentgym.results.annotations`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ KIND = "grade"
 
 @dataclass(frozen=True)
 class Rescored:
-    """A trajectory with its new rewards, ending and details; everything the policy saw and did is as recorded."""
+    """A trajectory with its new rewards, ending and details; observations and actions are the recorded ones."""
 
     trajectory: Trajectory
     before: Trajectory
     diverged: int | None
-    """The first turn whose observation is no longer the recorded one, from 1 (0 is the opening), or `None`.
+    """The first turn whose observation differs from the recorded one, from 1 (0 is the opening), or `None`.
 
-    From there on, the recorded actions answer something that the policy never saw.
+    After it, the recorded actions respond to observations that the policy never saw.
     """
 
     @property
@@ -53,16 +53,16 @@ class Rescored:
 
 
 def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Rescored:
-    """Play the recorded actions again and return what they earn now.
+    """Replay the recorded actions and return the trajectory with its current rewards.
 
     Args:
         trajectory: The recording.
         env: The environment, with the graders and the scheme to score with.
-        task: The task; looked up in the environment's own tasks if not given.
+        task: The task; by default looked up in the environment's own tasks.
 
     Raises:
-        UsageError: The trajectory failed, so that there is nothing to score, or the task is no longer the recorded one.
-        InfrastructureError: Something around the grader broke.
+        UsageError: The trajectory failed, so there is nothing to score, or the task has changed.
+        InfrastructureError: Something around the grader failed.
     """
     if trajectory.failed:
         raise UsageError(f"{trajectory.id!r} failed ({trajectory.reason}): there is nothing to score")
@@ -82,7 +82,7 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
             diverged = number
         if env.reason is not None:
             break
-    if env.reason is None and trajectory.reason is not None:  # it goes on today where it ended; nobody plays it
+    if env.reason is None and trajectory.reason is not None:  # the recorded end no longer ends the episode
         result = env.interrupt(Reason.GAVE_UP)
         info = result.info
         turns.append(Turn(None, result.observation, dict(info["rewards"]), result.reward))
@@ -91,7 +91,7 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
 
 
 def _again(trajectory: Trajectory, number: int, env: Env) -> StepResult:
-    """Play a recorded turn again."""
+    """Replay a recorded turn."""
     action = trajectory.turns[number - 1].action
     if action is not None and not was_cut_off(trajectory, number):
         return env.step(action)

@@ -1,4 +1,4 @@
-"""`Continuation`: what a file already holds of an evaluation, refused if another evaluation has made it."""
+"""`Continuation`: finds the finished jobs of an evaluation in its file, and refuses files of other evaluations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.task_files.moving import moved
 
 Moves = Mapping[str, str]
-"""Maps the paths of the user's data to those where it was when a trajectory was recorded."""
+"""Maps the current paths of the user's data to the paths when a trajectory was recorded."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,30 @@ class Continuation:
     factory: EnvFactory
     policy: str
     data: Collection[str] = ()
-    """Arguments of the environment that say where the user's data is. The same data may be elsewhere by now."""
+    """Arguments of the environment that name the user's data, which may have moved."""
     _moves: dict[str, Moves] = field(default_factory=dict)
     """By the hash of the recorded arguments."""
     _hashes: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Hashes that tasks had with the data where it was, by the hash of the recorded arguments and the task's id."""
+    """Hashes of tasks with the recorded data paths, by the hash of the recorded arguments and the task's id."""
 
     def done(self, jobs: Iterable[Job]) -> dict[str, Entry]:
         """Return the entries of the jobs that need not run again, by id. Of several tries, the last one counts.
 
         Raises:
-            UsageError: The file holds trajectories of another evaluation, or one of this one twice.
+            UsageError: The file holds trajectories of another evaluation, or a trajectory twice.
         """
-        wanted = {job.id: job for job in jobs}
-        found: dict[str, Entry] = {}
+        jobs_by_id = {job.id: job for job in jobs}
+        entries: dict[str, Entry] = {}
         for position, entry in enumerate(self.index.entries):
-            self._check_same(position, entry, wanted.get(entry.id))
-            if (before := found.get(entry.id)) is not None and not before.failed:
+            self._check_same(position, entry, jobs_by_id.get(entry.id))
+            if (before := entries.get(entry.id)) is not None and not before.failed:
                 raise UsageError(
                     f"{str(self.index.path)!r} holds {entry.id!r} again after a try that did not fail; remove one of "
                     "them"
                 )
-            if entry.id in wanted:
-                found[entry.id] = entry
-        return {key: entry for key, entry in found.items() if not entry.failed}
+            if entry.id in jobs_by_id:
+                entries[entry.id] = entry
+        return {key: entry for key, entry in entries.items() if not entry.failed}
 
     @cached_property
     def _arguments(self) -> str:
@@ -65,14 +65,14 @@ class Continuation:
             self._check(entry, "another seed", entry.seed, job.seed)
 
     def _moves_of(self, position: int, entry: Entry) -> Moves:
-        """Return how the data has moved. Raises `UsageError` if anything else differs in the arguments."""
+        """Return how the data has moved. Raises `UsageError` if other arguments differ."""
         if entry.arguments == self._arguments:
             return {}
         if entry.arguments not in self._moves:
-            recorded, given = self.index.read(position).env_kwargs, self.factory.kwargs
-            if self._without_data(recorded) != self._without_data(given):
-                self._check(entry, "other environment arguments", json.dumps(recorded), json.dumps(given))
-            pairs = {given.get(name): recorded.get(name) for name in self.data}
+            recorded, current = self.index.read(position).env_kwargs, self.factory.kwargs
+            if self._without_data(recorded) != self._without_data(current):
+                self._check(entry, "other environment arguments", json.dumps(recorded), json.dumps(current))
+            pairs = {current.get(name): recorded.get(name) for name in self.data}
             self._moves[entry.arguments] = {
                 now: before for now, before in pairs.items() if isinstance(now, str) and isinstance(before, str)
             }
@@ -82,7 +82,7 @@ class Continuation:
         return json.dumps({name: value for name, value in arguments.items() if name not in self.data}, sort_keys=True)
 
     def _hash_of(self, job: Job, entry: Entry, moves: Moves) -> str:
-        """Return the hash that a job's task had where the data was."""
+        """Return the hash that a job's task had with the recorded data paths."""
         if not moves:
             return job.task.hash
         key = entry.arguments, job.task.id
@@ -90,9 +90,9 @@ class Continuation:
             self._hashes[key] = moved(job.task, moves).hash
         return self._hashes[key]
 
-    def _check(self, entry: Entry, what: str, recorded: object, given: object) -> None:
-        if recorded != given:
+    def _check(self, entry: Entry, what: str, recorded: object, current: object) -> None:
+        if recorded != current:
             raise UsageError(
                 f"{str(self.index.path)!r} holds trajectories made with {what} ({entry.id!r}: {recorded}, now "
-                f"{given}); use the same arguments to continue it, or another file"
+                f"{current}); use the same arguments to continue it, or another file"
             )

@@ -4,7 +4,7 @@ from agentgym.rollout.engine import RolloutEngine
 from agentgym.rollout.failures import Backoff, Breaker, Component, Failures, Outage
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
-from agentgym.rollout.streams import collect, rollouts
+from agentgym.rollout.streams import rollouts
 
 __all__ = [
     "Backoff",
@@ -18,6 +18,5 @@ __all__ = [
     "Outage",
     "PlayedGroup",
     "RolloutEngine",
-    "collect",
     "rollouts",
 ]

@@ -1,4 +1,4 @@
-"""Asking a policy: what it may raise, and how long it may take."""
+"""Asks policies for turns: turns their exceptions into infrastructure errors and limits the time they take."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from agentgym.rollout.limits import Limits
 _log = logging.getLogger(__name__)
 
 PATIENCE = 4
-"""A token policy cuts off its turns by itself, and may queue them before; after this many limits it counts as stuck."""
+"""A token policy counts as stuck after this many time limits: it cuts off its turns itself and may queue them first."""
 
 
 async def asked(question: Any, policy: str) -> Any:
-    """Await a policy. Whatever it raises counts as infrastructure, except for the caller's mistakes."""
+    """Await a policy. Its exceptions become `InfrastructureError`, except for the caller's mistakes."""
     try:
         return await apart(_answer(question, policy))
     finally:
@@ -48,9 +48,10 @@ async def _answer(question: Any, policy: str) -> Any:
 
 
 async def acted(player: Player, observation: list[Message], policy: str) -> Action | None:
-    """Return a player's action. Raises `InfrastructureError` if it is none, or not awaited.
+    """Return a copy of a player's action; the player also sees copies of the messages.
 
-    What the player changes in messages that it was shown, or later in its action, is not what was played.
+    Raises:
+        InfrastructureError: `act` is not `async def` or returns something other than an action.
     """
     work: Any = player.act(deep_copy(observation))
     if not inspect.isawaitable(work):
@@ -59,7 +60,7 @@ async def acted(player: Player, observation: list[Message], policy: str) -> Acti
     if action is None:
         return None
     if isinstance(action, str):
-        return str.__str__(action)  # plain text, which any process can read, also of a class of its own
+        return str.__str__(action)  # subclasses become plain text, which any process can read
     if isinstance(action, Mapping):
         return _as_data(action, policy)
     raise InfrastructureError(
@@ -69,35 +70,35 @@ async def acted(player: Player, observation: list[Message], policy: str) -> Acti
 
 
 def _as_data(message: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """Return an assistant message as the JSON data that it is recorded as."""
+    """Return an assistant message as JSON data."""
     try:
         return json.loads(json.dumps(message, default=_plain))
     except (TypeError, ValueError, RecursionError) as error:
         raise InfrastructureError(
-            f"policy {policy!r} acted with a message that is no JSON data: {describe(error)}"
+            f"policy {policy!r} acted with a message that is not JSON data: {describe(error)}"
         ) from error
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__!r} is none")
+    raise TypeError(f"cannot write {type(value).__name__!r} as JSON")
 
 
 def usage_of(player: Player, policy: str) -> dict[str, float]:
-    """Return what a player tells that it used. What is no number is left out, and loses no episode."""
+    """Return the usage that a player reports. Values that are not numbers are dropped with a warning."""
     try:
-        told = dict(getattr(player, "usage", {}))
+        usage = dict(getattr(player, "usage", {}))
     except Exception as error:
-        _log.warning("policy %s cannot tell its usage: %s", policy, describe(error))
+        _log.warning("cannot read the usage of policy %s: %s", policy, describe(error))
         return {}
-    if wrong := [name for name, used in told.items() if not is_number(used)]:
-        _log.warning("the usage %r of policy %s is left out: it is no finite number", wrong[0], policy)
-    return {name: used for name, used in told.items() if name not in wrong}
+    if wrong := [name for name, used in usage.items() if not is_number(used)]:
+        _log.warning("the usage %r of policy %s is left out: it is not a finite number", wrong[0], policy)
+    return {name: used for name, used in usage.items() if name not in wrong}
 
 
 def turn_limit(limits: Limits, left_s: float) -> tuple[float | None, Reason]:
-    """Return the seconds that a token policy has for a turn, and how the episode ends if it is cut off then.
+    """Return a token policy's time limit for a turn in seconds, and how the episode ends when it is reached.
 
     Args:
         limits: Its own limit, if any.
@@ -109,9 +110,9 @@ def turn_limit(limits: Limits, left_s: float) -> tuple[float | None, Reason]:
 
 
 def patience_s(limits: Limits, turn_s: float | None) -> float | None:
-    """Return the seconds after which a token policy counts as stuck in a turn that it was given `turn_s` seconds for.
+    """Return the seconds after which a token policy counts as stuck in a turn with a time limit of `turn_s` seconds.
 
-    That the episode has little time left does not make a busy policy a stuck one.
+    A busy policy does not count as stuck only because the episode has little time left.
     """
     whole_s = limits.generation_timeout_s or limits.episode_timeout_s
     return None if turn_s is None else PATIENCE * max(turn_s, whole_s or 0)

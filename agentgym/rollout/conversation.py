@@ -19,7 +19,7 @@ from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Tokens
 
 _TOKENS_OF_THINK = 12
-"""At most so many tokens make up `<think>` and the line break after it."""
+"""Most tokens that `<think>` and the line break after it take."""
 
 
 class Conversation:
@@ -28,7 +28,7 @@ class Conversation:
     Args:
         policy: Samples the turns.
         limits: Limits of the episode.
-        codec: Its codec, if it has one of its own; by default the policy's.
+        codec: The codec of the conversation; by default the policy's.
     """
 
     def __init__(self, policy: TokenPolicy, limits: Limits, codec: Codec | None = None):
@@ -46,7 +46,7 @@ class Conversation:
         return self.tokens
 
     def room(self) -> int | Reason:
-        """Return how many tokens the next turn may have, or the reason why it may have none."""
+        """Return the most tokens for the next turn, or the reason why there can be no further turn."""
         tokens, limits = self.tokens, self._limits
         room = min(limits.max_new_tokens, self._policy.context - len(tokens) - self._picture_tokens)
         if room < 1:
@@ -71,7 +71,7 @@ class Conversation:
             on_tokens: Called with the tokens as they are sampled, if the policy streams (`StreamingPolicy`).
 
         Raises:
-            InfrastructureError: The policy broke, took far too long or returned nothing.
+            InfrastructureError: The policy failed, took far too long or returned an invalid turn.
         """
         tokens, policy = self.tokens, self._policy
         more: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
@@ -79,26 +79,28 @@ class Conversation:
             more["on_tokens"] = on_tokens
         history = tokens.prompt_ids + tokens.completion_ids
         turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **more), policy.name)
-        said = await within(turn, patience_s(self._limits, limit_s), Reason.INFRASTRUCTURE, "a turn of the policy")
-        if problem := _problem(said, room):
+        generation = await within(
+            turn, patience_s(self._limits, limit_s), Reason.INFRASTRUCTURE, "a turn of the policy"
+        )
+        if problem := _problem(generation, room):
             raise InfrastructureError(f"policy {policy.name!r} {problem}")
-        return said
+        return generation
 
-    def say(self, said: Generation) -> tuple[str, tuple[int, int]]:
+    def say(self, generation: Generation) -> tuple[str, tuple[int, int]]:
         """Add a turn; return its text and its place in the tokens."""
-        text = self.turn_prefix() + self._codec.decode(said.ids)
-        return text, self.tokens.append_sampled(said.ids, said.logprobs, said.version)
+        text = self.turn_prefix() + self._codec.decode(generation.ids)
+        return text, self.tokens.append_sampled(generation.ids, generation.logprobs, generation.version)
 
     def turn_prefix(self) -> str:
-        """Return what the text of the next turn begins with besides its tokens.
+        """Return the text to put before the next turn's own: `<think>` if the prompt has opened the reasoning.
 
-        If the prompt has opened the reasoning, so does the text: calls in it are no calls.
+        Calls within reasoning do not count.
         """
         last = (self.tokens.completion_ids or self.tokens.prompt_ids)[-_TOKENS_OF_THINK:]
         return f"{THINK}\n" if self._codec.decode(last).rstrip().endswith(THINK) else ""
 
     def hear(self, observation: list[Message]) -> None:
-        """Add what follows the last turn."""
+        """Add the observation that follows the last turn."""
         ids = self._codec.extend(observation, self.tokens.completion_ids[-1])
         self.tokens.append_observed(self._checked(ids))
         self._see(observation)
@@ -113,31 +115,35 @@ class Conversation:
 
     def _checked(self, ids: list[int]) -> list[int]:
         if not is_counts(ids):
-            raise InfrastructureError(f"the codec of policy {self._policy.name!r} gave no list of whole numbers from 0")
+            raise InfrastructureError(
+                f"the codec of policy {self._policy.name!r} must return a list of whole numbers from 0"
+            )
         return ids
 
     def _see(self, messages: list[Message]) -> None:
-        """Keep the pictures in messages for a policy that sees. The codec tells others in words."""
-        if self._eyes is not None and (shown := shown_pictures(messages)):
-            self._pictures += shown
-            self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
+        """Keep the pictures in messages, if the policy sees. For other policies, the codec describes them."""
+        if self._eyes is not None and (pictures := shown_pictures(messages)):
+            self._pictures += pictures
+            self._picture_tokens += sum(map(self._eyes.picture_tokens, pictures))
 
 
-def _problem(said: Any, room: int) -> str | None:
-    """Return what is wrong with a turn that a policy sampled: it could not be recorded, or trained on."""
-    if not isinstance(said, Generation):
-        return f"sampled a {type(said).__name__}, not a Generation"
-    ids, logprobs = (list(given) if type(given) is tuple else given for given in (said.ids, said.logprobs))
+def _problem(generation: Any, room: int) -> str | None:
+    """Return why a sampled turn could not be recorded or trained on, or `None`."""
+    if not isinstance(generation, Generation):
+        return f"sampled a {type(generation).__name__}, not a Generation"
+    ids, logprobs = (
+        list(values) if type(values) is tuple else values for values in (generation.ids, generation.logprobs)
+    )
     if not is_counts(ids):
-        return "sampled ids that are no list of whole numbers from 0"
+        return "sampled ids that are not a list of whole numbers from 0"
     if not is_numbers(logprobs):
-        return "sampled log-probabilities that are no list of finite numbers"
-    if len(said.logprobs) != len(said.ids):
-        return f"sampled {len(said.ids)} ids, with {len(said.logprobs)} log-probabilities"
-    if not is_count(said.version):
-        return f"sampled with the version {said.version!r}, which is no whole number from 0"
-    if len(said.ids) > room:
-        return f"sampled {len(said.ids)} ids, of which at most {room} were asked for"
-    if not said.ids and said.finish != "time":
+        return "sampled log-probabilities that are not a list of finite numbers"
+    if len(generation.logprobs) != len(generation.ids):
+        return f"sampled {len(generation.ids)} ids, with {len(generation.logprobs)} log-probabilities"
+    if not is_count(generation.version):
+        return f"sampled with the version {generation.version!r}, which is not a whole number from 0"
+    if len(generation.ids) > room:
+        return f"sampled {len(generation.ids)} ids, more than the {room} allowed"
+    if not generation.ids and generation.finish != "time":
         return "sampled nothing, not even the end of its turn"
     return None

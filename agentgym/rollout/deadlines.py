@@ -15,7 +15,7 @@ from agentgym.errors import InfrastructureError
 _T = TypeVar("_T")
 
 _MARGIN_S = 0.005
-"""A limit is looked at again this much after it can have passed at the earliest."""
+"""Seconds to wait after the earliest possible end of a limit before checking it again."""
 
 
 class OutOfTime(InfrastructureError):
@@ -33,7 +33,7 @@ async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, wha
     """Await `work` for at most `limit_s` seconds.
 
     Raises:
-        OutOfTime: It took longer. It was cancelled; blocking work goes on in a thread that nobody waits for.
+        OutOfTime: It took longer. It was cancelled; blocking work continues in an abandoned thread.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -59,7 +59,7 @@ async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, wha
 
 @contextmanager
 def off_the_clock() -> Iterator[None]:
-    """Let no time limit of `within` run meanwhile, as for a pause that an endpoint's rate limit asks for."""
+    """Pause the innermost time limit of `within`, for example while waiting for an endpoint's rate limit."""
     limit = _running.get()
     if limit is None:
         yield
@@ -68,7 +68,7 @@ def off_the_clock() -> Iterator[None]:
     try:
         yield
     finally:
-        limit.go_on()
+        limit.resume()
 
 
 class _Limit:
@@ -80,20 +80,20 @@ class _Limit:
         self._start()
 
     def stop(self) -> None:
-        """Stop the clock. Every `stop` needs its `go_on` before it runs again."""
+        """Stop the clock. It restarts after as many calls of `resume`."""
         self._pauses += 1
         if self._pauses == 1:
             self._timer.cancel()
             self._left_s -= self._loop.time() - self._began
 
-    def go_on(self) -> None:
-        """Let the clock run again."""
+    def resume(self) -> None:
+        """Restart the clock after as many calls as there were of `stop`."""
         self._pauses -= 1
         if not self._pauses:
             self._start()
 
     def caused_it(self) -> bool:
-        """Whether the limit, and nobody else, has cancelled the task; takes its cancellation back."""
+        """Return whether the limit alone cancelled the task, and undo its cancellation."""
         if not self._passed:
             return False
         self._passed = False
@@ -118,8 +118,8 @@ async def watched(
     """Await `work` while no single part of it runs longer than `limit_s`.
 
     Args:
-        work: What to await.
-        running: Returns the name of the part that has been running longest, and when it began (`time.monotonic`).
+        work: The work to await.
+        running: Returns the name of the part that has been running longest and its start (`time.monotonic`).
         limit_s: The limit of one part; `None` means no limit.
         reason: How an episode ends at this limit.
 
@@ -134,12 +134,12 @@ async def watched(
     def look() -> None:
         nonlocal timer, overdue
         part = running()
-        left = limit_s if part is None else limit_s - (time.monotonic() - part[1])
-        if part is not None and left <= 0:
+        left_s = limit_s if part is None else limit_s - (time.monotonic() - part[1])
+        if part is not None and left_s <= 0:
             overdue = part[0]
             limit.reschedule(loop.time())
         else:
-            timer = loop.call_later(left + _MARGIN_S, look)
+            timer = loop.call_later(left_s + _MARGIN_S, look)
 
     limit = asyncio.timeout(None)
     try:

@@ -1,8 +1,8 @@
-"""`RolloutEngine`: the one object that owns a rollout, whoever asks for it.
+"""`RolloutEngine`: plays groups of episodes for training and evaluation.
 
-It owns a long-lived event loop, the environments and where they run, and the policy. It is given groups and yields
-finished ones. Synchronous training awaits all groups of a step, an asynchronous trainer takes them as they come, and
-evaluation takes single trajectories.
+It owns an event loop, the environments with their workers, and the policy. It takes groups and yields finished ones.
+Synchronous training awaits all groups of a step, an asynchronous trainer takes them as they finish, and evaluation
+takes single trajectories.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _open: set[RolloutEngine] = set()
 
 
 class EngineClosed(UsageError):
-    """The engine was closed, so it plays no more."""
+    """The engine is closed and cannot play."""
 
 
 @atexit.register
 def _close_all() -> None:
-    """Close what nobody closed. Later, no thread runs any more, and an unfinished iteration would wait forever."""
+    """Close the engines still open at exit, while threads run: an unfinished iteration would wait forever."""
     for engine in list(_open):
         engine.close(EXIT_S)
 
@@ -60,7 +60,7 @@ class RolloutEngine:
         workers: Where environments run: `inline` (on the event loop), `threads`, `processes`, `ray`, or an object.
             Episodes of the same seeds are the same everywhere.
         failures: What to do about episodes that fail.
-        method: How a trajectory is made: by one episode unless given (`agentgym.lookahead`).
+        method: How a trajectory is made; by default by one episode (see `agentgym.lookahead`).
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class RolloutEngine:
         self.tally = Tally(self.failures.breaker, self.limits.max_in_flight)
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
-        """What every running trajectory waits for."""
+        """The component that each running trajectory waits for."""
         self._room = Room()
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
         self._streams: set[AsyncGenerator[Any]] = set()
-        """Those whose episodes may be running."""
+        """Iterations whose episodes may be running."""
         self._closing = threading.Lock()
         self._is_ending = False
-        """Whether the episodes end, and the environments after them."""
+        """Whether `close` is ending the episodes and the environments."""
         _open.add(self)
         report_on_signal()
 
@@ -97,14 +97,14 @@ class RolloutEngine:
         self.close()
 
     def trajectories(self, work: Iterable[Job | Group]) -> Iterator[Trajectory]:
-        """Yield trajectories as they finish, in no particular order. Leaving the iteration early ends the others.
+        """Yield trajectories as they finish, in no particular order. Leaving the iteration early ends the rest.
 
         Args:
             work: Jobs or groups, consumed as episodes finish, so the iterable may be endless.
 
         Raises:
-            UsageError: The environment, the policy or the work cannot be used.
-            InfrastructureError: As `failures` decides.
+            UsageError: The environment, the policy or the work is not valid.
+            InfrastructureError: An episode failed and `failures` says to stop.
         """
         return (trajectory for _, trajectory in self._stepped(self._rollout().played(_jobs(work))))
 
@@ -113,45 +113,45 @@ class RolloutEngine:
         return self._stepped(_assembled(self._rollout(), groups))
 
     def collect(self, groups: Sequence[Group]) -> list[PlayedGroup]:
-        """Play all groups and return them in order. Raises `UsageError` if two have trajectories of the same id."""
+        """Play all groups and return them in order. Raises `UsageError` if two trajectories have the same id."""
         groups = list(groups)
         check_distinct(job for group in groups for job in group.jobs)
-        found = {id(played.group): played for played in self.play(groups)}
-        return [found[id(group)] for group in groups]
+        results = {id(played.group): played for played in self.play(groups)}
+        return [results[id(group)] for group in groups]
 
     async def stream(self, groups: Iterable[Group]) -> AsyncIterator[PlayedGroup]:
-        """`play` for callers that run an event loop of their own, which stays free. Close it to end the episodes."""
+        """Yield groups as `play` does, without blocking the caller's event loop. Close it to end the episodes."""
         stream = _assembled(self._rollout(), groups)
         try:
-            while (played := await self._loop.start(self._following(stream)).wait_async()) is not None:
+            while (played := await self._loop.start(self._next(stream)).wait_async()) is not None:
                 yield played
         finally:
             if self._loop.is_running:
                 with suppress(EngineClosed):
-                    await self._loop.start(self._left(stream)).wait_async()
+                    await self._loop.start(self._leave(stream)).wait_async()
 
     def close(self, limit_s: float | None = None) -> None:
         """End the episodes, close the environments and end the event loop. Safe to call twice.
 
         Args:
-            limit_s: Seconds after which whatever has not ended by then is left to itself; `None` waits.
+            limit_s: Seconds after which whatever still runs is abandoned; `None` waits for it.
 
         Raises:
-            UsageError: A policy or an environment closes the engine that it is played by.
+            UsageError: Called from within the rollout, such as by a policy or an environment.
         """
         if self._loop.is_own_thread:
             raise UsageError(
-                "a rollout engine cannot be closed from inside of its rollout; leave the iteration, then close it"
+                "a rollout engine cannot be closed from inside its rollout; leave the iteration, then close it"
             )
         with self._closing:
             if self._loop.is_running:
-                self._loop.finish(self._ended(), limit_s)
+                self._loop.finish(self._end(), limit_s)
             _open.discard(self)
 
-    async def _ended(self) -> None:
+    async def _end(self) -> None:
         self._is_ending = True
         await self._loop.cancel_others()
-        await asyncio.gather(*map(self._left, list(self._streams)), return_exceptions=True)
+        await asyncio.gather(*map(self._leave, list(self._streams)), return_exceptions=True)
         await self._workers.close()
 
     def _rollout(self) -> Rollout:
@@ -162,32 +162,32 @@ class RolloutEngine:
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
         """Iterate over an asynchronous generator that runs on the engine's loop."""
         try:
-            while (item := self._loop.start(self._following(stream)).wait()) is not None:
+            while (item := self._loop.start(self._next(stream)).wait()) is not None:
                 yield item
         finally:
-            if self._loop.is_own_thread:  # the garbage collector, which runs in any thread, ends the iteration
-                self._loop.begin(self._left(stream))
+            if self._loop.is_own_thread:  # the garbage collector, which may run in any thread, ends the iteration
+                self._loop.begin(self._leave(stream))
             elif self._loop.is_running:
-                with suppress(EngineClosed):  # by another thread, which ends the episodes
-                    self._loop.start(self._left(stream)).wait()
+                with suppress(EngineClosed):  # another thread closed the engine and ends the episodes
+                    self._loop.start(self._leave(stream)).wait()
 
-    async def _following(self, stream: AsyncGenerator[_T]) -> _T | None:
-        """Return the next item, or `None` at the end. Raises `EngineClosed` if the rest was not played."""
+    async def _next(self, stream: AsyncGenerator[_T]) -> _T | None:
+        """Return the next item, or `None` at the end. Raises `EngineClosed` if the engine is closing."""
         if self._is_ending:
             raise _closed_meanwhile()
         self._streams.add(stream)
         return await anext(stream, None)
 
-    async def _left(self, stream: AsyncGenerator[Any]) -> None:
-        """End the episodes of an iteration, unless somebody does already."""
+    async def _leave(self, stream: AsyncGenerator[Any]) -> None:
+        """End the episodes of an iteration, unless they are ending already."""
         if stream in self._streams:
             self._streams.discard(stream)
             await stream.aclose()
 
 
 def _jobs(work: Iterable[Job | Group]) -> Iterator[Job]:
-    for one in work:
-        yield from one.jobs if isinstance(one, Group) else (one,)
+    for item in work:
+        yield from item.jobs if isinstance(item, Group) else (item,)
 
 
 async def _assembled(rollout: Rollout, groups: Iterable[Group]) -> AsyncGenerator[PlayedGroup]:
@@ -203,10 +203,10 @@ async def _assembled(rollout: Rollout, groups: Iterable[Group]) -> AsyncGenerato
 
     async with aclosing(rollout.played(jobs())) as stream:
         async for job, trajectory in stream:
-            group, found = unfinished.pop(job.id)
-            found[job.attempt] = trajectory
-            if len(found) == group.size:
-                yield PlayedGroup(group, [found[attempt] for attempt in sorted(found)])
+            group, trajectories = unfinished.pop(job.id)
+            trajectories[job.attempt] = trajectory
+            if len(trajectories) == group.size:
+                yield PlayedGroup(group, [trajectories[attempt] for attempt in sorted(trajectories)])
 
 
 class _LoopThread:
@@ -218,13 +218,13 @@ class _LoopThread:
         self._finishing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.calls: set[_Call[Any]] = set()
-        """Those that somebody may wait for."""
+        """Calls that another thread may wait for."""
         self._thread = threading.Thread(target=self._run, name="agentgym-rollout", daemon=True)
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether the loop takes work. A forked process has no thread that runs it."""
+        """Whether the loop takes work. In a forked process, no thread runs it."""
         return not self._loop.is_closed() and self._process == os.getpid()
 
     @property
@@ -235,7 +235,7 @@ class _LoopThread:
     def check(self) -> None:
         """Raise `UsageError` if the loop takes no work."""
         if self._process != os.getpid():
-            raise UsageError("this rollout engine belongs to the process that forked this one; make another one here")
+            raise UsageError("this rollout engine belongs to the parent process; make another one here")
         if self._loop.is_closed():
             raise EngineClosed("this rollout engine is closed; make another one")
 
@@ -244,14 +244,14 @@ class _LoopThread:
         try:
             self.check()
             if self.is_own_thread:
-                raise UsageError("a rollout was started from inside of a rollout; use `agentgym.rollout.collect` there")
+                raise UsageError("a rollout was started from inside a rollout; use `agentgym.rollout.rollouts` there")
             return _Call(self, work)
         except BaseException:
             work.close()
             raise
 
     def begin(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T | _Raised]:
-        """Start a coroutine. Only on the loop's own thread."""
+        """Start a coroutine. May be called only on the loop's own thread."""
         task = self._loop.create_task(_outcome(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -266,14 +266,14 @@ class _LoopThread:
             raise EngineClosed("this rollout engine is closed; make another one") from error
 
     async def cancel_others(self) -> None:
-        """Cancel what was begun, except for the caller, and wait for its end."""
+        """Cancel all tasks but the caller's, and wait until they end."""
         others = self._tasks - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
     def finish(self, last: Coroutine[Any, Any, None], limit_s: float | None) -> None:
-        """Run a last coroutine, and end the loop and its thread, within `limit_s` seconds or not at all."""
+        """Run a last coroutine, then end the loop and its thread; abandon both after `limit_s` seconds."""
         call = self.start(last)
         try:
             if call.is_done(limit_s):
@@ -286,18 +286,18 @@ class _LoopThread:
                 self._process = -1  # abandoned
             else:
                 self._loop.close()
-                for left in list(self.calls):  # they came too late to begin
-                    left.abandon()
+                for pending in list(self.calls):  # they came too late to start
+                    pending.abandon()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         keep_running(self._loop, lambda: self._finishing)
-        # Tasks of policies and environments may be left; they must not be destroyed while pending.
+        # Tasks of policies and environments may still be pending, and must not be destroyed then.
         run_to_end(self._loop, end_others())
 
 
 class _Call(Generic[_T]):
-    """A coroutine that runs on another thread's loop. Whoever waits for it and is interrupted ends it."""
+    """A coroutine that runs on another thread's loop. An interrupt of the waiting thread cancels it."""
 
     def __init__(self, loop: _LoopThread, work: Coroutine[Any, Any, _T]):
         self._loop, self._work = loop, work
@@ -319,7 +319,7 @@ class _Call(Generic[_T]):
         self._done.set()
 
     def abandon(self) -> None:
-        """Let go whoever waits for a coroutine that never began."""
+        """Release the threads that wait for a coroutine that never started."""
         if self._task is None:
             self._work.close()
         self._end()
@@ -366,7 +366,7 @@ def _closed_meanwhile() -> EngineClosed:
 
 
 class _Raised:
-    """What a coroutine raised: an exception such as `SystemExit` would end the loop."""
+    """An exception as a result: raised in a task, one such as `SystemExit` would end the loop."""
 
     def __init__(self, error: BaseException):
         self.error = error

@@ -1,4 +1,4 @@
-"""One try at one job: plays an episode and records it."""
+"""One attempt at one job: plays an episode and records it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.listening import Listener
 from agentgym.rollout.waits import Waits
-from agentgym.rollout.workers.base import Opening, Place, Played, Workers
+from agentgym.rollout.workers.base import EnvPlace, EpisodeOpening, PlayedTurn, Workers
 from agentgym.seat import Seat
 from agentgym.timing import TurnClock
 from agentgym.trajectory import Trajectory, Turn
@@ -34,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 
 class Episode:
-    """One try at one job."""
+    """One attempt at one job."""
 
-    _place: Place
-    _opening: Opening
+    _place: EnvPlace
+    _opening: EpisodeOpening
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Episode:
         listener: Listener | None = None,
     ):
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
-        # One of the two plays. Asked once: the answer takes long.
+        # Either the sampler or the speaker plays. This check is slow, so it is done once.
         self._sampler, self._speaker = (policy, None) if isinstance(policy, TokenPolicy) else (None, policy)
         self._started = time.perf_counter()
         self._clock = TurnClock(self._started)
@@ -63,7 +63,7 @@ class Episode:
     async def run(self, workers: Workers) -> Trajectory:
         """Play the episode to its end in one of the workers' environments."""
         try:
-            # `take` has the limit itself: only it knows when the work starts.
+            # `take` enforces the limit itself: only it knows when the work starts.
             self._place = await self._waiting(Component.MAKING, workers.take(self._limits.reset_timeout_s))
             try:
                 trajectory = await self._play()
@@ -87,13 +87,13 @@ class Episode:
         )
 
     def component_of(self, error: BaseException) -> Component:
-        """Return what failed."""
+        """Return the component that failed."""
         if isinstance(error, BrokenTask):
             return Component.TASK
         return Component.WORKER if isinstance(error, WorkerLost) else self._component
 
     def _is_stuck(self, error: BaseException) -> bool:
-        """Whether the environment did not return in time. One whose policy did not is idle."""
+        """Whether the environment did not return in time. If the policy did not, the environment is idle."""
         return isinstance(error, OutOfTime) and self._component is not Component.POLICY
 
     def _forget(self) -> None:
@@ -133,7 +133,7 @@ class Episode:
             trajectory.usage = {**trajectory.usage, **self._listener.usage}
         return trajectory
 
-    async def _player(self, speaker: ChatPolicy | ScriptedPolicy, opening: Opening) -> Player:
+    async def _player(self, speaker: ChatPolicy | ScriptedPolicy, opening: EpisodeOpening) -> Player:
         self._component = Component.POLICY
         if isinstance(speaker, ScriptedPolicy):
             return await self._place.script(speaker)
@@ -159,7 +159,7 @@ class Episode:
                 return
             observation = (await self._step(action)).result.observation
 
-    async def _play_tokens(self, policy: TokenPolicy, opening: Opening) -> None:
+    async def _play_tokens(self, policy: TokenPolicy, opening: EpisodeOpening) -> None:
         self._component = Component.POLICY
         conversation = Conversation(policy, self._limits)
         self._trajectory.tokens = conversation.begin(opening.messages, opening.tools)
@@ -171,10 +171,10 @@ class Episode:
             limit_s, late = turn_limit(self._limits, self._deadline - time.monotonic())
             self._clock.ask()
             turn = conversation.sample(room, self._job.id, limit_s)
-            said = await self._waiting(Component.POLICY, turn)
-            self._clock.queued(said.queued_s)
-            text, span = conversation.say(said)
-            if said.finish == "time":
+            generation = await self._waiting(Component.POLICY, turn)
+            self._clock.queued(generation.queued_s)
+            text, span = conversation.say(generation)
+            if generation.finish == "time":
                 await self._cut_off(text, span, late)
                 return
             played = await self._step(text, span)
@@ -183,7 +183,7 @@ class Episode:
                 conversation.hear(played.result.observation)
 
     async def _cut_off(self, text: str, span: tuple[int, int], reason: Reason) -> None:
-        """End the episode at a turn that took too long. Its tokens are kept: they are part of what the policy does."""
+        """End the episode at a turn that took too long, and keep its tokens, so that short answers are not favoured."""
         self._record(text, await self._interrupted(reason), span)
 
     @property
@@ -191,19 +191,19 @@ class Episode:
         """Whether the episode has reached its time limit."""
         return time.monotonic() >= self._deadline
 
-    async def _step(self, action: Action, span: tuple[int, int] | None = None) -> Played:
+    async def _step(self, action: Action, span: tuple[int, int] | None = None) -> PlayedTurn:
         limits = self._limits
         self._clock.step()
         turn = self._place.step(action, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
-        said = await self._feedback(action, played)
-        if said:
-            heard = [*played.result.observation, *said]
-            played = replace(played, result=played.result._replace(observation=heard))
-        self._record(action, played, span, len(said))
+        comments = await self._feedback(action, played)
+        if comments:
+            observation = [*played.result.observation, *comments]
+            played = replace(played, result=played.result._replace(observation=observation))
+        self._record(action, played, span, len(comments))
         return played
 
-    async def _feedback(self, action: Action, played: Played) -> list[Message]:
+    async def _feedback(self, action: Action, played: PlayedTurn) -> list[Message]:
         if self._listener is None or played.reason is not None:
             return []
         return await self._waiting(
@@ -213,13 +213,13 @@ class Episode:
     async def _interrupt(self, reason: Reason) -> None:
         self._record(None, await self._interrupted(reason))
 
-    async def _interrupted(self, reason: Reason) -> Played:
+    async def _interrupted(self, reason: Reason) -> PlayedTurn:
         self._clock.step()
         turn = self._place.interrupt(reason)
         return await self._env(Component.STEP, turn, self._limits.step_timeout_s, Reason.STEP_TIME)
 
     def _record(
-        self, action: Action | None, played: Played, span: tuple[int, int] | None = None, feedback: int = 0
+        self, action: Action | None, played: PlayedTurn, span: tuple[int, int] | None = None, feedback: int = 0
     ) -> None:
         trajectory, result = self._trajectory, played.result
         times = self._clock.stop(played.times)
@@ -231,15 +231,15 @@ class Episode:
             trajectory.details = details_in(result.info)
 
     async def _env(self, component: Component, work: Awaitable[_T], limit_s: float | None, reason: Reason) -> _T:
-        """Await the environment. A `ToolError` that gets here is an author's bug, not the model's mistake."""
+        """Await the environment. A `ToolError` here is a bug in the environment, not the model's mistake."""
         what = "a reset" if component is Component.RESET else "a step"
         try:
             return await self._waiting(component, within(work, limit_s, reason, what))
         except ToolError as error:
-            raise InfrastructureError(f"a ToolError was raised outside of a tool: {describe(error)}") from error
+            raise InfrastructureError(f"a ToolError was raised outside a tool: {describe(error)}") from error
 
     async def _waiting(self, component: Component, work: Awaitable[_T]) -> _T:
-        """Await `work`, while failures name its component, and reports of waits also the policy or environment."""
+        """Await `work`. Failures and reports of waits name its component."""
         self._component = component
         of = self._trajectory.policy if component is Component.POLICY else self._trajectory.env_id
         self._waits.begin(self._job.id, f"{component.value} ({of})")
@@ -273,7 +273,7 @@ def begun(job: Job, policy: str, factory: EnvFactory) -> Trajectory:
 
 
 def reason_of(error: BaseException) -> Reason:
-    """Return how an episode that broke has ended."""
+    """Return why a failed episode ended."""
     if isinstance(error, BrokenTask):
         return Reason.BROKEN_TASK
     return error.reason if isinstance(error, OutOfTime) else Reason.INFRASTRUCTURE

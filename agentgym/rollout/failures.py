@@ -1,7 +1,6 @@
-"""What failed, and what a rollout does about it beyond trying again.
+"""Failures of rollouts: their components, the waits between retries, and the breaker that stops during an outage.
 
-An infrastructure failure is never an observation and never a reward, and is never silently missing: it is counted by
-the component that failed.
+An infrastructure failure never becomes an observation or a reward, and never goes missing: it is counted by component.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ class Component(StrEnum):
     FEEDBACK = "feedback"
     """The simulated user who comments on the turns."""
     WORKER = "worker"
-    """The process or node that ran the environment is gone."""
+    """The process or node that ran the environment died."""
     TASK = "task"
     """The task itself is broken."""
 
 
 class WorkerLost(InfrastructureError):
-    """The process or node that ran an environment is gone. The episode itself may be innocent."""
+    """The process or node that ran an environment died, not necessarily because of the episode."""
 
 
 class Outage(InfrastructureError):
-    """So many tries failed that something must be down. The message names the components."""
+    """Most tries fail, so something must be down. The message names the components."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,10 @@ class Breaker:
     """Stops a rollout during an outage."""
 
     share: float = 0.9
-    """Share of failed tries in the window at which the rollout stops."""
+    """The rollout stops at this share of failed tries in the window."""
     window: int = 64
-    """The latest tries that are looked at, at least as many as may run at once: those that fail are often the first to
-    finish. There is no outage before there are as many."""
+    """Number of latest tries to look at, and the fewest tries before the rollout may stop. If more tries can run at
+    once, that many: failed tries often finish first."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1 or self.window < 1:
@@ -79,13 +78,13 @@ class Breaker:
 
 @dataclass(frozen=True)
 class Failures:
-    """What a rollout does about failures."""
+    """How a rollout handles failures."""
 
     backoff: Backoff = field(default_factory=Backoff)
     fail_fast: bool = False
     """Stop at the first episode that failed after its retries."""
     at_least: int = 1
-    """Trajectories of a group that must be real for the group to be used; its baseline is taken over those."""
+    """Trajectories of a group that must not fail for the group to be used. Its baseline is computed over those."""
     breaker: Breaker | None = None
     """Stops the rollout during an outage; `None` never does."""
 
@@ -93,7 +92,7 @@ class Failures:
         check_whole(self, {"at_least": 1})
 
     def is_usable(self, group: PlayedGroup) -> bool:
-        """Whether enough trajectories of a group are real (all, if it is smaller than `at_least`)."""
+        """Whether enough trajectories of a group did not fail (all, if it is smaller than `at_least`)."""
         return len(group.real) >= min(self.at_least, group.group.size)
 
 
@@ -103,7 +102,7 @@ class Tally:
     def __init__(self, breaker: Breaker | None = None, at_once: int = 1):
         self.tries = 0
         self.failed: Counter[str] = Counter()
-        """Failed tries by component, including those that were tried again."""
+        """Failed tries by component, including those that were retried."""
         self._breaker = breaker
         self._window = 0 if breaker is None else max(breaker.window, at_once)
         self._latest: deque[tuple[str, str] | None] = deque(maxlen=self._window)
@@ -111,7 +110,7 @@ class Tally:
     def succeeded(self) -> None:
         """Count a try that did not fail."""
         self.tries += 1
-        self._note(None)
+        self._latest.append(None)
 
     def fails(self, component: Component, error: str) -> None:
         """Count a failed try.
@@ -123,18 +122,15 @@ class Tally:
         self.failed[component.value] += 1
         if component is Component.TASK:
             return  # a broken task says nothing about an outage
-        self._note((component.value, error))
+        self._latest.append((component.value, error))
         if self._breaker is not None and len(self._latest) == self._window:
             failures = [entry for entry in self._latest if entry is not None]
             if len(failures) >= self._breaker.share * len(self._latest):
                 raise Outage(_report(failures, len(self._latest)))
 
-    def _note(self, entry: tuple[str, str] | None) -> None:
-        self._latest.append(entry)
-
 
 def _report(failures: list[tuple[str, str]], of: int) -> str:
-    """Return the message of an outage: which components failed how often, and the latest error of the worst one."""
+    """Return the message of an outage: the failures of each component, and the latest error of the worst one."""
     counts = Counter(component for component, _ in failures)
     worst = counts.most_common(1)[0][0]
     latest = next(error for component, error in reversed(failures) if component == worst)

@@ -1,4 +1,4 @@
-"""What a rollout is asked to make: jobs (one trajectory each), and groups of jobs that start from the same state."""
+"""The work of a rollout: jobs (one trajectory each), and groups of jobs that start from the same state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Job:
     seed: int
     attempt: int = 0
     training_step: int | None = None
-    """The trainer's step, for environments with a curriculum; `None` outside of training."""
+    """The trainer's step, for environments with a curriculum; `None` outside training."""
 
     @property
     def id(self) -> str:
@@ -69,7 +69,7 @@ class PlayedGroup:
     def versions(self) -> tuple[int, ...]:
         """The policy versions that sampled the group's tokens, ascending; empty for chat policies."""
         tokens = (trajectory.tokens for trajectory in self.trajectories)
-        return tuple(sorted({version for some in tokens if some for version in some.versions if version >= 0}))
+        return tuple(sorted({version for ids in tokens if ids for version in ids.versions if version >= 0}))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from agentgym.errors import UsageError
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a rollout. Every time limit runs from the start of the work, not from when it was asked for."""
+    """Limits of a rollout. Every time limit counts from the start of the work; time in queues does not count."""
 
     max_new_tokens: int = 512
     """Sampled tokens per turn."""
@@ -18,36 +18,36 @@ class Limits:
     """Sampled tokens per episode (observations do not count); `None` means no limit."""
     generation_timeout_s: float | None = 300.0
     """Seconds for one turn of the policy. A token policy's turn is then cut off: the episode is truncated
-    (`generation_time`) and keeps the sampled tokens, because retrying or dropping it would favour short answers. A chat
-    policy has nothing to keep, so its episode fails."""
+    (`generation_time`) and keeps the sampled tokens, because retrying or dropping it would favour short answers. The
+    episode of a chat policy fails, since it has no tokens to keep."""
     reset_timeout_s: float | None = 300.0
-    """Seconds to make an environment, and seconds to reset it. Then the episode fails (`reset_time`)."""
+    """Seconds to make an environment, and seconds to reset it. The episode then fails (`reset_time`)."""
     step_timeout_s: float | None = 300.0
-    """Seconds for the environment's side of a turn. Then the episode fails (`step_time`)."""
+    """Seconds for the environment's side of a turn. The episode then fails (`step_time`)."""
     tool_timeout_s: float | None = None
-    """Seconds for a single tool call. Then the episode fails (`tool_time`)."""
+    """Seconds for a single tool call. The episode then fails (`tool_time`)."""
     episode_timeout_s: float | None = None
-    """Seconds for the whole episode, from its reset on. Then it is truncated (`time`) at the end of its turn; that of a
-    token policy is cut off, and keeps the sampled tokens."""
+    """Seconds for the whole episode, from its reset on. It is then truncated (`time`) at the end of the current turn;
+    a token policy's turn is cut off and keeps the sampled tokens."""
     retries: int = 2
-    """How often a failed episode is tried again on a fresh environment."""
+    """Number of retries of a failed episode, each on a fresh environment."""
     max_in_flight: int = 256
     """Episodes that run concurrently; fewer if the environment's `max_concurrent` is lower."""
     strict: bool = False
-    """Stop at a broken task, instead of recording it as broken and going on."""
+    """Stop at a broken task instead of recording it and continuing."""
 
     def __post_init__(self) -> None:
         check_whole(self, {"max_in_flight": 1, "retries": 0, "max_new_tokens": 1})
         if self.max_tokens is not None:
             check_whole(self, {"max_tokens": 1})
-        for name in (one.name for one in fields(self) if one.name.endswith("_timeout_s")):
+        for name in (item.name for item in fields(self) if item.name.endswith("_timeout_s")):
             value = getattr(self, name)
             if not (value is None or (isinstance(value, int | float) and value > 0)):
                 raise UsageError(f"{name} must be a number of seconds above 0, or None for no limit, not {value!r}")
 
 
 def check_whole(settings: object, least: Mapping[str, int]) -> None:
-    """Raise `UsageError` unless each named setting is a whole number from its least value."""
+    """Raise `UsageError` unless each named setting is a whole number not below its least value."""
     for name, lowest in least.items():
         value = getattr(settings, name)
         if not isinstance(value, int):

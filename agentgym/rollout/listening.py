@@ -1,4 +1,4 @@
-"""`Listener`: somebody beside the environment who answers to the turns of an episode, such as a user with feedback."""
+"""`Listener`: comments on the turns of an episode in addition to the environment, such as a simulated user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agentgym.engine.spaces import Action
 from agentgym.messages import Message
-from agentgym.rollout.workers.base import Opening
+from agentgym.rollout.workers.base import EpisodeOpening
 
 
 class Listener(Protocol):
@@ -15,14 +15,14 @@ class Listener(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What to add to `Trajectory.counts`."""
+        """Counts to add to `Trajectory.counts`."""
         ...
 
     @property
     def usage(self) -> Mapping[str, float]:
-        """What to add to `Trajectory.usage`."""
+        """Usage to add to `Trajectory.usage`."""
         ...
 
-    async def after(self, opening: Opening, action: Action, observation: list[Message]) -> list[Message]:
+    async def after(self, opening: EpisodeOpening, action: Action, observation: list[Message]) -> list[Message]:
         """Return the messages that follow the observation of a turn that did not end the episode."""
         ...

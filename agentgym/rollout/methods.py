@@ -1,4 +1,4 @@
-"""How a job becomes a trajectory: by one episode, or in another way, such as a search over several (`lookahead`)."""
+"""How a job becomes a trajectory: by one episode, or by another method, such as a search (`lookahead`)."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from agentgym.rollout.workers.base import Workers
 from agentgym.trajectory import Trajectory
 
 
-class Attempt(Protocol):
-    """One try at one job."""
+class JobAttempt(Protocol):
+    """One attempt at one job."""
 
     async def run(self, workers: Workers) -> Trajectory:
-        """Make the trajectory. Whatever breaks raises."""
+        """Make the trajectory. Raises the exception of whatever failed."""
         ...
 
     def failed(self, error: BaseException) -> Trajectory:
-        """Return what is recorded of a try that broke."""
+        """Return the trajectory to record if the attempt failed."""
         ...
 
     def component_of(self, error: BaseException) -> Component:
-        """Return what failed."""
+        """Return the component that failed."""
         ...
 
 
 class Method(Protocol):
-    """Makes the tries at jobs."""
+    """Makes attempts at jobs."""
 
     @property
     def places(self) -> int:
-        """Largest number of environments that one try uses at once."""
+        """Largest number of environments that one attempt uses at once."""
         ...
 
     def named(self, policy: str) -> str:
-        """Return the name under which results of a policy are recorded: played in another way, it is another one."""
+        """Return the name under which a policy's results are recorded; it includes the method."""
         ...
 
     def attempt(
         self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits, places: int
-    ) -> Attempt:
-        """Return a try at a job, which uses at most `places` environments at once."""
+    ) -> JobAttempt:
+        """Return an attempt at a job, which uses at most `places` environments at once."""
         ...
 
 
@@ -60,7 +60,7 @@ class PlayedOnce:
 
     def attempt(
         self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits, places: int
-    ) -> Attempt:
+    ) -> JobAttempt:
         """Return an episode."""
         return Episode(job, policy, factory, limits, waits)
 

@@ -1,7 +1,7 @@
 """Runs jobs on the current event loop: one coroutine per trajectory, no barrier between turns.
 
-If something around the model breaks, the episode is retried on a fresh environment and, if that keeps failing, recorded
-as failed. Such a failure never becomes an observation or a reward.
+If something around the model fails, the episode is retried on a fresh environment. If that keeps failing, it is
+recorded as failed. Such a failure never becomes an observation or a reward.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentgym.policy import Policy
 from agentgym.rollout.failures import Component, Failures, Outage, Tally, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
-from agentgym.rollout.methods import PLAYED_ONCE, Attempt, Method
+from agentgym.rollout.methods import PLAYED_ONCE, JobAttempt, Method
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.local import LocalWorkers
@@ -31,45 +31,45 @@ from agentgym.trajectory import Trajectory
 _log = logging.getLogger(__name__)
 
 _END = object()
-"""What comes after the last job."""
+"""Marks the end of the jobs."""
 
 LOST_WORKERS = 10
-"""How often an episode is tried again because its worker is gone, on top of its other retries."""
+"""Retries of an episode because of a dead worker, on top of its other retries."""
 
 SUSPECT = 2
-"""After it has lost as many workers, an episode is tried with nothing beside it: it may be what ends them."""
+"""After losing this many workers, an episode runs alone in its worker, in case it is what kills them."""
 
 
 class Room:
-    """What all iterations of an engine share: no two jobs of one id run at once, and no more than there is room for."""
+    """Bounds shared by all iterations of an engine: the environments in use, and one running job per id."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
-        """The ids of the jobs that run or wait to: policies know conversations by them."""
+        """Ids of the running and waiting jobs; policies identify conversations by them."""
         self._asking = asyncio.Lock()
         self._places = 0
         self._free = asyncio.Semaphore(0)
 
-    async def places(self, ask: Callable[[], Awaitable[int]], each: int) -> int:
-        """Return how many environments may be in use, of which each job uses up to `each`.
+    async def places(self, ask: Callable[[], Awaitable[int]], per_job: int) -> int:
+        """Return how many environments may be in use, if each job uses up to `per_job`.
 
-        While jobs run, that is known: to ask makes an environment beside theirs.
+        Calls `ask`, which makes an environment, only while no job runs.
         """
         async with self._asking:
             if not self.ids and (places := await ask()) != self._places:
-                self._places, self._free = places, asyncio.Semaphore(max(1, places // each))
+                self._places, self._free = places, asyncio.Semaphore(max(1, places // per_job))
         return self._places
 
     @property
     def is_full(self) -> bool:
-        """Whether a job would have to wait for one of any iteration."""
+        """Whether a job would have to wait for another one, of this or any iteration."""
         return self._free.locked()
 
     async def enter(self, job: Job) -> Callable[[object], None]:
-        """Wait until a job can run; return what its task is to call when it is done.
+        """Wait until a job can run; return the callback for the end of its task.
 
         Raises:
-            UsageError: Another one of the same id runs.
+            UsageError: Another job with the same id runs.
         """
         if job.id in self.ids:
             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
@@ -85,7 +85,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Rollout:
-    """What the jobs of a rollout share."""
+    """The policy, the environments and the settings shared by the jobs of a rollout."""
 
     policy: Policy
     factory: EnvFactory
@@ -100,10 +100,10 @@ class Rollout:
     async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
 
-        Any exception of an environment or a policy, including `SystemExit` and the like, fails one try at one episode.
-        Only `UsageError`, `TaskError` and what `failures` decides propagate. A `BrokenTask` propagates only if the
-        limits are strict; otherwise it fails the episodes of that task without a retry. Close the generator
-        (`contextlib.aclosing`) to cancel the other episodes.
+        Any exception of an environment or a policy, even `SystemExit`, fails one try at one episode. Only
+        `UsageError`, `TaskError` and the errors that `failures` raises propagate. A `BrokenTask` propagates only if
+        the limits are strict; otherwise it fails the episodes of that task without a retry. Close the generator
+        (`contextlib.aclosing`) to cancel the remaining episodes.
 
         Args:
             jobs: The jobs to run; consumed as slots become free, so the iterable may be endless.
@@ -119,7 +119,7 @@ class Rollout:
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
-                    # Who has none in the room waits for a place. Who has some goes on when one of them is done.
+                    # Without a running job, wait for room. Otherwise, one of the running jobs will make room.
                     while len(running) < at_once and not (running and self.room.is_full):
                         if (job := next(waiting, _END)) is _END:
                             break
@@ -144,7 +144,7 @@ class Rollout:
             self.room.ids.difference_update(job.id for job in running.values())
 
     async def _places(self) -> int:
-        """Return how many environments may be in use. That takes making one."""
+        """Return how many environments may be in use; makes one to find out."""
         self.waits.begin("the rollout", f"{Component.MAKING} ({self.factory.env_id})")
         try:
             return await self.workers.at_once(self.limits.max_in_flight, self.limits.reset_timeout_s)
@@ -173,11 +173,11 @@ class Rollout:
                 failures += 1
             if is_broken or failures > self.limits.retries:
                 return self._given_up(episode.failed(outcome))
-            # A lost worker is no reason to wait ever longer: its successor is another one.
+            # Lost workers do not lengthen the wait: the next try has another worker.
             await asyncio.sleep(self.failures.backoff.wait_s(max(failures, 1), draw))
 
     def _count(self, component: Component, error: BaseException) -> None:
-        """Count a failed try. An outage says what the other trajectories wait for, since many may hang on one thing."""
+        """Count a failed try. At an outage, log what the other trajectories wait for."""
         try:
             self.tally.fails(component, describe(error))
         except Outage:
@@ -205,7 +205,7 @@ async def rollouts(
         policy: Plays every episode.
         factory: Makes the environments; recorded in the trajectories so that they can be replayed.
         limits: Limits of the rollout.
-        workers: Hold the environments between calls; without them, threads do, and environments are closed at the end.
+        workers: Hold the environments between calls; by default threads do, and close the environments at the end.
         method: How a trajectory is made.
     """
     used = LocalWorkers(EnvPool(factory)) if workers is None else workers
@@ -219,7 +219,7 @@ async def rollouts(
             await used.close()
 
 
-async def collect(
+async def play_jobs(
     jobs: Sequence[Job],
     policy: Policy,
     factory: EnvFactory,
@@ -234,8 +234,8 @@ async def collect(
     jobs = list(jobs)
     check_distinct(jobs)
     async with aclosing(rollouts(jobs, policy, factory, limits, workers)) as stream:
-        found = {t.id: t async for t in stream}
-    return [found[job.id] for job in jobs]
+        trajectories = {t.id: t async for t in stream}
+    return [trajectories[job.id] for job in jobs]
 
 
 def check_distinct(jobs: Iterable[Job]) -> None:
@@ -245,10 +245,10 @@ def check_distinct(jobs: Iterable[Job]) -> None:
         raise UsageError(f"two jobs are called {twice[0]!r}; give them different attempt numbers")
 
 
-async def _try(episode: Attempt, workers: Workers) -> Trajectory | BaseException:
+async def _try(episode: JobAttempt, workers: Workers) -> Trajectory | BaseException:
     """Play an episode; return its trajectory or the exception it raised.
 
-    The episode runs in its own task, so that an environment that cancels its task is not mistaken for the caller.
+    The episode has a task of its own: if the environment cancels it, that does not look like the caller's cancellation.
     """
     playing = asyncio.create_task(caught(lambda: episode.run(workers)))
     try:

@@ -1,6 +1,6 @@
-"""What every running trajectory waits for, and since when, so that a hang has a name.
+"""Records what each running trajectory waits for and since when, to explain hangs.
 
-`kill -USR1 PID` prints it for all rollouts of a process; an outage does so too.
+`kill -USR1 PID` prints a report for all rollouts of a process, and so does an outage.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Waits:
         _all.add(self)
 
     def begin(self, trajectory: str, on: str) -> None:
-        """Note that a trajectory waits from now on for something."""
+        """Note that a trajectory starts to wait for something."""
         self._since[trajectory] = on, time.monotonic()
 
     def end(self, trajectory: str) -> None:
-        """Note that a trajectory waits no more."""
+        """Note that a trajectory no longer waits."""
         self._since.pop(trajectory, None)
 
     def report(self) -> str:
@@ -44,11 +44,11 @@ class Waits:
 
 def report_all() -> str:
     """Return the report of every rollout of this process."""
-    return "\n".join(waits.report() for waits in list(_all)) or "there is no rollout"
+    return "\n".join(waits.report() for waits in list(_all)) or "no rollout is running"
 
 
 def report_on_signal() -> None:
-    """Make `SIGUSR1` print the report to standard error, unless the process uses that signal itself."""
+    """Make `SIGUSR1` print the report to stderr, unless the process uses that signal itself."""
     if not hasattr(signal, "SIGUSR1") or threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
@@ -56,6 +56,6 @@ def report_on_signal() -> None:
 
 
 def _print_report(*_: object) -> None:
-    """Print the report of every rollout. What a handler raises would end whatever the main thread does."""
-    with suppress(Exception):  # there may be no standard error
+    """Print the report of every rollout. An exception in a signal handler would interrupt the main thread."""
+    with suppress(Exception):  # stderr may be missing
         sys.stderr.write(report_all() + "\n")

@@ -1,4 +1,4 @@
-"""How well stated confidences agree with what happened."""
+"""Measures how well stated confidences agree with outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def brier_score(confidences: Sequence[float], outcomes: Sequence[bool]) -> float
 
     Args:
         confidences: From 0 to 1.
-        outcomes: Whether each came true, in the same order.
+        outcomes: Whether each statement was true, in the same order.
     """
     _check(confidences, outcomes)
     return sum((stated - came) ** 2 for stated, came in zip(confidences, outcomes, strict=True)) / len(confidences)
@@ -23,13 +23,13 @@ def brier_score(confidences: Sequence[float], outcomes: Sequence[bool]) -> float
 def expected_calibration_error(confidences: Sequence[float], outcomes: Sequence[bool], bins: int = BINS) -> float:
     """Return the mean gap between confidence and success rate over bins of equal width (Guo et al. 2017, 1706.04599).
 
-    Bins weigh as much as they hold. A bin contains its upper edge; the first also holds 0.
+    Each bin is weighted by its size and contains its upper edge; the first also contains 0.
     """
     _check(confidences, outcomes)
-    held: dict[int, list[float]] = {}
+    gaps_by_bin: dict[int, list[float]] = {}
     for stated, came in zip(confidences, outcomes, strict=True):
-        held.setdefault(_bin_of(stated, bins), []).append(stated - came)
-    return sum(abs(sum(gaps)) for gaps in held.values()) / len(confidences)
+        gaps_by_bin.setdefault(_bin_of(stated, bins), []).append(stated - came)
+    return sum(abs(sum(gaps)) for gaps in gaps_by_bin.values()) / len(confidences)
 
 
 def _bin_of(stated: float, bins: int) -> int:
@@ -38,7 +38,9 @@ def _bin_of(stated: float, bins: int) -> int:
 
 def _check(confidences: Sequence[float], outcomes: Sequence[bool]) -> None:
     if len(confidences) != len(outcomes) or not confidences:
-        raise UsageError(f"each confidence needs an outcome: {len(confidences)} and {len(outcomes)} were given")
+        raise UsageError(
+            f"each confidence needs an outcome, not {len(confidences)} confidences and {len(outcomes)} outcomes"
+        )
     for stated in confidences:
         if not 0.0 <= stated <= 1.0:
-            raise UsageError(f"a confidence is from 0 to 1, not {stated}")
+            raise UsageError(f"a confidence must be from 0 to 1, not {stated}")

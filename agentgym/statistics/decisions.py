@@ -1,4 +1,4 @@
-"""`Decisions`: counts of yes-or-no decisions against what was right, with precision, recall and F1."""
+"""`Decisions`: counts of binary decisions, with precision, recall and F1."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Decisions:
-    """How often a decision was made, and whether rightly."""
+    """Counts of binary decisions."""
 
     right: int = 0
-    """Said, and true."""
+    """True positives."""
     wrong: int = 0
-    """Said, but not true."""
+    """False positives."""
     missed: int = 0
-    """True, but not said."""
+    """False negatives."""
     rejected: int = 0
-    """Neither said nor true."""
+    """True negatives."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool]]) -> Decisions:
-        """Count pairs of what was said and what is true."""
-        counts = {(said, true): 0 for said in (True, False) for true in (True, False)}
-        for said, true in pairs:
-            counts[bool(said), bool(true)] += 1
+        """Count pairs of a decision and the truth."""
+        counts = {(decided, true): 0 for decided in (True, False) for true in (True, False)}
+        for decided, true in pairs:
+            counts[bool(decided), bool(true)] += 1
         return cls(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
     @property
@@ -34,16 +34,16 @@ class Decisions:
 
     @property
     def precision(self) -> float:
-        """Share of what was said that is true; 0 if nothing was said."""
+        """Share of positive decisions that are right; 0 without positive decisions."""
         return self.right / (self.right + self.wrong) if self.right + self.wrong else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of what is true that was said; 0 if nothing is true."""
+        """Share of true cases with a positive decision; 0 without true cases."""
         return self.right / (self.right + self.missed) if self.right + self.missed else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if both are."""
+        """Harmonic mean of precision and recall; 0 if both are 0."""
         both = 2 * self.right + self.wrong + self.missed
         return 2 * self.right / both if both else 0.0

@@ -51,7 +51,7 @@ def cluster_bootstrap(
 ) -> Interval:
     """Return the percentile bootstrap interval of `mean_of_means`, resampling whole tasks with replacement.
 
-    It is widened to contain that mean, which can fall outside with few tasks or by rounding.
+    It is widened to contain that mean, which may lie outside with few tasks or by rounding.
 
     Args:
         groups: One sequence of results per task.
@@ -69,11 +69,11 @@ def cluster_bootstrap(
 
 
 def success_interval(groups: Sequence[Sequence[bool]], confidence: float = CONFIDENCE) -> Interval:
-    """Return Wilson's interval of the success rate, given the attempts at each task.
+    """Return Wilson's interval of the success rate from the attempts at each task.
 
     Attempts at one task are not independent, so they count as `effective_trials`. A bootstrap over tasks would claim
-    certainty for a single task, or for tasks that are all solved in half of their attempts, and holds the true rate of
-    five tasks only four times in five.
+    certainty for a single task or for tasks with equal success rates, and with five tasks it covers the true rate only
+    four times in five.
     """
     if not groups or not all(groups):
         raise UsageError("an interval needs at least one attempt for each task")
@@ -82,10 +82,10 @@ def success_interval(groups: Sequence[Sequence[bool]], confidence: float = CONFI
 
 
 def effective_trials(groups: Sequence[Sequence[bool]], confidence: float = CONFIDENCE) -> float:
-    """Return how many independent trials tell as much of the success rate as these attempts at tasks.
+    """Return the number of independent trials that estimate the success rate as precisely as these attempts.
 
-    The variance of the tasks' rates decides (Korn and Graubard 1998; with Wilson's interval: Dean and Pagano 2015), and
-    the fewer tasks show it, the less it is trusted. At least one trial per task, at most one per attempt.
+    It follows from the variance of the tasks' rates (Korn and Graubard 1998; with Wilson's interval: Dean and Pagano
+    2015), with a correction for few tasks. It is at least one per task and at most one per attempt.
     """
     tasks, attempts = len(groups), sum(map(len, groups))
     means = _means(groups)

@@ -1,4 +1,4 @@
-"""Unbiased estimates of what `k` attempts at a task achieve, from more attempts than `k`."""
+"""Unbiased estimates of the success of `k` attempts at a task, from at least `k` attempts."""
 
 from __future__ import annotations
 

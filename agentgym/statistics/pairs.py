@@ -18,7 +18,7 @@ def paired_difference(
 ) -> tuple[float, Interval]:
     """Return the mean of `after - before` over tasks and its bootstrap interval over tasks.
 
-    It is as wide as Student's interval at least: with five tasks a bootstrap alone misses the truth one time in six.
+    It is at least as wide as Student's interval: with five tasks, a bootstrap alone misses the truth one time in six.
 
     Args:
         before: One number per task, e.g. its success rate.
@@ -35,10 +35,10 @@ def paired_difference(
 def success_difference(
     before: Sequence[float], after: Sequence[float], seed: int, confidence: float = CONFIDENCE
 ) -> tuple[float, Interval]:
-    """Return `paired_difference` of success rates, whose interval is never a point and lies between -1 and 1.
+    """Return `paired_difference` of success rates, with an interval between -1 and 1 that is never a point.
 
-    If all tasks differ by the same, a bootstrap would claim certainty. The interval then reaches as far as it would if
-    the share of tasks that Wilson's interval leaves unseen differed by the most in either direction.
+    If all tasks differ by the same amount, a bootstrap would claim certainty. The interval then assumes the largest
+    possible difference, in either direction, for the share of unseen tasks that Wilson's interval allows.
     """
     mean, interval = paired_difference(before, after, seed, confidence)
     differences = [late for (late,) in _differences(before, after)]
@@ -49,23 +49,23 @@ def success_difference(
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Return the exact two-sided p-value of so many wins and losses, if both were equally likely; ties do not count.
+    """Return the exact two-sided p-value of the wins and losses if both are equally likely; ties do not count.
 
     With one attempt per task on both sides this is McNemar's exact test.
     """
     if wins < 0 or losses < 0:
-        raise UsageError(f"{wins} wins and {losses} losses are no counts")
+        raise UsageError(f"wins and losses must not be negative, not {wins} and {losses}")
     decided = wins + losses
     ways = tail = 1
     for count in range(1, min(wins, losses) + 1):
         ways = ways * (decided - count + 1) // count
         tail += ways
-    # Whole numbers up to the division: 2**decided overflows a float where there are many tasks.
+    # Integer arithmetic up to the division: 2**decided overflows a float if there are many tasks.
     return min(1.0, 2 * tail / 2**decided)
 
 
 def _student_spread(values: Sequence[float], confidence: float) -> float:
-    """Return half the width of Student's interval of a mean; 0 for a single value, which shows no spread."""
+    """Return half the width of Student's interval of a mean; 0 for a single value."""
     if len(values) == 1:
         return 0.0
     return student_quantile((1 + confidence) / 2, len(values) - 1) * stdev(values) / sqrt(len(values))

@@ -21,9 +21,9 @@ Scores = NDArray[np.float64]
 
 
 def interquartile_mean(scores: ArrayLike) -> float:
-    """Return the mean of the middle half of all scores, over runs and tasks: no outlier moves it, unlike the mean.
+    """Return the mean of the middle half of all scores, over runs and tasks: it is robust against outliers.
 
-    Of scores that are only 0 and 1 it says no more than the mean does.
+    For scores that are all 0 or 1, it is no better than the mean.
     """
     ordered = np.sort(_matrix(scores), axis=None)
     cut = len(ordered) // 4
@@ -37,7 +37,7 @@ def performance_profile(scores: ArrayLike, thresholds: Sequence[float]) -> list[
 
 
 def probability_of_improvement(scores: ArrayLike, than: ArrayLike) -> float:
-    """Return how likely a run scores more than a run of the other method, on a task chosen at random.
+    """Return the probability that a run scores higher than a run of the other method on a random task.
 
     Ties count half, as in the Mann-Whitney statistic.
 
@@ -65,47 +65,51 @@ def bootstrap_over_seeds(
     """Return the percentile bootstrap interval of each statistic, widened to contain the statistic itself.
 
     Args:
-        statistics: Given one matrix per method, each returns a number. All see the same resamples.
+        statistics: Functions of one matrix per method. All see the same resamples.
         scores: One matrix per method, all of the same tasks. Runs of different methods are drawn independently.
         seed: Random seed.
-        whole_runs: Draw a run with all of its tasks, because one training plays all of them. Otherwise runs are drawn
-            for each task anew, as in rliable, where a run is a training of its own for every task.
-        tasks: Draw the tasks too, the same for all methods: the interval then speaks of other tasks of this kind, and
-            otherwise of other seeds on these tasks.
+        whole_runs: Draw a run with all its tasks, because one training run plays all of them. Otherwise runs are drawn
+            separately for each task, as in rliable, where each task has a training run of its own.
+        tasks: Also draw the tasks, the same for all methods: the interval then covers other tasks of this kind, rather
+            than only other seeds on these tasks.
         confidence: Share of resamples inside the interval.
         draws: Number of resamples.
 
     Raises:
         UsageError: A matrix is empty or has another number of tasks.
     """
-    matrices = [_matrix(one) for one in scores]
+    matrices = [_matrix(matrix) for matrix in scores]
     _check_same_tasks(matrices)
     generator = np.random.default_rng(seed)
-    found: dict[K, list[float]] = {name: [] for name in statistics}
+    resampled: dict[K, list[float]] = {name: [] for name in statistics}
     for _ in range(draws):
-        drawn = _drawn(matrices, generator, whole_runs, tasks)
+        resample = _resample(matrices, generator, whole_runs, tasks)
         for name, statistic in statistics.items():
-            found[name].append(statistic(*drawn))
-    return {name: _spanned(found[name], statistic(*matrices), confidence) for name, statistic in statistics.items()}
+            resampled[name].append(statistic(*resample))
+    return {
+        name: _interval(resampled[name], statistic(*matrices), confidence) for name, statistic in statistics.items()
+    }
 
 
-def _spanned(resampled: Sequence[float], found: float, confidence: float) -> Interval:
-    """Return the middle of resampled values, widened to contain the value that was found."""
+def _interval(resampled: Sequence[float], value: float, confidence: float) -> Interval:
+    """Return the middle of resampled values, widened to contain the observed value."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail])
-    return Interval(min(float(low), found), max(float(high), found))
+    return Interval(min(float(low), value), max(float(high), value))
 
 
-def _drawn(matrices: Sequence[Scores], generator: np.random.Generator, whole_runs: bool, tasks: bool) -> list[Scores]:
+def _resample(
+    matrices: Sequence[Scores], generator: np.random.Generator, whole_runs: bool, tasks: bool
+) -> list[Scores]:
     """Return one resample of each matrix."""
     count = matrices[0].shape[1]
     columns = generator.integers(count, size=count) if tasks else np.arange(count)
-    drawn: list[Scores] = []
+    resample: list[Scores] = []
     for matrix in matrices:
         runs = len(matrix)
         rows = generator.integers(runs, size=(runs, 1 if whole_runs else count))
-        drawn.append(matrix[rows, columns[None, :]])
-    return drawn
+        resample.append(matrix[rows, columns[None, :]])
+    return resample
 
 
 def _matrix(scores: ArrayLike) -> Scores:

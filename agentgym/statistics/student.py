@@ -1,4 +1,4 @@
-"""Quantiles of Student's t distribution, by which intervals from few tasks are wider than the normal distribution's."""
+"""Quantiles of Student's t distribution, for intervals from few tasks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agentgym.errors import UsageError
 def student_quantile(share: float, freedom: int) -> float:
     """Return the quantile of Student's t distribution.
 
-    Exact for 1 and 2 degrees of freedom, else within 1 % for shares up to 0.975 (the expansion of Fisher and Cornish
-    1960).
+    It is exact for 1 and 2 degrees of freedom, and otherwise within 1 % for shares up to 0.975 (the expansion of Fisher
+    and Cornish 1960).
 
     Args:
-        share: The share of the distribution below the quantile, above 0 and below 1.
+        share: Share of the distribution below the quantile, above 0 and below 1.
         freedom: Degrees of freedom, from 1.
     """
     if not 0 < share < 1 or freedom < 1:
-        raise UsageError(f"there is no quantile for {share} with {freedom} degrees of freedom")
+        raise UsageError(f"a quantile needs a share between 0 and 1, not {share}, and a freedom from 1, not {freedom}")
     if freedom == 1:
         return tan(pi * (share - 0.5))
     if freedom == 2:

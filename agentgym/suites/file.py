@@ -27,7 +27,7 @@ _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100)]
 
 @validated(config=_STRICT, frozen=True, kw_only=True)
 class LimitsPart:
-    """The limits of each episode; those of `agentgym.rollout.Limits` that can change a result."""
+    """The limits of each episode: those of `agentgym.rollout.Limits` that can affect results."""
 
     max_new_tokens: _CountFrom1 = 512
     """Sampled tokens per turn."""
@@ -44,12 +44,12 @@ class LimitsPart:
     episode_timeout_s: _Seconds = None
     """Seconds for the whole episode."""
     retries: Annotated[int, Field(ge=0)] = 2
-    """How often a failed episode is tried again."""
+    """Number of retries of a failed episode."""
 
 
 @validated(config=_STRICT, frozen=True, kw_only=True)
 class SamplingPart:
-    """How the policy samples, if it has weights or stands behind an endpoint."""
+    """Sampling settings for policies with weights or behind an endpoint."""
 
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Sampling temperature; 0 is greedy."""
@@ -62,11 +62,11 @@ class EntryPart:
     env: Annotated[str, Field(min_length=1)]
     """An id such as `sql`, or `module:Class`."""
     name: _Name | None = None
-    """Name of the entry, unique in the suite; the short id of the environment if not given."""
+    """Name of the entry, unique in the suite; by default the short id of the environment."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     data: dict[str, _Name] = field(default_factory=dict)
-    """Maps an argument that takes a file or folder to the name under which the user gives its path."""
+    """Maps an argument that takes a file or folder to the name under which the user passes its path."""
     attempts: _CountFrom1 = 1
     """Trajectories per task."""
     limits: LimitsPart = field(default_factory=LimitsPart)
@@ -83,7 +83,7 @@ class SuiteFile:
 
     name: _Name
     version: _CountFrom1
-    """Raised whenever the tasks, or how they are played, change."""
+    """Increased whenever the tasks, or how they are played, change."""
     description: str = ""
     entries: Annotated[list[EntryPart], Field(min_length=1)]
 
@@ -106,7 +106,7 @@ def read_suite_file(path: Path) -> SuiteFile:
 
 
 def read_map(path: Path) -> dict[str, Any]:
-    """Return the contents of a suite's file as they are. Raises `UsageError` unless it is a map."""
+    """Return the unchecked contents of a suite's file. Raises `UsageError` unless it is a map."""
     values = yaml12.read(path, "the suite")
     if not isinstance(values, dict):
         raise UsageError(f"{path}: a suite is a map with the keys name, version and entries")
@@ -114,13 +114,13 @@ def read_map(path: Path) -> dict[str, Any]:
 
 
 def checked(values: Mapping[str, Any], source: str) -> SuiteFile:
-    """Return the checked contents of a suite's file. Raises `UsageError` that begins with `source`."""
-    given = {key: value for key, value in values.items() if key != "defaults"}
+    """Return the checked contents of a suite's file. Raises `UsageError`, whose message starts with `source`."""
+    contents = {key: value for key, value in values.items() if key != "defaults"}
     defaults = _checked_defaults(values.get("defaults", {}), source)
-    entries = given.get("entries")
+    entries = contents.get("entries")
     if isinstance(entries, list):
-        given["entries"] = [_merged(defaults, entry) if isinstance(entry, dict) else entry for entry in entries]
-    suite = _validated(_SUITE, given, source)
+        contents["entries"] = [_merged(defaults, entry) if isinstance(entry, dict) else entry for entry in entries]
+    suite = _validated(_SUITE, contents, source)
     _check_names(suite, source)
     return suite
 
@@ -140,16 +140,16 @@ def _checked_defaults(defaults: Any, source: str) -> Mapping[str, Any]:
 def _validated(adapter: TypeAdapter[_T], values: Any, source: str, *place: str) -> _T:
     """Return values as a part of a suite. Raises `UsageError` that names the file and the place in it."""
     try:
-        # As JSON, in which a map may stand for a dataclass although values are not converted.
+        # In JSON mode, a map may stand for a dataclass even though values are checked strictly.
         return adapter.validate_json(strict_json.write(values))
     except ValidationError as error:
         raise UsageError(f"{source}: {_problem(error, place)}") from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{source}: the values of a suite are texts, numbers, lists and maps: {error}") from error
+        raise UsageError(f"{source}: the values of a suite must be texts, numbers, lists or maps: {error}") from error
 
 
 def _merged(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry completed by the defaults; of limits and sampling, each field on its own."""
+    """Return an entry completed with the defaults; limits and sampling are merged field by field."""
     merged = {**defaults, **entry}
     for name in _NESTED:
         parts = [part for part in (defaults.get(name), entry.get(name)) if part is not None]
@@ -163,36 +163,36 @@ def _problem(error: ValidationError, within: Sequence[str]) -> str:
     path = [*within, *first["loc"]]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        known = _keys_at(path[:-1])
-        return f"unknown key {place!r}{nearest(path[-1], known)} There are: {', '.join(known)}"
+        keys = _keys_at(path[:-1])
+        return f"unknown key {place!r}{nearest(path[-1], keys)} There are: {', '.join(keys)}"
     if first["type"] in ("missing", "missing_argument"):
         return f"the key {place!r} is missing"
     return f"{place}: {first['msg']}, not {first['input']!r}"
 
 
 def _keys_at(place: Sequence[Any]) -> list[str]:
-    """Return the keys that are known at a place in the file."""
+    """Return the valid keys at a place in the file."""
     names = [part for part in place if isinstance(part, str)]
     part = _PARTS.get(names[-1], SuiteFile) if names else SuiteFile
-    own = [one.name for one in dataclasses.fields(part)]
+    own = [item.name for item in dataclasses.fields(part)]
     return [*own, "defaults"] if part is SuiteFile else own
 
 
 def _check_names(suite: SuiteFile, source: str) -> None:
-    """Raise `UsageError` for a name that is used twice, an argument that is given twice, or an unknown metric."""
-    seen: set[str] = set()
+    """Raise `UsageError` for a duplicate name, an argument that appears twice, or an unknown metric."""
+    names: set[str] = set()
     for index, entry in enumerate(suite.entries):
         place = f"{source}: entries[{index}]"
-        if (name := name_of(entry)) in seen:
-            raise UsageError(f"{place}: there is another entry {name!r}; give this one a name of its own (name: ...)")
-        seen.add(name)
+        if (name := name_of(entry)) in names:
+            raise UsageError(f"{place}: another entry is named {name!r}; set a different name (name: ...)")
+        names.add(name)
         if twice := sorted(set(entry.arguments) & set(entry.data)):
             raise UsageError(f"{place}: {twice[0]!r} is in arguments and in data; keep one of them")
         for metric in entry.metrics:
             if metric not in METRICS:
-                known = ", ".join(METRICS)
+                metrics = ", ".join(METRICS)
                 raise UsageError(
-                    f"{place}.metrics: unknown metric {metric!r}{nearest(metric, METRICS)} There are: {known}"
+                    f"{place}.metrics: unknown metric {metric!r}{nearest(metric, METRICS)} There are: {metrics}"
                 )
 
 

@@ -18,9 +18,9 @@ class GoldFault:
 
     task_id: str
     reason: str
-    """What happened instead."""
+    """Why not."""
     failed: bool
-    """Whether something around the task broke, so that nothing is known about its gold."""
+    """Whether something around the task failed, so that its gold could not be checked."""
 
 
 def check_gold(
@@ -32,7 +32,7 @@ def check_gold(
     workers: str = "threads",
     on_done: Callable[[], object] = lambda: None,
 ) -> Iterator[GoldFault]:
-    """Play the solution of each task and yield the tasks that it did not solve, as they are found.
+    """Play the solution of each task and yield the tasks that it did not solve, as episodes finish.
 
     Args:
         factory: Makes the environments.
@@ -43,7 +43,7 @@ def check_gold(
         on_done: Called after each task.
 
     Raises:
-        UsageError: The environment cannot be made, or has no solution.
+        UsageError: The environment cannot be made, or lacks a solution.
     """
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
         for trajectory in engine.trajectories(evaluation_jobs(tasks, 1, seed)):

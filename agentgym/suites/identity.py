@@ -1,4 +1,4 @@
-"""Which results can be compared: those of the same suite, in the same version, with the same content."""
+"""Identifies suites. Results can be compared if they have the same suite, version and content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentgym.records.fields import Rules, check_fields, is_count, is_text, requ
 
 
 class Identified(Protocol):
-    """A suite, or what results recorded about theirs."""
+    """A suite, or the identity of one in recorded results."""
 
     @property
     def name(self) -> str:
@@ -30,7 +30,7 @@ class Identified(Protocol):
 
 @dataclass(frozen=True)
 class SuiteId:
-    """What identifies a suite. It is stored with results."""
+    """The identity of a suite, stored with results."""
 
     name: str
     version: int
@@ -51,21 +51,21 @@ _FIELDS: Rules = {"name": (is_text, "text"), "version": (is_count, "a whole numb
 _REQUIRED = required_fields(SuiteId)
 
 
-def comparable(one: Identified, other: Identified) -> None:
+def comparable(suite: Identified, other: Identified) -> None:
     """Raise `UsageError` with the reason unless results on the two suites can be compared."""
-    if one.name != other.name:
+    if suite.name != other.name:
         raise UsageError(
-            f"results on the suite {one.name!r} cannot be compared with results on {other.name!r}: they have other "
-            "tasks; evaluate both policies on one suite"
+            f"results on the suite {suite.name!r} cannot be compared with results on {other.name!r}: their tasks "
+            "differ; evaluate both policies on one suite"
         )
-    if one.version != other.version:
+    if suite.version != other.version:
         raise UsageError(
-            f"results on version {one.version} of the suite {one.name!r} cannot be compared with results on version "
-            f"{other.version}: its tasks, or how they are played, have changed; evaluate both policies on one version"
+            f"results on versions {suite.version} and {other.version} of the suite {suite.name!r} cannot be compared: "
+            "its tasks, or how they are played, have changed; evaluate both policies on one version"
         )
-    if one.content_hash != other.content_hash:
+    if suite.content_hash != other.content_hash:
         raise UsageError(
-            f"both results are on version {one.version} of the suite {one.name!r}, but its content differs "
-            f"({one.content_hash[:12]} and {other.content_hash[:12]}): somebody changed the suite without raising its "
-            "version; evaluate both policies on one of the two"
+            f"both results are on version {suite.version} of the suite {suite.name!r}, but its content differs "
+            f"({suite.content_hash[:12]} and {other.content_hash[:12]}): the suite was changed without a new version; "
+            "evaluate both policies on one of the two"
         )

@@ -15,7 +15,7 @@ from agentgym.suites.pins import Pins, pin_file_of, read_pins
 from agentgym.suites.suite import Suite, entry_of
 
 ENDINGS = (".yaml", ".yml")
-"""How the names of suites' files end."""
+"""File name endings of suites."""
 
 
 def bundled_suites() -> tuple[str, ...]:
@@ -28,11 +28,11 @@ def load_suite(name_or_path: str | Path, data: Mapping[str, str | Path] | None =
 
     Args:
         name_or_path: Name of a bundled suite, or the path of a YAML file.
-        data: Paths of the user's data, by the names that the suite asks for; entries without theirs are `skipped`.
+        data: Paths of the user's data, by the suite's names for them; entries whose data is missing are `skipped`.
 
     Raises:
-        UsageError: There is no such suite, one of its files is malformed, it was changed after it had been pinned, or
-            `data` names something that it does not ask for or that does not exist.
+        UsageError: The suite does not exist, is malformed or was changed after pinning, or `data` has an unknown name
+            or a path that does not exist.
     """
     path = suite_path(name_or_path)
     file = read_suite_file(path)
@@ -42,23 +42,21 @@ def load_suite(name_or_path: str | Path, data: Mapping[str, str | Path] | None =
     suite = assemble(file, pinned.entries, path, checked_data(file, data or {}))
     if (suite.version, suite.content_hash) != (pinned.version, pinned.content_hash):
         raise UsageError(
-            f"{path} was changed after version {pinned.version} had been pinned; pin it again, which raises its "
-            f"version: agentgym tasks pin {path}"
+            f"{path} was changed after version {pinned.version} was pinned; pin it again, which increases its version: "
+            f"agentgym tasks pin {path}"
         )
     return suite
 
 
 def suite_path(name_or_path: str | Path) -> Path:
-    """Return the path of a suite's YAML file. Raises `UsageError` if there is none."""
+    """Return the path of a suite's YAML file. Raises `UsageError` if it does not exist."""
     path = Path(name_or_path).expanduser()
     if path.suffix not in ENDINGS:
         path = _folder() / f"{name_or_path}.yaml"
     if not path.is_file():
         names = bundled_suites()
         near = nearest(str(name_or_path), names)
-        raise UsageError(
-            f"there is no suite {str(name_or_path)!r}{near} Give a YAML file or one of: {', '.join(names)}"
-        )
+        raise UsageError(f"unknown suite {str(name_or_path)!r}{near} Name a YAML file or one of: {', '.join(names)}")
     return path
 
 
@@ -72,7 +70,7 @@ def assemble(file: SuiteFile, pins: Mapping[str, Pins], path: Path, paths: Mappi
 
     Args:
         file: The contents of the YAML file.
-        pins: The pins by the names of entries; none for those that are not in it.
+        pins: The pins by the names of entries; a missing entry is not pinned.
         path: The YAML file.
         paths: Paths of the user's data by name.
     """
@@ -81,11 +79,11 @@ def assemble(file: SuiteFile, pins: Mapping[str, Pins], path: Path, paths: Mappi
 
 
 def _folder() -> Path:
-    return load_named(SUITES, "a folder", lambda found: isinstance(found, Path))
+    return load_named(SUITES, "a folder", lambda value: isinstance(value, Path))
 
 
 def _check_environments(file: SuiteFile, path: Path) -> None:
-    """Raise `UsageError` for an environment that is not registered. Classes are not imported."""
+    """Raise `UsageError` for an environment that is not registered, without importing its class."""
     for index, part in enumerate(file.entries):
         try:
             full_env_id(part.env)
@@ -101,19 +99,19 @@ def _check_same_entries(file: SuiteFile, pins: Mapping[str, Pins], path: Path) -
         if not pins.get(name):
             raise UsageError(f"{pin_file_of(path)}: the entry {name!r} has no pinned task; {advice}")
     if unknown := [name for name in pins if name not in names]:
-        raise UsageError(f"{pin_file_of(path)}: there is no entry {unknown[0]!r} in {path}; {advice}")
+        raise UsageError(f"{pin_file_of(path)}: {path} has no entry {unknown[0]!r}; {advice}")
 
 
 def checked_data(file: SuiteFile, data: Mapping[str, str | Path]) -> dict[str, str]:
-    """Return the paths of the user's data by name. Raises `UsageError` for one not asked for or that does not exist."""
-    wanted = {name for part in file.entries for name in part.data.values()}
-    found: dict[str, str] = {}
+    """Return the paths of the user's data by name. Raises `UsageError` for an unknown name or a missing path."""
+    names = {name for part in file.entries for name in part.data.values()}
+    paths: dict[str, str] = {}
     for name, path in data.items():
-        if name not in wanted:
-            asked = f"it asks for: {', '.join(sorted(wanted))}" if wanted else "it needs no data of yours"
-            raise UsageError(f"the suite {file.name!r} does not ask for data {name!r}{nearest(name, wanted)} {asked}")
+        if name not in names:
+            advice = f"It takes: {', '.join(sorted(names))}" if names else "It takes no data."
+            raise UsageError(f"the suite {file.name!r} takes no data {name!r}{nearest(name, names)} {advice}")
         place = Path(path).expanduser()
         if not place.exists():
-            raise UsageError(f"data {name}: there is no file or folder {str(path)!r}")
-        found[name] = str(place)
-    return found
+            raise UsageError(f"data {name}: {str(path)!r} does not exist")
+        paths[name] = str(place)
+    return paths

@@ -1,4 +1,4 @@
-"""The metrics that a suite can ask for by name."""
+"""The metrics that a suite can name."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ METRICS = {
     "cost": "what the tokens cost, where prices are known",
     "figures": "the environment's own metrics",
 }
-"""What each name stands for."""
+"""Maps the name of each metric to its meaning."""

@@ -1,4 +1,4 @@
-"""Tasks of one environment, chosen on the command line, that several policies play like a suite."""
+"""Tasks of one environment, chosen on the command line, as an unpinned suite."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agentgym.task import Task
 
 
 @dataclass(frozen=True)
-class GivenTasks(SuiteEntry):
-    """An entry whose tasks are given as they are, as from a manifest."""
+class ListedTasks(SuiteEntry):
+    """An entry with a list of tasks, such as from a manifest."""
 
-    given: Sequence[Task] = ()
+    task_list: Sequence[Task] = ()
 
     def tasks(self, env: Env) -> list[Task]:
         """Return the tasks."""
-        return list(self.given)
+        return list(self.task_list)
 
 
 def one_off(
@@ -33,13 +33,13 @@ def one_off(
     Args:
         env: Id of the environment, or `module:Class`.
         arguments: Its arguments.
-        tasks: The tasks, in the order in which they are played.
+        tasks: The tasks, in playing order.
         attempts: Trajectories per task.
         limits: Limits of each episode.
         temperature: Sampling temperature of policies that sample.
     """
     name = full_env_id(env).removeprefix("agentgym/")
     pins = {task.id: task.hash for task in tasks}
-    dialect = None  # it stands in the arguments, if it was chosen
-    entry = GivenTasks(name, env, arguments, pins, attempts, limits, dialect, temperature, (), {}, {}, tasks)
+    dialect = None  # a chosen dialect is in the arguments
+    entry = ListedTasks(name, env, arguments, pins, attempts, limits, dialect, temperature, (), {}, {}, tasks)
     return Suite(name, UNPINNED, "", (entry,), Path())

@@ -1,6 +1,6 @@
-"""Writes pins: those of a suite as its tasks are now, and those of tasks that are added to one.
+"""Pins the tasks of suites.
 
-The version of a suite is raised when its content changes. Comments and layout of its YAML file are kept.
+The version of a suite increases when its content changes. Comments and layout of its YAML file are preserved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentgym import yaml12
 from agentgym.errors import UsageError
 from agentgym.suites.file import SuiteFile, checked, name_of, read_map, read_suite_file
 from agentgym.suites.loading import assemble, checked_data
-from agentgym.suites.pins import INCOMPLETE, Found, PinFile, Pins, find_pinned, pin_file_of, pin_of, read_pins
+from agentgym.suites.pins import INCOMPLETE, PinFile, Pins, PinState, find_pinned, pin_file_of, pin_of, read_pins
 from agentgym.suites.suite import SuiteEntry
 from agentgym.suites.task_sets import different
 from agentgym.task import TEST, Task, default_split
@@ -29,68 +29,68 @@ _VERSION = re.compile(r"^version:[ \t]*\d+", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Pinned:
-    """What pinning did."""
+    """The result of pinning."""
 
     file: Path
     version: int
-    """The version now."""
+    """The version after pinning."""
     was: int
     """The version before."""
     is_same: bool
-    """Whether nothing has changed."""
+    """Whether pinning changed nothing."""
     tasks: int
     """Number of pinned tasks."""
     changed: Sequence[str] = ()
-    """Ids of tasks whose content differs from what was pinned."""
+    """Ids of tasks whose content differs from the earlier pin."""
     gone: Sequence[str] = ()
     """Ids of tasks that no longer exist; their pins are removed."""
     skipped: Sequence[str] = ()
-    """Names of entries whose data was not given; their pins are kept."""
+    """Names of entries whose data is missing; their pins are kept."""
     unpinned: Sequence[str] = ()
     """Names of entries without tasks; the suite cannot be used yet."""
 
 
 def pin_suite(path: Path, data: Mapping[str, str] | None = None) -> Pinned:
-    """Pin the tasks of a suite as they are now.
+    """Pin the tasks of a suite with their current content.
 
     Args:
-        path: The suite's YAML file. Its pins say which tasks it has.
+        path: The suite's YAML file. Its pins determine its tasks.
         data: Paths of the user's data by name.
 
     Raises:
-        UsageError: The suite cannot be read or written, or none of an entry's tasks is left.
+        UsageError: The suite cannot be read or written, or an entry has lost all its tasks.
     """
     file, before = _read(path)
     suite = assemble(file, {} if before is None else before.entries, path, checked_data(file, data or {}))
-    found = {entry.name: _now(entry) for entry in suite.entries if entry.pins}
-    for name, one in found.items():
-        if not one.tasks:
-            raise UsageError(f"{path}: none of the tasks of the entry {name!r} exists any more; {_how(path, name)}")
+    states = {entry.name: _now(entry) for entry in suite.entries if entry.pins}
+    for name, state in states.items():
+        if not state.tasks:
+            raise UsageError(f"{path}: none of the tasks of the entry {name!r} exists; {_how(path, name)}")
     pins = {
-        entry.name: _pins(found[entry.name].tasks, entry.places) if entry.name in found else entry.pins
+        entry.name: _pins(states[entry.name].tasks, entry.places) if entry.name in states else entry.pins
         for entry in suite.all_entries
     }
     return replace(
         _write(path, file, pins, before),
-        changed=[task_id for one in found.values() for task_id in one.changed],
-        gone=[task_id for one in found.values() for task_id in one.gone],
+        changed=[task_id for state in states.values() for task_id in state.changed],
+        gone=[task_id for state in states.values() for task_id in state.gone],
         skipped=[entry.name for entry in suite.skipped],
     )
 
 
 def pin_tasks(path: Path, name: str, split: str | None, number: int, data: Mapping[str, str] | None = None) -> Pinned:
-    """Give an entry of a suite other tasks: up to `number` different ones of a split.
+    """Replace the tasks of an entry of a suite by up to `number` different tasks of a split.
 
     Args:
         path: The suite's YAML file. It need not have pins yet.
         name: The entry.
         split: The split; by default `test` or the nearest one.
-        number: Maximum number of tasks, spread evenly over a split that has more.
+        number: Maximum number of tasks, spread evenly over a larger split.
         data: Paths of the user's data by name.
 
     Raises:
-        UsageError: The suite cannot be read or written, or the entry needs data that was not given.
-        TaskError: There is no such split.
+        UsageError: The suite cannot be read or written, or data of the entry is missing.
+        TaskError: The split does not exist.
     """
     file, before = _read(path)
     pinned = {} if before is None else before.entries
@@ -101,10 +101,10 @@ def pin_tasks(path: Path, name: str, split: str | None, number: int, data: Mappi
 
 
 def copy_suite(source: Path, path: Path) -> None:
-    """Copy a suite under the name of another file, as version 1. It has to be pinned before it can be used.
+    """Copy a suite under the name of another file, as version 1. The copy must be pinned before use.
 
     Raises:
-        UsageError: A file cannot be read, or the new one's name cannot be that of a suite.
+        UsageError: A file cannot be read, or the name of the new file is not valid for a suite.
     """
     named = _NAME.sub(lambda _: _name_line(path), _text(source), count=1)
     text = _VERSION.sub("version: 1", named, count=1)
@@ -117,17 +117,17 @@ def copy_suite(source: Path, path: Path) -> None:
 def add_entry(
     path: Path, entry: Mapping[str, Any], split: str | None, number: int, data: Mapping[str, str] | None = None
 ) -> Pinned:
-    """Add an entry to a suite, and pin its tasks as `pin_tasks` does. A suite that does not exist is begun.
+    """Add an entry to a suite, and pin its tasks like `pin_tasks`. A missing suite is created.
 
     Args:
         path: The suite's YAML file.
-        entry: The entry as it stands in such a file.
+        entry: The entry, in the format of such a file.
         split: The split; by default `test` or the nearest one.
         number: Maximum number of tasks.
         data: Paths of the user's data by name.
 
     Raises:
-        UsageError: The suite cannot be read or written, or has an entry of that name.
+        UsageError: The suite cannot be read or written, or already has an entry of that name.
     """
     is_new = not path.exists()
     text = _beginning(path) if is_new else _text(path)
@@ -145,7 +145,7 @@ def add_entry(
 
 
 def _read(path: Path) -> tuple[SuiteFile, PinFile | None]:
-    """Return a suite's file and its pins, if it has any yet."""
+    """Return a suite's file and its pins, if it has any."""
     pins = pin_file_of(path)
     return read_suite_file(path), read_pins(pins) if pins.exists() else None
 
@@ -154,7 +154,7 @@ def _how(path: Path, name: str) -> str:
     return f"pin others: agentgym tasks pin {path} --entry {name}"
 
 
-def _now(entry: SuiteEntry) -> Found:
+def _now(entry: SuiteEntry) -> PinState:
     with entry.opened() as env:
         return find_pinned(env.tasks, entry.pins, entry.places)
 
@@ -164,9 +164,9 @@ def _pins(tasks: Sequence[Task], places: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write(path: Path, file: SuiteFile, pins: Mapping[str, Pins], before: PinFile | None) -> Pinned:
-    """Write the pins of a suite, with its version raised in both files if its content has changed.
+    """Write the pins of a suite, and increase its version in both files if its content has changed.
 
-    As long as an entry of a new suite has no tasks, the suite cannot be used, and its version stays.
+    While an entry of a new suite has no tasks, the suite cannot be used, and its version does not change.
     """
     names = [name_of(part) for part in file.entries]
     pins = {name: pins[name] for name in names if pins.get(name)}
@@ -195,7 +195,7 @@ def _beginning(path: Path) -> str:
 
 
 def _name_line(path: Path) -> str:
-    """Return the line that names a suite like its file, quoted where it would not be read as text."""
+    """Return the line that names a suite after its file, quoted if YAML would not read the name as text."""
     return yaml12.dump({"name": path.stem}).strip()
 
 
@@ -205,7 +205,7 @@ def _text(path: Path) -> str:
 
 
 def _with_entry(text: str, values: Mapping[str, Any], entry: Mapping[str, Any], path: Path) -> str:
-    """Return the text of a suite's file with an entry appended, if the list of entries stands at its end."""
+    """Return the text of a suite's file with an entry appended. Raises `UsageError` unless the entries come last."""
     lines = yaml12.dump([dict(entry)]).splitlines()
     expected = {**values, "entries": [*values["entries"], dict(entry)]}
     for indent in ("  ", ""):
@@ -214,5 +214,5 @@ def _with_entry(text: str, values: Mapping[str, Any], entry: Mapping[str, Any], 
             if yaml12.load(longer) == expected:
                 return longer
     raise UsageError(
-        f"{path}: an entry can be added only if `entries:` is the last key, with a line `- ` for each entry"
+        f"{path}: an entry can be added only if `entries:` is the last key, with one line starting with `- ` per entry"
     )

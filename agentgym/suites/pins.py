@@ -1,7 +1,7 @@
-"""Pins: the ids of a suite's tasks with their content hashes, and the tasks that they stand for.
+"""Pins: the ids of a suite's tasks with their content hashes.
 
-The hash of a task read from the user's files must not depend on where the files are, so the path that the user gave
-counts as the name under which the suite asks for it.
+The hash of a task from the user's files must not depend on their location, so the suite's name for the data replaces
+its path.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from agentgym.task import Task, TaskSource
 from agentgym.task_files.moving import moved
 
 HASH_CHARS = 16
-"""How many of a hash's hexadecimal digits are pinned: 64 bits tell any two tasks apart."""
+"""Pinned hexadecimal digits of a hash; 64 bits are enough to distinguish tasks."""
 
 INCOMPLETE = ""
-"""Stands for the content hash of a suite in which an entry has no tasks yet."""
+"""The content hash of a suite with an entry that has no tasks yet."""
 
 Pins = Mapping[str, str]
 """Maps the ids of tasks to their pinned hashes."""
@@ -35,7 +35,7 @@ class PinFile:
     version: int
     """The suite's version when it was pinned."""
     content_hash: str
-    """The suite's content hash at that time; another one now shows that the suite was changed afterwards."""
+    """The suite's content hash when it was pinned, which reveals later changes."""
     entries: Mapping[str, Pins]
     """The pins of each entry, by its name."""
 
@@ -72,45 +72,45 @@ def read_pins(path: Path) -> PinFile:
 
 
 def pin_of(task: Task, places: Mapping[str, str] | None = None) -> str:
-    """Return what is pinned of a task.
+    """Return the pinned hash of a task.
 
     Args:
         task: The task.
-        places: Maps paths that the user gave to the names that replace them.
+        places: Maps the user's paths to the names that replace them.
     """
     return moved(task, {path: f"<{name}>" for path, name in (places or {}).items()}).hash[:HASH_CHARS]
 
 
 @dataclass
-class Found:
-    """What became of pinned tasks."""
+class PinState:
+    """The current state of pinned tasks."""
 
     tasks: list[Task] = field(default_factory=list)
-    """Those found, in the order of the pins, changed or not."""
+    """The existing tasks, in the order of the pins, changed or not."""
     gone: dict[str, str] = field(default_factory=dict)
-    """Maps the ids of those that the source no longer has to the reason."""
+    """Maps the ids of missing tasks to the reason."""
     changed: list[str] = field(default_factory=list)
-    """The ids of those whose content differs from what was pinned."""
+    """Ids of the tasks whose content differs from their pin."""
 
 
-def find_pinned(source: TaskSource, pins: Pins, places: Mapping[str, str] | None = None) -> Found:
-    """Return the tasks of `source` with the pinned ids, and how they differ from what was pinned.
+def find_pinned(source: TaskSource, pins: Pins, places: Mapping[str, str] | None = None) -> PinState:
+    """Return the tasks of `source` with the pinned ids, and how they differ from their pins.
 
     Raises:
-        UsageError: The source broke on a task, so that nothing is known about it.
+        UsageError: The source failed to load a task, so that its state is unknown.
     """
-    found = Found()
+    state = PinState()
     for task_id, pinned in pins.items():
         try:
             with as_usage_error(f"the task {task_id!r} cannot be loaded"):
                 task = source.find(task_id)
         except TaskError as error:
-            found.gone[task_id] = str(error)
+            state.gone[task_id] = str(error)
             continue
-        found.tasks.append(task)
+        state.tasks.append(task)
         if pin_of(task, places) != pinned:
-            found.changed.append(task_id)
-    return found
+            state.changed.append(task_id)
+    return state
 
 
 def pinned_tasks(source: TaskSource, pins: Pins, what: str, places: Mapping[str, str] | None = None) -> list[Task]:
@@ -120,27 +120,27 @@ def pinned_tasks(source: TaskSource, pins: Pins, what: str, places: Mapping[str,
         source: Where the tasks come from.
         pins: Their ids and hashes.
         what: Name of the entry, for the message.
-        places: Maps paths that the user gave to the names that replace them in hashes.
+        places: Maps the user's paths to the names that replace them in hashes.
 
     Raises:
-        TaskError: A task is gone or has changed; the message says how many, names the first, and says what to do.
+        TaskError: A task is missing or has changed.
     """
-    found = find_pinned(source, pins, places)
-    if found.gone:
-        first, reason = next(iter(found.gone.items()))
+    state = find_pinned(source, pins, places)
+    if state.gone:
+        first, reason = next(iter(state.gone.items()))
         raise TaskError(
-            f"{what}: {len(found.gone)} of {len(pins)} pinned tasks cannot be found; the first: {first!r} ({reason}). "
+            f"{what}: {len(state.gone)} of {len(pins)} pinned tasks cannot be found; the first: {first!r} ({reason}). "
             f"{_ADVICE}"
         )
-    if found.changed:
+    if state.changed:
         raise TaskError(
-            f"{what}: {len(found.changed)} of {len(pins)} tasks differ from what was pinned; the first: "
-            f"{found.changed[0]!r}. {_ADVICE}"
+            f"{what}: {len(state.changed)} of {len(pins)} tasks differ from their pins; the first: "
+            f"{state.changed[0]!r}. {_ADVICE}"
         )
-    return found.tasks
+    return state.tasks
 
 
 _ADVICE = (
-    "Results on other tasks would not compare. Use the release or the data that the suite was pinned with, or pin the "
-    "tasks as they are now, as a new version: agentgym tasks pin SUITE.yaml"
+    "Results on other tasks would not be comparable. Use the release or the data that the suite was pinned with, or "
+    "pin the current tasks as a new version: agentgym tasks pin SUITE.yaml"
 )

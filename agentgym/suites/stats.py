@@ -13,7 +13,7 @@ from agentgym.task import Task
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long the prompts are."""
+    """Lengths of the prompts."""
 
     shortest: int
     median: float
@@ -23,7 +23,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class TaskStats:
-    """What is in a set of tasks."""
+    """Statistics of a set of tasks."""
 
     tasks: int
     by_split: Mapping[str, int]
@@ -35,7 +35,7 @@ class TaskStats:
 
 
 def task_stats(tasks: Sequence[Task]) -> TaskStats:
-    """Return what is in a set of at least one task."""
+    """Return statistics of a set of at least one task."""
     return TaskStats(
         tasks=len(tasks),
         by_split=dict(Counter(task.split for task in tasks)),
@@ -47,5 +47,5 @@ def task_stats(tasks: Sequence[Task]) -> TaskStats:
 
 
 def _lengths(numbers: Iterable[int]) -> Lengths:
-    found = sorted(numbers)
-    return Lengths(found[0], median(found), fmean(found), found[-1])
+    ordered = sorted(numbers)
+    return Lengths(ordered[0], median(ordered), fmean(ordered), ordered[-1])

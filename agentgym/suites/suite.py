@@ -1,4 +1,4 @@
-"""`Suite` and its entries: pinned tasks, and how they are played. Nothing here makes an environment by itself."""
+"""`Suite` and its entries: pinned tasks and how they are played."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class SuiteEntry:
     env: str
     """Id of the environment, or `module:Class`."""
     arguments: Mapping[str, Any]
-    """Arguments of the environment, without those that the user gives (`data`)."""
+    """Arguments of the environment, without those that the user passes (`data`)."""
     pins: Pins
     """Maps the ids of the tasks to their pinned hashes."""
     attempts: int
     """Trajectories per task."""
     limits: Limits
-    """Limits of each episode. `max_in_flight` and `strict` are up to whoever runs it."""
+    """Limits of each episode; `max_in_flight` and `strict` are not part of the suite."""
     dialect: str | None
     """The format of tool calls; `None` leaves it to the policy."""
     temperature: float
@@ -46,26 +46,26 @@ class SuiteEntry:
     metrics: tuple[str, ...]
     """Names of the metrics to report (`agentgym.suites.metrics`)."""
     data: Mapping[str, str]
-    """Maps arguments that take files to the names under which the user gives their paths."""
+    """Maps arguments that take files to the names under which the user passes their paths."""
     paths: Mapping[str, str]
-    """The paths that the user gave, by those names."""
+    """The user's paths by those names."""
 
     @property
     def env_id(self) -> str:
-        """Full id of the environment with its version, or `module:Class`. Raises `UsageError` if there is none."""
+        """Full id of the environment with its version, or `module:Class`. Raises `UsageError` if it is unknown."""
         return full_env_id(self.env)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names of the data that the entry needs and the user has not given; then it cannot be played."""
+        """Names of the data that the user has not passed; without it, the entry cannot be played."""
         return tuple(name for name in self.data.values() if name not in self.paths)
 
     @cached_property
     def factory(self) -> EnvFactory:
         """Makes the environment of the entry. Raises `UsageError` if data is missing."""
         if self.missing:
-            given = " ".join(f"--data {name}=PATH" for name in self.missing)
-            raise UsageError(f"the entry {self.name!r} is over data of your own; name its file or folder: {given}")
+            options = " ".join(f"--data {name}=PATH" for name in self.missing)
+            raise UsageError(f"the entry {self.name!r} needs your data; name its file or folder: {options}")
         places = {argument: self.paths[name] for argument, name in self.data.items()}
         dialect = {} if self.dialect is None else {"dialect": self.dialect}
         return EnvFactory(self.env_id, {**self.arguments, **places, **dialect})
@@ -82,23 +82,23 @@ class SuiteEntry:
             yield env
 
     def tasks(self, env: Env) -> list[Task]:
-        """Return the entry's tasks, made again and compared with their pins.
+        """Return the entry's tasks, after checking them against their pins.
 
         Args:
             env: An environment of the entry (`opened`).
 
         Raises:
-            TaskError: A task is gone or differs from what was pinned.
+            TaskError: A task is missing or differs from its pin.
         """
         return pinned_tasks(env.tasks, self.pins, f"entry {self.name!r}", self.places)
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Maps each path that the user gave to its name (`pins.pin_of`)."""
+        """Maps the user's paths to their names (`pins.pin_of`)."""
         return {path: name for name, path in self.paths.items()}
 
     def content(self) -> dict[str, Any]:
-        """Return what decides the entry's results, as JSON data. Where the user's data is does not count."""
+        """Return what determines the entry's results, as JSON data, without the location of the user's data."""
         limits = {name: value for name, value in asdict(self.limits).items() if name in _LIMITS}
         return {
             "name": self.name,
@@ -113,11 +113,11 @@ class SuiteEntry:
         }
 
 
-_LIMITS = frozenset(one.name for one in fields(LimitsPart))  # pyright: ignore[reportArgumentType]
+_LIMITS = frozenset(item.name for item in fields(LimitsPart))  # pyright: ignore[reportArgumentType]
 
 
 UNPINNED = 0
-"""The version of a suite that no file describes (`agentgym.suites.one_off`). Versions of files begin at 1."""
+"""The version of a suite without a file (`agentgym.suites.one_off`). Versions of files start at 1."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Suite:
     version: int
     description: str
     all_entries: tuple[SuiteEntry, ...]
-    """Every entry, also those whose data the user has not given."""
+    """Every entry, including those whose data is missing."""
     file: Path
 
     @property
@@ -138,16 +138,16 @@ class Suite:
 
     @property
     def skipped(self) -> Sequence[SuiteEntry]:
-        """The entries over data that the user has not given."""
+        """The entries whose data is missing."""
         return [entry for entry in self.all_entries if entry.missing]
 
     def entry(self, name: str) -> SuiteEntry:
-        """Return the entry with this name. Raises `UsageError` naming those there are."""
+        """Return the entry with this name. Raises `UsageError`, which lists the names, if it does not exist."""
         for entry in self.all_entries:
             if entry.name == name:
                 return entry
-        known = ", ".join(entry.name for entry in self.all_entries)
-        raise UsageError(f"the suite {self.name!r} has no entry {name!r}; it has: {known}")
+        names = ", ".join(entry.name for entry in self.all_entries)
+        raise UsageError(f"the suite {self.name!r} has no entry {name!r}; it has: {names}")
 
     @cached_property
     def content_hash(self) -> str:
@@ -157,7 +157,7 @@ class Suite:
 
     @property
     def id(self) -> SuiteId:
-        """What identifies the suite, to be stored with results."""
+        """The identity of the suite, to be stored with results."""
         return SuiteId(self.name, self.version, self.content_hash)
 
 

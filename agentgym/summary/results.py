@@ -1,6 +1,6 @@
 """`Summary`: a policy's results over a set of trajectories, with confidence intervals.
 
-Failed trajectories (broken infrastructure) say nothing about the model: they are counted but excluded from all rates.
+Failed trajectories (infrastructure failures) say nothing about the model: they are counted but left out of all rates.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Figures = Callable[[Sequence[Trajectory]], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Rate:
-    """How often tasks were solved."""
+    """The success rate over tasks."""
 
     success: float | None
-    """Mean over tasks of the share of successful attempts; `None` if there was no attempt."""
+    """Mean over tasks of the share of successful attempts; `None` without attempts."""
     interval: Interval | None
-    """95 % interval: Wilson's, in which attempts at one task count less the more they agree."""
+    """95 % interval (`statistics.success_interval`)."""
     tasks: int
     attempts: int
 
@@ -48,7 +48,7 @@ class Summary(Measures):
     pass_hat: dict[int, float]
     """Maps k to the estimated probability that all k attempts solve a task."""
     by_turns: dict[int, float]
-    """Maps a number of turns to the success rate of what was solved within so many turns (the curve of MINT)."""
+    """Maps a number of turns to the success rate within it (the curve of MINT)."""
     by_difficulty: dict[int, Rate]
     by_tag: dict[str, Rate]
     measures_by_difficulty: dict[int, Measures]
@@ -64,11 +64,11 @@ class Summary(Measures):
     figures: dict[str, float] = field(default_factory=dict)
     """The environment's own metrics (`Env.figures`)."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Maps what failed (`Trajectory.component`) to the number of failed episodes, most frequent first."""
+    """Maps a component (`Trajectory.component`) to the number of episodes that failed in it, most frequent first."""
     errors: dict[str, int] = field(default_factory=dict)
     """Maps an error to the number of episodes, most frequent first; task ids in it are replaced by `<task>`."""
     seconds: float = 0.0
-    """Wall-clock time of this run, without earlier runs that it resumed."""
+    """Wall-clock time of this run, without the runs that it resumed."""
 
     @property
     def success(self) -> float | None:
@@ -90,8 +90,8 @@ def summarize(trajectories: Iterable[Trajectory], *, seconds: float = 0.0, figur
 
     Args:
         trajectories: All attempts at all tasks, in any order.
-        seconds: Wall-clock time they took.
-        figures: Additional metrics, computed on the trajectories that did not fail.
+        seconds: Wall-clock time of the run.
+        figures: Computes additional metrics on the trajectories that did not fail.
     """
     everything = sorted(trajectories, key=_order)
     valid = [t for t in everything if not t.failed]
@@ -101,11 +101,11 @@ def summarize(trajectories: Iterable[Trajectory], *, seconds: float = 0.0, figur
 def summarize_entries(
     entries: Iterable[Entry], *, seconds: float = 0.0, figures: Mapping[str, float] | None = None
 ) -> Summary:
-    """`summarize`, without the trajectories themselves: of hundreds of thousands, only the entries fit into memory.
+    """Summarise trajectories from their entries, which fit into memory even for hundreds of thousands.
 
     Args:
         entries: All attempts at all tasks, in any order.
-        seconds: Wall-clock time they took.
+        seconds: Wall-clock time of the run.
         figures: The environment's own metrics.
     """
     everything = sorted(entries, key=_order)
@@ -163,7 +163,7 @@ def _over_k(groups: Sequence[Sequence[bool]], estimate: Callable[[int, int, int]
 
 
 def _within_turns(entries: Sequence[Entry]) -> dict[int, float]:
-    """Return, for each number of turns up to the most that a success took, the rate of successes within it."""
+    """Return the success rate within each number of turns, up to the most turns of a successful attempt."""
     needed: dict[str, list[float]] = {}
     for t in entries:
         needed.setdefault(t.task_id, []).append(t.turns if t.success else inf)
@@ -183,7 +183,7 @@ def _parts(entries: Sequence[Entry], keys: Callable[[Entry], Iterable[Any]]) -> 
 
 
 def _error_of(entry: Entry) -> str:
-    """Return the error on one line, without the task's id, so that equal errors group together."""
+    """Return the error on one line, without the task's id, so that equal errors can be counted."""
     text = entry.error
     return _shortened(text.replace(entry.task_id, "<task>") if text and entry.task_id else text)
 
@@ -199,6 +199,6 @@ def _channels(entries: Sequence[Entry]) -> dict[str, float]:
     return {name: fmean(t.channels.get(name, 0.0) for t in entries) for name in names}
 
 
-def _order(one: Trajectory | Entry) -> tuple[str, int]:
-    """Return the order in which results are counted, so that they do not depend on which episode ended first."""
-    return one.task_id, one.attempt
+def _order(result: Trajectory | Entry) -> tuple[str, int]:
+    """Return a sort key that does not depend on which episode ended first."""
+    return result.task_id, result.attempt

@@ -1,4 +1,4 @@
-"""How a `Summary` is printed: success by difficulty and tag, then what the episodes cost and how they ended."""
+"""Prints a `Summary` as tables: success by difficulty and tag, then cost and endings of the episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_ERRORS = 5
 """Number of errors to print; a summary holds all of them."""
 
 WIDE = 110
-"""Width of a console from which the table of rates also shows reward, turns, calls and errors."""
+"""Least width of a console for the table of rates to include reward, turns, calls and errors."""
 
 _FEEDBACK = {"feedback": "comments an episode", "feedback_withheld": "withheld, because they revealed the gold"}
 
@@ -40,7 +40,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if overall.success is None:
         broken = f", {len(summary.broken_tasks)} task(s) are broken" if summary.broken_tasks else ""
         failed = f"{summary.failed} failed" + (f" ({counted(summary.failures)})" if summary.failures else "")
-        body = Text(f"no episode came to its end; {failed}{broken}", style="bold red")
+        body = Text(f"no episode finished; {failed}{broken}", style="bold red")
         console.print(Panel(body, title=title, title_align="left", expand=False))
         print_errors(summary, console)
         _print_broken_tasks(summary, console)
@@ -50,11 +50,11 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
         console.print(f"[bold red]This says nothing about the model:[/] {why}.")
     if summary.search.get("oracle"):
-        bound = "an upper bound of what choosing could bring, not a result of the policy"
-        console.print(f"[bold yellow]The reward itself chose[/]: {bound}.")
+        bound = "an upper bound of the search, not a result of the policy"
+        console.print(f"[bold yellow]The search chose by the reward itself[/]: {bound}.")
     if summary.failed:
         console.print(
-            f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "
+            f"[bold yellow]{summary.failed} episode(s) failed[/] because of something around the model "
             f"({counted(summary.failures)}); they are not counted. Run the same command again to retry them."
         )
         print_errors(summary, console)
@@ -80,7 +80,7 @@ def _print_broken_tasks(summary: Summary, console: Console) -> None:
 
 
 def counted(failures: Mapping[str, int]) -> str:
-    """Return failures by what failed as text, in order."""
+    """Return the number of failures by component as text."""
     return ", ".join(f"{component}: {count}" for component, count in failures.items())
 
 
@@ -140,7 +140,7 @@ def _measures_table(summary: Summary) -> Any:
 
 
 class _Items:
-    """Items side by side. A line breaks between two of them, never within one."""
+    """Items side by side. Lines break between items, never within one."""
 
     def __init__(self, items: Iterable[str]):
         self._items = list(items)
@@ -165,7 +165,7 @@ class _Items:
 
 
 def _attempts_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
-    """Yield the rows on what was achieved."""
+    """Yield the rows on results."""
     if len(summary.pass_at) > 1:
         yield "pass@k", _list_k(summary.pass_at, "@")
         yield "pass^k", _list_k(summary.pass_hat, "^")
@@ -177,7 +177,7 @@ def _attempts_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
 
 
 def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
-    """Yield the rows on what it took, and what went wrong on the way."""
+    """Yield the rows on cost and errors."""
     yield "turns", number(summary.turns, 1)
     if len(summary.by_turns) > 1:
         yield "solved within", [f"{t}: {percent(summary.by_turns[t])}" for t in _points(list(summary.by_turns))]
@@ -204,7 +204,7 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
 
 
 def _time_in_turns(generation: float, environment: float) -> list[str]:
-    """Return what turns waited for, in seconds of an episode and as shares."""
+    """Return how long turns waited for the policy and the environment, in seconds per episode and as shares."""
     both = generation + environment
     parts = {"generation": generation, "environment": environment}
     return [f"{name} {value:.2f} s ({percent(value / both if both else None)})" for name, value in parts.items()]
@@ -220,24 +220,24 @@ def _by_kind(shares: Mapping[str, float]) -> str:
 
 
 def _points(limits: Sequence[int]) -> list[int]:
-    """Return a few numbers of turns, from the first to the last, evenly apart."""
+    """Return a few numbers of turns, evenly spaced from the first to the last."""
     last = len(limits) - 1
     count = min(_MAX_POINTS, len(limits))
     return [limits[round(index * last / max(1, count - 1))] for index in range(count)]
 
 
 def percent(value: float | None) -> str:
-    """Return a share in percent, or a dash for none."""
+    """Return a share in percent, or a dash for `None`."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def number(value: float | None, digits: int) -> str:
-    """Return a number with so many digits after the point, or a dash for none."""
+    """Return a number with `digits` digits after the point, or a dash for `None`."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
 def seconds(value: float | None) -> str:
-    """Return a duration with two digits after the point, or a dash for none."""
+    """Return a duration with two digits after the point, or a dash for `None`."""
     return "–" if value is None else f"{value:.2f} s"
 
 

@@ -1,1 +1,1 @@
-"""Looking at trajectories: a page served on this machine, the same page as one file, and a view for terminals."""
+"""Views of trajectories: a page served locally, the same page as one file, and a terminal view."""

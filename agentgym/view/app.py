@@ -1,4 +1,4 @@
-"""The application behind `agentgym view`: the page, and what it asks for as JSON. It only ever reads."""
+"""The application behind `agentgym view`: the page and its JSON data. It never writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentgym.view.contents import Contents
 from agentgym.view.head import head_of
 from agentgym.view.page import SERVED_POLICY, script, served_page, style
 from agentgym.view.pay import Schemes
-from agentgym.view.search import Search
+from agentgym.view.search import TextSearch
 from agentgym.view.versus import versus
 
 _HEADERS = {
@@ -35,55 +35,55 @@ _STATIC: dict[str, tuple[Callable[[], str], str]] = {
     "/viewer.js": (script, "text/javascript"),
     "/viewer.css": (style, "text/css"),
 }
-Wanted = Mapping[str, str]
+Query = Mapping[str, str]
 
 
 class _Answers:
-    """What the page asks for. `Live` in `data/source.js` asks for it by the names of the methods."""
+    """The JSON data for the page. `Live` in `data/source.js` requests it by the names of the methods."""
 
     def __init__(self, collection: Collection, schemes: Schemes):
         self._collection = collection
         self._contents = Contents(collection, schemes)
-        self._search = Search(collection)
+        self._search = TextSearch(collection)
 
-    def rows(self, wanted: Wanted) -> dict[str, Any] | None:
-        """Return what is new since a version, if anything is."""
+    def rows(self, query: Query) -> dict[str, Any] | None:
+        """Return the changes since a version; `None` if nothing has changed."""
         self._collection.refresh()
-        version = wanted.get("version", "")
+        version = query.get("version", "")
         return None if version == self._collection.version else head_of(self._collection, version)
 
-    def search(self, wanted: Wanted) -> list[str]:
-        return sorted(self._search.find(wanted.get("q", "")))
+    def search(self, query: Query) -> list[str]:
+        return sorted(self._search.find(query.get("q", "")))
 
-    def versus(self, wanted: Wanted) -> dict[str, Any]:
-        return versus(self._collection, _count(wanted, "a", 0), _count(wanted, "b", 1))
+    def versus(self, query: Query) -> dict[str, Any]:
+        return versus(self._collection, _count(query, "a", 0), _count(query, "b", 1))
 
-    def trajectory(self, wanted: Wanted) -> dict[str, Any]:
-        return self._contents.of(wanted.get("key", ""))
+    def trajectory(self, query: Query) -> dict[str, Any]:
+        return self._contents.of(query.get("key", ""))
 
-    def tokens(self, wanted: Wanted) -> dict[str, Any] | None:
-        return self._contents.tokens(wanted.get("key", ""))
+    def tokens(self, query: Query) -> dict[str, Any] | None:
+        return self._contents.tokens(query.get("key", ""))
 
 
 def make_app(collection: Collection, *, trust: bool = False) -> Starlette:
     """Return the application.
 
     Args:
-        collection: What to show.
+        collection: The trajectories to show.
         trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
     """
     answers = _Answers(collection, Schemes(trust=trust))
-    asked = ("rows", "search", "versus", "trajectory", "tokens")
-    routes = [Route(f"/api/{name}", _json(getattr(answers, name))) for name in asked]
+    names = ("rows", "search", "versus", "trajectory", "tokens")
+    routes = [Route(f"/api/{name}", _json(getattr(answers, name))) for name in names]
     routes += [Route(path, _static(make, kind)) for path, (make, kind) in _STATIC.items()]
-    # A page on the Internet must not reach this server through a name of its own that leads to this machine.
+    # Prevents DNS rebinding: a web page must not reach this server through a host name that resolves to this machine.
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
-    # Rows of large files repeat themselves; the page may be far from here, at the other end of an SSH connection.
+    # Rows of large files compress well, and the browser may be at the other end of an SSH connection.
     packed = Middleware(GZipMiddleware, compresslevel=1)
     return Starlette(routes=routes, middleware=[hosts, packed])
 
 
-def _json(method: Callable[[Wanted], Any]) -> Callable[[Request], Response]:
+def _json(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         try:
             data, status = method(dict(request.query_params)), 200
@@ -98,8 +98,8 @@ def _static(make: Callable[[], str], kind: str) -> Callable[[Request], Response]
     return lambda request: Response(make(), 200, _HEADERS, kind)
 
 
-def _count(wanted: Wanted, name: str, default: int) -> int:
-    text = wanted.get(name) or str(default)
+def _count(query: Query, name: str, default: int) -> int:
+    text = query.get(name) or str(default)
     if not text.isdecimal() or len(text) > 9:
         raise UsageError(f"{name} must be a whole number from 0, not {text[:50]!r}")
     return int(text)

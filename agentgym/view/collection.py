@@ -1,4 +1,4 @@
-"""`Collection`: the trajectories of files and folders that may still be growing, and what else lies beside them."""
+"""`Collection`: the trajectories of growing files and folders, with their annotations and metrics."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from agentgym.view.rows import Row, row_of
 METRICS = "metrics.jsonl"
 """Name of the file with the metrics of a training run."""
 _SELECTIONS = {"samples.jsonl": "eval-after.jsonl"}
-"""Files that repeat some trajectories of another one beside them."""
+"""Maps files that repeat trajectories to the original files in the same folder."""
 _VERSIONS = 100
-"""Versions of which it is remembered how many of their rows are still the same."""
+"""Number of versions whose unchanged rows are remembered."""
 
 
 @dataclass
@@ -47,9 +47,9 @@ class _Metrics:
 
     def refresh(self) -> None:
         state = self.path.stat()
-        if (seen := (state.st_mtime_ns, state.st_size)) == self.changed:
+        if (stamp := (state.st_mtime_ns, state.st_size)) == self.changed:
             return
-        self.changed, self.series = seen, {}
+        self.changed, self.series = stamp, {}
         for line in self._lines():
             step = line.pop("step", None)
             for name, value in line.items():
@@ -57,7 +57,7 @@ class _Metrics:
                     self.series.setdefault(name, []).append((step, value))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines that can be read. Python's reader takes NaN, which a loss may be."""
+        """Yield the valid lines. Python's parser accepts NaN, which losses may contain."""
         for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError, RecursionError):
                 if isinstance(line := json.loads(text), dict):
@@ -68,10 +68,10 @@ class Collection:
     """Trajectories of several files, as rows and in full. Methods may be called from any thread.
 
     Args:
-        places: Files of trajectories, or folders that hold some, at any depth.
+        places: Files of trajectories, or folders that contain some, at any depth.
 
     Raises:
-        UsageError: A place does not exist or holds no trajectories, or a line is not a trajectory.
+        UsageError: A place does not exist or contains no trajectories, or a line is not a trajectory.
     """
 
     def __init__(self, places: Sequence[str | Path]):
@@ -79,57 +79,57 @@ class Collection:
         self._lock = threading.RLock()
         self._files: dict[Path, _File] = {}
         self._metrics: dict[Path, _Metrics] = {}
-        self._others: dict[Path, int] = {}  # files of something else, and their size when they were looked at
+        self._others: dict[Path, int] = {}  # files without trajectories, and their size at the last check
         self._notes = self._listed = 0
         self._by_key: dict[str, Row] = {}
         self._groups: list[list[Row]] = []
-        self._unchanged: dict[str, int] = {}  # by version: how many of its first rows are still the same
-        self._id = secrets.token_hex(4)  # versions of an earlier server are not those of this one
+        self._unchanged: dict[str, int] = {}  # by version: how many of its first rows are unchanged
+        self._id = secrets.token_hex(4)  # distinguishes versions from those of earlier servers
         self.rows: list[Row] = []
         """The latest try of each episode, in the order of the files."""
         for place in self._places:
             if not place.exists():
-                raise UsageError(f"there is no {str(place)!r}")
+                raise UsageError(f"{str(place)!r} does not exist")
         self.refresh()
         if not self._files and not self._metrics:
             named = ", ".join(repr(str(place)) for place in self._places)
-            raise UsageError(f"there are no trajectories in {named}; `agentgym eval --out FILE` writes some")
+            raise UsageError(f"{named} contains no trajectories; `agentgym eval --out FILE` writes some")
 
     @property
     def title(self) -> str:
-        """What is looked at, for people."""
+        """The names of the places."""
         return ", ".join(place.resolve().name for place in self._places)
 
     @property
     def version(self) -> str:
-        """Another text whenever something has changed."""
-        metrics = sum(sum(map(len, one.series.values())) for one in self._metrics.values())
+        """A text that changes whenever the collection does."""
+        metrics = sum(sum(map(len, metrics.series.values())) for metrics in self._metrics.values())
         return f"{self._id}.{self._listed}.{self._notes}.{metrics}"
 
     @property
     def metrics(self) -> dict[str, dict[str, list[tuple[int, float]]]]:
-        """Metrics of training runs: maps the run's folder to series of (step, value), by name."""
-        return {path.parent.resolve().name: one.series for path, one in self._metrics.items() if one.series}
+        """Metrics of training runs: maps the run's folder to series of (step, value) by name."""
+        return {path.parent.resolve().name: metrics.series for path, metrics in self._metrics.items() if metrics.series}
 
     def refresh(self) -> bool:
-        """Look for what was written since; return whether there is anything new."""
+        """Read what was written since; return whether anything changed."""
         with self._lock:
             before = self.version
             grown = self._find_files()
             for file in self._files.values():
-                had = len(file.index.entries)
-                grown |= file.index.refresh() > 0 or len(file.index.entries) != had
+                count = len(file.index.entries)
+                grown |= file.index.refresh() > 0 or len(file.index.entries) != count
                 self._notes += file.notes.refresh()
-            for one in self._metrics.values():
-                one.refresh()
+            for metrics in self._metrics.values():
+                metrics.refresh()
             if grown:
                 self._list()
             return self.version != before
 
     def since(self, version: str) -> tuple[str, int, list[Row]]:
-        """Return the version now, how many of the first rows are as they were in another one, and those that follow.
+        """Return the current version, how many of the first rows are unchanged since `version`, and the other rows.
 
-        Of a version that is not remembered, no rows are the same.
+        For an unknown version, all rows count as changed.
         """
         with self._lock:
             start = self._unchanged.get(version, 0)
@@ -137,9 +137,9 @@ class Collection:
             return self.version, start, self.rows[start:]
 
     def row(self, key: str) -> Row:
-        """Return the row of a trajectory. Raises `UsageError` if there is none."""
+        """Return the row of a trajectory. Raises `UsageError` if the key is unknown."""
         if key not in self._by_key:
-            raise UsageError(f"there is no trajectory {key!r} here")
+            raise UsageError(f"unknown trajectory {key!r}")
         return self._by_key[key]
 
     def group(self, row: Row) -> list[Row]:
@@ -147,32 +147,32 @@ class Collection:
         return self._groups[row["group"]]
 
     def groups(self) -> list[list[Row]]:
-        """Return the rows by group, in the order of the first of each."""
+        """Return the groups of rows, in the order of their first rows."""
         return self._groups
 
     def entry(self, key: str) -> Entry:
-        """Return what the index knows of a trajectory. Raises `UsageError` if there is none."""
+        """Return the index entry of a trajectory. Raises `UsageError` if the key is unknown."""
         with self._lock:
             file, position = self._locate(key)
             return file.index.entries[position]
 
     def read(self, key: str) -> Trajectory:
-        """Return a trajectory in full. Raises `UsageError` if its file was changed since."""
+        """Return a whole trajectory. Raises `UsageError` if its file has changed."""
         with self._lock:
             file, position = self._locate(key)
             return file.index.read(position)
 
     def raw_all(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield keys, each with the JSON of its trajectory; files are opened once for keys that follow each other."""
-        for _, some in groupby(keys, lambda key: key.partition(".")[0]):
+        """Yield keys with the JSON of their trajectories; a file is opened once for consecutive keys."""
+        for _, members in groupby(keys, lambda key: key.partition(".")[0]):
             with self._lock:
-                places = {key: self._locate(key) for key in some}
+                places = {key: self._locate(key) for key in members}
                 entries = [file.index.entries[position] for file, position in places.values()]
                 index = next(file.index for file, _ in places.values())
             yield from zip(places, index.raw_all(entries), strict=True)
 
     def notes(self, key: str) -> dict[str, dict[str, Any]]:
-        """Return what is known about a trajectory besides, by kind."""
+        """Return the annotations of a trajectory by kind."""
         with self._lock:
             file, position = self._locate(key)
             return file.notes.of(*file.index.entries[position].key)
@@ -183,18 +183,18 @@ class Collection:
         return list(self._files.values())[int(number)], int(position)
 
     def _find_files(self) -> bool:
-        """Open the files that are new. Those that are known keep their numbers, which are part of addresses."""
-        found = False
-        for path, given in self._candidates():
-            if path.name == METRICS and not given:
+        """Open new files; return whether there are any. Known files keep their numbers, which are part of URLs."""
+        is_new = False
+        for path, is_named in self._candidates():
+            if path.name == METRICS and not is_named:
                 self._metrics.setdefault(path, _Metrics(path))
-            elif path not in self._files and (given or self._is_ours(path)):
+            elif path not in self._files and (is_named or self._is_ours(path)):
                 self._files[path] = _File(path, self._name(path), TrajectoryIndex.open(path), Annotations(path))
-                found = True
-        return found
+                is_new = True
+        return is_new
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether a file holds trajectories; one that does not is looked at again only once it has changed."""
+        """Whether a file holds trajectories. If not, it is checked again only after its size has changed."""
         size = path.stat().st_size
         if self._others.get(path) == size:
             return False
@@ -202,7 +202,7 @@ class Collection:
         return _holds_trajectories(path)
 
     def _candidates(self) -> Iterator[tuple[Path, bool]]:
-        """Yield files, and whether the user named them."""
+        """Yield files, and whether the user named each."""
         for place in self._places:
             if not place.is_dir():
                 yield place, True
@@ -237,7 +237,7 @@ class Collection:
 
 
 def _holds_trajectories(path: Path) -> bool:
-    """Whether the first line of a file is a trajectory, or a part of one."""
+    """Whether the first line of a file looks like a trajectory."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         line = file.readline(MAX_LINE)
         return line.endswith(b"\n") and {"schema", "opening", "turns"} <= parse_line(line).keys()

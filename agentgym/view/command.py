@@ -1,4 +1,4 @@
-"""`agentgym view`: look at trajectories in a browser, in one HTML file, or in the terminal."""
+"""`agentgym view`: shows trajectories in a browser, in one HTML file, or in the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentgym.view.collection import Collection
 
 @dataclass(frozen=True)
 class ViewRequest:
-    """What to look at, and how."""
+    """The arguments of `agentgym view`."""
 
     places: list[Path]
     out: Path | None = None
@@ -27,39 +27,39 @@ class ViewRequest:
     trust: bool = False
 
 
-def run_view(wanted: ViewRequest) -> None:
-    """Do what the command says. Raises `UsageError`, and `MissingExtra` if a server is wanted without the extra."""
-    if wanted.out is not None and wanted.term:
+def run_view(request: ViewRequest) -> None:
+    """Run the command. Raises `UsageError`, or `MissingExtra` if the server's packages are not installed."""
+    if request.out is not None and request.term:
         raise UsageError("--out writes a file and --term shows a terminal; choose one of them")
-    if wanted.out is not None:
-        _report(wanted, wanted.out)
-    elif wanted.term:
+    if request.out is not None:
+        _report(request, request.out)
+    elif request.term:
         from agentgym.view.terminal import browse
 
-        browse(Collection(wanted.places), trust=wanted.trust)
+        browse(Collection(request.places), trust=request.trust)
     else:
-        _serve(wanted)
+        _serve(request)
 
 
-def _report(wanted: ViewRequest, out: Path) -> None:
+def _report(request: ViewRequest, out: Path) -> None:
     from agentgym.view.report import write_report
 
-    made = write_report(Collection(wanted.places), out, max_mb=wanted.max_mb, trust=wanted.trust)
-    typer.echo(f"Wrote {out}: {made.trajectories} trajectories, {made.size / 1e6:.1f} MB")
-    if made.whole < made.trajectories:
+    report = write_report(Collection(request.places), out, max_mb=request.max_mb, trust=request.trust)
+    typer.echo(f"Wrote {out}: {report.trajectories} trajectories, {report.size / 1e6:.1f} MB")
+    if report.whole < report.trajectories:
         typer.echo(
-            f"The contents of {made.trajectories - made.whole} trajectories are left out; --max-mb allows more, and "
-            "agentgym view without --out shows all"
+            f"The contents of {report.trajectories - report.whole} trajectories are left out; --max-mb allows more, "
+            "and agentgym view without --out shows all"
         )
 
 
-def _serve(wanted: ViewRequest) -> None:
+def _serve(request: ViewRequest) -> None:
     require("starlette", "serve")
     require("uvicorn", "serve")
     from agentgym.view.app import make_app
 
-    collection = Collection(wanted.places)
-    app = make_app(collection, trust=wanted.trust)
+    collection = Collection(request.places)
+    app = make_app(collection, trust=request.trust)
     typer.echo(count_of(len(collection.rows), "trajectory", "trajectories"))
     # The last line reports the address and that the server is ready.
-    load_named(SERVE_LOCALLY, "a function")(app, wanted.port, lambda url: typer.echo(f"Listening on {url}"))
+    load_named(SERVE_LOCALLY, "a function")(app, request.port, lambda url: typer.echo(f"Listening on {url}"))

@@ -1,4 +1,4 @@
-"""The head of a page: facts about everything, and the rows. A server sends it, a report holds it."""
+"""The head of a page: facts about the whole collection, and the rows. Servers and reports both use it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agentgym.view.versus import sides
 
 
 def head_of(collection: Collection, since: str = "") -> dict[str, Any]:
-    """Return what a page has to know before it can show anything, as JSON data.
+    """Return the data that a page needs first, as JSON data.
 
     Args:
-        collection: What is shown.
-        since: The version that the page has already; the rows that are still the same are left out.
+        collection: The trajectories to show.
+        since: The version that the page already has; unchanged rows are left out.
     """
     version, start, rows = collection.since(since)
     return {

@@ -1,7 +1,7 @@
-"""The page: its modules as one script, its style, and the policy that keeps anything else from running.
+"""The page: its modules as one script, its style, and the content security policy that blocks all other code.
 
-The modules are plain JavaScript in `data/`. They are put together here, so that nobody needs a build step and the page
-is the same whether it is served or opened from disk.
+The modules are plain JavaScript in `data/`. They are joined here, so that no build step is needed and the page is the
+same whether it is served or opened from disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAIN = "main"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
-# No request but to this page's own server, and no way to turn text into markup or code.
+# Allows requests to this page's own server only, and prevents text from becoming markup or code.
 _POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; img-src data:; connect-src {connect}; "
     "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -30,9 +30,9 @@ SERVED_POLICY = _POLICY.format(script="'self'", style="'self'", connect="'self'"
 
 @cache
 def script() -> str:
-    """Return the modules as one script: each becomes a function that returns what it exports."""
+    """Return the modules as one script: each becomes a function that returns its exports."""
     modules = {path.stem: path.read_text(encoding="utf-8") for path in DATA.glob("*.js")}
-    needs = {name: {found[2] for found in _IMPORT.finditer(text)} for name, text in modules.items()}
+    needs = {name: {match[2] for match in _IMPORT.finditer(text)} for name, text in modules.items()}
     order = TopologicalSorter(needs).static_order()
     return '"use strict";\n' + "".join(_wrapped(name, modules[name]) for name in order)
 
@@ -44,16 +44,16 @@ def style() -> str:
 
 
 def served_page() -> str:
-    """Return the page for a server, which has its script and style at addresses of their own."""
+    """Return the page for a server, which serves script and style separately."""
     head = '<link rel="stylesheet" href="viewer.css">\n<script src="viewer.js" defer></script>'
     return _page(head, ())
 
 
 def whole_page(blocks: Iterable[str]) -> Iterable[str]:
-    """Yield the parts of a page that is one file and needs no network.
+    """Yield the parts of a self-contained page that needs no network.
 
     Args:
-        blocks: HTML that is made here, such as the data; it is yielded as it comes.
+        blocks: Trusted HTML, such as the packed data; yielded as it comes.
     """
     policy = _POLICY.format(script=_hash(script()), style=_hash(style()), connect="'none'")
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style()}</style>'
@@ -72,7 +72,7 @@ def _page(head: str, data: Iterable[str]) -> str:
 
 
 def _wrapped(name: str, text: str) -> str:
-    exported = ", ".join(found[1] for found in _EXPORT.finditer(text))
+    exported = ", ".join(match[1] for match in _EXPORT.finditer(text))
     body = _EXPORT.sub("", _IMPORT.sub(r"const {\1} = module_\2;\n", text))
     return f"const module_{name} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n"
 

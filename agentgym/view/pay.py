@@ -1,6 +1,6 @@
-"""What a trajectory was paid and why: raw channels, gates and what decided them, credit, advantages. As JSON data.
+"""The pay of trajectories as JSON data: raw reward channels, gates and their values, credit, and advantages.
 
-The environment's scheme is needed, so the environment is made, as far as a recording may choose one.
+It depends on the environment's reward scheme, so the environment is made, unless the recording is not trusted with it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from agentgym.task_files.arguments import recorded_arguments, refuse_class
 from agentgym.trajectory import Trajectory
 
 _SAME = 1e-6
-"""Difference up to which a reward is the recorded one."""
+"""Largest relative difference of rewards that count as equal."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Why a scheme is not known."""
+class UnknownScheme:
+    """Why a scheme is unknown."""
 
     reason: str
 
@@ -39,24 +39,24 @@ class Schemes:
 
     def __init__(self, *, trust: bool = False):
         self._trust = trust
-        self._known: dict[str, Scheme | Problem] = {}
+        self._known: dict[str, Scheme | UnknownScheme] = {}
 
-    def of(self, trajectory: Trajectory) -> Scheme | Problem:
-        """Return the scheme of a trajectory's environment, or why it is not known."""
+    def of(self, trajectory: Trajectory) -> Scheme | UnknownScheme:
+        """Return the scheme of a trajectory's environment, or why it is unknown."""
         key = json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
         if key not in self._known:
             self._known[key] = self._make(trajectory)
         return self._known[key]
 
-    def _make(self, trajectory: Trajectory) -> Scheme | Problem:
+    def _make(self, trajectory: Trajectory) -> Scheme | UnknownScheme:
         try:
             arguments = trajectory.env_kwargs
             if not self._trust:
                 refuse_class(trajectory.env_id, "the recording")
                 arguments = recorded_arguments(class_of(trajectory.env_id), arguments, {}, "the recording")
             env = make(trajectory.env_id, **arguments)
-        except Exception as error:  # whatever the code of an environment raises
-            return Problem(f"the environment {trajectory.env_id!r} cannot be made: {_without_advice(error)}")
+        except Exception as error:  # the environment's code may raise anything
+            return UnknownScheme(f"the environment {trajectory.env_id!r} cannot be made: {_without_advice(error)}")
         try:
             return env.scheme
         finally:
@@ -69,15 +69,15 @@ def _without_advice(error: Exception) -> str:
 
 
 def pays_of(group: Sequence[Trajectory], schemes: Schemes, *, compared: bool = True) -> list[dict[str, Any]]:
-    """Return what each attempt at a task was paid, turn by turn, and its advantages; or `{"problem": reason}`.
+    """Return the pay of each attempt at a task, turn by turn, and its advantages; or `{"problem": reason}`.
 
     Args:
-        group: All attempts at the task, in the same environment.
-        schemes: The schemes of environments.
-        compared: Whether these are all attempts, so that advantages can be computed.
+        group: Attempts at the task, in the same environment.
+        schemes: The reward schemes of environments.
+        compared: Whether the group is complete, so that advantages can be computed.
     """
     scheme = schemes.of(group[0])
-    if isinstance(scheme, Problem):
+    if isinstance(scheme, UnknownScheme):
         return [{"problem": scheme.reason} for _ in group]
     modes = load_named(ADVANTAGES, "a function")(group, scheme) if compared and len(group) > 1 else {}
     return [
@@ -93,17 +93,17 @@ def pays_of(group: Sequence[Trajectory], schemes: Schemes, *, compared: bool = T
 
 
 def as_trained(pay: dict[str, Any], credit: Any, turns: int) -> dict[str, Any]:
-    """Return what a trajectory was paid, with the advantages that it was trained on if they were annotated.
+    """Return the pay of a trajectory, with the advantages that the trainer used, if annotated.
 
     Args:
-        pay: One of the results of `pays_of`.
-        credit: The annotation of that kind, if there is one.
-        turns: Number of turns in which the model acted.
+        pay: A result of `pays_of`.
+        credit: The annotation of kind `credit`, if any.
+        turns: Number of the model's turns.
     """
     values = credit.get("advantages") if isinstance(credit, dict) else None
     if "problem" in pay or not isinstance(values, list) or len(values) != turns:
         return pay
-    if not all(type(one) in (int, float) for one in values):
+    if not all(type(value) in (int, float) for value in values):
         return pay
     mode = f"{credit.get('mode', 'unknown')}, as trained" if isinstance(credit, dict) else ""
     return {**pay, "modes": {mode: values}, "about": "Advantages are those that the trainer used."}
@@ -120,8 +120,14 @@ def _turns(trajectory: Trajectory, scheme: Scheme) -> list[dict[str, Any]]:
     gated, states = scheme.trace(trajectory.channels)
     credited = scheme.contributions(trajectory.channels)
     return [
-        {"raw": turn.rewards, "gated": kept, "credited": paid, "paid": sum(paid.values()), "gates": _states(state)}
-        for turn, kept, paid, state in zip(trajectory.turns, gated, credited, states, strict=True)
+        {
+            "raw": turn.rewards,
+            "gated": open_channels,
+            "credited": paid,
+            "paid": sum(paid.values()),
+            "gates": _states(state),
+        }
+        for turn, open_channels, paid, state in zip(trajectory.turns, gated, credited, states, strict=True)
     ]
 
 
@@ -133,16 +139,16 @@ def _about(size: int, compared: bool) -> str:
     if not compared:
         return "The group is too large to compute advantages here."
     if size < 2:
-        return "There are no advantages: a single attempt has nothing to be compared with."
-    return f"Advantages are what each mode of credit would give in this group of {size} attempts, by default settings."
+        return "A single attempt has no advantages, since there is nothing to compare it with."
+    return f"Advantages as each mode of credit computes them for this group of {size} attempts, with default settings."
 
 
 def _difference(trajectory: Trajectory, scheme: Scheme) -> str:
-    """Return a sentence if the environment pays something else today than what was recorded."""
+    """Return a note if the environment's current pay differs from the recorded one."""
     paid = scheme.total(trajectory.channels)
     if abs(paid - trajectory.reward) <= _SAME * max(1.0, abs(paid)):
         return ""
     return (
-        f"The environment's scheme gives {paid:.4g}, but {trajectory.reward:.4g} was recorded: it was another scheme "
-        "then. Gates and credit are those of today's."
+        f"The environment's current scheme gives {paid:.4g}, but {trajectory.reward:.4g} was recorded with another "
+        "one. Gates and credit are those of the current scheme."
     )

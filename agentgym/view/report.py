@@ -1,6 +1,6 @@
 """Writes trajectories as one HTML file that opens from disk and needs no network.
 
-Contents are compressed; the browser unpacks the part that it shows. They are packed in chunks of whole groups.
+Contents are compressed in chunks of whole groups; the browser unpacks the chunk that it shows.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from agentgym.view.pay import Schemes
 from agentgym.view.versus import all_versus
 
 MAX_MB = 50
-"""Megabytes of contents in a report, compressed, if nothing else is said."""
+"""Default limit of the compressed contents in a report, in megabytes."""
 _CHUNK = 1 << 20
 """Size of a chunk before compression."""
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a report holds."""
+class WrittenReport:
+    """The size of a written report."""
 
     trajectories: int
-    """In its table."""
+    """Trajectories in its table."""
     whole: int
-    """Of these, with their contents."""
+    """Trajectories with their contents."""
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
 
 
-def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, trust: bool = False) -> Report:
+def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, trust: bool = False) -> WrittenReport:
     """Write a report.
 
     Args:
         collection: The trajectories.
         path: The HTML file to write.
-        max_mb: Megabytes for contents. If they do not fit, groups are left out, evenly over all; the table keeps them.
+        max_mb: Limit of the contents in megabytes. The contents of some groups, spread evenly, are left out to meet it.
         trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
 
     Raises:
@@ -61,9 +61,9 @@ def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, 
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):  # a file system that takes no writes
+        with suppress(OSError):  # the file system may be read-only
             unfinished.unlink()
-    return Report(len(collection.rows), len(packed.chunk_of), path.stat().st_size)
+    return WrittenReport(len(collection.rows), len(packed.chunk_of), path.stat().st_size)
 
 
 @dataclass
@@ -76,17 +76,17 @@ class _Packed:
     chunks: int = 0
 
     def blocks(self) -> Iterator[str]:
-        """Yield the chunks, then what says where everything is."""
-        left, pending, size = self.budget, {}, 0
+        """Yield the chunks, then the head, which maps trajectories to chunks."""
+        room, pending, size = self.budget, {}, 0
         for group in evenly(self.collection.groups()):
-            if left <= 0:
+            if room <= 0:
                 break
             for key, content in self.contents.of_group(group).items():
                 pending[key] = text = json.dumps(content, allow_nan=False)
                 size += len(text)
             if size >= _CHUNK:
                 block = self._chunk(pending)
-                left, pending, size = left - len(block), {}, 0
+                room, pending, size = room - len(block), {}, 0
                 yield block
         if pending:
             yield self._chunk(pending)
@@ -103,13 +103,13 @@ class _Packed:
         head["columns"]["chunk"] = [self.chunk_of.get(row["key"]) for row in rows]
         missing = len(rows) - len(self.chunk_of)
         note = (
-            f"{missing} of {len(rows)} trajectories are listed without their contents, to bound the size of this file."
+            f"{missing} of {len(rows)} trajectories are listed without their contents, to limit the size of this file."
         )
         return {**head, "versus": all_versus(self.collection), "chunks": self.chunks, "note": note if missing else ""}
 
 
 def evenly(items: list[Any]) -> Iterator[Any]:
-    """Yield all items so that any first part of them is spread over the whole list."""
+    """Yield all items so that every prefix is spread evenly over the list."""
     bits = max(1, (len(items) - 1).bit_length())
     for count in range(1 << bits):
         place = int(f"{count:0{bits}b}"[::-1], 2)

@@ -1,6 +1,6 @@
-"""Rows: the short facts of trajectories, which pages and terminals list.
+"""Rows: the short facts of trajectories, as listed by the page and the terminal.
 
-A page filters, sorts and sums up rows itself (`data/query.js`); a terminal filters and sorts them here.
+The page filters, sorts and summarises rows itself (`data/query.js`); the terminal filters and sorts them here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agentgym.errors import UsageError
 from agentgym.results.entry import Entry
 
 Row = dict[str, Any]
-"""A row as JSON data. Its `key` names the trajectory in addresses; attempts at one task share the number `group`."""
+"""A row as JSON data. Its `key` identifies the trajectory in URLs; attempts at one task share the number `group`."""
 
 _FILTERS: dict[str, Callable[[Row], Iterable[Any]]] = {
     "env": lambda row: [row["env"]],
@@ -26,12 +26,12 @@ _FILTERS: dict[str, Callable[[Row], Iterable[Any]]] = {
     "file": lambda row: [row["file"]],
 }
 FILTERS = tuple(_FILTERS)
-"""Names that `matching` knows."""
+"""Filters of `matching`."""
 _SORTABLE = (
     *("id", "env", "policy", "step", "difficulty", "success", "reason", "reward"),
     *("turns", "calls", "tool_errors", "sampled", "seconds", "generation", "environment"),
 )
-"""Columns that `ordered` knows."""
+"""Columns that `ordered` can sort by."""
 
 
 def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
@@ -39,8 +39,8 @@ def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
 
     Args:
         entry: The entry.
-        key: Names the trajectory in addresses.
-        file: Name of the file for people.
+        key: Identifies the trajectory in URLs.
+        file: Displayed name of the file.
         group: Number of the group of attempts at its task.
     """
     return {
@@ -74,23 +74,23 @@ def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
 
 
 def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Return rows by column, for pages: names that repeat in every row would take most of the space."""
+    """Return rows by column, so that the names do not repeat in every row."""
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
-def matching(rows: Iterable[Row], wanted: Mapping[str, str], found: frozenset[str] | None = None) -> list[Row]:
-    """Return the rows that all filters let through.
+def matching(rows: Iterable[Row], filters: Mapping[str, str], keys: frozenset[str] | None = None) -> list[Row]:
+    """Return the rows that match all filters.
 
     Args:
         rows: The rows.
-        wanted: Values by name (`FILTERS`), as text; empty and unknown ones do not count.
-        found: Keys that a full-text search found, if there was one.
+        filters: Values by name (`FILTERS`), as text; empty and unknown ones are ignored.
+        keys: Keys that match a full-text search, if any.
     """
-    tests = [(_FILTERS[name], value) for name, value in wanted.items() if value and name in FILTERS]
+    tests = [(_FILTERS[name], value) for name, value in filters.items() if value and name in FILTERS]
     return [
         row
         for row in rows
-        if all(value in map(_text, values(row)) for values, value in tests) and (found is None or row["key"] in found)
+        if all(value in map(_text, values(row)) for values, value in tests) and (keys is None or row["key"] in keys)
     ]
 
 
@@ -99,16 +99,16 @@ def _text(value: Any) -> str:
 
 
 def ordered(rows: Sequence[Row], sort: str) -> Sequence[Row]:
-    """Return rows sorted by a column, `-column` for descending; rows without a value come last.
+    """Return rows sorted by a column, or descending by `-column`; rows without a value come last.
 
     Raises:
-        UsageError: There is no such column.
+        UsageError: The column is unknown.
     """
     name = sort.removeprefix("-")
     if not name:
         return rows
     if name not in _SORTABLE:
         raise UsageError(f"rows cannot be sorted by {name!r}; choose from: {', '.join(_SORTABLE)}")
-    known = [row for row in rows if row[name] is not None]
-    known.sort(key=lambda row: row[name], reverse=sort.startswith("-"))
-    return [*known, *(row for row in rows if row[name] is None)]
+    valued = [row for row in rows if row[name] is not None]
+    valued.sort(key=lambda row: row[name], reverse=sort.startswith("-"))
+    return [*valued, *(row for row in rows if row[name] is None)]

@@ -1,4 +1,4 @@
-"""Full-text search over the contents of a collection. `data/texts.js` says the same of what is searched."""
+"""Full-text search over the contents of a collection. `data/texts.js` defines the same texts for the page."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ _REMEMBERED = 8
 _WORD = re.compile(rb"[a-z0-9]+")
 
 
-class Search:
-    """Finds trajectories by a text, whatever its case. Later searches for the same text read only what is new."""
+class TextSearch:
+    """Finds trajectories by text, ignoring case. Repeated searches for a text read only new trajectories."""
 
     def __init__(self, collection: Collection):
         self._collection = collection
-        self._known: OrderedDict[str, tuple[set[str], set[str]]] = OrderedDict()  # keys that were read, and found
+        self._known: OrderedDict[str, tuple[set[str], set[str]]] = OrderedDict()  # read and matching keys by text
         self._lock = threading.Lock()
 
     def find(self, text: str) -> frozenset[str]:
         """Return the keys of the trajectories that contain a text."""
-        wanted = text.lower()
+        needle = text.lower()
         with self._lock:
-            read, found = self._known.setdefault(wanted, (set(), set()))
-            self._known.move_to_end(wanted)
+            read, hits = self._known.setdefault(needle, (set(), set()))
+            self._known.move_to_end(needle)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            left = [row["key"] for row in self._collection.rows if row["key"] not in read]
-            for key, line in self._collection.raw_all(left):
+            unread = [row["key"] for row in self._collection.rows if row["key"] not in read]
+            for key, line in self._collection.raw_all(unread):
                 read.add(key)
-                if _contains(line, wanted):
-                    found.add(key)
-            return frozenset(found)
+                if _contains(line, needle):
+                    hits.add(key)
+            return frozenset(hits)
 
 
-def _contains(line: bytes, wanted: str) -> bool:
+def _contains(line: bytes, needle: str) -> bool:
     lowered = line.lower()
-    # JSON writes ASCII letters and digits as they are: most lines need no parsing.
-    if not all(word in lowered for word in _WORD.findall(wanted.encode("ascii", "replace"))):
+    # JSON does not escape ASCII letters and digits, so most lines need not be parsed.
+    if not all(word in lowered for word in _WORD.findall(needle.encode("ascii", "replace"))):
         return False
-    return any(wanted in text.lower() for text in texts_of(parse_line(line)))
+    return any(needle in text.lower() for text in texts_of(parse_line(line)))
 
 
 def texts_of(trajectory: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts in the JSON data of a trajectory that people look for."""
+    """Yield the searchable texts in the JSON data of a trajectory."""
     yield trajectory["id"]
     yield trajectory.get("error") or ""
     yield from _leaves(trajectory.get("details"))
@@ -70,8 +70,8 @@ def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _leaves(one)
+        for item in value.values():
+            yield from _leaves(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _leaves(one)
+        for item in value:
+            yield from _leaves(item)

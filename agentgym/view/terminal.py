@@ -1,6 +1,6 @@
-"""The same for a terminal: lists, filters, single trajectories and groups, by short commands.
+"""The terminal view: lists, filters, single trajectories and groups, by short commands.
 
-Text from models and tools is shown literally, without characters that would control the terminal.
+Text from models and tools is printed literally, without characters that would control the terminal.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from agentgym.terminal.console import console as terminal
 from agentgym.terminal.printing import calls_text, duration, ending_line, plain, print_trajectory
 from agentgym.trajectory import Trajectory
 from agentgym.view.collection import Collection
-from agentgym.view.pay import Problem, Schemes
+from agentgym.view.pay import Schemes, UnknownScheme
 from agentgym.view.rows import FILTERS, Row, matching, ordered
-from agentgym.view.search import Search
+from agentgym.view.search import TextSearch
 
 PAGE = 20
 _BAR = 40
-"""Characters for the time of an episode."""
+"""Width in characters of the bar for an episode's time."""
 HELP = """\
   NUMBER          open the trajectory with this number      l   list
   n, p            next, previous trajectory                 >, <  next, previous page
@@ -39,10 +39,10 @@ HELP = """\
 def browse(
     collection: Collection, read: Callable[[str], str] = input, console: Console | None = None, *, trust: bool = False
 ) -> None:
-    """Show trajectories until the user leaves.
+    """Show trajectories until the user quits.
 
     Args:
-        collection: What to show.
+        collection: The trajectories to show.
         read: Asks the user for a command; raises `EOFError` at the end of input.
         console: The console to print to; by default the terminal.
         trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
@@ -63,19 +63,19 @@ def browse(
 
 
 class Browser:
-    """What is chosen and what is open.
+    """The state of a terminal view: filters, page and open trajectory.
 
     Args:
-        collection: What to show.
+        collection: The trajectories to show.
         console: The console to print to.
-        schemes: The schemes of environments.
+        schemes: The reward schemes of environments.
     """
 
     def __init__(self, collection: Collection, console: Console, schemes: Schemes):
         self.console = console
         self._collection = collection
-        self._search, self._schemes = Search(collection), schemes
-        self._wanted: dict[str, str] = {}
+        self._search, self._schemes = TextSearch(collection), schemes
+        self._choices: dict[str, str] = {}
         self._start = 0
         self._open: int | None = None
         self._commands: Mapping[str, Callable[[], None]] = {
@@ -93,31 +93,31 @@ class Browser:
         }
 
     def run(self, line: str) -> None:
-        """Do what one line says. Raises `UsageError` if it says nothing that is known."""
+        """Run one command. Raises `UsageError` if it is unknown."""
         self._collection.refresh()
         name, sign, value = line.partition("=")
         if line in self._commands:
             self._commands[line]()
         elif line.startswith("/"):
-            self._choose({**self._wanted, "q": line[1:].strip()})
+            self._choose({**self._choices, "q": line[1:].strip()})
         elif line.isdecimal():
             self._show(int(line))
         elif sign and name.strip() in (*FILTERS, "sort"):
-            self._choose({**self._wanted, name.strip(): value.strip()})
+            self._choose({**self._choices, name.strip(): value.strip()})
         else:
             raise UsageError(f"{line[:50]!r} is not a command; h lists them")
 
     def _rows(self) -> Sequence[Row]:
-        text = self._wanted.get("q", "")
-        rows = matching(self._collection.rows, self._wanted, self._search.find(text) if text else None)
-        return ordered(rows, self._wanted.get("sort", ""))
+        text = self._choices.get("q", "")
+        rows = matching(self._collection.rows, self._choices, self._search.find(text) if text else None)
+        return ordered(rows, self._choices.get("sort", ""))
 
-    def _choose(self, wanted: Mapping[str, str]) -> None:
-        before, self._wanted = self._wanted, {name: value for name, value in wanted.items() if value}
+    def _choose(self, choices: Mapping[str, str]) -> None:
+        before, self._choices = self._choices, {name: value for name, value in choices.items() if value}
         try:
             self._rows()
         except UsageError:
-            self._wanted = before
+            self._choices = before
             raise
         self._start, self._open = 0, None
         self._list()
@@ -133,9 +133,9 @@ class Browser:
         rows = self._rows()
         part = rows[self._start : self._start + PAGE]
         self.console.print(_table(part, self._start))
-        chosen = "  ".join(f"{name}={value}" for name, value in self._wanted.items())
+        choices = "  ".join(f"{name}={value}" for name, value in self._choices.items())
         span = f"{self._start} to {self._start + len(part) - 1} of {len(rows)}" if part else "nothing matches"
-        self.console.print(Text(plain(f"{span}{_figures(rows)}   {chosen}   h: help"), style="dim"))
+        self.console.print(Text(plain(f"{span}{_figures(rows)}   {choices}   h: help"), style="dim"))
 
     def _show(self, number: int) -> None:
         row = self._row(number)
@@ -146,7 +146,7 @@ class Browser:
     def _row(self, number: int) -> Row:
         rows = self._rows()
         if not 0 <= number < len(rows):
-            raise UsageError(f"there is no number {number}; the list has {len(rows)}")
+            raise UsageError(f"number {number} is not in the list of {len(rows)}")
         return rows[number]
 
     def _opened(self) -> Row:
@@ -168,13 +168,13 @@ class Browser:
     def _times(self) -> None:
         trajectory = self._collection.read(self._opened()["key"])
         if any(turn.times is None for turn in trajectory.turns) or not trajectory.turns:
-            raise UsageError("this recording has no times of its turns")
+            raise UsageError("this recording lacks the times of its turns")
         self.console.print(_waterfall(trajectory))
 
     def _credit(self) -> None:
         trajectory = self._collection.read(self._opened()["key"])
         scheme = self._schemes.of(trajectory)
-        if isinstance(scheme, Problem):
+        if isinstance(scheme, UnknownScheme):
             raise UsageError(f"gates and credit cannot be shown: {scheme.reason}")
         gated, states = scheme.trace(trajectory.channels)
         table = _plain_table("turn", "channel", "raw", "gates", "gated", "credited")
@@ -184,10 +184,10 @@ class Browser:
                     gates = [
                         _gate(*pair) for pair in zip(scheme.gates, states[number], strict=True) if name in pair[0].opens
                     ]
-                    kept = f"{gated[number][name]:.4g}"
+                    gated_reward = f"{gated[number][name]:.4g}"
                     earned = f"{paid[name]:+.4g}" if name in paid else "not paid"
                     table.add_row(
-                        str(number + 1), Text(plain(name)), f"{raw:.4g}", Text("\n".join(gates)), kept, earned
+                        str(number + 1), Text(plain(name)), f"{raw:.4g}", Text("\n".join(gates)), gated_reward, earned
                     )
         self.console.print(table)
 
@@ -204,7 +204,7 @@ def _table(rows: Sequence[Row], start: int) -> Table:
 
 
 def _figures(rows: Sequence[Row]) -> str:
-    """Return the success rate, as `Summary` has it, and the median share of time in generation, if they are known."""
+    """Return the success rate as in `Summary` and the median share of time in generation, if known."""
     played = [row for row in rows if not row["failed"]]
     tasks: dict[tuple[str, ...], list[bool]] = {}
     for row in played:
@@ -217,16 +217,19 @@ def _figures(rows: Sequence[Row]) -> str:
 
 
 def _waterfall(trajectory: Trajectory) -> Table:
-    """Return a line for each turn: when it waited for the policy and when for the environment."""
-    known = [turn.times for turn in trajectory.turns if turn.times is not None]
-    whole = max(trajectory.seconds, *(one.began_s + one.generation_s + one.environment_s for one in known)) or 1.0
+    """Return one row per turn: when it waited for the policy and when for the environment."""
+    times_by_turn = [turn.times for turn in trajectory.turns if turn.times is not None]
+    whole = (
+        max(trajectory.seconds, *(part.began_s + part.generation_s + part.environment_s for part in times_by_turn))
+        or 1.0
+    )
     table = _plain_table("turn", "█ generation  ▒ environment", "time", "generation", "environment", "calls")
-    for number, one in enumerate(known, start=1):
-        ends = [one.began_s, one.began_s + one.generation_s, one.began_s + one.generation_s + one.environment_s]
+    for number, part in enumerate(times_by_turn, start=1):
+        ends = [part.began_s, part.began_s + part.generation_s, part.began_s + part.generation_s + part.environment_s]
         before, middle, end = (round(_BAR * moment / whole) for moment in ends)
         bar = Text(" " * before + "█" * (middle - before), style="blue").append("▒" * (end - middle), style="yellow")
-        times = (one.generation_s + one.environment_s, one.generation_s, one.environment_s)
-        table.add_row(str(number), bar, *map(duration, times), Text(calls_text(one), style="dim"))
+        times = (part.generation_s + part.environment_s, part.generation_s, part.environment_s)
+        table.add_row(str(number), bar, *map(duration, times), Text(calls_text(part), style="dim"))
     return table
 
 
@@ -243,10 +246,10 @@ def _gate(gate: Any, state: Any) -> str:
 
 
 def _divergence(first: Trajectory, other: Trajectory) -> str:
-    """Say where two attempts first differ."""
-    for number, (one, two) in enumerate(zip(first.turns, other.turns, strict=False), start=1):
-        if (one.action, one.observation) != (two.action, two.observation):
-            return f"leaves attempt {first.attempt} at turn {number}"
+    """Return a note on where two attempts first differ."""
+    for number, (turn, other_turn) in enumerate(zip(first.turns, other.turns, strict=False), start=1):
+        if (turn.action, turn.observation) != (other_turn.action, other_turn.observation):
+            return f"differs from attempt {first.attempt} at turn {number}"
     if len(first.turns) == len(other.turns):
         return f"the same as attempt {first.attempt}"
-    return f"leaves attempt {first.attempt} at turn {min(len(first.turns), len(other.turns)) + 1}"
+    return f"differs from attempt {first.attempt} at turn {min(len(first.turns), len(other.turns)) + 1}"

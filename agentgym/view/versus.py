@@ -1,4 +1,4 @@
-"""Two sides of a collection compared, task by task: what `agentgym compare` says, and the trajectories behind it."""
+"""Compares two sides of a collection, task by task, like `agentgym compare`, with the trajectories of each task."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from agentgym.view.collection import Collection
 from agentgym.view.rows import Row
 
 MAX_SIDES = 4
-"""Of more sides, a report holds the comparisons of the first ones only."""
+"""Number of sides that a report compares: the first ones."""
 
 Side = tuple[str, str]
 """A file and a policy."""
 
 
 def sides(rows: Iterable[Row]) -> list[Side]:
-    """Return what can be compared: each policy of each file, in order, if another one has played a task of its too."""
+    """Return the sides that can be compared: the policies of files that share a task with another side, in order."""
     tasks: dict[Side, set[tuple[str, str]]] = {}
     for row in rows:
         tasks.setdefault((row["file"], row["policy"]), set()).add((row["env"], row["task"]))
-    played = Counter(task for some in tasks.values() for task in some)
-    return [side for side, some in tasks.items() if any(played[task] > 1 for task in some)]
+    played = Counter(task for names in tasks.values() for task in names)
+    return [side for side, names in tasks.items() if any(played[task] > 1 for task in names)]
 
 
 def versus(collection: Collection, a: int, b: int) -> dict[str, Any]:
@@ -35,18 +35,18 @@ def versus(collection: Collection, a: int, b: int) -> dict[str, Any]:
 
     Args:
         collection: All trajectories.
-        a: Number of the side to compare with (`sides`).
-        b: Number of the side that is compared.
+        a: Number of the baseline (`sides`).
+        b: Number of the side to compare with it.
 
     Raises:
-        UsageError: There are no such sides, or they have no unchanged task in common.
+        UsageError: A number is invalid, or the sides have no unchanged task in common.
     """
-    known = sides(collection.rows)
-    if a == b or not (0 <= a < len(known) and 0 <= b < len(known)):
-        raise UsageError(f"choose two different sides from 0 to {len(known) - 1}")
-    parts = [[row for row in collection.rows if (row["file"], row["policy"]) == known[side]] for side in (a, b)]
+    all_sides = sides(collection.rows)
+    if a == b or not (0 <= a < len(all_sides) and 0 <= b < len(all_sides)):
+        raise UsageError(f"choose two different sides from 0 to {len(all_sides) - 1}")
+    parts = [[row for row in collection.rows if (row["file"], row["policy"]) == all_sides[side]] for side in (a, b)]
     entries = [[collection.entry(row["key"]) for row in part] for part in parts]
-    comparison = asdict(compare(*(_run(*known[side], part) for side, part in zip((a, b), entries, strict=True))))
+    comparison = asdict(compare(*(_run(*all_sides[side], part) for side, part in zip((a, b), entries, strict=True))))
     keys = [_keys(part) for part in parts]
     comparison["tasks"] = [task for task in comparison["tasks"] if task["verdict"] != "tied"]
     for task in comparison["tasks"]:
@@ -57,7 +57,7 @@ def versus(collection: Collection, a: int, b: int) -> dict[str, Any]:
 
 
 def all_versus(collection: Collection) -> dict[str, Any]:
-    """Return the comparisons of all pairs of sides by `a-b` both ways: data, or the reason for none."""
+    """Return the comparisons of all pairs of sides, both ways, by `a-b`: the data, or why they cannot be compared."""
     comparisons: dict[str, Any] = {}
     for a, b in permutations(range(min(MAX_SIDES, len(sides(collection.rows)))), 2):
         try:

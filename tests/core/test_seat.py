@@ -19,7 +19,8 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.policy import ScriptedPolicy
 from agentgym.registry import make
-from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.rollout import EnvFactory, Job
+from agentgym.rollout.streams import play_jobs
 from agentgym.schema_tool import schema_tools
 from agentgym.seat import Seat
 from agentgym.task import Task
@@ -107,7 +108,7 @@ class Recording:
 def played(policy: Any) -> Trajectory:
     env = GuessEnv()
     job = Job(secret_task(env), seed=5, attempt=2)
-    (trajectory,) = asyncio.run(collect([job], policy, EnvFactory(f"{__name__}:Ticketing", {})))
+    (trajectory,) = asyncio.run(play_jobs([job], policy, EnvFactory(f"{__name__}:Ticketing", {})))
     return trajectory
 
 

@@ -32,7 +32,8 @@ from agentgym import (
 from agentgym.checks import run_checks
 from agentgym.messages import assistant, text_of, user
 from agentgym.policy import FunctionPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 from tests.refusals import not_refused, refusal
 
@@ -211,7 +212,7 @@ def test_prompt_and_tools_of_a_failed_start_are_discarded(env: Talk, monkeypatch
 def collected(kind: type[Env], say: Callable[[list[Message]], Any], retries: int = 0) -> Trajectory:
     factory = EnvFactory(f"{__name__}:{kind.__name__}", {})
     [trajectory] = asyncio.run(
-        collect([Job(TASKS.get("train", 0), seed=0)], FunctionPolicy("talker", say), factory, Limits(retries=retries))
+        play_jobs([Job(TASKS.get("train", 0), seed=0)], FunctionPolicy("talker", say), factory, Limits(retries=retries))
     )
     return trajectory
 

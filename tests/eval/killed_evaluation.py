@@ -1,4 +1,4 @@
-"""An evaluation to be killed, whose environment notes each episode that begins, and the scoring of its file."""
+"""An evaluation for tests that kill it; its environment logs the start of each episode. Also rescores its file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from agentgym.script import Move
 from agentgym.suites import load_suite
 from agentgym.task import Task
 
-BEGUN = "AGENTGYM_TEST_BEGUN"
-"""Names the variable with the file of the episodes that have begun: a line with the process and the task for each."""
+START_LOG = "AGENTGYM_TEST_START_LOG"
+"""Environment variable with the path of the log: a line with process and task for each started episode."""
 HOLD = "AGENTGYM_TEST_HOLD"
-"""Names the variable with the number of episodes that may begin: the next ones wait until the process is killed."""
+"""Environment variable with the number of episodes that may start; later ones wait until the process is killed."""
 CONCURRENCY = 4
 STARTS = count()
 
 
 class NotedErrand(ErrandEnv):
-    """`errand`, whose episodes are noted when they begin."""
+    """`errand` with a log of started episodes."""
 
     def start(self, task: Task) -> None:
-        if name := os.environ.get(BEGUN):
+        if name := os.environ.get(START_LOG):
             with Path(name).open("a", encoding="utf-8") as file:
                 file.write(f"{os.getpid()} {task.id}\n")
         if next(STARTS) >= int(os.environ.get(HOLD, sys.maxsize)):
@@ -42,7 +42,7 @@ class NotedErrand(ErrandEnv):
 
 
 def clumsy(env: Env, task: Task) -> Iterator[Move]:
-    """Play the solution, as somebody who often says something else in between, or loses interest."""
+    """Play the solution, but often insert another action or give up."""
     draws = random.Random(task.id)
     for move in env.solution(task):
         if draws.random() < 0.1:
@@ -55,7 +55,7 @@ def clumsy(env: Env, task: Task) -> Iterator[Move]:
 def main() -> None:
     if sys.argv[1] == "--rescore":
         rescore._BATCH = 10  # grades that are written at once
-        # A single worker: of several, one that is overtaken could be held with an early trajectory.
+        # With several workers, a slow one could still hold an early trajectory.
         rescore_file(Replay(Path(sys.argv[2]), trust=True), workers=1)
         return
     suite_runs.load_policy = lambda name, **options: ScriptedPolicy(clumsy, "clumsy")

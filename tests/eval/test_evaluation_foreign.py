@@ -1,4 +1,4 @@
-"""Environments and policies of other authors misbehave: what was played is kept, and the message says who did it."""
+"""Misbehaving environments and policies lose no results, and the message names the culprit."""
 
 from __future__ import annotations
 
@@ -71,11 +71,6 @@ class NoChannels(Counter):
         return 1.0
 
 
-class TextForReward(Counter):
-    def grade(self) -> Any:
-        return {"outcome": "1"}
-
-
 class Chatty(Counter):
     def start(self, task: Task) -> None:
         super().start(task)
@@ -89,7 +84,7 @@ class OddDetails(Counter):
 
 
 class Says:
-    """A policy that does the same in every turn."""
+    """A policy with the same action in every turn."""
 
     name: Any = "says"
 
@@ -128,14 +123,14 @@ def play(env: type, policy: Any = None, **more: Any) -> Any:
     return evaluate(factory, policy or ScriptedPolicy(), tasks, limits=Limits(retries=0), **more)
 
 
-def test_an_environment_that_cannot_be_closed_loses_no_result(caplog: pytest.LogCaptureFixture):
+def test_an_error_in_closing_an_environment_loses_no_result(caplog: pytest.LogCaptureFixture):
     assert play(ClosesBadly).success == 1.0
     assert "a ClosesBadly could not be closed: RuntimeError: it is stuck" in caplog.text
     result = CliRunner().invoke(app, ["eval", "--env", f"{HERE}:ClosesBadly", "-n", "1", "--json"])
     assert result.exit_code == 0
 
 
-def test_figures_that_cannot_be_computed_lose_no_result(caplog: pytest.LogCaptureFixture):
+def test_an_error_in_figures_loses_no_result(caplog: pytest.LogCaptureFixture):
     summary = play(FiguresBadly)
     assert (summary.success, summary.figures) == (1.0, {})
     assert "cannot be computed: ZeroDivisionError (test_evaluation_foreign.py, line" in caplog.text
@@ -143,18 +138,16 @@ def test_figures_that_cannot_be_computed_lose_no_result(caplog: pytest.LogCaptur
 
 def test_only_figures_that_are_numbers_are_kept(caplog: pytest.LogCaptureFixture):
     assert play(OddFigures).figures == {"good": 2.0}
-    assert sum("is no finite number" in record.message for record in caplog.records) == 3
+    assert sum("is not a finite number" in record.message for record in caplog.records) == 3
 
 
-def test_an_environment_that_changes_the_working_directory_does_not_move_the_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_results_do_not_move_when_an_environment_changes_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert play(Wanders, out=Path("out.jsonl")).success == 1.0
     assert len(list(read_jsonl(tmp_path / "out.jsonl"))) == 2
 
 
-def test_an_environment_that_cannot_be_made_is_told_in_one_line_with_its_place():
+def test_an_error_in_a_constructor_names_its_place():
     with pytest.raises(UsageError, match=r"CannotBeMade' cannot be made: RuntimeError: no device \(test_eval.*, line"):
         make_env(f"{HERE}:CannotBeMade", {})
 
@@ -174,19 +167,13 @@ def test_an_entry_whose_environment_cannot_be_made_does_not_stop_the_others(
     assert result.exit_code == 1
 
 
-@each_row(("env", "told"), [(OtherChannel, "unknown reward channel 'outcom'"), (NoChannels, "must return channels")])
-def test_a_grade_in_an_undeclared_channel_stops_the_run(env: type, told: str):
-    with pytest.raises(UsageError, match=told):
+@each_row(("env", "message"), [(OtherChannel, "unknown reward channel 'outcom'"), (NoChannels, "must return channels")])
+def test_a_grade_in_an_undeclared_channel_stops_the_run(env: type, message: str):
+    with pytest.raises(UsageError, match=message):
         play(env)
 
 
-def test_a_text_is_no_reward():
-    summary = play(TextForReward)
-    assert summary.failed == 2
-    assert "was given '1', which is not a finite number" in next(iter(summary.errors))
-
-
-def test_the_prints_of_an_environment_are_not_in_the_json(capfd: pytest.CaptureFixture[str]):
+def test_output_of_an_environment_is_kept_out_of_the_json(capfd: pytest.CaptureFixture[str]):
     result = CliRunner().invoke(app, ["eval", "--env", f"{HERE}:Chatty", "-n", "1", "--json"])
     assert json.loads(result.stdout)["overall"]["success"] == 1.0
     assert "loading" not in capfd.readouterr().out
@@ -199,46 +186,31 @@ def test_numbers_and_arrays_of_numpy_are_details(tmp_path: Path):
 
 
 @each_row("action", [5, b"text", ["text"], object()])
-def test_an_action_that_is_none_is_the_policys_fault(action: Any, tmp_path: Path):
+def test_an_invalid_action_is_a_failure_of_the_policy(action: Any, tmp_path: Path):
     play(Counter, Says(action), out=tmp_path / "out.jsonl")
     for trajectory in read_jsonl(tmp_path / "out.jsonl"):
         assert trajectory.component == "policy"
         assert f"policy 'says' acted with a {type(action).__name__}" in str(trajectory.error)
 
 
-def test_a_policy_that_is_not_awaited_is_told_so():
+def test_a_policy_whose_act_is_not_async_is_reported():
     assert "act() must be `async def`" in next(iter(play(Counter, NotAwaited("hm")).errors))
 
 
-def test_an_action_with_nan_leaves_a_file_that_can_be_read(tmp_path: Path):
-    function = {"name": "add", "arguments": {"number": math.nan}}
-    action = {"role": "assistant", "content": "", "tool_calls": [{"function": function}]}
-    play(Counter, Says(action), out=tmp_path / "out.jsonl")
-    found = list(read_jsonl(tmp_path / "out.jsonl"))
-    assert len(found) == 2
-    assert all(trajectory.failed for trajectory in found)
-
-
 @each_row(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("raising", r"cannot be made: RuntimeError: no weights \(test_evaluation_foreign.py, line"),
         ("leaving", "cannot be made: SystemExit: 3"),
         ("unnamed", "whose name is no text, but 5"),
     ],
 )
-def test_a_policy_that_cannot_be_made_is_told_in_one_line(name: str, told: str, caplog: pytest.LogCaptureFixture):
+def test_an_error_in_making_a_policy_is_reported(name: str, message: str, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.ERROR)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         load_policy(f"{HERE}:{name}", env_id="guess", env_kwargs={})
 
 
-def test_more_episodes_than_fit_into_memory_are_refused_before_they_are_planned():
-    with pytest.raises(UsageError, match="10,000,000,000 episodes are asked for"):
+def test_more_episodes_than_fit_into_memory_are_refused():
+    with pytest.raises(UsageError, match="10,000,000,000"):
         play(Counter, attempts=5_000_000_000)
-
-
-def test_two_suites_of_one_name_are_refused():
-    result = CliRunner().invoke(app, ["eval", "--suite", "smoke", "--suite", "smoke"])
-    assert result.exit_code == 2
-    assert "two suites are called 'smoke'" in result.output

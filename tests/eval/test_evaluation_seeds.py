@@ -1,4 +1,4 @@
-"""Which seeds an evaluation plays with, and which of several tries in a file counts."""
+"""The seeds of an evaluation, and the try that counts among several in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seeds(names: str, seed: int = 0, attempts: int = 1) -> list[int]:
     return [job.seed for job in evaluation_jobs([Task(name, "test", "?") for name in names], attempts, seed)]
 
 
-def test_seeds_never_change_between_releases_and_fit_into_31_bits():
+def test_seeds_are_stable_and_fit_into_31_bits():
     assert seeds("ab") == [1_771_091_398, 1_053_646_646]
     assert seeds("a", seed=7) == [873_422_488]
     many = seeds("abcdefghijklmnopqrstuvwxyz")
@@ -38,7 +38,7 @@ def test_attempts_at_a_task_share_its_seed_and_come_after_all_tasks_once():
     assert jobs[0].seed == jobs[2].seed != jobs[1].seed
 
 
-def test_a_failed_try_in_a_file_gives_way_to_a_later_one_and_nothing_else_does(tmp_path: Path):
+def test_only_a_failed_try_may_be_followed_by_another(tmp_path: Path):
     out = tmp_path / "t.jsonl"
     evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
     whole = list(read_jsonl(out))
@@ -52,7 +52,7 @@ def test_a_failed_try_in_a_file_gives_way_to_a_later_one_and_nothing_else_does(t
         evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
 
 
-def test_tasks_in_a_file_that_are_not_asked_for_are_left_alone(tmp_path: Path):
+def test_other_tasks_in_a_file_are_left_alone(tmp_path: Path):
     out = tmp_path / "t.jsonl"
     evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
     before = out.read_text()

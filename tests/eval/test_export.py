@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from agentgym.commands.suite_runs import SuitesRequest, run_suites
 from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError
 from agentgym.results import parquet as writing
-from agentgym.results.columns import COLUMNS, SCHEMA_VERSION, Played, row_of
+from agentgym.results.columns import COLUMNS, SCHEMA_VERSION, ResultsPlace
 from agentgym.results.parquet import write_parquet
 from agentgym.suites import load_suite
 from agentgym.suites.pinning import pin_tasks
@@ -59,7 +58,7 @@ def rows(table: Path, columns: str = "*") -> list[Any]:
         return database.execute(f"SELECT {columns} FROM '{table}'").fetchall()
 
 
-def test_steps_are_those_of_the_log_of_the_training(tmp_path: Path):
+def test_steps_are_numbered_like_the_training_log(tmp_path: Path):
     write_jsonl(tmp_path / "trajectories.jsonl", [trajectory(0, training_step=0), trajectory(1, training_step=1)])
     export(tmp_path / "trajectories.jsonl", out=tmp_path / "all.parquet")
     assert rows(tmp_path / "all.parquet", "step") == [(1,), (2,)]
@@ -72,9 +71,9 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "eval.parquet"
 
 
-def test_a_row_says_what_happened_in_the_episode(table: Path):
-    told = dict(zip((c.name for c in COLUMNS), rows(table)[0], strict=True))
-    assert told | {"messages": None} == {
+def test_a_row_holds_the_facts_of_the_episode(table: Path):
+    row = dict(zip((c.name for c in COLUMNS), rows(table)[0], strict=True))
+    assert row | {"messages": None} == {
         **dict.fromkeys(("suite", "suite_version", "entry", "step", "error", "component", "exact")),
         **{"id": "guess/test/1#0", "env": "agentgym/guess-v0", "env_arguments": "{}", "policy": "fake"},
         **{"task": "guess/test/1", "task_hash": "abc", "split": "", "difficulty": 1, "tags": ["easy", "small"]},
@@ -84,10 +83,10 @@ def test_a_row_says_what_happened_in_the_episode(table: Path):
         **{"sampled_tokens": 2.0, "observed_tokens": 3.0, "prompt_tokens": 10.0, "cached_prompt_tokens": None},
         **{"cost": 0.25, "seconds": 1.5, "details": "{}", "messages": None},
     }
-    assert json.loads(told["messages"]) == trajectory(1).messages
+    assert json.loads(row["messages"]) == trajectory(1).messages
 
 
-def test_failed_episodes_are_marked_and_move_no_mean(table: Path):
+def test_failed_episodes_are_marked_and_do_not_affect_means(table: Path):
     assert rows(table, "id, failed, broken, reason, error, component")[1:] == [
         ("guess/test/2#0", True, False, "infrastructure", "gone", "step"),
         ("guess/test/3#0", True, True, "broken_task", "gone", "step"),
@@ -131,7 +130,7 @@ def test_values_that_a_column_cannot_hold_are_kept_exactly(tmp_path: Path):
     assert json.loads(messages) == odd.messages
 
 
-def test_a_folder_of_results_becomes_one_table_that_names_suite_and_entry(tmp_path: Path):
+def test_a_results_folder_becomes_one_table_with_suite_and_entry(tmp_path: Path):
     path = tmp_path / "pair.yaml"
     path.write_text("name: pair\nversion: 3\nentries: [{env: guess}, {env: errand}]\n")
     for name in ("guess", "errand"):
@@ -139,11 +138,11 @@ def test_a_folder_of_results_becomes_one_table_that_names_suite_and_entry(tmp_pa
     suite = load_suite(path)
     run_suites(SuitesRequest([suite], ["scripted", "silent"], out=tmp_path / "out"))
     write_jsonl(tmp_path / "out/trajectories/begun.jsonl", [trajectory(1)])
-    said = export(tmp_path / "out", out=tmp_path / "all.parquet")
-    assert "Wrote 8 episode(s)" in said
-    assert "begun.jsonl was left out" in said
-    found = rows(tmp_path / "all.parquet", "DISTINCT suite, suite_version, entry, policy")
-    assert set(found) == {
+    output = export(tmp_path / "out", out=tmp_path / "all.parquet")
+    assert "Wrote 8 episode(s)" in output
+    assert "begun.jsonl was left out" in output
+    sources = rows(tmp_path / "all.parquet", "DISTINCT suite, suite_version, entry, policy")
+    assert set(sources) == {
         ("pair", suite.version, entry, policy) for entry in ("guess", "errand") for policy in ("scripted", "silent")
     }
 
@@ -162,20 +161,18 @@ def test_the_table_is_read_by_pandas_and_names_its_version(table: Path):
 def test_the_columns_are_documented():
     lines = DOCS.read_text(encoding="utf-8").splitlines()
     table = [line for line in lines if line.startswith("| `")]
-    assert table == [f"| `{one.name}` | {one.kind.value} | {one.meaning} |" for one in COLUMNS]
+    assert table == [f"| `{column.name}` | {column.kind.value} | {column.meaning} |" for column in COLUMNS]
     assert any(line.startswith(f"Version {SCHEMA_VERSION},") for line in lines)
 
 
-def test_rows_are_written_in_groups_so_that_memory_does_not_grow_with_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_rows_are_written_in_bounded_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from pyarrow import parquet
 
     monkeypatch.setattr(writing, "ROWS", 4)
     monkeypatch.setattr(writing, "TEXT", 10_000)
     long = [{"role": "user", "content": "x" * 9_990}]
-    made = [trajectory(n, opening=long if n == 9 else []) for n in range(12)]
-    assert write_parquet(tmp_path / "a.parquet", ((one, Played()) for one in made)) == 12
+    trajectories = [trajectory(n, opening=long if n == 9 else []) for n in range(12)]
+    assert write_parquet(tmp_path / "a.parquet", ((episode, ResultsPlace()) for episode in trajectories)) == 12
     groups = parquet.ParquetFile(tmp_path / "a.parquet").metadata
     assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [4, 4, 2, 2]
 
@@ -184,7 +181,7 @@ def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
     before = table.read_bytes()
 
     def episodes():
-        yield trajectory(1), Played()
+        yield trajectory(1), ResultsPlace()
         raise InfrastructureError("the disk is gone")
 
     with pytest.raises(InfrastructureError):
@@ -195,27 +192,12 @@ def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
 
 @each_row(
     ("content", "message"),
-    [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the file that is")],
+    [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the input file")],
 )
-def test_an_export_that_is_refused_leaves_no_file(tmp_path: Path, content: str | None, message: str):
+def test_a_refused_export_leaves_no_file(tmp_path: Path, content: str | None, message: str):
     source, out = tmp_path / "eval.jsonl", tmp_path / "eval.parquet"
     source.write_text(content or "")
     result = CliRunner().invoke(app, ["export", str(source), "--out", str(source if content is None else out)])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
     assert not out.exists()
-
-
-def test_without_pyarrow_one_line_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write_jsonl(tmp_path / "eval.jsonl", [trajectory(1)])
-    find = util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name, *rest: None if name == "pyarrow" else find(name, *rest))
-    result = CliRunner().invoke(app, ["export", str(tmp_path / "eval.jsonl"), "--out", str(tmp_path / "a.parquet")])
-    assert result.exit_code == 2
-    assert result.output.count("\n") == 1
-    assert "pip install 'agentgym-suite[data]'" in result.output
-    assert not (tmp_path / "a.parquet").exists()
-
-
-def test_every_row_has_every_column_in_order():
-    assert list(row_of(broken(1))) == [column.name for column in COLUMNS]

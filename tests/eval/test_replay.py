@@ -20,7 +20,8 @@ from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, Silent
 from agentgym.records.replay import replay
 from agentgym.registry import class_of, list_environments
 from agentgym.rewards import OUTCOME
-from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.rollout import EnvFactory, Job
+from agentgym.rollout.streams import play_jobs
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, Turn, write_jsonl
 from tests.rows import each_row
@@ -28,17 +29,17 @@ from tests.rows import each_row
 TASK = GuessEnv.default_tasks().get("train", 1)
 
 
-def recorded(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
+def play(policy: Any, task: Task = TASK, **kwargs: Any) -> Trajectory:
     factory = EnvFactory("agentgym/guess-v0", kwargs)
-    return asyncio.run(collect([Job(task, seed=5)], policy, factory))[0]
+    return asyncio.run(play_jobs([Job(task, seed=5)], policy, factory))[0]
 
 
 QUITTER = FunctionPolicy("quitter", lambda conversation: None)
 
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy(), SilentPolicy(), QUITTER])
-def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
-    trajectory = recorded(policy, max_turns=5)
+def test_a_replay_reproduces_a_stored_recording(policy: Any):
+    trajectory = play(policy, max_turns=5)
     stored = Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     assert replay(stored) is None
 
@@ -51,61 +52,46 @@ def test_a_replay_gives_the_recording_again_also_after_storage(policy: Any):
         ({"reward": 0.25}, "reward"),
     ],
 )
-def test_a_planted_difference_is_found_where_it_is(changed: dict[str, Any], what: str):
-    trajectory = recorded(ScriptedPolicy())
+def test_a_planted_difference_is_located(changed: dict[str, Any], what: str):
+    trajectory = play(ScriptedPolicy())
     trajectory.turns[1] = replace(trajectory.turns[1], **changed)
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.turn, found.what) == (2, what)
-    assert f"turn 2: {what} was" in str(found)
+    difference = replay(trajectory)
+    assert difference is not None
+    assert (difference.turn, difference.what) == (2, what)
+    assert f"turn 2: {what} was" in str(difference)
 
 
-def test_a_changed_opening_is_found():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.opening = [user("Find it!")]
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.turn, found.what) == (0, "opening")
-
-
-def test_a_changed_task_is_found_before_anything_is_played():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.task_hash = "0" * 64
-    found = replay(trajectory)
-    assert found is not None
-    assert found.what == "task"
-
-
-def test_another_ending_is_found():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.reason = Reason.ANSWERED
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.what, found.recorded, found.replayed) == ("ending", Reason.ANSWERED, Reason.SOLVED)
-
-
-def test_an_episode_that_now_ends_earlier_is_a_difference_and_no_crash():
-    trajectory = recorded(ScriptedPolicy())
-    trajectory.turns.append(Turn("more", [], {}, 0.0))
-    found = replay(trajectory)
-    assert found is not None
-    assert (found.turn, found.what) == (len(trajectory.turns) - 1, "ending")
+@each_row(
+    ("change", "turn", "what"),
+    [
+        (lambda recording: replace(recording, opening=[user("Find it!")]), 0, "opening"),
+        (lambda recording: replace(recording, task_hash="0" * 64), None, "task"),
+        (lambda recording: replace(recording, reason=Reason.ANSWERED), None, "ending"),
+        (lambda recording: replace(recording, turns=[*recording.turns, Turn("more", [], {}, 0.0)]), -1, "ending"),
+    ],
+)
+def test_another_opening_task_or_ending_is_reported(change: Any, turn: int | None, what: str):
+    recording = play(ScriptedPolicy())
+    difference = replay(change(recording))
+    assert difference is not None
+    assert difference.what == what
+    assert turn is None or difference.turn == (turn if turn >= 0 else len(recording.turns))
 
 
 def test_a_failed_trajectory_is_compared_as_far_as_it_went():
-    trajectory = recorded(ScriptedPolicy())
+    trajectory = play(ScriptedPolicy())
     trajectory.turns.pop()
     trajectory.reason, trajectory.error = Reason.INFRASTRUCTURE, "OSError: disk on fire"
     assert replay(trajectory) is None
 
 
-def test_a_task_from_elsewhere_can_be_given():
+def test_replay_accepts_a_task_from_elsewhere():
     task = replace(TASK, id="mine/1", gold={"number": 3})
-    trajectory = recorded(ScriptedPolicy(), task)
+    trajectory = play(ScriptedPolicy(), task)
     assert replay(trajectory, task=task) is None
 
 
-def test_a_given_environment_stays_open():
+def test_replay_leaves_the_callers_environment_open():
     class Watched(GuessEnv):
         closed = False
 
@@ -113,11 +99,11 @@ def test_a_given_environment_stays_open():
             self.closed = True
 
     env = Watched()
-    assert replay(recorded(ScriptedPolicy()), env) is None
+    assert replay(play(ScriptedPolicy()), env) is None
     assert not env.closed
 
 
-# A file may come from anybody.
+# Untrusted files.
 
 
 EVIL = """
@@ -131,7 +117,7 @@ class Evil(GuessEnv):
 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, from which modules can be imported."""
+    """The working directory, on the module search path."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
@@ -139,11 +125,11 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_cannot_choose_code(in_folder: Path):
-    one = replace(recorded(ScriptedPolicy()), env_id="evil:Evil")
+    trajectory = replace(play(ScriptedPolicy()), env_id="evil:Evil")
     for changed in (
-        one,
-        replace(one, env_id="evil:Evil-v0"),
-        replace(one, env_id="guess", env_kwargs={"dialect": "evil:Evil"}),
+        trajectory,
+        replace(trajectory, env_id="evil:Evil-v0"),
+        replace(trajectory, env_id="guess", env_kwargs={"dialect": "evil:Evil"}),
     ):
         with pytest.raises(UsageError):
             replay(changed)
@@ -154,8 +140,8 @@ def test_a_file_cannot_choose_code(in_folder: Path):
     assert not (in_folder / "ran").exists()
 
 
-def test_code_that_the_command_line_names_is_run(in_folder: Path):
-    write_jsonl("t.jsonl", [replace(recorded(ScriptedPolicy()), env_id="evil:Evil")])
+def test_code_named_on_the_command_line_is_run(in_folder: Path):
+    write_jsonl("t.jsonl", [replace(play(ScriptedPolicy()), env_id="evil:Evil")])
     try:
         for options in (["--env", "evil:Evil"], ["--trust-file"], ["--env", "guess"]):
             result = CliRunner().invoke(app, ["replay", "t.jsonl", *options])
@@ -190,12 +176,12 @@ SENSITIVE = [
 
 
 @each_row(("env_id", "kwargs"), SENSITIVE)
-def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str, Any], in_folder: Path):
-    one = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
+def test_a_file_cannot_choose_unsafe_arguments(env_id: str, kwargs: dict[str, Any], in_folder: Path):
+    trajectory = replace(play(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
     (name,) = kwargs
     with pytest.raises(UsageError, match=name):
-        replay(one)
-    write_jsonl("t.jsonl", [one])
+        replay(trajectory)
+    write_jsonl("t.jsonl", [trajectory])
     result = CliRunner().invoke(app, ["replay", "t.jsonl"])
     assert result.exit_code == 2
     (line,) = result.stderr.strip().splitlines()
@@ -203,9 +189,9 @@ def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str,
 
 
 def test_settings_of_the_command_line_replace_those_of_the_file(in_folder: Path):
-    one = recorded(ScriptedPolicy(), scheme="outcome")
-    assert one.env_kwargs == {"scheme": "outcome"}
-    write_jsonl("t.jsonl", [replace(one, env_kwargs={"scheme": "d_ra"})])
+    trajectory = play(ScriptedPolicy(), scheme="outcome")
+    assert trajectory.env_kwargs == {"scheme": "outcome"}
+    write_jsonl("t.jsonl", [replace(trajectory, env_kwargs={"scheme": "d_ra"})])
     assert CliRunner().invoke(app, ["replay", "t.jsonl"]).exit_code == 2
     assert CliRunner().invoke(app, ["replay", "t.jsonl", "--set", "scheme=outcome"]).exit_code == 0
 

@@ -24,7 +24,7 @@ def test_annotations_are_found_by_trajectory_and_kind(file: Path):
         assert opened.of("b#0") == {}
 
 
-def test_of_several_of_one_kind_the_last_one_counts_and_none_is_lost(file: Path):
+def test_the_last_annotation_of_a_kind_counts_and_none_is_lost(file: Path):
     Annotations(file).add([Annotation("a#0", None, "grade", {"by": number}) for number in (1, 2)])
     assert Annotations(file).of("a#0") == {"grade": {"by": 2}}
     assert file.with_name("eval.jsonl.notes").read_text().count("\n") == 2
@@ -38,7 +38,7 @@ def test_annotations_of_another_process_are_seen_after_a_refresh(file: Path):
 
 
 @pytest.mark.parametrize("end", [b'{"schema": 1, "id": "a#0", "trai', b"\0" * 300, b"   "])
-def test_a_line_that_is_not_whole_is_no_annotation_and_no_obstacle(file: Path, end: bytes):
+def test_an_incomplete_line_is_ignored(file: Path, end: bytes):
     notes = Annotations(file)
     notes.add([Annotation("a#0", None, "grade", {"by": 1})])
     with file.with_name("eval.jsonl.notes").open("ab") as torn:
@@ -58,7 +58,7 @@ def test_a_last_line_that_lacks_only_its_end_counts(file: Path):
     assert [notes.of(name) for name in ("b#0", "c#0")] == [{"grade": {"by": "b#0"}}, {"grade": {}}]
 
 
-def test_a_file_that_was_begun_anew_is_read_anew(file: Path):
+def test_a_replaced_file_is_read_from_its_start(file: Path):
     reader = Annotations(file)
     Annotations(file).add([Annotation(name, None, "grade", {}) for name in ("a#0", "b#0")])
     assert reader.refresh() == 2
@@ -69,7 +69,7 @@ def test_a_file_that_was_begun_anew_is_read_anew(file: Path):
 
 
 @pytest.mark.parametrize("content", [None, b"x" * 500])
-def test_a_file_that_was_changed_behind_the_reader_is_one_clear_error(file: Path, content: bytes | None):
+def test_a_file_changed_after_reading_is_an_error(file: Path, content: bytes | None):
     notes = Annotations(file)
     notes.add([Annotation("a#0", None, "grade", {"by": 1})])
     if content is None:
@@ -88,7 +88,7 @@ def test_a_file_that_was_changed_behind_the_reader_is_one_clear_error(file: Path
         '{"schema": 1}',
     ],
 )
-def test_a_line_that_is_no_annotation_is_named_with_its_place(tmp_path: Path, line: str):
+def test_an_invalid_annotation_is_reported_with_its_place(tmp_path: Path, line: str):
     file = tmp_path / "eval.jsonl"
     file.with_name("eval.jsonl.notes").write_text(f"{line}\n")
     with pytest.raises(UsageError, match=r"eval\.jsonl\.notes: the line at byte 0 is not an annotation"):
@@ -96,7 +96,7 @@ def test_a_line_that_is_no_annotation_is_named_with_its_place(tmp_path: Path, li
 
 
 @each_row("value", [object(), float("nan"), float("inf")])
-def test_data_that_is_no_json_is_refused_and_nothing_is_written(file: Path, value: object):
+def test_data_that_is_not_json_is_refused_and_nothing_is_written(file: Path, value: object):
     notes = Annotations(file)
     with pytest.raises(UsageError, match="JSON data"):
         notes.add([Annotation("a#0", None, "grade", {}), Annotation("b#0", None, "grade", {"x": value})])

@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def opened(file: Path) -> TrajectoryIndex:
+def open_index(file: Path) -> TrajectoryIndex:
     return TrajectoryIndex.open(file, keep_from=0)
 
 
@@ -31,7 +31,7 @@ def index_of(file: Path) -> Path:
 def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
     tokens = Tokens([1], [2, 3], [1, 0], [-0.5, 0.0], [0, -1])
     write_jsonl(file, [trajectory(7, tokens=tokens, training_step=4)], append=True)
-    entry, written = opened(file).entries[5], trajectory(7)
+    entry, written = open_index(file).entries[5], trajectory(7)
     assert (entry.success, entry.reward, entry.outcome, entry.turns) == (True, 1.0, 1.0, 2)
     assert entry.channels == {"outcome": 1.0, "format": 1.5}
     assert (entry.reason, entry.ending, entry.failed, entry.sampled_tokens) == ("solved", "terminated", False, 1)
@@ -40,39 +40,39 @@ def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
 
 
 def test_every_trajectory_is_read_from_its_place(file: Path):
-    index = opened(file)
-    assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(5)]
+    index = open_index(file)
+    assert [item.to_dict() for item in index] == [trajectory(number).to_dict() for number in range(5)]
     assert [json.loads(line)["id"] for line in index.raw_all(index.entries[3:1:-1])] == [
         "guess/test/3#0",
         "guess/test/2#0",
     ]
 
 
-def test_the_index_is_taken_from_beside_the_file_and_the_file_is_not_parsed_again(file: Path):
-    first = opened(file).entries
-    # What was indexed is changed behind its back, apart from the lines that say which file it is.
+def test_a_stored_index_saves_parsing_the_file(file: Path):
+    first = open_index(file).entries
+    # Change the indexed content, except for the first line, which identifies the file.
     content = file.read_bytes()
     file.write_bytes(content.replace(b'"guess/test/2#0"', b'"guess/test/9#0"'))
-    again = opened(file)
+    again = open_index(file)
     assert again.entries == first
     with pytest.raises(UsageError, match=r"has changed.*guess/test/2#0"):
         again.read(2)
 
 
 def test_a_file_that_grows_is_indexed_from_where_it_was(file: Path):
-    index = opened(file)
-    other = opened(file)
+    index = open_index(file)
+    other = open_index(file)
     write_jsonl(file, [trajectory(5), trajectory(6)], append=True)
     assert (index.refresh(), index.refresh()) == (2, 0)
     assert other.refresh() == 2  # both have appended the same two entries
-    reopened = opened(file)
+    reopened = open_index(file)
     assert [entry.id for entry in reopened.entries] == [f"guess/test/{number}#0" for number in range(7)]
     assert reopened.read(6).turns[0].action == "x" * 6
 
 
 def test_a_line_that_is_cut_off_waits_until_it_is_whole(file: Path):
     line = json.dumps(trajectory(5).to_dict()).encode()
-    index = opened(file)
+    index = open_index(file)
     with file.open("ab") as growing:
         growing.write(line[:100])
         growing.flush()
@@ -86,109 +86,109 @@ def test_a_line_that_is_cut_off_waits_until_it_is_whole(file: Path):
 
 
 @pytest.mark.parametrize("change", ["another file", "shorter", "rewritten"])
-def test_an_index_of_another_content_is_made_again(file: Path, change: str):
-    index = opened(file)
+def test_an_index_of_other_content_is_rebuilt(file: Path, change: str):
+    index = open_index(file)
     numbers = {"another file": [9, 8], "shorter": [0, 1], "rewritten": [0, 2, 1, 3, 4]}[change]
     write_jsonl(file, map(trajectory, numbers))
-    for found in (index, opened(file)):
-        found.refresh()
-        # An index that notices nothing reports what it cannot read; it never returns another trajectory.
+    for opened_index in (index, open_index(file)):
+        opened_index.refresh()
+        # An index that misses the change raises an error; it never returns another trajectory.
         if change != "rewritten":
-            assert [one.id for one in found] == [f"guess/test/{number}#0" for number in numbers]
+            assert [item.id for item in opened_index] == [f"guess/test/{number}#0" for number in numbers]
     if change == "rewritten":
         with pytest.raises(UsageError, match="has changed"):
             list(index)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"garbage", b'{"schema": 99, "start": "x"}\n', None])
-def test_a_damaged_index_costs_time_and_nothing_else(file: Path, damage: bytes | None):
-    opened(file)
+def test_a_damaged_index_is_rebuilt(file: Path, damage: bytes | None):
+    open_index(file)
     whole = index_of(file).read_bytes()
     index_of(file).write_bytes(whole[:-7] if damage is None else damage)
-    assert len(opened(file)) == 5
+    assert len(open_index(file)) == 5
     assert index_of(file).read_bytes() == whole
 
 
-def test_a_folder_that_cannot_be_written_is_no_obstacle(file: Path):
+def test_an_index_that_cannot_be_written_stays_in_memory(file: Path):
     index_of(file).mkdir()
-    assert len(opened(file)) == 5
+    assert len(open_index(file)) == 5
 
 
-def test_a_line_that_is_no_trajectory_is_named_with_its_place(file: Path):
+def test_an_invalid_line_is_reported_with_its_place(file: Path):
     with file.open("a") as growing:
         growing.write('{"id": 3}\n')
     with pytest.raises(UsageError, match=r"eval\.jsonl:6: not a trajectory: it has no schema version"):
-        opened(file)
+        open_index(file)
 
 
-def test_a_mark_at_the_beginning_of_the_file_is_not_part_of_a_line(file: Path):
+def test_a_byte_order_mark_is_not_part_of_a_line(file: Path):
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    assert next(iter(opened(file))).id == "guess/test/0#0"
+    assert next(iter(open_index(file))).id == "guess/test/0#0"
 
 
-def test_of_several_tries_the_last_one_counts(file: Path):
+def test_the_last_of_several_tries_counts(file: Path):
     failed = trajectory(6, turns=[], reason=Reason.INFRASTRUCTURE, error="down")
     write_jsonl(file, [failed, trajectory(6)], append=True)
-    index = opened(file)
+    index = open_index(file)
     assert index.entries[5].failed
     assert index.latest() == [0, 1, 2, 3, 4, 6]
 
 
-def test_additions_are_where_their_entries_say_and_are_not_parsed_again(tmp_path: Path):
+def test_added_entries_match_the_file_without_parsing(tmp_path: Path):
     file = tmp_path / "eval.jsonl"
-    index = opened(file)
+    index = open_index(file)
     added = [index.add(trajectory(number)) for number in range(4)]
     assert added == index.entries
     assert index.refresh() == 0
     index.save()
-    assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(4)]
-    assert opened(file).entries == TrajectoryIndex.open(file, keep_from=10**9).entries == added
+    assert [item.to_dict() for item in index] == [trajectory(number).to_dict() for number in range(4)]
+    assert open_index(file).entries == TrajectoryIndex.open(file, keep_from=10**9).entries == added
 
 
 @pytest.mark.parametrize("end", [b'{"schema": 1, "id', b""])
-def test_adding_goes_on_after_a_last_line_that_has_no_end(file: Path, end: bytes):
+def test_additions_follow_an_unfinished_last_line(file: Path, end: bytes):
     content = file.read_bytes()
     file.write_bytes(content + end if end else content.removesuffix(b"\n"))
-    index = opened(file)
+    index = open_index(file)
     assert index.is_cut_off == bool(end)
     assert index.add(trajectory(5)).id == "guess/test/5#0"
-    assert [found.id for found in index] == [f"guess/test/{number}#0" for number in range(6)]
-    assert opened(file).entries == index.entries
+    assert [item.id for item in index] == [f"guess/test/{number}#0" for number in range(6)]
+    assert open_index(file).entries == index.entries
 
 
 def test_entries_that_are_missing_in_the_index_are_read_from_the_file(file: Path):
-    entries = opened(file).entries
+    entries = open_index(file).entries
     lines = index_of(file).read_text().splitlines(keepends=True)
     index_of(file).write_text("".join([*lines[:2], *lines[4:]]))
-    assert opened(file).entries == entries
+    assert open_index(file).entries == entries
     assert index_of(file).read_text() == "".join(lines)
 
 
-def test_stored_trajectories_are_read_in_the_order_that_was_asked_for(file: Path):
-    index = opened(file)
+def test_stored_trajectories_are_read_in_the_requested_order(file: Path):
+    index = open_index(file)
     stored = StoredTrajectories(index, [index.entries[place] for place in (3, 0, 4)])
     names = ["guess/test/3#0", "guess/test/0#0", "guess/test/4#0"]
-    assert [one.id for one in stored] == [stored[place].id for place in range(3)] == names
-    assert [one.id for one in stored[1:]] == names[1:]
+    assert [item.id for item in stored] == [stored[place].id for place in range(3)] == names
+    assert [item.id for item in stored[1:]] == names[1:]
     assert (len(stored), stored[-1].id) == (3, names[-1])
 
 
 def test_entries_share_equal_parts_and_survive_storage(file: Path):
-    first, second = opened(file).entries[:2]
+    first, second = open_index(file).entries[:2]
     assert first.counts is second.counts
     assert first.task_hash is second.task_hash
-    made = trajectory(0, tags=("easy",), usage={"cost": 0.5})
-    assert Entry.from_list(json.loads(json.dumps(entry_of(made).to_list()))) == entry_of(made)
+    recording = trajectory(0, tags=("easy",), usage={"cost": 0.5})
+    assert Entry.from_list(json.loads(json.dumps(entry_of(recording).to_list()))) == entry_of(recording)
 
 
 def test_a_file_that_does_not_exist_yet_is_empty(tmp_path: Path):
-    index = opened(tmp_path / "later.jsonl")
+    index = open_index(tmp_path / "later.jsonl")
     assert (len(index), list(tmp_path.iterdir())) == (0, [])
     write_jsonl(tmp_path / "later.jsonl", [trajectory(1)])
     assert index.refresh() == 1
 
 
-def test_small_files_have_no_index_beside_them(file: Path):
+def test_only_large_files_have_a_stored_index(file: Path):
     assert len(TrajectoryIndex.open(file)) == 5
     assert [path.name for path in file.parent.iterdir()] == ["eval.jsonl"]
     size = file.stat().st_size
@@ -196,4 +196,4 @@ def test_small_files_have_no_index_beside_them(file: Path):
     write_jsonl(file, [trajectory(5)], append=True)
     index.refresh()
     assert index_of(file).is_file()
-    assert len(opened(file)) == 6
+    assert len(open_index(file)) == 6

@@ -1,4 +1,4 @@
-"""Estimates at the ends of their ranges, and what is refused."""
+"""Estimates at the limits of their ranges, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -28,13 +28,8 @@ def test_impossible_proportions_are_refused(successes: int, trials: int):
         wilson(successes, trials)
 
 
-def test_one_trial_has_an_interval():
-    low, high = wilson(1, 1)
-    assert (low, high) == pytest.approx((0.20655, 1.0), abs=1e-4)  # 1 / (1 + z^2)
-
-
 @each_row(("attempts", "successes", "k"), [(4, 2, 0), (4, 2, 5), (4, -1, 1), (4, 5, 1), (0, 0, 1), (0, 0, 0)])
-def test_estimates_over_k_refuse_counts_that_cannot_be(attempts: int, successes: int, k: int):
+def test_estimates_over_k_refuse_impossible_counts(attempts: int, successes: int, k: int):
     for estimate in (pass_at_k, pass_hat_k):
         with pytest.raises(UsageError, match=f"k={k} of {attempts} attempts with {successes} successes"):
             estimate(attempts, successes, k)
@@ -56,12 +51,6 @@ def test_the_interval_of_several_attempts_agrees_with_a_bootstrap_over_many_task
         assert success_interval(groups, confidence) == pytest.approx(bootstrap, abs=0.01)
 
 
-def test_unanimity_is_of_all_attempts_at_all_tasks():
-    """Tasks that agree within themselves do not agree with each other."""
-    groups = [[True, True], [False, False]] * 20
-    assert success_interval(groups) == pytest.approx(wilson(20, 40))
-
-
 def test_intervals_widen_with_confidence_on_both_sides():
     groups = [[float(i % 3 == 0), float(i % 2)] for i in range(60)]
     narrow, wide = cluster_bootstrap(groups, seed=0, confidence=0.5), cluster_bootstrap(groups, seed=0)
@@ -70,9 +59,9 @@ def test_intervals_widen_with_confidence_on_both_sides():
     assert width(paired_difference(before, after, seed=0)[1]) > width(paired_difference(before, after, 0, 0.5)[1])
 
 
-def test_another_seed_gives_another_bootstrap():
+def test_a_bootstrap_depends_on_its_seed_alone():
     groups = [[float(i % 3 == 0)] for i in range(50)]
-    assert cluster_bootstrap(groups, seed=1) != cluster_bootstrap(groups, seed=2)
+    assert cluster_bootstrap(groups, seed=1) == cluster_bootstrap(groups, seed=1) != cluster_bootstrap(groups, seed=2)
 
 
 @each_row(("before", "after"), [([], []), ([0.0], []), ([], [0.0]), ([0.0], [0.0, 1.0])])
@@ -81,6 +70,6 @@ def test_differences_need_the_same_tasks_on_both_sides(before: list[float], afte
         paired_difference(before, after, seed=0)
 
 
-def test_a_difference_is_what_came_after_less_what_was_before():
+def test_a_difference_is_after_minus_before():
     mean, interval = paired_difference([0.0, 0.0], [1.0, 1.0], seed=0)
     assert (mean, interval) == (1.0, Interval(1.0, 1.0))

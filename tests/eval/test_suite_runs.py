@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import io
 import json
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -65,35 +64,20 @@ def test_every_policy_plays_every_entry(suite: Suite, tmp_path: Path):
     assert attempts == [6, 6, 3, 3]
 
 
-def test_the_folder_says_what_came_out_and_how_it_was_made(suite: Suite, tmp_path: Path):
+def test_the_folder_records_results_and_provenance(suite: Suite, tmp_path: Path):
     run_suites(SuitesRequest([suite], ["scripted"], out=tmp_path / "out", seed=7))
-    found = read_results(tmp_path / "out")
-    assert found["suites"] == [suite.id.to_dict()]
-    assert found["seed"] == 7
-    assert [(row["entry"], row["summary"]["overall"]["success"]) for row in found["results"]] == [
+    results = read_results(tmp_path / "out")
+    assert results["suites"] == [suite.id.to_dict()]
+    assert results["seed"] == 7
+    assert [(row["entry"], row["summary"]["overall"]["success"]) for row in results["results"]] == [
         ("errand", 1.0),
         ("guess", 1.0),
     ]
-    for row in found["results"]:
+    for row in results["results"]:
         recorded = list(read_jsonl(tmp_path / "out" / row["trajectories"]))
         assert len(recorded) == row["summary"]["overall"]["attempts"]
     [run] = json.loads((tmp_path / "out" / "run.json").read_text())["runs"]
     assert {"command", "started", "ended", "agentgym", "python", "packages", "machine"} <= run.keys()
-
-
-def test_the_same_seeds_give_the_same_results_file(suite: Suite, tmp_path: Path):
-    for name in ("one", "other"):
-        run_suites(SuitesRequest([suite], ["random"], out=tmp_path / name))
-    assert (tmp_path / "one/results.json").read_bytes() == (tmp_path / "other/results.json").read_bytes()
-
-
-def test_finished_episodes_are_not_played_again(suite: Suite, tmp_path: Path):
-    request = SuitesRequest([suite], ["random"], out=tmp_path / "out")
-    run_suites(request)
-    contents = {path: path.read_bytes() for path in (tmp_path / "out/trajectories").glob("*.jsonl")}
-    again = run_suites(request)
-    assert not again.broken
-    assert {path: path.read_bytes() for path in contents} == contents
 
 
 @each_row("change", [{"seed": 1}, {"limit": 2}, {"attempts": 3}])
@@ -124,7 +108,7 @@ def test_a_folder_that_cannot_be_read_is_refused_and_left_as_it_is(
     assert (tmp_path / "out" / name).read_text() == content
 
 
-def test_rows_that_another_process_added_meanwhile_are_kept(suite: Suite, tmp_path: Path):
+def test_rows_of_another_process_are_kept(suite: Suite, tmp_path: Path):
     request = SuitesRequest([suite], ["silent"], out=tmp_path / "out")
     waiting = ResultsFolder(tmp_path / "out", request.plan)
     run_suites(request)
@@ -133,16 +117,8 @@ def test_rows_that_another_process_added_meanwhile_are_kept(suite: Suite, tmp_pa
         assert read_results(tmp_path / "out")["results"] == rows != []
 
 
-def test_another_policy_is_added_to_the_folder(suite: Suite, tmp_path: Path):
-    run_suites(SuitesRequest([suite], ["scripted"], out=tmp_path / "out"))
-    run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
-    rows = read_results(tmp_path / "out")["results"]
-    assert sorted({row["policy"] for row in rows}) == ["scripted", "silent"]
-    assert len(json.loads((tmp_path / "out/run.json").read_text())["runs"]) == 2
-
-
 class Moving:
-    """An evaluation on a suite over a file of lines, which is now in one folder and now in another."""
+    """An evaluation on a suite over a file of lines that moves between folders."""
 
     def __init__(self, folder: Path):
         self._folder, self._suite = folder, folder / "lines.yaml"
@@ -166,7 +142,7 @@ class Moving:
         return file
 
 
-def test_a_folder_is_continued_wherever_its_data_is_by_now(tmp_path: Path):
+def test_a_folder_is_continued_after_its_data_has_moved(tmp_path: Path):
     moving = Moving(tmp_path)
     moving.play(moving.put("here"))
     recorded = moving.file.read_text().splitlines(keepends=True)
@@ -178,19 +154,19 @@ def test_a_folder_is_continued_wherever_its_data_is_by_now(tmp_path: Path):
     whole = tmp_path / "whole"
     moving.play(moving.put("elsewhere"), whole)
     assert (moving.out / "results.json").read_bytes() == (whole / "results.json").read_bytes()
-    told = CliRunner().invoke(app, ["compare", str(moving.out), str(whole), "--json"])
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.output)["overall"]["tied"] == 3
+    result_json = CliRunner().invoke(app, ["compare", str(moving.out), str(whole), "--json"])
+    assert result_json.exit_code == 0, result_json.output
+    assert json.loads(result_json.output)["overall"]["tied"] == 3
 
 
-def test_a_folder_is_not_continued_with_other_data_and_the_reason_is_told(tmp_path: Path):
+def test_a_folder_is_not_continued_with_other_data(tmp_path: Path):
     moving = Moving(tmp_path)
     moving.play(moving.put("here"))
     before = moving.file.read_bytes()
     report = moving.play(moving.put("there", "one\ntwo\nfour\n"))
     [pair] = report.pairs
     assert report.broken
-    assert "entry 'lines': 1 of 3 tasks differ from what was pinned; the first: 'lines/2'" in (pair.error or "")
+    assert "entry 'lines': 1 of 3 tasks differ from their pins; the first: 'lines/2'" in (pair.error or "")
     assert moving.file.read_bytes() == before
 
 
@@ -209,16 +185,18 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
     assert result.exit_code == 0, result.output
     assert "100.0 %" in result.output
     assert CliRunner().invoke(app, [*command, "--policy", "silent", "--fail-under", "0.5"]).exit_code == 1
-    told = CliRunner().invoke(app, [*command, "--policy", "scripted", "--policy", "silent", "--json"])
-    assert [row["policy"] for row in json.loads(told.stdout)["results"]] == ["scripted", "silent"] * 2
+    result_json = CliRunner().invoke(app, [*command, "--policy", "scripted", "--policy", "silent", "--json"])
+    assert [row["policy"] for row in json.loads(result_json.stdout)["results"]] == ["scripted", "silent"] * 2
 
 
 def test_the_log_has_each_result_and_the_preparation_of_models(file: Path):
-    said = CliRunner().invoke(app, ["eval", "--suite", str(file), "--policy", "scripted", "--policy", "silent"]).stderr
-    lines = [re.sub(r"[\d.]+ %  \S+", "SHARE", line) for line in said.splitlines()]
-    wanted = [rf"{env}: {policy}: SHARE  \(3 tasks, \d+ s\)" for env in ("guess", "errand") for policy in PLAYED]
-    assert len(lines) == len(wanted)
-    assert all(re.fullmatch(pattern, line) for pattern, line in zip(wanted, lines, strict=True)), lines
+    log_text = (
+        CliRunner().invoke(app, ["eval", "--suite", str(file), "--policy", "scripted", "--policy", "silent"]).stderr
+    )
+    lines = [re.sub(r"[\d.]+ %  \S+", "SHARE", line) for line in log_text.splitlines()]
+    patterns = [rf"{env}: {policy}: SHARE  \(3 tasks, \d+ s\)" for env in ("guess", "errand") for policy in PLAYED]
+    assert len(lines) == len(patterns)
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(patterns, lines, strict=True)), lines
     log = StringIO()
     tell = _preparation(Progress(console=Console(file=log), disable=True), "guess: tiny")
     for done in range(3):
@@ -235,13 +213,14 @@ def test_the_log_has_each_result_and_the_preparation_of_models(file: Path):
         (["--suite", "pair", "--temperature", "0"], "the suite decides that"),
         (["--env", "guess", "--data", "a=b"], "names the data of a suite"),
         (["--env", "guess", "--policy", "silent", "--policy", "silent"], "named twice"),
-        (["--suite", "no-such-suite"], "there is no suite 'no-such-suite'"),
+        (["--suite", "no-such-suite"], "unknown suite 'no-such-suite'"),
+        (["--suite", "smoke", "--suite", "smoke"], "two suites are called 'smoke'"),
         (["--rescore", __file__, "--policy", "silent"], "plays what was recorded"),
         (["--env", "guess", "--trust-file"], "it is for --rescore"),
         ([], "name an environment"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_with_the_reason(options: list[str], message: str):
+def test_conflicting_options_are_refused_with_the_reason(options: list[str], message: str):
     result = CliRunner().invoke(app, ["eval", *options])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
@@ -250,16 +229,16 @@ def test_options_that_do_not_go_together_are_refused_with_the_reason(options: li
 def test_several_policies_play_one_environment_and_are_compared_on_the_same_tasks(tmp_path: Path):
     command = ["eval", "--env", "guess", "-n", "6", "--set", "max_turns=20", "--out", str(tmp_path / "out")]
     policies = ["--policy", "silent", "--policy", "scripted"]
-    shown = CliRunner().invoke(app, [*command, *policies])
-    assert shown.exit_code == 0, shown.output
+    result = CliRunner().invoke(app, [*command, *policies])
+    assert result.exit_code == 0, result.output
     for part in ("success on guess-v0", "silent", "100.0 %", "compared with silent", "+100.0"):
-        assert part in shown.output
-    told = json.loads(CliRunner().invoke(app, [*command, *policies, "--json"]).stdout)
-    assert [(row["policy"], row["summary"]["overall"]["success"]) for row in told["results"]] == [
+        assert part in result.output
+    data = json.loads(CliRunner().invoke(app, [*command, *policies, "--json"]).stdout)
+    assert [(row["policy"], row["summary"]["overall"]["success"]) for row in data["results"]] == [
         ("silent", 0.0),
         ("scripted", 1.0),
     ]
-    [difference] = told["differences"]
+    [difference] = data["differences"]
     assert (difference["a"]["policy"], difference["b"]["policy"]) == ("silent", "scripted")
     assert (difference["overall"]["won"], difference["overall"]["lost"]) == (6, 0)
     files = (tmp_path / "out/trajectories").glob("*.jsonl")
@@ -270,9 +249,9 @@ def test_a_folder_of_one_environment_takes_another_policy_but_no_other_arguments
     command = ["eval", "--env", "guess", "-n", "2", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, [*command, "--policy", "silent", "--policy", "scripted"]).exit_code == 0
     assert CliRunner().invoke(app, [*command, "--policy", "random"]).exit_code == 0
-    found = read_results(tmp_path)
-    assert {row["policy"] for row in found["results"]} == {"silent", "scripted", "random"}
-    assert "guess/test/0" not in json.dumps(found["settings"]), "a hash stands for the tasks"
+    results = read_results(tmp_path)
+    assert {row["policy"] for row in results["results"]} == {"silent", "scripted", "random"}
+    assert "guess/test/0" not in json.dumps(results["settings"]), "a hash stands for the tasks"
     assert CliRunner().invoke(app, ["compare", f"{tmp_path}@silent", f"{tmp_path}@random"]).exit_code == 0
     for change in (["--set", "max_turns=20"], ["--tasks", "train"], ["--seed", "1"], ["-k", "2"]):
         result = CliRunner().invoke(app, [*command, *change, "--policy", "random"])
@@ -288,39 +267,35 @@ def test_several_policies_without_a_folder_leave_nothing_behind(tmp_path: Path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_policies_on_a_suite_are_compared_over_all_entries(suite: Suite, tmp_path: Path):
-    played = SuitesRequest([suite], ["silent", "no_such_module:policy", "scripted"], out=tmp_path / "out")
-    [difference] = run_suites(played).differences
-    assert (difference.b.policy, difference.overall.success.tasks) == ("scripted", 6)
-
-
 def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tmp_path: Path):
     policies = ["silent", "no_such_module:policy", "tests.eval.test_suite_runs:Unreachable", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
-    assert [one.b.policy for one in report.differences] == ["scripted"]
+    assert [(row.b.policy, row.overall.success.tasks) for row in report.differences] == [("scripted", 6)]
     assert report.not_compared == {
         "no_such_module:policy": "guess could not be played",
         "tests.eval.test_suite_runs:Unreachable": "no episode on guess came to its end",
     }
     assert report.to_dict()["not_compared"] == report.not_compared
-    shown = Console(file=io.StringIO(), width=200)
-    print_report(report, shown)
-    text = cast(io.StringIO, shown.file).getvalue()
+    text = printed(report)
     assert "not compared: tests.eval.test_suite_runs:Unreachable: no episode on guess came to its end" in text
 
 
-def test_without_a_result_of_the_first_policy_it_is_said_why_nothing_is_compared(suite: Suite, tmp_path: Path):
+def test_a_missing_baseline_is_reported_with_the_reason(suite: Suite, tmp_path: Path):
     policies = ["tests.eval.test_suite_runs:Unreachable", "silent", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
     assert report.differences == []
-    shown = Console(file=io.StringIO(), width=200)
-    print_report(report, shown)
-    text = cast(io.StringIO, shown.file).getvalue()
+    text = printed(report)
     assert f"nothing was compared with {policies[0]}: no episode on guess came to its end" in text
 
 
+def printed(report: SuitesReport) -> str:
+    output = StringIO()
+    print_report(report, Console(file=output, width=200))
+    return output.getvalue()
+
+
 class Unreachable(SilentPolicy):
-    """A model that no episode reaches."""
+    """A model whose endpoint is down."""
 
     name = "unreachable"
 

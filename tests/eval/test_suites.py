@@ -1,4 +1,4 @@
-"""Suites: read strictly, without making an environment; their tasks are exactly those that were pinned."""
+"""Suites are read strictly, without making an environment, and have exactly the pinned tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentgym.suites.pinning import pin_tasks
 from agentgym.suites.pins import pin_file_of
 from tests.counter_env import Counter
 from tests.rows import each_row
-from tests.suite_cases import COUNTER, LINES, counting, loaded, tasks_of, write
+from tests.suite_cases import COUNTER, LINES, counting, load, tasks_of, write
 
 ENTRY = {"env": COUNTER, "name": "counter"}
 SUITE = {"name": "mine", "version": 1, "entries": [ENTRY]}
@@ -37,6 +37,7 @@ def with_entry(**fields: Any) -> dict[str, Any]:
 @each_row(
     ("values", "message"),
     [
+        (["a"], "a suite is a map"),
         ({**SUITE, "titel": "x"}, "unknown key 'titel'"),
         (with_entry(attemps=2), r"unknown key 'entries\[0\].attemps'; did you mean 'attempts'\?"),
         (with_entry(limits={"max_token": 5}), r"'entries\[0\].limits.max_token'; did you mean 'max_tokens'\?"),
@@ -54,7 +55,7 @@ def with_entry(**fields: Any) -> dict[str, Any]:
         (with_entry(sampling={"temperature": -1}), r"entries\[0\].sampling.temperature: "),
         (with_entry(metrics=["sucess"]), r"unknown metric 'sucess'; did you mean 'success'\?"),
         (with_entry(arguments={"file": "x"}, data={"file": "mine"}), "'file' is in arguments and in data"),
-        ({**SUITE, "entries": [ENTRY, ENTRY]}, r"entries\[1\]: there is another entry 'counter'"),
+        ({**SUITE, "entries": [ENTRY, ENTRY]}, r"entries\[1\]: another entry is named 'counter'"),
         ({**SUITE, "defaults": {"env": "sql"}}, "defaults cannot set 'env'"),
         ({**SUITE, "defaults": 3}, "defaults must be a map"),
         ({**SUITE, "defaults": {"limits": {"max_token": 5}}}, "unknown key 'defaults.limits.max_token'; did you mean"),
@@ -62,19 +63,11 @@ def with_entry(**fields: Any) -> dict[str, Any]:
         (with_entry(**{"max turns": 3}), r"unknown key 'entries\[0\].max turns'"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_name_and_the_place(tmp_path: Path, values: dict[str, Any], message: str):
+def test_a_wrong_file_is_refused_with_its_name_and_the_place(tmp_path: Path, values: Any, message: str):
     path = write(tmp_path / "mine.yaml", values)
     with pytest.raises(UsageError, match=message) as error:
         read_suite_file(path)
     assert str(error.value).startswith(str(path))
-
-
-@each_row("text", ["", "- a", "name: [", "name: !!python/object:os.system {}", "\x00"])
-def test_a_file_that_is_no_map_is_refused(tmp_path: Path, text: str):
-    path = tmp_path / "mine.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"mine\.yaml"):
-        read_suite_file(path)
 
 
 def test_defaults_complete_entries_field_by_field(tmp_path: Path):
@@ -96,11 +89,6 @@ def test_an_entry_is_named_like_its_environment(tmp_path: Path):
 # Loading.
 
 
-def test_a_suite_that_does_not_exist_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"there is no suite 'smoky'; did you mean 'smoke'\?.*core"):
-        load_suite("smoky")
-
-
 def test_an_unknown_environment_is_refused_with_its_place(tmp_path: Path):
     path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [ENTRY, {"env": "sqll"}]})
     with pytest.raises(UsageError, match=r"mine\.yaml: entries\[1\]\.env: unknown environment 'sqll'"):
@@ -115,7 +103,7 @@ def test_loading_neither_imports_nor_makes_an_environment(tmp_path: Path):
         load_suite(path)  # all of the file is read and compared, and nothing else
 
 
-def test_entries_say_all_that_a_run_needs(tmp_path: Path):
+def test_an_entry_holds_the_settings_of_a_run(tmp_path: Path):
     path = counting(
         tmp_path / "mine.yaml",
         arguments={"max_turns": 5},
@@ -125,11 +113,11 @@ def test_entries_say_all_that_a_run_needs(tmp_path: Path):
         sampling={"temperature": 0.5},
         metrics=["success", "pass@k"],
     )
-    [entry] = loaded(path).entries
+    [entry] = load(path).entries
     assert (entry.attempts, entry.temperature, entry.metrics) == (3, 0.5, ("success", "pass@k"))
     assert (entry.limits.max_tokens, entry.limits.episode_timeout_s, entry.limits.max_new_tokens) == (7, 60, 512)
     assert entry.factory.kwargs == {"max_turns": 5, "dialect": "fenced"}
-    played = evaluate(entry.factory, ScriptedPolicy(), tasks_of(loaded(path), "counter"), entry.attempts)
+    played = evaluate(entry.factory, ScriptedPolicy(), tasks_of(load(path), "counter"), entry.attempts)
     assert (played.success, played.overall.attempts) == (1.0, 9)
 
 
@@ -143,13 +131,13 @@ def test_an_unknown_argument_is_an_error_that_names_the_entry(tmp_path: Path):
 
 
 def test_tasks_are_those_that_were_pinned_in_their_order(tmp_path: Path):
-    suite = loaded(counting(tmp_path / "mine.yaml"))
+    suite = load(counting(tmp_path / "mine.yaml"))
     assert [task.id for task in tasks_of(suite, "counter")] == ["counter/test/0", "counter/test/1", "counter/test/2"]
     assert [task.id for task in tasks_of(suite, "counter")] == list(suite.entries[0].pins)
 
 
 def change_pins(path: Path, old: str, new: str) -> None:
-    """Change the pins and the recorded content hash, as if the suite had been pinned with other tasks."""
+    """Change the pins and the recorded content hash, as if other tasks had been pinned."""
     pins = pin_file_of(path)
     data = json.loads(pins.read_text(encoding="utf-8").replace(old, new))
     pins.write_text(json.dumps(data), encoding="utf-8")
@@ -159,18 +147,14 @@ def change_pins(path: Path, old: str, new: str) -> None:
     pins.write_text(json.dumps(data), encoding="utf-8")
 
 
-def test_a_task_that_differs_from_its_pin_is_refused_with_the_remedy(tmp_path: Path):
-    path = counting(tmp_path / "mine.yaml")
-    change_pins(path, loaded(path).entries[0].pins["counter/test/1"], "0" * 16)
+def test_a_missing_or_changed_task_is_refused_with_the_remedy(tmp_path: Path):
+    path, other = counting(tmp_path / "mine.yaml"), counting(tmp_path / "other.yaml")
+    change_pins(path, load(path).entries[0].pins["counter/test/1"], "0" * 16)
     with pytest.raises(TaskError, match=r"entry 'counter': 1 of 3 tasks differ.*'counter/test/1'.*agentgym tasks pin"):
-        tasks_of(loaded(path), "counter")
-
-
-def test_a_task_that_is_gone_is_refused_with_the_remedy(tmp_path: Path):
-    path = counting(tmp_path / "mine.yaml")
-    change_pins(path, "counter/test/2", "counter/test/9")
+        tasks_of(load(path), "counter")
+    change_pins(other, "counter/test/2", "counter/test/9")
     with pytest.raises(TaskError, match=r"1 of 3 pinned tasks cannot be found.*'counter/test/9'.*agentgym tasks pin"):
-        tasks_of(loaded(path), "counter")
+        tasks_of(load(other), "counter")
 
 
 @each_row(
@@ -196,7 +180,7 @@ def test_pins_that_are_missing_or_malformed_are_refused(tmp_path: Path, text: st
 
 
 def over_lines(tmp_path: Path, text: str = "one\ntwo\n") -> tuple[Path, Path]:
-    """A suite over a file of the user's, and the file."""
+    """Return a suite over a user's file, and the file."""
     file = tmp_path / "lines.txt"
     file.write_text(text, encoding="utf-8")
     path = write(tmp_path / "mine.yaml", with_entry(env=LINES, name="lines", data={"file": "words"}))
@@ -204,36 +188,39 @@ def over_lines(tmp_path: Path, text: str = "one\ntwo\n") -> tuple[Path, Path]:
     return path, file
 
 
-def test_an_entry_whose_data_is_not_given_is_skipped_and_says_what_it_needs(tmp_path: Path):
+def test_an_entry_without_its_data_is_skipped_with_a_message(tmp_path: Path):
     path, file = over_lines(tmp_path)
-    suite = loaded(path)
+    suite = load(path)
     assert (list(suite.entries), [entry.missing for entry in suite.skipped]) == ([], [("words",)])
     with pytest.raises(UsageError, match="name its file or folder: --data words=PATH"):
         _ = suite.skipped[0].factory
-    given = loaded(path, words=file)
-    assert (given.skipped, [task.prompt for task in tasks_of(given, "lines")]) == ([], ["one", "two"])
-    assert given.id == suite.id
+    suite_with_data = load(path, words=file)
+    assert (suite_with_data.skipped, [task.prompt for task in tasks_of(suite_with_data, "lines")]) == (
+        [],
+        ["one", "two"],
+    )
+    assert suite_with_data.id == suite.id
 
 
-def test_pins_hold_wherever_the_data_is(tmp_path: Path):
+def test_pins_do_not_depend_on_the_location_of_data(tmp_path: Path):
     path, file = over_lines(tmp_path)
     elsewhere = tmp_path / "other place"
     elsewhere.mkdir()
-    moved = file.rename(elsewhere / "renamed.txt")
-    assert len(tasks_of(loaded(path, words=moved), "lines")) == 2
+    new_path = file.rename(elsewhere / "renamed.txt")
+    assert len(tasks_of(load(path, words=new_path), "lines")) == 2
 
 
 @each_row(
     ("data", "message"),
-    [({"word": "lines.txt"}, "did you mean 'words'"), ({"words": "nowhere.txt"}, "no file or folder 'nowhere.txt'")],
+    [({"word": "lines.txt"}, "did you mean 'words'"), ({"words": "nowhere.txt"}, "'nowhere.txt' does not exist")],
 )
-def test_data_that_is_not_asked_for_or_not_there_is_refused(tmp_path: Path, data: dict[str, str], message: str):
+def test_unknown_or_missing_data_is_refused(tmp_path: Path, data: dict[str, str], message: str):
     path, _ = over_lines(tmp_path)
     with pytest.raises(UsageError, match=message):
         load_suite(path, data)
 
 
-# What compares.
+# Identity.
 
 
 def test_results_compare_only_on_the_same_content_of_the_same_version():
@@ -241,8 +228,8 @@ def test_results_compare_only_on_the_same_content_of_the_same_version():
     comparable(suite, SuiteId.from_dict(suite.to_dict()))
     for other, reason in (
         (SuiteId("sql", 2, "a" * 64), "results on the suite 'core' cannot be compared with results on 'sql'"),
-        (SuiteId("core", 3, "b" * 64), "version 2 of the suite 'core' .* version 3"),
-        (SuiteId("core", 2, "b" * 64), "its content differs .* without raising its version"),
+        (SuiteId("core", 3, "b" * 64), "versions 2 and 3 of the suite 'core'"),
+        (SuiteId("core", 2, "b" * 64), "its content differs"),
     ):
         for pair in ((suite, other), (other, suite)):
             with pytest.raises(UsageError):
@@ -263,14 +250,14 @@ CHANGES = [
 
 
 @each_row("change", CHANGES)
-def test_settings_that_decide_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
+def test_settings_that_affect_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
-    assert loaded(plain).content_hash != loaded(changed).content_hash
+    assert load(plain).content_hash != load(changed).content_hash
 
 
 @pytest.fixture
 def registry() -> Iterator[None]:
-    """Forget what a test registers."""
+    """Restore the registry after a test."""
     before = dict(gymnasium.registry)
     yield
     gymnasium.registry.clear()
@@ -290,12 +277,12 @@ def test_a_new_version_of_an_environment_changes_the_content(tmp_path: Path):
 def test_descriptions_and_metrics_do_not_change_the_content(tmp_path: Path):
     plain, other = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", metrics=["turns"])
     other.write_text(other.read_text(encoding="utf-8") + "description: Other words.\n", encoding="utf-8")
-    assert loaded(plain).content_hash == loaded(other).content_hash
+    assert load(plain).content_hash == load(other).content_hash
 
 
 @each_row("change", ["version: 2", "version: 1\ndefaults: {attempts: 3}"])
 def test_a_suite_that_was_changed_is_refused_until_it_is_pinned_again(tmp_path: Path, change: str):
     path = counting(tmp_path / "mine.yaml")
     path.write_text(path.read_text(encoding="utf-8").replace("version: 1", change), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"was changed after version 1 had been pinned.*agentgym tasks pin"):
+    with pytest.raises(UsageError, match=r"was changed after version 1 .*agentgym tasks pin"):
         load_suite(path)

@@ -1,4 +1,4 @@
-"""The bundled suites load, are what their files say, and their tasks are the same on every machine."""
+"""The bundled suites load, match their files, and have the same tasks on every machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.suites import bundled_suites, load_suite
 from agentgym.suites.pins import pin_file_of
-from agentgym.suites.validation import Report, compare_tasks, entry_sets, play_gold
+from agentgym.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
 from agentgym.tasks.miniwob_pages import MINIWOB_PAGES
 from agentgym.tasks.suite_files import SUITES
 
@@ -23,7 +23,7 @@ def test_every_file_belongs_to_a_suite_of_its_name():
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC | GENERATED))
-def test_each_loads_and_says_what_it_is(name: str):
+def test_each_suite_loads_with_a_description(name: str):
     suite = load_suite(name)
     assert (suite.name, bool(suite.description)) == (name, True)
     assert bool(suite.skipped) == (name in PUBLIC)
@@ -55,7 +55,7 @@ def test_every_page_of_miniwob_has_a_solution_that_shows_it_solvable(name: str):
 
 
 def test_smoke_is_valid():
-    suite, report = load_suite("smoke"), Report()
+    suite, report = load_suite("smoke"), ValidationReport()
     sets = entry_sets([suite.entry(name) for name in ("guess", "errand", "sql")], report)
     compare_tasks(sets, report, near=0.9)
     play_gold(sets, report, concurrency=4)
@@ -66,6 +66,6 @@ def test_smoke_is_valid():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["code", "search", "sql"])
 def test_the_pins_of_generated_suites_hold(name: str):
-    report = Report()
+    report = ValidationReport()
     entry_sets(load_suite(name).entries, report)
     assert (report.gone, report.changed, report.unchecked) == ({}, {}, {})

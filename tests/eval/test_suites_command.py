@@ -1,4 +1,4 @@
-"""`agentgym tasks list|show|stats|validate|pin|split`: what each prints, writes, refuses and exits with."""
+"""The output, files, errors and exit codes of `agentgym tasks list|show|stats|validate|pin|split`."""
 
 from __future__ import annotations
 
@@ -61,33 +61,33 @@ def test_listing_imports_no_environment_and_no_browser():
     assert done.stdout.splitlines()[-1] == "['agentgym.envs.catalog']"
 
 
-def test_a_name_that_both_have_means_the_environment_unless_the_suite_is_asked_for():
+def test_a_name_of_both_means_the_environment_without_suite_option():
     assert "guess/test/0" in run("guess", "-n", "1").stdout
     assert "sql/train/0" in run("sql", "-n", "1", "--split", "train").stdout
     assert "sql-unseen" in run("show", "sql", "--suite").stdout
     assert "email-inbox" in run("core").stdout
-    assert "there is no suite 'guess'" in run("show", "guess", "--suite", code=2).stderr
+    assert "unknown suite 'guess'" in run("show", "guess", "--suite", code=2).stderr
 
 
 @each_row("command", ["show", "stats", "validate", "pin"])
-def test_a_name_that_neither_has_is_refused_with_the_nearest_of_both(command: str):
-    told = run(command, "smok", code=2).stderr
-    assert "unknown environment 'smok'" in told
-    assert "Nor is there a suite 'smok'; did you mean 'smoke'?" in told
+def test_an_unknown_name_is_refused_with_the_nearest_ones(command: str):
+    error = run(command, "smok", code=2).stderr
+    assert "unknown environment 'smok'" in error
+    assert "Nor is there a suite 'smok'; did you mean 'smoke'?" in error
 
 
-def test_a_suite_is_shown_with_what_its_entries_are_played_with(mine: str):
-    shown = run("show", mine).stdout
-    assert f"mine version 1  {load_suite(mine).content_hash[:12]}" in shown
-    assert ["counter", COUNTER, "3", "2", "success"] in [line.split() for line in shown.splitlines()]
+def test_a_suite_is_shown_with_the_settings_of_its_entries(mine: str):
+    output = run("show", mine).stdout
+    assert f"mine version 1  {load_suite(mine).content_hash[:12]}" in output
+    assert ["counter", COUNTER, "3", "2", "success"] in [line.split() for line in output.splitlines()]
     assert "counter/test/2" in run("show", mine, "--entry", "counter").stdout
     run("show", mine, "--entry", "counter", "--out", "tasks.jsonl")
     assert read_manifest(Path("tasks.jsonl")).size("test") == 3
 
 
 def test_a_suite_over_public_data_is_shown_without_the_data():
-    shown = run("show", "humaneval").stdout
-    assert "file=your humaneval" in shown
+    output = run("show", "humaneval").stdout
+    assert "file=your humaneval" in output
     assert "--data humaneval=PATH" in run("show", "humaneval", "--entry", "humaneval", code=2).stderr
 
 
@@ -124,48 +124,34 @@ def test_stats_count_tasks_and_measure_prompts(mine: str):
     assert "11, 11, 11" in run("stats", mine).stdout
 
 
-def test_stats_tell_of_pinned_tasks_that_are_not_in_the_data(tmp_path: Path):
-    Path("all.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
-    run("pin", LINES, "--out", "lines.yaml", "--entry", "lines", "--data", "words=all.txt")
-    Path("some.txt").write_text("one\n", encoding="utf-8")
-    told = run("stats", "lines.yaml", "--data", "words=some.txt").output
-    assert "lines: 2 pinned tasks cannot be found; is this the data that was pinned?" in told
-
-
 def test_stats_of_a_suite_over_other_data_than_it_was_pinned_with_are_an_error():
     code = {"prompt": "def one():\n", "canonical_solution": "    return 1\n", "entry_point": "one"}
     row = {"task_id": "HumanEval/999", "test": "def check(given):\n    assert given() == 1\n", **code}
     Path("other.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    told = run("stats", "humaneval", "--data", "humaneval=other.jsonl", code=2).output
-    assert "164 pinned tasks cannot be found" in told
-    assert "no task that can be shown" in told
+    output = run("stats", "humaneval", "--data", "humaneval=other.jsonl", code=2).output
+    assert "164 pinned tasks cannot be found" in output
+    assert "no task that can be shown" in output
 
 
 # validate.
 
 
-def test_a_sound_suite_is_valid(mine: str):
-    shown = run("validate", mine).stdout
-    assert "all solved" in shown
-    assert shown.rstrip().endswith("\nvalid")
-
-
 def test_gold_that_its_grader_refuses_is_a_fault_with_the_ids():
-    found = json.loads(run("validate", WRONG, "--split", "train", "-n", "3", "--json", code=1).stdout)
-    [fault] = found["gold"]["train"]
-    assert (fault["task_id"], fault["failed"], found["passed"]) == ("counter/train/1", False, False)
+    report = json.loads(run("validate", WRONG, "--split", "train", "-n", "3", "--json", code=1).stdout)
+    [fault] = report["gold"]["train"]
+    assert (fault["task_id"], fault["failed"], report["passed"]) == ("counter/train/1", False, False)
     assert "gold: train: counter/train/1: the solution got outcome 0" in run("validate", WRONG, code=1).stdout
     assert "the solution" not in run("validate", WRONG, "--split", "train", "-n", "3", "--no-gold").stdout
 
 
-def test_the_same_problem_in_two_splits_is_a_fault_and_within_one_is_told(tmp_path: Path):
-    found = json.loads(run("validate", COUNTER, "-n", "6", "--json", code=1).stdout)
-    assert {tuple(pair["places"]) for pair in found["pairs"] if pair["fault"]} == {("train", "test")}
+def test_a_repeated_problem_is_a_fault_only_across_splits(tmp_path: Path):
+    report = json.loads(run("validate", COUNTER, "-n", "6", "--json", code=1).stdout)
+    assert {tuple(pair["places"]) for pair in report["pairs"] if pair["fault"]} == {("train", "test")}
     assert (
         "the same: counter/train/0 (train) and counter/test/0 (test) (100 %)" in run("validate", COUNTER, code=1).stdout
     )
-    shown = run("validate", COUNTER, "--split", "train", "-n", "6").stdout
-    assert "duplicates: 0 across; 1 more pairs within one split or entry" in shown
+    output = run("validate", COUNTER, "--split", "train", "-n", "6").stdout
+    assert "duplicates: 0 across; 1 more pairs within one split or entry" in output
 
 
 def test_the_same_problem_in_two_entries_of_a_suite_is_a_fault(mine: str):
@@ -173,18 +159,18 @@ def test_the_same_problem_in_two_entries_of_a_suite_is_a_fault(mine: str):
     assert "the same: counter/test/0 (counter) and counter/train/0 (more)" in run("validate", mine, code=1).stdout
 
 
-def test_prompts_that_a_text_set_has_are_faults(tmp_path: Path):
+def test_prompts_in_a_text_set_are_faults(tmp_path: Path):
     sentence = "how many of the seventeen ships in the old harbour have more than two masts today"
     Path("lines.txt").write_text(f"{sentence}\nshort\n", encoding="utf-8")
     run("pin", LINES, "--data", "words=lines.txt", "--out", "ships.yaml", "--entry", "lines")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.jsonl").write_text(json.dumps({"text": f"Q: {sentence.title()}?"}), encoding="utf-8")
-    given = ("validate", "ships.yaml", "--data", "words=lines.txt", "--against", "texts")
-    shown = run(*given, code=1).stdout
-    assert f"overlap: lines/0 in texts/a.jsonl:1: “{' '.join(sentence.split()[:13])}”" in shown
-    assert "overlap: 1 of 1 prompts are in 1 texts; 1 prompts are too short to compare" in shown
+    command = ("validate", "ships.yaml", "--data", "words=lines.txt", "--against", "texts")
+    output = run(*command, code=1).stdout
+    assert f"overlap: lines/0 in texts/a.jsonl:1: “{' '.join(sentence.split()[:13])}”" in output
+    assert "overlap: 1 of 1 prompts are in 1 texts; 1 prompts are too short to compare" in output
     (tmp_path / "texts" / "a.jsonl").write_text('{"text": "nothing of it"}\n', encoding="utf-8")
-    assert "overlap: 0 of 1 prompts" in run(*given).stdout
+    assert "overlap: 0 of 1 prompts" in run(*command).stdout
 
 
 def test_a_changed_task_is_a_fault_and_pinning_it_makes_a_new_version(tmp_path: Path):
@@ -193,8 +179,8 @@ def test_a_changed_task_is_a_fault_and_pinning_it_makes_a_new_version(tmp_path: 
     assert "version 1" in run("pin", LINES, "--data", "words=lines.txt", "--out", "s.yaml", "--entry", "lines").stdout
     file.write_text("one\n2\n", encoding="utf-8")
     assert "changed: lines: lines/1" in run("validate", "s.yaml", "--data", "words=lines.txt", code=1).stdout
-    told = run("pin", "s.yaml", "--data", "words=lines.txt").stdout
-    assert told.splitlines() == ["changed: lines/1", "s.yaml: 2 tasks pinned, version 2 (it was 1)"]
+    output = run("pin", "s.yaml", "--data", "words=lines.txt").stdout
+    assert output.splitlines() == ["changed: lines/1", "s.yaml: 2 tasks pinned, version 2 (it was 1)"]
     run("validate", "s.yaml", "--data", "words=lines.txt")
     assert "Skipped lines" in run("validate", "s.yaml", code=2).stderr
 
@@ -208,9 +194,9 @@ def test_an_environment_that_cannot_be_made_does_not_hide_the_others(mine: str):
     Path("mine.pins.json").write_text(json.dumps(pins), encoding="utf-8")
     pins["content_hash"] = assemble(read_suite_file(path), pins["entries"], path, {}).content_hash
     Path("mine.pins.json").write_text(json.dumps(pins), encoding="utf-8")
-    shown = run("validate", mine, code=1).stdout
-    assert "not checked: broken: entry 'broken': " in shown
-    assert "all solved" in shown
+    output = run("validate", mine, code=1).stdout
+    assert "not checked: broken: entry 'broken': " in output
+    assert "all solved" in output
 
 
 # pin.
@@ -219,8 +205,8 @@ def test_an_environment_that_cannot_be_made_does_not_hide_the_others(mine: str):
 def test_a_bundled_suite_is_copied_to_be_changed():
     assert "version 1" in run("pin", "smoke", "--out", "mine.yaml", "--entry", "guess", "-n", "2").stdout
     assert len(load_suite("mine.yaml").entry("guess").pins) == 2
-    made = load_suite("mine.yaml")
-    assert (made.name, made.version, len(load_suite("smoke").entry("guess").pins)) == ("mine", 1, 6)
+    copy = load_suite("mine.yaml")
+    assert (copy.name, copy.version, len(load_suite("smoke").entry("guess").pins)) == ("mine", 1, 6)
     run("pin", "mine.yaml", "--entry", "guess", "-n", "3")
     assert load_suite("mine.yaml").version == 2
     assert "exists" in run("pin", "smoke", "--out", "mine.yaml", code=2).stderr
@@ -238,19 +224,19 @@ def problem(name: str, number: int, **fields: Any) -> Task:
     return Task(name, "all", " ".join(f"word{number}x{n}" for n in range(20)), **fields)
 
 
+def test_one_id_for_two_problems_is_refused():
+    first, other = manifest("one.jsonl", [problem("a", 1)]), manifest("other.jsonl", [problem("a", 2)])
+    assert "two tasks 'a'" in run("split", first, other, "--out", "made", code=2).stderr
+    assert not Path("made").exists()
+
+
 def test_tasks_of_several_files_are_divided_without_a_common_problem():
-    one = manifest("one.jsonl", [problem(f"a{n}", n) for n in range(30)])
+    first = manifest("one.jsonl", [problem(f"a{n}", n) for n in range(30)])
     other = manifest("other.jsonl", [problem(f"b{n}", n) for n in range(30)])
-    told = run("split", one, other, one, "--out", "made", "--test", "0.4").stdout
+    output = run("split", first, other, first, "--out", "made", "--test", "0.4").stdout
     files = {split: read_manifest(Path("made") / f"{split}.jsonl") for split in ("train", "test")}
     divided = {split: list(iterate(source, split)) for split, source in files.items()}
     prompts = {split: {task.prompt for task in tasks} for split, tasks in divided.items()}
     assert prompts["train"].isdisjoint(prompts["test"])
     assert sum(map(len, divided.values())) == 60
-    assert f"Wrote {len(divided['train'])} tasks to made/train.jsonl" in told
-
-
-def test_one_id_for_two_problems_is_refused():
-    one, other = manifest("one.jsonl", [problem("a", 1)]), manifest("other.jsonl", [problem("a", 2)])
-    assert "two tasks 'a'" in run("split", one, other, "--out", "made", code=2).stderr
-    assert not Path("made").exists()
+    assert f"Wrote {len(divided['train'])} tasks to made/train.jsonl" in output

@@ -1,4 +1,4 @@
-"""A summary's numbers where counts are uneven, its order, and what its tables show."""
+"""The numbers of a summary with uneven counts, their order, and the printed tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agentgym.summary import MAX_TAGS, Summary, print_summary, summarize
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 
-def made(task: str, attempt: int, solved: bool, turns: int = 1, **values: Any) -> Trajectory:
-    """An episode that is paid for its outcome and earns 0.25 of a channel in every turn."""
+def trajectory_of(task: str, attempt: int, solved: bool, turns: int = 1, **values: Any) -> Trajectory:
+    """Return an episode that is paid for its outcome and earns 0.25 of `format` in every turn."""
     played = [Turn("a", [], {"outcome": 0.0, "format": 0.25}, 0.0) for _ in range(turns)]
     if played:
         played[-1].rewards["outcome"] = played[-1].reward = float(solved)
-    known: dict[str, Any] = {"env_id": "e", "policy": "p", "seed": 0, "reason": Reason.ANSWERED, "opening": []}
+    defaults: dict[str, Any] = {"env_id": "e", "policy": "p", "seed": 0, "reason": Reason.ANSWERED, "opening": []}
     return Trajectory(
-        id=f"{task}#{attempt}", task_id=task, task_hash=task, attempt=attempt, turns=played, **known | values
+        id=f"{task}#{attempt}", task_id=task, task_hash=task, attempt=attempt, turns=played, **defaults | values
     )
 
 
@@ -36,8 +36,8 @@ def lines(summary: Summary) -> list[str]:
 
 
 UNEVEN = [
-    *(made("a", i, i == 0) for i in range(3)),
-    made("b", 0, True, turns=3, counts={"calls": 3, "tool_errors": 1, "format_errors": 2}, seconds=6.0),
+    *(trajectory_of("a", i, i == 0) for i in range(3)),
+    trajectory_of("b", 0, True, turns=3, counts={"calls": 3, "tool_errors": 1, "format_errors": 2}, seconds=6.0),
 ]
 
 
@@ -47,13 +47,13 @@ def test_tasks_count_the_same_however_often_they_were_tried():
     assert (summary.overall.tasks, summary.overall.attempts) == (2, 4)
 
 
-def test_estimates_over_k_are_of_the_tasks_that_were_tried_often_enough():
+def test_estimates_over_k_use_tasks_with_enough_attempts():
     summary = summarize(UNEVEN)
     assert summary.pass_at == pytest.approx({1: (1 / 3 + 1) / 2, 2: 2 / 3, 3: 1.0})
     assert summary.pass_hat == pytest.approx({1: (1 / 3 + 1) / 2, 2: 0.0, 3: 0.0})
 
 
-def test_means_are_over_episodes_and_rates_over_what_there_was():
+def test_means_are_over_episodes_and_rates_over_calls_and_turns():
     summary = summarize(UNEVEN)
     assert summary.turns == (1 + 1 + 1 + 3) / 4
     assert summary.seconds_per_episode == 6.0 / 4
@@ -63,16 +63,24 @@ def test_means_are_over_episodes_and_rates_over_what_there_was():
 
 
 def test_failed_episodes_are_only_counted():
-    broken = made("c", 0, True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
-    with_it, without = summarize([*UNEVEN, broken]), summarize(UNEVEN)
-    assert (with_it.failed, without.failed) == (1, 0)
-    assert with_it.endings == {"answered": 4, "infrastructure": 1}
+    failed = trajectory_of("c", 0, True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
+    summary, without = summarize([*UNEVEN, failed]), summarize(UNEVEN)
+    assert (summary.failed, summary.endings) == (1, {"answered": 4, "infrastructure": 1})
     for name in ("overall", "channels", "turns", "reward", "by_tag", "by_difficulty", "seconds_per_episode", "pass_at"):
-        assert getattr(with_it, name) == getattr(without, name), name
+        assert getattr(summary, name) == getattr(without, name), name
+    assert "1 episode(s) failed" in printed(summary)
+    assert "failed" not in printed(without)
 
 
-def test_where_nothing_was_counted_there_is_no_rate():
-    summary = summarize([made("a", 0, False, turns=0)])
+def test_calls_are_counted_where_they_were_recorded():
+    summary = summarize(
+        [trajectory_of("a", 0, True, counts={"calls": 3}), trajectory_of("b", 0, True, counts={"calls": 0}), *UNEVEN]
+    )
+    assert summary.calls == (3 + 0 + 3) / 3
+
+
+def test_rates_without_counts_are_missing():
+    summary = summarize([trajectory_of("a", 0, False, turns=0)])
     assert summary.turns == 0.0
     assert summary.tool_error_rate is summary.format_error_rate is summary.sampled_tokens is None
     nothing = summarize([])
@@ -80,40 +88,42 @@ def test_where_nothing_was_counted_there_is_no_rate():
     assert (nothing.overall.tasks, nothing.overall.attempts, nothing.pass_at) == (0, 0, {})
 
 
-def test_endings_begin_with_the_most_frequent_and_levels_with_the_easiest():
+def test_endings_are_sorted_by_frequency_and_levels_by_difficulty():
     reasons = [Reason.MAX_TURNS, Reason.ANSWERED, Reason.ANSWERED]
-    found = [made(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
-    assert list(summarize(found).endings) == ["answered", "max_turns"]
-    assert list(summarize(found).by_difficulty) == [1, 2, 3]
+    trajectories = [trajectory_of(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
+    assert list(summarize(trajectories).endings) == ["answered", "max_turns"]
+    assert list(summarize(trajectories).by_difficulty) == [1, 2, 3]
 
 
-def test_an_environments_own_figures_are_taken_from_what_did_not_fail():
-    broken = made("c", 0, True, reason=Reason.INFRASTRUCTURE)
-    summary = summarize([*UNEVEN, broken], figures=lambda some: {"seen": float(len(some))})
+def test_figures_are_computed_on_valid_trajectories():
+    broken = trajectory_of("c", 0, True, reason=Reason.INFRASTRUCTURE)
+    summary = summarize([*UNEVEN, broken], figures=lambda valid: {"seen": float(len(valid))})
     assert summary.figures == {"seen": 4.0}
     assert "seen" in printed(summary)
     assert "4.000" in printed(summary)
 
 
 def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
-    found = [made(str(i), 0, i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
-    text = printed(summarize(found))
+    trajectories = [trajectory_of(str(i), 0, i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
+    text = printed(summarize(trajectories))
     assert all(f"tag{i:02}" in text for i in range(6))
     assert sum(f"tag{i:02}" in text for i in range(MAX_TAGS + 2)) == MAX_TAGS
     assert "2 more tags" in text
-    assert "more tags" not in printed(summarize(found[:MAX_TAGS]))
-    assert "1 more tags" in printed(summarize(found[: MAX_TAGS + 1]))
+    assert "more tags" not in printed(summarize(trajectories[:MAX_TAGS]))
+    assert "1 more tags" in printed(summarize(trajectories[: MAX_TAGS + 1]))
 
 
-def test_of_tags_that_are_equally_hard_the_most_frequent_comes_first():
-    found = [
-        made(f"{tag}{i}", 0, False, tags=(tag,)) for tag, count in (("rare", 1), ("often", 3)) for i in range(count)
+def test_equally_hard_tags_are_sorted_by_frequency():
+    trajectories = [
+        trajectory_of(f"{tag}{i}", 0, False, tags=(tag,))
+        for tag, count in (("rare", 1), ("often", 3))
+        for i in range(count)
     ]
-    text = printed(summarize(found))
+    text = printed(summarize(trajectories))
     assert text.index("often") < text.index("rare")
 
 
-def test_numbers_are_shown_as_percentages_and_what_is_missing_as_a_dash():
+def test_missing_numbers_are_printed_as_a_dash():
     text = lines(summarize(UNEVEN))
     assert any(line.split() == ["tool", "errors", "33.3", "%", "of", "calls"] for line in text)
     assert any(line.split() == ["format", "errors", "33.3", "%", "of", "turns"] for line in text)
@@ -122,7 +132,7 @@ def test_numbers_are_shown_as_percentages_and_what_is_missing_as_a_dash():
     assert any(line.split() == ["channels", "outcome", "0.50", "format", "0.38"] for line in text)
     assert any(line.split()[:3] == ["all", "66.7", "%"] and line.split()[-2:] == ["2", "4"] for line in text)
     assert any(line.split()[:1] == ["reward"] and line.split()[1] == "0.500" for line in text)
-    silent = printed(summarize([made("a", 0, False, turns=0)]))
+    silent = printed(summarize([trajectory_of("a", 0, False, turns=0)]))
     assert "tool errors" not in silent
     assert "– of turns" in silent
 
@@ -131,13 +141,13 @@ def test_estimates_over_k_are_shown_where_there_were_several_attempts():
     text = printed(summarize(UNEVEN))
     assert "@1 66.7 %  @2 66.7 %  @3 100.0 %" in text
     assert "^1 66.7 %  ^2 0.0 %  ^3 0.0 %" in text
-    assert "pass@k" not in printed(summarize([made("a", 0, True)]))
+    assert "pass@k" not in printed(summarize([trajectory_of("a", 0, True)]))
 
 
 def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first():
-    """As printed, they add up to the rates beside them; what old recordings do not tell is unrecorded."""
+    """The printed shares add up to the rates; kinds missing in old recordings are `unrecorded`."""
     counts = {"calls": 10, "tool_errors": 6, "format_errors": 2, "errors/refused": 1, "errors/unknown_tool": 3}
-    summary = summarize([made("a", 0, False, turns=4, counts=counts | {"errors/unreadable": 2})])
+    summary = summarize([trajectory_of("a", 0, False, turns=4, counts=counts | {"errors/unreadable": 2})])
     assert summary.tool_errors == {"unknown_tool": 0.3, "unrecorded": 0.2, "refused": 0.1}
     assert list(summary.tool_errors) == ["unknown_tool", "unrecorded", "refused"]
     assert sum(summary.tool_errors.values()) == pytest.approx(summary.tool_error_rate)
@@ -150,8 +160,8 @@ def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first(
 
 def test_tokens_are_those_sampled_and_those_only_read():
     tokens = Tokens([1] * 7, [2] * 5, [1, 0, 0, 1, 1], [0.0] * 5, [0, -1, -1, 0, 0])
-    endpoint = made("a", 1, True, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})
-    summary = summarize([made("a", 0, True, tokens=tokens), endpoint])
+    endpoint = trajectory_of("a", 1, True, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})
+    summary = summarize([trajectory_of("a", 0, True, tokens=tokens), endpoint])
     assert summary.sampled_tokens == (3 + 5) / 2
     assert summary.observed_tokens == 7 + 2
     assert summary.cost == 0.5
@@ -160,44 +170,43 @@ def test_tokens_are_those_sampled_and_those_only_read():
     assert "cost" not in printed(summarize(UNEVEN))
 
 
-def test_seconds_have_a_mean_a_median_and_a_percentile():
-    found = [made(str(i), 0, True, seconds=float(i)) for i in range(101)]
-    summary = summarize(found)
-    assert (summary.seconds_per_episode, summary.seconds_median, summary.seconds_p95) == (50.0, 50.0, 95.0)
-
-
-def test_calls_are_counted_where_they_were_recorded():
-    summary = summarize([made("a", 0, True, counts={"calls": 3}), made("b", 0, True, counts={"calls": 0}), *UNEVEN])
-    assert summary.calls == (3 + 0 + 3) / 3
-
-
 def test_success_within_more_turns_includes_success_within_fewer():
-    found = [made("a", 0, True, turns=1), made("a", 1, False, turns=1), made("b", 0, True, turns=3)]
-    summary = summarize([*found, made("c", 0, False, turns=9), made("d", 0, True, turns=2, reason=Reason.TOOL_TIME)])
+    trajectories = [
+        trajectory_of("a", 0, True, turns=1),
+        trajectory_of("a", 1, False, turns=1),
+        trajectory_of("b", 0, True, turns=3),
+    ]
+    summary = summarize(
+        [
+            *trajectories,
+            trajectory_of("c", 0, False, turns=9),
+            trajectory_of("d", 0, True, turns=2, reason=Reason.TOOL_TIME),
+        ]
+    )
     assert summary.by_turns == pytest.approx({1: 0.5 / 3, 2: 0.5 / 3, 3: 1.5 / 3})
     assert summary.by_turns[3] == pytest.approx(summary.success)
     assert "1: 16.7 %  2: 16.7 %  3: 50.0 %" in printed(summary)
-    assert summarize([made("a", 0, False)]).by_turns == {}
+    assert summarize([trajectory_of("a", 0, False)]).by_turns == {}
 
 
 def test_a_long_curve_is_shown_from_end_to_end_in_a_few_points():
-    found = [made(str(i), 0, True, turns=i) for i in range(1, 101)]
-    row = next(line for line in lines(summarize(found)) if line.startswith("solved within"))
+    trajectories = [trajectory_of(str(i), 0, True, turns=i) for i in range(1, 101)]
+    row = next(line for line in lines(summarize(trajectories)) if line.startswith("solved within"))
     assert row.split()[2:5] == ["1:", "1.0", "%"]
-    assert "100: 100.0 %" in printed(summarize(found))
+    assert "100: 100.0 %" in printed(summarize(trajectories))
 
 
-def test_measures_are_told_apart_by_difficulty_and_tag():
-    easy = [made("a", 0, True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
-    hard = [made("b", 0, False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
+def test_measures_are_split_by_difficulty_and_tag():
+    easy = [trajectory_of("a", 0, True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
+    hard = [trajectory_of("b", 0, False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
     summary = summarize([*easy, *hard])
-    assert {level: one.turns for level, one in summary.measures_by_difficulty.items()} == {1: 1.0, 4: 5.0}
-    assert {tag: one.calls for tag, one in summary.measures_by_tag.items()} == {"x": 3.0, "y": 4.0}
+    assert {level: measures.turns for level, measures in summary.measures_by_difficulty.items()} == {1: 1.0, 4: 5.0}
+    assert {tag: measures.calls for tag, measures in summary.measures_by_tag.items()} == {"x": 3.0, "y": 4.0}
     assert summary.measures_by_tag["x"].tool_error_rate == 1 / 6
 
 
 def test_a_wide_console_also_shows_the_measures_of_each_part():
-    summary = summarize([made("a", 0, True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
+    summary = summarize([trajectory_of("a", 0, True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
     wide = next(line for line in printed(summary, width=160).splitlines() if "difficulty 3" in line)
     assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
     assert "median time" not in printed(summary, width=80)
@@ -205,14 +214,8 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
 
 
 def test_a_summary_is_json():
-    found = [made("a", i, i > 1, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
-    again = json.loads(json.dumps(summarize(found).to_dict()))
+    trajectories = [trajectory_of("a", i, i > 1, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
+    again = json.loads(json.dumps(summarize(trajectories).to_dict()))
     assert again["by_turns"] == {"1": 0.0, "2": 0.0, "3": 0.25, "4": 0.5}
     assert again["measures_by_tag"]["x"]["cost"] == 1.0
     assert again["reward"] == 0.5
-
-
-def test_only_a_summary_with_failures_speaks_of_them():
-    assert "failed" not in printed(summarize(UNEVEN))
-    broken = made("c", 0, True, reason=Reason.INFRASTRUCTURE)
-    assert "1 episode(s) failed" in printed(summarize([*UNEVEN, broken]))

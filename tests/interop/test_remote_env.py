@@ -23,8 +23,9 @@ from agentgym.endings import Ending
 from agentgym.errors import TaskError
 from agentgym.interop.remote import RemoteEnv
 from agentgym.policy import FunctionPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.deadlines import OutOfTime
+from agentgym.rollout.streams import play_jobs
 from agentgym.script import steps
 from agentgym.tools.sandbox.registry import automatic
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, Served, call, served, wire
@@ -201,7 +202,7 @@ def test_a_rollout_on_a_server_that_dies_fails_and_is_never_rewarded():
     task = env.tasks.get("train", 0)
     env.close()
     factory = EnvFactory("agentgym.interop.remote:RemoteEnv", arguments)
-    work = collect([Job(task, seed=1)], FunctionPolicy("stops", act), factory, Limits(retries=1))
+    work = play_jobs([Job(task, seed=1)], FunctionPolicy("stops", act), factory, Limits(retries=1))
     (trajectory,) = asyncio.run(work)
     assert (trajectory.ending, trajectory.reason) == (Ending.FAILED, Reason.INFRASTRUCTURE)
     assert "cannot be reached" in str(trajectory.error)

@@ -1,4 +1,4 @@
-"""Environments and a policy that raise what no well-behaved code raises, where and when a plan says so."""
+"""Environments and a policy that raise unusual exceptions according to a plan."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.rollout_cases import END, Letters
 
 
 class Stop(BaseException):
-    """Like `KeyboardInterrupt`, but of no known kind."""
+    """An unknown `BaseException`."""
 
 
 class Unreadable(Exception):
-    """Its text cannot be had."""
+    """An error whose text cannot be read."""
 
     def __str__(self) -> str:
         raise SystemExit("str")
@@ -84,29 +84,29 @@ TASK_KINDS: Mapping[str, Callable[[], Any]] = {
     "exits in a task that it started": _exit_in_a_task,
     "interrupts in a group that it started": _interrupt_in_a_group,
 }
-"""What only code on the event loop can do."""
+"""Failures that only code on the event loop can cause."""
 
 FAILING = ("start", "tool", "respond", "grade", "details", "solution")
-"""Where breaking fails an episode."""
+"""Places where an exception fails the episode."""
 PLACES = (*FAILING, "release")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What breaks where: drawn anew for each task, the same each time."""
+    """Maps each task to a place and kind of failure, drawn from the task's id."""
 
     kinds: Mapping[str, Callable[[], Any]]
     places: tuple[str, ...] = PLACES
     share: float = 0.7
 
     def of(self, task_id: str) -> tuple[str, str] | None:
-        """Return the place and the kind of a task's trouble, if it has any."""
+        """Return the place and the kind of a task's failure, if it has one."""
         draw = random.Random(task_id)
-        drawn = draw.choice(self.places), draw.choice(sorted(self.kinds))
-        return drawn if draw.random() < self.share else None
+        trouble = draw.choice(self.places), draw.choice(sorted(self.kinds))
+        return trouble if draw.random() < self.share else None
 
     def run(self, place: str, task_id: str) -> Any:
-        """Break, if this is the place."""
+        """Fail, if the plan says so."""
         trouble = self.of(task_id)
         return self.kinds[trouble[1]]() if trouble and trouble[0] == place else None
 
@@ -115,7 +115,7 @@ NO_PLAN = Plan(KINDS, share=0.0)
 
 
 class Hostile(Counter):
-    """Breaks where its plan says."""
+    """Fails according to its plan."""
 
     max_format_errors = 99
 
@@ -158,7 +158,7 @@ class Hostile(Counter):
 
 
 class AsyncHostile(Hostile):
-    """The same on the event loop."""
+    """The asynchronous version."""
 
     async def abroken(self, place: str) -> Any:
         await asyncio.sleep(0)
@@ -184,7 +184,7 @@ class AsyncHostile(Hostile):
 
 
 class ThreadHostile(AsyncHostile):
-    """An asynchronous environment with a tool that blocks, and so runs in a worker thread."""
+    """An asynchronous environment with a blocking tool, which runs in a worker thread."""
 
     @tool
     def done(self) -> str:
@@ -194,7 +194,7 @@ class ThreadHostile(AsyncHostile):
 
 
 class HostileSpeaker:
-    """A token policy that says what solves the task, and breaks where its plan says: `generate`, `decode`, `drop`."""
+    """A token policy that solves the task, but fails according to its plan in `generate`, `decode` or `drop`."""
 
     name = "speaker"
     context = 100_000
@@ -206,9 +206,9 @@ class HostileSpeaker:
     async def generate(self, ids: Any, max_new_tokens: int, session: str, **_: Any) -> Generation:
         self.run("generate", session)
         dialect, tools = Counter().dialect, Counter.tools
-        said = [*(ord(c) + 2 for c in dialect.render("", [ToolCall("done")], tools)), END]
-        self._said[id(said)] = said, session
-        return Generation(said, [-1.0] * len(said), "stop")
+        ids_ = [*(ord(c) + 2 for c in dialect.render("", [ToolCall("done")], tools)), END]
+        self._said[id(ids_)] = ids_, session
+        return Generation(ids_, [-1.0] * len(ids_), "stop")
 
     def release(self, session: str) -> None:
         self.run("drop", session)

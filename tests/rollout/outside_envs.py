@@ -1,6 +1,6 @@
-"""Environments of outsiders that are played in worker processes: they start programs, die, and raise what nobody reads.
+"""Misbehaving environments for worker processes: they start programs, die, and raise errors without a text.
 
-In a module of their own, which each process imports.
+They have a module of their own, because each process imports it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.counter_env import AsyncCounter, Counter
 
 
 class Mute(InfrastructureError):
-    """Its text cannot be had, although it is one of our own."""
+    """An error of our own kind whose text cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
 
 
 class Muted(Counter):
-    """Breaks without a word."""
+    """Fails without a message."""
 
     @tool
     def done(self) -> str:
@@ -38,14 +38,14 @@ class Muted(Counter):
 
 
 class Locked(Counter):
-    """Tells details that no process can send to another."""
+    """Has details that cannot be pickled."""
 
     def details(self) -> dict[str, Any]:
         return {"lock": threading.Lock(), "count": self.count}
 
 
 class Editing(Counter):
-    """Keeps the messages that it opened with, and changes them."""
+    """Changes its opening messages later."""
 
     def start(self, task: Any) -> Any:
         super().start(task)
@@ -60,7 +60,7 @@ class Editing(Counter):
 
 
 class Survived(Counter):
-    """The first time, starts what lives on, holding all that its process holds, and ends its process."""
+    """The first time, forks a child that keeps all descriptors, and kills its own process."""
 
     def __init__(self, folder: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -80,7 +80,7 @@ class Survived(Counter):
 
 
 class Deadly(Counter):
-    """Ends its process for one task in five, whenever that is played; the others take a while."""
+    """Kills its process for one task in five; the others take a while."""
 
     @tool
     def done(self) -> str:
@@ -92,7 +92,7 @@ class Deadly(Counter):
 
 
 class Leaving(Counter):
-    """Waits for a program that it started, whose id it writes down."""
+    """Starts a program, records its id and waits for it."""
 
     def __init__(self, folder: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -108,7 +108,7 @@ class Leaving(Counter):
 
 
 class Unheeding(AsyncCounter):
-    """Does not listen to a cancellation."""
+    """Ignores its cancellation."""
 
     @tool
     async def done(self) -> str:
@@ -145,7 +145,7 @@ class Stopping(AsyncCounter):
 
 
 class Exiting(AsyncCounter):
-    """Asks the event loop for a call that ends the program."""
+    """Schedules a call that exits the program."""
 
     @tool
     async def done(self) -> str:
@@ -156,7 +156,7 @@ class Exiting(AsyncCounter):
 
 
 class Respawning(AsyncCounter):
-    """Leaves a task that is started again whenever it ends."""
+    """Leaves a task that restarts whenever it ends."""
 
     @tool
     async def done(self) -> str:
@@ -172,7 +172,7 @@ class Respawning(AsyncCounter):
 
 
 class Lingering(AsyncCounter):
-    """Leaves a generator that takes for ever to end."""
+    """Leaves a generator that takes forever to close."""
 
     async def _pages(self) -> AsyncIterator[int]:
         try:
@@ -189,7 +189,7 @@ class Lingering(AsyncCounter):
 
 
 class Located(Counter):
-    """Says which process it runs in, and takes a while."""
+    """Reports its process id, and takes a while."""
 
     @tool
     def done(self) -> str:

@@ -25,7 +25,7 @@ class Slow(Counter):
 
 
 class Stuck(Counter):
-    """Its tools hang for some tasks until they are let go."""
+    """Its tool hangs for some tasks until `go_on` is set."""
 
     go_on = threading.Event()
 
@@ -38,7 +38,7 @@ class Stuck(Counter):
 
 
 class Talker:
-    """Says one token at a time, as many as a turn is to have, until its time is up."""
+    """Samples one token at a time, up to a length, until its time is up."""
 
     name, context = "talker", 100_000
 
@@ -50,13 +50,13 @@ class Talker:
         self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
     ) -> Generation:
         until = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
-        said: list[int] = []
-        wanted = self._lengths(session)
-        while len(said) < wanted - 1:
+        sampled: list[int] = []
+        length = self._lengths(session)
+        while len(sampled) < length - 1:
             await asyncio.sleep(self._pace_s)
             if time.monotonic() >= until:
-                return Generation(said, [-1.0] * len(said), "time")
-            said.append(97)
-        return Generation([*said, END], [-1.0] * wanted, "stop")
+                return Generation(sampled, [-1.0] * len(sampled), "time")
+            sampled.append(97)
+        return Generation([*sampled, END], [-1.0] * length, "stop")
 
     def release(self, session: str) -> None: ...

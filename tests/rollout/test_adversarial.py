@@ -1,4 +1,4 @@
-"""A rollout engine survives whatever is done to it at the wrong moment, and leaves nothing behind."""
+"""A rollout engine survives interruptions at any moment, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentgym.rollout.workers.processes import ProcessWorkers
 from tests.counter_env import Counter, groups
 from tests.rollout.slow_envs import Slow
 from tests.rollout.worker_processes import workers_alive
-from tests.rollout_cases import Factory
+from tests.rollout_cases import Factory, play_groups
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
@@ -54,7 +54,7 @@ def until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_closing_an_engine_ends_whoever_plays_with_it(workers: str):
+def test_closing_an_engine_ends_its_iterations(workers: str):
     engine = RolloutEngine(COUNTER, FunctionPolicy("never", never), workers=workers)
     raised: list[BaseException] = []
 
@@ -73,18 +73,7 @@ def test_closing_an_engine_ends_whoever_plays_with_it(workers: str):
     assert engine.waits.report() == "no trajectory waits for anything"
 
 
-def test_an_iteration_of_a_closed_engine_ends_with_an_error_and_is_let_go_quietly():
-    engine = RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=4))
-    first, second = iter(engine.play(groups(50))), iter(engine.play(groups(40, size=2)[20:]))
-    next(first)
-    next(second)
-    engine.close()
-    with pytest.raises(UsageError, match="this rollout engine is closed"):
-        next(first)
-    del second
-
-
-def test_an_iteration_does_not_end_as_if_all_was_played_while_its_engine_closes():
+def test_an_iteration_of_a_closing_engine_raises():
     closing, go = threading.Event(), threading.Event()
 
     class Watched(Counter):
@@ -104,36 +93,7 @@ def test_an_iteration_does_not_end_as_if_all_was_played_while_its_engine_closes(
     ending.join()
 
 
-def test_an_iteration_that_only_the_garbage_collector_ends_is_ended():
-    released: list[int] = []
-
-    class Watched(Slow):
-        def release(self) -> None:
-            released.append(1)
-
-    with RolloutEngine(Factory(build=Watched), ScriptedPolicy(), Limits(max_in_flight=3)) as engine:
-        cycle: dict[str, Any] = {}
-        cycle["self"], cycle["play"] = cycle, engine.play(groups(100))
-        next(cycle["play"])
-        del cycle
-        # On the loop's own thread, where nobody can wait for the loop.
-        collected = threading.Event()
-
-        async def collect_garbage(conversation: list[Message]) -> None:
-            gc.collect()
-            collected.set()
-
-        gc.disable()
-        try:
-            with RolloutEngine(COUNTER, FunctionPolicy("gc", collect_garbage)) as other:
-                other.collect(groups(1))
-        finally:
-            gc.enable()
-        assert collected.is_set()
-        until(lambda: engine.waits.report() == "no trajectory waits for anything")
-
-
-def test_the_thread_of_the_engine_itself_may_collect_an_unfinished_iteration():
+def test_the_engines_own_thread_may_collect_an_unfinished_iteration():
     later: list[Any] = []
 
     async def collect_garbage(conversation: list[Message]) -> None:
@@ -150,7 +110,7 @@ def test_the_thread_of_the_engine_itself_may_collect_an_unfinished_iteration():
         until(lambda: engine.waits.report() == "no trajectory waits for anything")
 
 
-def test_an_error_of_one_policy_call_ends_the_calls_that_wait():
+def test_a_usage_error_of_a_policy_ends_all_episodes():
     async def ask(conversation: list[Message]) -> None:
         if "Count to 3" in str(conversation):
             raise UsageError("the endpoint does not exist")
@@ -165,7 +125,7 @@ def test_an_error_of_one_policy_call_ends_the_calls_that_wait():
 
 @pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
 def test_a_caller_can_be_interrupted_at_any_moment(workers: str):
-    """Cancelled after 0, 1, 2, … turns of its loop; the engine plays on afterwards."""
+    """The caller is cancelled after different numbers of loop iterations; the engine stays usable."""
 
     async def interrupted(engine: RolloutEngine, after: int) -> None:
         async def play() -> None:
@@ -191,7 +151,7 @@ def test_a_caller_can_be_interrupted_at_any_moment(workers: str):
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_a_forked_process_is_told_that_the_engine_is_not_its_own(workers: str):
+def test_a_forked_process_cannot_use_its_parents_engine(workers: str):
     with RolloutEngine(COUNTER, ScriptedPolicy(), workers=workers) as engine:
         play = iter(engine.play(groups(30)))
         next(play)
@@ -200,7 +160,7 @@ def test_a_forked_process_is_told_that_the_engine_is_not_its_own(workers: str):
             try:
                 next(play)
             except UsageError as error:
-                os._exit(0 if "belongs to the process that forked" in str(error) else 2)
+                os._exit(0 if "belongs to the parent process" in str(error) else 2)
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert len(list(play)) == 29
@@ -219,8 +179,8 @@ def test_worker_processes_end_although_a_forked_process_lives_on():
     assert workers_alive() == []
     os.write(go_on[1], b"x")
     os.waitpid(child, 0)
-    for one in (*ready, *go_on):
-        os.close(one)
+    for descriptor in (*ready, *go_on):
+        os.close(descriptor)
 
 
 NEVER_CLOSED = """
@@ -238,7 +198,7 @@ print("left")
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_an_engine_that_nobody_closes_does_not_keep_the_process(workers: str):
+def test_an_unclosed_engine_does_not_keep_the_process_alive(workers: str):
     done = subprocess.run([sys.executable, "-c", NEVER_CLOSED, workers], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("left\n", "", 0)
 
@@ -249,7 +209,7 @@ from agentgym.policy import FunctionPolicy
 from agentgym.rollout import RolloutEngine, EnvFactory
 from tests.counter_env import groups
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may have it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the test runner may ignore it
 
 async def never(conversation):
     await asyncio.sleep(3600)
@@ -283,16 +243,16 @@ def test_ctrl_c_ends_an_iteration_and_its_episodes(workers: str):
 # Worker processes.
 
 
-def test_workers_that_are_killed_while_they_start_cost_no_episode():
+def test_killing_workers_at_their_start_fails_no_episode():
     engine = RolloutEngine(COUNTER, ScriptedPolicy(), Limits(max_in_flight=4), workers="processes")
-    found: list[Any] = []
-    playing = threading.Thread(target=lambda: found.extend(engine.collect(groups(8))))
+    played_groups: list[Any] = []
+    playing = threading.Thread(target=lambda: played_groups.extend(engine.collect(groups(8))))
     playing.start()
     until(lambda: len(workers_alive()) >= 2)
     for process in workers_alive():
         process.kill()
     playing.join(60)
-    assert [len(group.real) for group in found] == [1] * 8
+    assert [len(group.real) for group in played_groups] == [1] * 8
     for process in workers_alive():  # idle ones
         process.kill()
     assert [len(group.real) for group in engine.collect(groups(8))] == [1] * 8
@@ -300,13 +260,13 @@ def test_workers_that_are_killed_while_they_start_cost_no_episode():
 
 
 @pytest.mark.nightly  # a slow machine is over the limit
-def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
+def test_a_stuck_environment_does_not_fail_others_in_its_process():
     factory = EnvFactory("tests.rollout.worker_envs:Parted", {})
     limits = Limits(max_in_flight=8, retries=0, step_timeout_s=1.5)
     workers = ProcessWorkers(factory, 8, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-        found = [group.trajectories[0] for group in engine.collect(groups(8))]
-        assert [t.reason for t in found] == [Reason.STEP_TIME, *[Reason.ANSWERED] * 7]
+        trajectories = [group.trajectories[0] for group in engine.collect(groups(8))]
+        assert [t.reason for t in trajectories] == [Reason.STEP_TIME, *[Reason.ANSWERED] * 7]
         assert engine.tally.failed == {"step": 1}
         until(lambda: not workers.pids)
 
@@ -315,50 +275,42 @@ def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.Monkey
     monkeypatch.setattr("agentgym.rollout.workers.fleet.ANSWER_S", 0.2)
     factory = EnvFactory("tests.rollout.worker_envs:Deaf", {})
     workers = ProcessWorkers(factory, 4, processes=1)
-    with RolloutEngine(
-        factory, ScriptedPolicy(), Limits(max_in_flight=4, retries=0, step_timeout_s=1.0), workers=workers
-    ) as engine:
-        found = [group.trajectories[0] for group in engine.collect(groups(4))]
-    assert found[0].reason is Reason.STEP_TIME
+    trajectories = play_groups(factory, groups(4), workers=workers, max_in_flight=4, step_timeout_s=1.0)
+    assert trajectories[0].reason is Reason.STEP_TIME
 
 
 def test_a_process_that_is_stuck_before_its_first_episode_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.fleet.START_S", 2.0)
     factory = EnvFactory("tests.rollout.worker_envs:Seizing", {})
-    limits = Limits(max_in_flight=1, retries=0, reset_timeout_s=0.1)
-    with RolloutEngine(factory, ScriptedPolicy(), limits, workers="processes") as engine:
-        [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
-    assert found.reason is Reason.RESET_TIME
+    [trajectory] = play_groups(factory, groups(1), workers="processes", max_in_flight=1, reset_timeout_s=0.1)
+    assert trajectory.reason is Reason.RESET_TIME
 
 
-def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch):
+def test_an_unreadable_reply_fails_its_episode(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 1)
     factory = EnvFactory("tests.rollout.worker_envs:Unreadable", {})
-    with RolloutEngine(
-        factory, ScriptedPolicy(), Limits(max_in_flight=1, retries=0), workers=ProcessWorkers(factory, 1)
-    ) as engine:
-        [found] = [group.trajectories[0] for group in engine.collect(groups(1))]
-    assert found.failed
-    assert "no such class here" in str(found.error)
+    [trajectory] = play_groups(factory, groups(1), workers=ProcessWorkers(factory, 1), max_in_flight=1)
+    assert trajectory.failed
+    assert "no such class here" in str(trajectory.error)
 
 
-def test_a_policy_that_does_not_answer_costs_no_process():
-    asked: list[int] = []
+def test_a_stuck_policy_does_not_kill_processes():
+    calls: list[int] = []
 
     async def ask(conversation: list[Message]) -> None:
-        asked.append(1)
-        await asyncio.sleep(0 if len(asked) > 3 else 3600)
+        calls.append(1)
+        await asyncio.sleep(0 if len(calls) > 3 else 3600)
 
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     limits = Limits(max_in_flight=1, retries=5, generation_timeout_s=0.1)
     workers = ProcessWorkers(factory, 1, processes=1)
     with RolloutEngine(factory, FunctionPolicy("slow", ask), limits, workers=workers) as engine:
-        found = [group.trajectories[0] for group in engine.play(groups(3))]
+        trajectories = [group.trajectories[0] for group in engine.play(groups(3))]
         assert engine.tally.failed == {"policy": 3}
-    assert len({t.details["pid"] for t in found}) == 1
+    assert len({t.details["pid"] for t in trajectories}) == 1
 
 
-def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
+def test_an_abandoned_environment_of_a_process_is_closed():
     factory = EnvFactory("tests.rollout.worker_envs:Accounted", {})
     workers = ProcessWorkers(factory, 3, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=workers) as engine:
@@ -377,24 +329,24 @@ def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
 class Hesitant(Counter):
     """Its constructor hangs the second time."""
 
-    made: list[int] = []
+    instances: list[int] = []
     go_on = threading.Event()
 
     def __init__(self) -> None:
         super().__init__()
-        self.made.append(1)
-        if len(self.made) == 2:
+        self.instances.append(1)
+        if len(self.instances) == 2:
             self.go_on.wait(60)
 
 
 def test_a_constructor_that_hangs_fails_its_own_try_alone():
-    Hesitant.made.clear()
+    Hesitant.instances.clear()
     Hesitant.go_on.clear()
     limits = Limits(max_in_flight=6, retries=1, reset_timeout_s=0.3)
     try:
         with RolloutEngine(Factory(build=Hesitant), ScriptedPolicy(), limits) as engine:
-            found = engine.collect(groups(6))
+            played_groups = engine.collect(groups(6))
             assert engine.tally.failed == {"making": 1}
     finally:
         Hesitant.go_on.set()
-    assert all(group.real for group in found)
+    assert all(group.real for group in played_groups)

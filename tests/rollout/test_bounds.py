@@ -1,4 +1,4 @@
-"""Bounds of rollouts, met exactly: the last token that fits, the last try, the defaults; and the task of a seed."""
+"""Exact bounds of rollouts: tokens, retries, environments, defaults; and the task of a seed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
-from agentgym.policy import Generation, ScriptedPolicy
-from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits, collect
+from agentgym.policy import Generation
+from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
-from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
@@ -29,7 +29,7 @@ TASK = GuessEnv.default_tasks().get("train", 0)
 
 
 class Codec:
-    """Everything that is read is three tokens."""
+    """A codec that encodes everything as three tokens."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
         return [1, 1, 1]
@@ -43,7 +43,7 @@ class Codec:
 
 
 class Talker:
-    """Says as many tokens as it may, up to a number, and remembers how many it might have said."""
+    """Samples up to a number of tokens, and records the allowed numbers."""
 
     name = "talker"
 
@@ -59,12 +59,12 @@ class Talker:
 
 
 def play(policy: Any, **limits: Any) -> Trajectory:
-    [trajectory] = asyncio.run(collect([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
+    [trajectory] = asyncio.run(play_jobs([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
     return trajectory
 
 
-def test_a_turn_of_one_token_is_taken_if_the_context_has_room_for_it():
-    # 3 tokens of prompt, then 4 said and 3 read in each turn.
+def test_the_last_token_of_the_context_is_used():
+    # 3 prompt tokens, then 4 sampled and 3 observed tokens per turn.
     exact, short = Talker(4, context=11), Talker(4, context=10)
     assert play(exact).reason is Reason.CONTEXT
     assert exact.rooms == [8, 1]
@@ -81,19 +81,20 @@ def test_the_tokens_of_an_episode_add_up_to_its_budget_and_no_more():
     assert trajectory.tokens.sampled == 5
 
 
-def test_without_settings_an_episode_has_these_bounds():
-    assert Limits() == Limits(
-        max_new_tokens=512,
-        max_tokens=None,
-        generation_timeout_s=300.0,
-        reset_timeout_s=300.0,
-        step_timeout_s=300.0,
-        tool_timeout_s=None,
-        episode_timeout_s=None,
-        retries=2,
-        max_in_flight=256,
-        strict=False,
-    )
+def test_default_bounds():
+    bounds = {"max_new_tokens": 512, "generation_timeout_s": 300.0, "reset_timeout_s": 300.0, "step_timeout_s": 300.0}
+    assert Limits() == Limits(**bounds, retries=2, max_in_flight=256, strict=False)
+    assert (Limits().max_tokens, Limits().tool_timeout_s, Limits().episode_timeout_s) == (None, None, None)
+    assert (Env.max_turns, Env.max_calls_per_turn, Env.max_format_errors, Env.max_concurrent) == (10, 1, 3, None)
+
+
+def test_a_seed_always_draws_the_same_task():
+    env = make("guess")
+    numbers = []
+    for seed in (0, 1, 2, 7, 2**31 - 1):
+        env.reset(seed=seed)
+        numbers.append(env.task.id.rpartition("/")[2])
+    assert numbers == ["112002857", "259508754", "131826142", "923241373", "2079680194"]
 
 
 REFUSED: dict[str, tuple[Any, ...]] = {
@@ -114,7 +115,7 @@ def is_refused(make: Callable[[], Any], name: str = "") -> bool:
     return False
 
 
-def test_settings_that_allow_nothing_or_are_no_numbers_are_refused():
+def test_invalid_settings_are_refused():
     limits = [(name, value) for name, values in REFUSED.items() for value in values]
     assert [row for row in limits if not is_refused(partial(Limits, **dict([row])), row[0])] == []
     others: list[tuple[Callable[..., Any], dict[str, Any]]] = [
@@ -137,34 +138,8 @@ def test_waits_before_retries_double_up_to_a_bound_and_differ():
         assert most / 2 <= min(waits) < max(waits) <= most
 
 
-class Down:
-    """A policy that is never there; counts how often it was asked."""
-
-    name = "down"
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def player(self, seat: Seat) -> Any:
-        return self
-
-    async def act(self, observation: list[Message]) -> str:
-        self.asked += 1
-        raise OSError("nobody answers")
-
-
-def test_episodes_that_break_are_tried_again_as_often_as_allowed():
-    for retries in (0, 1, 3):
-        policy = Down()
-        trajectory = play(policy, retries=retries)
-        assert policy.asked == retries + 1
-        assert trajectory.reason is Reason.INFRASTRUCTURE
-        assert "down" in str(trajectory.error)
-        assert trajectory.seconds > 0.0
-
-
 class Narrow(GuessEnv):
-    """Two of it at a time."""
+    """At most two at a time."""
 
     max_concurrent = 2
 
@@ -176,7 +151,7 @@ def test_as_many_episodes_run_as_both_bounds_allow():
         asyncio.run(EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1))
 
 
-def test_only_constructors_that_may_work_later_are_tried_again():
+def test_only_temporary_errors_of_constructors_are_retried():
     def broken(error: type[BaseException]) -> Env:
         raise error("no such thing")
 
@@ -187,27 +162,13 @@ def test_only_constructors_that_may_work_later_are_tried_again():
         assert asyncio.run(EnvPool(partial(broken, sometimes)).at_once(3)) == 3
 
 
-def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
-    async def play() -> None:
-        pool = EnvPool(GuessEnv)
-        first = await pool.take()
-        pool.give_back(first)
-        assert await pool.take() is first
-        assert await pool.take() is not first
-        pool.give_back(first)
-        await pool.close()
-        assert await pool.take() is not first
-
-    asyncio.run(play())
-
-
 def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
-    made, handed_over, closed_in = threading.Event(), threading.Event(), list[threading.Thread]()
+    is_made, handed_over, closed_in = threading.Event(), threading.Event(), list[threading.Thread]()
 
     class Watched(GuessEnv):
         def __init__(self) -> None:
             super().__init__()
-            made.set()
+            is_made.set()
 
         def release(self) -> None:
             closed_in.append(threading.current_thread())
@@ -216,18 +177,18 @@ def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
         loop = asyncio.get_running_loop()
         call_soon = loop.call_soon_threadsafe
 
-        def noted(*arguments: Any, **options: Any) -> Any:
+        def logging_call(*arguments: Any, **options: Any) -> Any:
             handle = call_soon(*arguments, **options)
-            if made.is_set():
+            if is_made.is_set():
                 handed_over.set()
             return handle
 
-        loop.call_soon_threadsafe = noted  # type: ignore[method-assign]
+        loop.call_soon_threadsafe = logging_call  # type: ignore[method-assign]
         pool = EnvPool(Watched)
         taking = asyncio.create_task(pool.take())
         for _ in range(3):
-            await asyncio.sleep(0)  # it begins
-        handed_over.wait(60)  # which the event loop is yet to hear
+            await asyncio.sleep(0)  # start it
+        handed_over.wait(60)  # the event loop has not processed it yet
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         await pool.close()
@@ -235,24 +196,3 @@ def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
     asyncio.run(play())
     assert len(closed_in) == 1
     assert closed_in != [threading.current_thread()]
-
-
-def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():
-    jobs = [Job(TASK, 5, attempt) for attempt in range(3)]
-    trajectories = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
-    assert [t.id for t in trajectories] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
-    assert len({str(t.opening) for t in trajectories}) == 1
-    assert Job(TASK, 5).id == f"{TASK.id}#0"
-
-
-def test_a_seed_stands_for_the_same_task_for_ever():
-    env = make("guess")
-    drawn = []
-    for seed in (0, 1, 2, 7, 2**31 - 1):
-        env.reset(seed=seed)
-        drawn.append(env.task.id.rpartition("/")[2])
-    assert drawn == ["112002857", "259508754", "131826142", "923241373", "2079680194"]
-
-
-def test_an_environment_that_says_nothing_of_its_bounds_has_these():
-    assert (Env.max_turns, Env.max_calls_per_turn, Env.max_format_errors, Env.max_concurrent) == (10, 1, 3, None)

@@ -11,20 +11,19 @@ from typing import Any
 import pytest
 
 from agentgym.endings import Ending, Reason
-from agentgym.policy import Generation, ScriptedPolicy
-from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.policy import Generation
+from agentgym.rollout import EnvFactory, Limits
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, off_the_clock, within
 from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory
 from tests.counter_env import AsyncCounter, Counter, groups
 from tests.rollout.slow_envs import Slow, Stuck, Talker
-from tests.rollout_cases import Factory
+from tests.rollout_cases import Factory, play_groups
 from tests.rows import each_row
 
 
 class Jumping(asyncio.SelectorEventLoop):
-    """A loop in which every wait is over at once and has taken as long as it should."""
+    """A loop whose clock jumps ahead, so that every wait ends at once."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -47,7 +46,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def turn(*parts: float) -> str:
-    """Work for each number of seconds, and wait off the clock for each negative one."""
+    """Work for each positive number of seconds, and pause the clock for each negative one."""
     for seconds in parts:
         if seconds < 0:
             with off_the_clock():
@@ -62,12 +61,12 @@ def limited(*parts: float) -> Any:
 
 
 @each_row("parts", [(9.0,), (-60.0,), (4.0, -60.0, 5.0), (-60.0, 3.0, -60.0, 3.0, -60.0, 3.0)])
-def test_a_limit_counts_only_what_is_on_the_clock(parts: tuple[float, ...]):
+def test_a_limit_counts_only_time_on_the_clock(parts: tuple[float, ...]):
     assert limited(*parts) == "done"
 
 
 @each_row("parts", [(11.0,), (6.0, -60.0, 5.0), (-60.0, 11.0), (3.0, -1.0, 3.0, -1.0, 5.0)])
-def test_pauses_give_no_time_back(parts: tuple[float, ...]):
+def test_pauses_do_not_reset_the_limit(parts: tuple[float, ...]):
     with pytest.raises(OutOfTime, match="a turn took longer than its limit of 10 s"):
         limited(*parts)
 
@@ -92,12 +91,6 @@ def test_without_a_limit_there_is_no_clock():
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 
 
-def played(factory: EnvFactory, work: Sequence[Group], policy: Any = None, **limits: Any) -> list[Trajectory]:
-    bounds = Limits(**{"retries": 0, **limits})
-    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds) as engine:
-        return [t for group in engine.collect(work) for t in group.trajectories]
-
-
 @pytest.fixture
 def let_go() -> Iterator[None]:
     Stuck.go_on.clear()
@@ -106,8 +99,8 @@ def let_go() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("let_go")
-def test_hanging_environments_cost_their_own_episodes_and_no_others():
-    trajectories = played(Factory(build=Stuck), groups(20), step_timeout_s=1.5, max_in_flight=20)
+def test_hanging_environments_fail_only_their_own_episodes():
+    trajectories = play_groups(Factory(build=Stuck), groups(20), step_timeout_s=1.5, max_in_flight=20)
     stuck = [t.task_id for t in trajectories if t.failed]
     assert stuck == [t.task_id for t in trajectories if t.task_id.endswith(("0", "5"))]
     assert {t.reason for t in trajectories if t.failed} == {Reason.STEP_TIME}
@@ -115,13 +108,13 @@ def test_hanging_environments_cost_their_own_episodes_and_no_others():
 
 @pytest.mark.nightly  # a slow machine is over the limit
 def test_a_time_limit_does_not_run_while_others_have_their_turn():
-    """64 episodes of 50 ms: were they to queue for a few threads, most would be over the limit."""
-    trajectories = played(Factory(build=Slow), groups(64), step_timeout_s=2.0, max_in_flight=64)
+    """If 64 episodes of 50 ms had to queue for a few threads, most would exceed the limit."""
+    trajectories = play_groups(Factory(build=Slow), groups(64), step_timeout_s=2.0, max_in_flight=64)
     assert not any(t.failed for t in trajectories)
 
 
 class Late(AsyncCounter):
-    """Takes long wherever it is told to."""
+    """Takes long in `where`."""
 
     where = ""
 
@@ -147,13 +140,13 @@ class Late(AsyncCounter):
 )
 @pytest.mark.usefixtures("let_go")
 def test_every_wait_has_a_limit_with_an_ending_of_its_own(build: Any, limit: str, reason: Reason, message: str):
-    [trajectory] = played(Factory(build=build), groups(1), **{limit: 0.2})
+    [trajectory] = play_groups(Factory(build=build), groups(1), **{limit: 0.2})
     assert (trajectory.reason, trajectory.ending) == (reason, Ending.FAILED)
     assert message in str(trajectory.error)
 
 
 @pytest.mark.nightly  # a slow machine is over the limit
-def test_many_short_tools_are_no_long_one():
+def test_many_short_tools_do_not_add_up_to_a_long_one():
     class Patient(AsyncCounter):
         @tool
         async def done(self) -> str:
@@ -165,13 +158,13 @@ def test_many_short_tools_are_no_long_one():
             yield from super().solution(task)
             yield from super().solution(task)
 
-    [trajectory] = played(Factory(build=Patient), groups(1), tool_timeout_s=0.25)
+    [trajectory] = play_groups(Factory(build=Patient), groups(1), tool_timeout_s=0.25)
     assert not trajectory.failed
 
 
 def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
     policy = Talker(0.01, lambda session: 10**6)
-    [trajectory] = played(COUNTER, groups(1), policy, generation_timeout_s=0.2)
+    [trajectory] = play_groups(COUNTER, groups(1), policy, generation_timeout_s=0.2)
     assert (trajectory.reason, trajectory.ending) == (Reason.GENERATION_TIME, Ending.TRUNCATED)
     assert trajectory.tokens is not None
     assert trajectory.tokens.sampled > 0
@@ -181,14 +174,14 @@ def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
 
 
 @pytest.mark.nightly  # a slow machine samples less
-def test_the_lengths_that_are_trained_on_are_the_lengths_that_were_sampled():
-    """Retrying or dropping turns that take too long would leave the short ones: the policy would learn to be brief."""
+def test_trained_lengths_equal_sampled_lengths():
+    """Retrying or dropping slow turns would favour short ones."""
 
     def length(session: str) -> int:
         return 2 if int(session.partition("#")[2]) % 2 else 10**6
 
     [group] = groups(1, size=40)
-    trajectories = played(COUNTER, [group], Talker(0.001, length), generation_timeout_s=0.3, retries=2)
+    trajectories = play_groups(COUNTER, [group], Talker(0.001, length), generation_timeout_s=0.3, retries=2)
     cut_off = [t for t in trajectories if t.reason is Reason.GENERATION_TIME]
     assert [t.attempt % 2 for t in cut_off] == [0] * 20
     assert not any(t.failed for t in trajectories)
@@ -198,13 +191,13 @@ def test_the_lengths_that_are_trained_on_are_the_lengths_that_were_sampled():
 
 
 def test_an_episode_has_a_time_limit_of_its_own():
-    trajectories = played(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
+    trajectories = play_groups(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
     assert {t.ending for t in trajectories} == {Ending.TRUNCATED}
     assert {t.reason for t in trajectories} == {Reason.TIME}
 
 
 def test_a_policy_that_is_busy_when_the_time_of_an_episode_ends_is_not_stuck():
-    """It cuts its turn off once it begins to sample, which may be long after it was asked."""
+    """It cuts its turn off itself, which may be late if it starts to sample late."""
 
     class Busy(Talker):
         async def generate(
@@ -226,6 +219,6 @@ def test_the_first_environment_has_the_time_limit_of_every_other():
             go.wait(60)
             super().__init__()
 
-    [trajectory] = played(Factory(build=Waiting), groups(1), reset_timeout_s=0.1)
+    [trajectory] = play_groups(Factory(build=Waiting), groups(1), reset_timeout_s=0.1)
     go.set()
     assert (trajectory.reason, trajectory.component) == (Reason.RESET_TIME, "making")

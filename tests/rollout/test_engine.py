@@ -1,4 +1,4 @@
-"""The promises of a rollout engine: whole groups, time limits that run from the start of the work, named failures."""
+"""A rollout engine yields whole groups, counts failures by component, and reports waits."""
 
 from __future__ import annotations
 
@@ -46,12 +46,6 @@ from tests.waiting import eventually
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 
 
-def played(factory: EnvFactory, work: Sequence[Group], policy: Any = None, **limits: Any) -> list[Trajectory]:
-    bounds = Limits(**{"retries": 0, **limits})
-    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds) as engine:
-        return [t for group in engine.collect(work) for t in group.trajectories]
-
-
 # Groups.
 
 
@@ -77,9 +71,9 @@ def test_a_group_carries_the_versions_of_the_policy_that_sampled_it():
             return Generation([97, END], [-1.0, -1.0], "stop", version=int(session[-1]))
 
     with RolloutEngine(COUNTER, Versioned()) as engine:
-        [found] = engine.collect([Group(groups(1)[0].task, 0, size=2, first=4)])
-    assert found.versions == (4, 5)
-    assert PlayedGroup(found.group, []).versions == ()
+        [played_group] = engine.collect([Group(groups(1)[0].task, 0, size=2, first=4)])
+    assert played_group.versions == (4, 5)
+    assert PlayedGroup(played_group.group, []).versions == ()
 
 
 def test_a_caller_with_a_loop_of_its_own_gets_groups_while_the_loop_stays_free():
@@ -110,7 +104,7 @@ def test_a_closed_engine_plays_no_more():
 
 
 def fails(share: float) -> Any:
-    """A policy whose endpoint is down for a share of the tasks."""
+    """Return a policy whose endpoint is down for a share of the tasks."""
 
     async def ask(conversation: list[Message]) -> None:
         if int(conversation[-1]["content"].split()[-1].rstrip(".")) <= 5 * share:  # type: ignore[union-attr]
@@ -119,12 +113,12 @@ def fails(share: float) -> Any:
     return FunctionPolicy("endpoint", ask)
 
 
-def test_failures_are_counted_by_what_failed_retries_included():
+def test_failures_are_counted_by_component_including_retries():
     with RolloutEngine(COUNTER, fails(0.4), Limits(retries=2)) as engine:
-        found = engine.collect(groups(10))
+        played_groups = engine.collect(groups(10))
     assert engine.tally.failed == {"policy": 12}
     assert engine.tally.tries == 12 + 6
-    assert Counts(t.component for g in found for t in g.trajectories) == {"policy": 4, None: 6}
+    assert Counts(t.component for g in played_groups for t in g.trajectories) == {"policy": 4, None: 6}
 
 
 def test_failing_fast_stops_at_the_first_failure_with_its_cause():
@@ -144,7 +138,7 @@ def test_an_outage_stops_the_rollout_and_names_what_is_down():
         assert engine.tally.tries < 1000
 
 
-def test_an_outage_says_what_everybody_else_waits_for(caplog: pytest.LogCaptureFixture):
+def test_an_outage_logs_what_other_episodes_wait_for(caplog: pytest.LogCaptureFixture):
     turns = count()
 
     async def act(conversation: list[Message]) -> Any:
@@ -165,16 +159,16 @@ def test_failures_below_the_breakers_share_stop_nothing_even_if_they_come_first(
         assert len(engine.collect(groups(200))) == 200
 
 
-def test_a_group_can_be_used_if_enough_of_it_is_real():
+def test_a_group_is_usable_if_enough_trajectories_did_not_fail():
     [group] = groups(1, size=4)
-    made = [Trajectory(str(n), "e", "t", "h", 0, "p", [], reason=Reason.ANSWERED) for n in range(4)]
-    made[0].reason = made[1].reason = Reason.INFRASTRUCTURE
-    found = PlayedGroup(group, made)
-    assert found.real == made[2:]
-    assert [Failures(at_least=least).is_usable(found) for least in (1, 2, 3)] == [True, True, False]
+    trajectories = [Trajectory(str(n), "e", "t", "h", 0, "p", [], reason=Reason.ANSWERED) for n in range(4)]
+    trajectories[0].reason = trajectories[1].reason = Reason.INFRASTRUCTURE
+    played_group = PlayedGroup(group, trajectories)
+    assert played_group.real == trajectories[2:]
+    assert [Failures(at_least=least).is_usable(played_group) for least in (1, 2, 3)] == [True, True, False]
 
 
-# A hang has a name.
+# Reports of waits.
 
 
 @pytest.fixture
@@ -233,7 +227,7 @@ with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), FunctionPolicy("
 
 
 @pytest.mark.real
-def test_a_signal_prints_what_a_hanging_process_waits_for():
+def test_a_signal_prints_the_waits_of_a_hanging_process():
     process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -244,15 +238,21 @@ def test_a_signal_prints_what_a_hanging_process_waits_for():
     process.communicate()
 
 
+def test_the_documentation_names_all_workers_and_components():
+    page = (Path(__file__).parents[2] / "docs" / "rollouts.md").read_text(encoding="utf-8")
+    assert all(f'"{name}"' in page for name in WORKERS)
+    assert all(f"`{component}`" in page for component in Component)
+
+
 def test_jobs_and_groups_are_played_alike():
     [group] = groups(1, size=3)
     with RolloutEngine(COUNTER, ScriptedPolicy()) as engine:
-        found = sorted(t.id for t in engine.trajectories([group]))
-        assert found == sorted(t.id for t in engine.trajectories(group.jobs))
+        ids = sorted(t.id for t in engine.trajectories([group]))
+        assert ids == sorted(t.id for t in engine.trajectories(group.jobs))
     assert group.jobs[0] == Job(group.task, group.seed)
 
 
-def test_time_limits_are_typed_by_their_names():
+def test_time_limits_are_parsed_by_name():
     assert timeouts_in(["tool=30", "episode=1.5", "generation=null"]) == {
         "tool_timeout_s": 30,
         "episode_timeout_s": 1.5,
@@ -262,14 +262,3 @@ def test_time_limits_are_typed_by_their_names():
         timeouts_in(["epsode=3"])
     with pytest.raises(UsageError, match="--timeout tool takes a number of seconds"):
         timeouts_in(["tool=long"])
-
-
-def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]):
-    page = (Path(__file__).parents[2] / "docs" / "rollouts.md").read_text(encoding="utf-8")
-    code, _of_a_tool = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(code, "docs/rollouts.md", "exec"), {})
-    *groups_, last = capsys.readouterr().out.splitlines()
-    assert sorted(groups_) == sorted(f"guess/train/{index} 4 of 4" for index in range(8))
-    assert last == "32 tries, 0 failed"
-    assert all(f'"{name}"' in page for name in WORKERS)
-    assert all(f"`{component}`" in page for component in Component)

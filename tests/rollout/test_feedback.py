@@ -1,4 +1,4 @@
-"""Feedback by a simulated user: its comments, the gold that they may not hold, and their record."""
+"""Feedback by a simulated user: its comments, which must not reveal the gold, and their record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUERY = {"sql": "SELECT name FROM t ORDER BY price DESCENDING LIMIT 3"}
 ERRAND = Task("t", "test", "In town: Ada, Ben.", gold={"name": "Ada", "house": "Mill"})
 
 
-def played(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Trajectory:
+def play(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Trajectory:
     kind = GuessEnv if env == "guess" else ErrandEnv
     factory = EnvFactory(f"agentgym/{env}-v0", kwargs)
     with RolloutEngine(factory, policy, Limits(retries=0), workers="inline", method=feedback) as engine:
@@ -41,20 +41,20 @@ def played(feedback: Any, policy: Any, env: str = "guess", **kwargs: Any) -> Tra
     return trajectory
 
 
-def guessing(*numbers: int, heard: list[Message] | None = None) -> FunctionPolicy:
-    """A policy that guesses these numbers in turn, then gives up."""
+def guessing(*numbers: int, conversation: list[Message] | None = None) -> FunctionPolicy:
+    """Return a policy that guesses these numbers in turn, then gives up."""
     remaining = list(numbers)
 
     def ask(messages: list[Message]) -> Any:
-        if heard is not None:
-            heard[:] = messages
+        if conversation is not None:
+            conversation[:] = messages
         return assistant("", [ToolCall("guess", {"number": remaining.pop(0)})]) if remaining else None
 
     return FunctionPolicy("guessing", ask)
 
 
 class Saying:
-    """A simulator that always says the same."""
+    """A simulator that repeats one comment."""
 
     name, sees_gold = "saying", True
 
@@ -74,7 +74,7 @@ def scripted(*turns: tuple[str, str], most: int = 20) -> str:
     return asyncio.run(ScriptedUser().remark(scene, "key")).text
 
 
-def test_the_script_sees_errors_repetitions_and_the_end_of_the_turns():
+def test_the_script_reacts_to_errors_repetitions_and_the_last_turns():
     assert scripted(("a", "fine")) == ""
     assert scripted(("a", "fine"), ("b", "The text says Error: no")) == ""
     assert "Read the error" in scripted(("a", "Error: no such table"))
@@ -107,14 +107,14 @@ REVEALING: list[tuple[tuple[str, dict[str, Any], str], bool]] = [
 ]
 
 
-def test_values_of_the_gold_are_only_said_once_the_episode_has_brought_them_up():
+def test_gold_values_may_be_mentioned_only_after_the_episode_shows_them():
     assert differing(lambda row: reveals(*row), REVEALING) == []
 
 
 def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
     gold = GuessEnv.default_tasks().get("test", 0).gold["number"]
     wrong = 1 if gold != 1 else 2
-    trajectory = played(WithFeedback(Saying(f"It is {gold}.")), guessing(wrong, wrong), max_turns=5)
+    trajectory = play(WithFeedback(Saying(f"It is {gold}.")), guessing(wrong, wrong), max_turns=5)
     assert trajectory.counts["feedback_withheld"] == 2
     assert trajectory.counts["feedback"] == 0
     assert f"It is {gold}." not in str(trajectory.messages)
@@ -123,10 +123,10 @@ def test_feedback_that_reveals_the_gold_is_withheld_and_counted():
 # Records.
 
 
-def test_feedback_follows_the_observation_and_the_policy_hears_it():
-    heard: list[Message] = []
-    trajectory = played(WithFeedback(Saying("Think again.")), guessing(1, 1, heard=heard), max_turns=5)
-    assert [text_of(message) for message in heard if message.get("role") == "user"][1:] == ["Think again."] * 2
+def test_feedback_follows_the_observation_and_reaches_the_policy():
+    conversation: list[Message] = []
+    trajectory = play(WithFeedback(Saying("Think again.")), guessing(1, 1, conversation=conversation), max_turns=5)
+    assert [text_of(message) for message in conversation if message.get("role") == "user"][1:] == ["Think again."] * 2
     assert [turn.feedback for turn in trajectory.turns] == [1, 1, 0]
     assert [len(turn.answered) for turn in trajectory.turns] == [1, 1, 0]
     assert trajectory.counts["feedback"] == 2
@@ -135,7 +135,7 @@ def test_feedback_follows_the_observation_and_the_policy_hears_it():
 
 
 def test_an_episode_with_feedback_replays_and_is_scored_again_without_the_user():
-    trajectory = played(WithFeedback(Saying("Think again.")), guessing(1, 2, 3), max_turns=5)
+    trajectory = play(WithFeedback(Saying("Think again.")), guessing(1, 2, 3), max_turns=5)
     again = Trajectory.from_dict(trajectory.to_dict())
     assert again == trajectory
     assert replay(again) is None
@@ -145,47 +145,47 @@ def test_an_episode_with_feedback_replays_and_is_scored_again_without_the_user()
 
 
 def test_comments_can_be_for_mistakes_alone_and_never_follow_the_end():
-    trajectory = played(WithFeedback(Saying("Think again."), "mistake"), guessing(1, 2000, 2), max_turns=5)
+    trajectory = play(WithFeedback(Saying("Think again."), "mistake"), guessing(1, 2000, 2), max_turns=5)
     assert [turn.feedback for turn in trajectory.model_turns] == [0, 1, 0]
-    solved = played(WithFeedback(Saying("Think again.")), ScriptedPolicy())
+    solved = play(WithFeedback(Saying("Think again.")), ScriptedPolicy())
     assert (solved.success, solved.turns[-1].feedback) == (True, 0)
 
 
 def test_token_policies_read_feedback_as_tokens_without_loss():
     policy = Wanderer()
-    trajectory = played(WithFeedback(Saying("Think again.")), policy, max_turns=3)
+    trajectory = play(WithFeedback(Saying("Think again.")), policy, max_turns=3)
     tokens = trajectory.tokens
     assert tokens is not None
     observed = [id for id, mask in zip(tokens.completion_ids, tokens.loss_mask, strict=True) if not mask]
     assert policy.codec.decode(observed).count("Think again.") == 2
 
 
-def test_a_user_that_breaks_fails_the_episode():
+def test_a_failing_user_fails_the_episode():
     class Broken(Saying):
         async def remark(self, scene: FeedbackContext, key: str) -> Remark:
             raise RuntimeError("no line")
 
-    trajectory = played(WithFeedback(Broken("")), guessing(1))
+    trajectory = play(WithFeedback(Broken("")), guessing(1))
     assert (trajectory.failed, trajectory.component) == (True, "feedback")
 
 
 def test_a_model_is_shown_the_gold_and_the_conversation():
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def ask(messages: list[Message]) -> str:
-        asked.append(text_of(messages[-1]))
+        prompts.append(text_of(messages[-1]))
         return "Mind the last result."
 
     user_model = ModelUser(FunctionPolicy("model", ask))
-    trajectory = played(WithFeedback(user_model), guessing(1), max_turns=5)
+    trajectory = play(WithFeedback(user_model), guessing(1), max_turns=5)
     gold = GuessEnv.default_tasks().get("test", 0).gold["number"]
-    assert f'"number": {gold}' in asked[0]
-    assert "It is higher." in asked[0] or "It is lower." in asked[0]
+    assert f'"number": {gold}' in prompts[0]
+    assert "It is higher." in prompts[0] or "It is lower." in prompts[0]
     assert text_of(trajectory.turns[0].observation[-1]) == "Mind the last result."
 
 
-def test_a_model_that_says_nothing_adds_nothing():
-    assert played(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
+def test_a_silent_user_model_adds_nothing():
+    assert play(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
 
 
 # The command line.
@@ -214,7 +214,7 @@ def test_feedback_and_search_are_not_combined():
         )
 
 
-def ran(*words: str, code: int = 0) -> str:
+def run_command(*words: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
     assert result.exit_code == code, result.output
     return " ".join(result.output.split())
@@ -223,12 +223,12 @@ def ran(*words: str, code: int = 0) -> str:
 def test_eval_with_and_without_feedback_is_compared_and_not_mixed(tmp_path: Path):
     plain, advised = str(tmp_path / "plain.jsonl"), str(tmp_path / "advised.jsonl")
     of = ["eval", "--env", "errand", "--policy", "random", "-n", "4"]
-    ran(*of, "--out", plain)
-    assert "comments an episode" in ran(*of, "--feedback", "scripted", "--out", advised)
-    assert "random with feedback: scripted,when=turn" in ran("compare", plain, advised)
-    assert "4 of 4 trajectories came out as recorded" in ran("replay", advised)
-    assert "another policy" in ran(*of, "--out", advised, code=2)
-    assert "cannot be used together" in ran(*of, "--feedback", "scripted", "--search", "beam", code=2)
+    run_command(*of, "--out", plain)
+    assert "comments an episode" in run_command(*of, "--feedback", "scripted", "--out", advised)
+    assert "random with feedback: scripted,when=turn" in run_command("compare", plain, advised)
+    assert "4 of 4 trajectories came out as recorded" in run_command("replay", advised)
+    assert "another policy" in run_command(*of, "--out", advised, code=2)
+    assert "cannot be used together" in run_command(*of, "--feedback", "scripted", "--search", "beam", code=2)
 
 
 def test_an_endpoint_gives_feedback(tmp_path: Path):
@@ -240,7 +240,7 @@ def test_an_endpoint_gives_feedback(tmp_path: Path):
 
     fake, out = Fake(answer, strict=True), tmp_path / "out.jsonl"
     with fake.serving() as url:
-        ran(
+        run_command(
             *("eval", "--env", "guess", "--policy", f"openai:m@{url}", "-n", "1", "--set", "max_turns=3"),
             *("--feedback", f"openai:u@{url}", "--out", str(out)),
         )
@@ -251,11 +251,11 @@ def test_an_endpoint_gives_feedback(tmp_path: Path):
 
 def test_a_policy_that_heeds_the_user_solves_more_with_feedback():
     def ask(messages: list[Message]) -> str:
-        """Deliver what was not fetched, again and again, until somebody says that the errors are to be read."""
-        told = any("Read the error" in text_of(message) for message in messages)
+        """Deliver an unfetched parcel again and again, until a comment says to read the error."""
+        was_advised = any("Read the error" in text_of(message) for message in messages)
         words = text_of(messages[1]).split("parcel of ")[1].split(" ")[0]
         address = [text_of(m).split("goes to ")[1].split(" ")[0] for m in messages if "goes to " in text_of(m)]
-        if told and not address:
+        if was_advised and not address:
             return f'<tool_call>\n{{"name": "fetch", "arguments": {{"name": "{words}"}}}}\n</tool_call>'
         house = address[0] if address else "Hill"
         return f'<tool_call>\n{{"name": "deliver", "arguments": {{"house": "{house}"}}}}\n</tool_call>'

@@ -1,4 +1,4 @@
-"""Searches around a policy: the choice, the record, the costs, and refusals."""
+"""Searches around a policy: choices, records, costs and invalid combinations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
-from agentgym.lookahead.cost import Cost
+from agentgym.lookahead.cost import SearchCost
 from agentgym.lookahead.values import Asking
 from agentgym.lookahead.voice import ChatVoice
 from agentgym.messages import Message, ToolCall, text_of
@@ -26,7 +26,7 @@ from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPo
 from agentgym.records.replay import replay
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
-from agentgym.rollout.workers.base import Opening
+from agentgym.rollout.workers.base import EpisodeOpening
 from agentgym.seat import Seat
 from agentgym.task import Task
 from agentgym.toolset import tool
@@ -51,14 +51,14 @@ def success(factory: EnvFactory, search: Search | None, count: int = 60) -> floa
     return evaluate(factory, policy, tasks(kind, count), search=search).success or 0.0
 
 
-def searched(
+def search_episodes(
     search: Search, policy: Any = None, factory: EnvFactory = GUESS, count: int = 3, **limits: Any
 ) -> list[Trajectory]:
     kind = ErrandEnv if factory.env_id == ERRAND.env_id else GuessEnv
     jobs = [Job(task, seed) for seed, task in enumerate(tasks(kind, count))]
     played = policy or NoisyPolicy("guess", 0.5)
     with RolloutEngine(factory, played, Limits(**limits), method=search) as engine:
-        return sorted(engine.trajectories(jobs), key=lambda one: one.task_id)
+        return sorted(engine.trajectories(jobs), key=lambda trajectory: trajectory.task_id)
 
 
 def without_times(trajectory: Trajectory) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def actions(trajectory: Trajectory) -> list[Any]:
 # Choices.
 
 
-def test_success_rises_with_n_by_every_value_and_no_honest_one_exceeds_the_oracle():
+def test_success_rises_with_n_and_never_exceeds_the_oracle():
     signals = [success(GUESS, search) for search in (None, *(Search(BestOfN(n), Signals()) for n in (2, 8)))]
     votes = [success(ERRAND, Search(BestOfN(n), Majority())) for n in (1, 4, 16)]
     oracle = [success(ERRAND, Search(BestOfN(n), Oracle())) for n in (1, 2, 8)]
@@ -89,18 +89,18 @@ def test_searching_turn_by_turn_solves_more_than_playing_once(strategy: Any):
     assert success(ERRAND, Search(strategy)) > success(ERRAND, None) + 0.1
 
 
-def test_of_equal_lines_the_first_is_chosen_and_of_none_that_can_be_scored_too():
+def test_the_first_of_equal_or_unscored_lines_is_chosen():
     class Unscored(Majority):
         async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
             return [None] * len(candidates)
 
-    [chosen] = searched(Search(BestOfN(3), Unscored()), count=1)
-    [first] = searched(Search(BestOfN(1)), count=1)
-    assert chosen.turns == first.turns
+    [trajectory] = search_episodes(Search(BestOfN(3), Unscored()), count=1)
+    [first] = search_episodes(Search(BestOfN(1)), count=1)
+    assert trajectory.turns == first.turns
 
 
 class Flipped(ErrandEnv):
-    """The errand with the opposite outcome, of which the policy sees nothing."""
+    """The errand with the opposite outcome, which the policy cannot see."""
 
     def reward(self, channel: str, value: float) -> None:
         super().reward(channel, 1.0 - value if channel == OUTCOME else value)
@@ -114,24 +114,24 @@ def test_the_choice_depends_on_the_hidden_outcome_only_with_the_oracle(strategy:
     policy, flipped = NoisyPolicy("errand", 0.5), Factory("agentgym/errand-v0", build=Flipped)
     for value in (Majority(), Majority(by="result"), Signals(), Oracle()):
         search = Search(BestOfN(3) if value == Oracle() else strategy, value)
-        plain, other = (list(map(actions, searched(search, policy, factory))) for factory in (ERRAND, flipped))
+        plain, other = (list(map(actions, search_episodes(search, policy, factory))) for factory in (ERRAND, flipped))
         assert (plain != other) == (value == Oracle()), value.name
 
 
 def test_a_value_function_sees_rewards_only_by_name():
-    seen: list[Candidate] = []
+    candidates_seen: list[Candidate] = []
 
     class Curious(Majority):
         async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
-            seen.extend(candidates)
+            candidates_seen.extend(candidates)
             return await super().scores(candidates, asking)
 
-    searched(Search(Mcts(2, 2), Curious()), count=1)
-    assert seen
-    assert all(not candidate.rewards for candidate in seen)
-    searched(Search(BestOfN(2), Signals(frozenset({"format"}))), count=1)
-    with pytest.raises(UsageError, match="no reward channel 'wit'"):
-        searched(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
+    search_episodes(Search(Mcts(2, 2), Curious()), count=1)
+    assert candidates_seen
+    assert all(not candidate.rewards for candidate in candidates_seen)
+    search_episodes(Search(BestOfN(2), Signals(frozenset({"format"}))), count=1)
+    with pytest.raises(UsageError, match="unknown reward channel 'wit'"):
+        search_episodes(Search(BestOfN(2), Signals(frozenset({"wit"}))), count=1)
 
 
 # Records.
@@ -139,7 +139,7 @@ def test_a_value_function_sees_rewards_only_by_name():
 
 @EACH
 def test_the_chosen_line_replays_and_is_the_same_however_many_run_at_once(strategy: Any):
-    alone, together = (searched(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
+    alone, together = (search_episodes(Search(strategy, Signals()), max_in_flight=count) for count in (1, 64))
     assert list(map(without_times, alone)) == list(map(without_times, together))
     for trajectory in alone:
         assert replay(trajectory, GUESS()) is None
@@ -154,9 +154,9 @@ def test_attempts_at_a_task_search_with_other_samples():
         assert len({str(actions(trajectory)) for trajectory in engine.trajectories(jobs)}) > 1
 
 
-def test_the_search_is_counted_beside_the_chosen_line():
-    [trajectory] = searched(Search(BestOfN(4), Signals()), count=1)
-    lines = [searched(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]
+def test_the_cost_of_the_whole_search_is_recorded():
+    [trajectory] = search_episodes(Search(BestOfN(4), Signals()), count=1)
+    lines = [search_episodes(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]
     assert trajectory.search["episodes"] == 4
     assert trajectory.search["turns"] == trajectory.search["policy_calls"] == lines[1] > lines[0]
     assert trajectory.search["seconds"] >= trajectory.seconds > 0
@@ -165,7 +165,7 @@ def test_the_search_is_counted_beside_the_chosen_line():
 
 
 def test_turns_that_lines_share_are_played_once_and_counted_as_replayed():
-    [trajectory] = searched(Search(Beam(1, 3)), count=1, max_in_flight=1)
+    [trajectory] = search_episodes(Search(Beam(1, 3)), count=1, max_in_flight=1)
     turns = len(trajectory.turns)
     assert turns < trajectory.search["turns"] <= 3 * turns
     assert trajectory.search["replayed_turns"] > 0
@@ -175,7 +175,7 @@ def test_turns_that_lines_share_are_played_once_and_counted_as_replayed():
 
 
 class Wanderer:
-    """A token policy that guesses at random, by the session; keeps the sessions that are open."""
+    """A token policy that guesses at random, seeded by the session; records its open sessions."""
 
     name, context = "wanderer", 100_000
 
@@ -200,7 +200,7 @@ class Wanderer:
 @EACH
 def test_the_tokens_of_the_chosen_line_are_its_own(strategy: Any):
     policy = Wanderer()
-    for trajectory in searched(Search(strategy), policy):
+    for trajectory in search_episodes(Search(strategy), policy):
         tokens = trajectory.tokens
         assert tokens is not None
         for turn in trajectory.model_turns:
@@ -213,7 +213,7 @@ def test_the_tokens_of_the_chosen_line_are_its_own(strategy: Any):
 
 
 def test_a_search_of_one_episode_costs_what_its_line_costs():
-    [trajectory] = searched(Search(BestOfN(1)), Wanderer(), count=1)
+    [trajectory] = search_episodes(Search(BestOfN(1)), Wanderer(), count=1)
     tokens = trajectory.tokens
     assert tokens is not None
     assert trajectory.search["sampled_tokens"] == tokens.sampled
@@ -222,7 +222,7 @@ def test_a_search_of_one_episode_costs_what_its_line_costs():
 
 
 def test_a_line_ends_where_its_tokens_end():
-    trajectories = searched(Search(Beam(2, 2)), Wanderer(), count=2, max_tokens=150)
+    trajectories = search_episodes(Search(Beam(2, 2)), Wanderer(), count=2, max_tokens=150)
     assert {trajectory.reason for trajectory in trajectories} == {Reason.TOKEN_BUDGET}
     assert all(trajectory.turns[-1].action is None for trajectory in trajectories)
 
@@ -231,20 +231,20 @@ def test_a_line_ends_where_its_tokens_end():
 
 
 class Counting(GuessEnv):
-    """Counts the environments that exist."""
+    """Counts its instances."""
 
-    made: list[int]
+    instances: list[int]
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
-        self.made.append(1)
+        self.instances.append(1)
 
 
 def test_searches_share_the_environments_that_may_run_at_once():
-    made: list[int] = []
-    kind = type("Counting", (Counting,), {"made": made})
-    searched(Search(BestOfN(8)), factory=Factory(build=kind, kwargs={"max_turns": 7}), count=4, max_in_flight=3)
-    assert len(made) <= 4  # and the one that tells how many may exist
+    instances: list[int] = []
+    kind = type("Counting", (Counting,), {"instances": instances})
+    search_episodes(Search(BestOfN(8)), factory=Factory(build=kind, kwargs={"max_turns": 7}), count=4, max_in_flight=3)
+    assert len(instances) <= 4  # including the probe that reads `max_concurrent`
 
 
 def test_the_time_limit_of_an_episode_is_that_of_its_search():
@@ -264,22 +264,22 @@ def test_the_time_limit_of_an_episode_is_that_of_its_search():
 
     for strategy in STRATEGIES:
         factory = Factory(build=Slow, kwargs={"max_turns": 10_000})
-        [trajectory] = searched(Search(strategy), factory=factory, count=1, episode_timeout_s=0.2)
+        [trajectory] = search_episodes(Search(strategy), factory=factory, count=1, episode_timeout_s=0.2)
         assert trajectory.reason is Reason.TIME
 
 
-def test_a_message_that_takes_longer_than_the_search_has_left_is_waited_for():
+def test_a_search_waits_for_a_message_beyond_its_time_limit():
     async def ask(messages: list[Message]) -> str:
         await asyncio.sleep(0.1)
         return "hm"
 
-    opening = Opening([{"role": "user", "content": "Guess."}], [], GuessEnv().dialect)
-    voice = ChatVoice(FunctionPolicy("slow", ask), Limits(), Cost(), opening)
+    opening = EpisodeOpening([{"role": "user", "content": "Guess."}], [], GuessEnv().dialect)
+    voice = ChatVoice(FunctionPolicy("slow", ask), Limits(), SearchCost(), opening)
     assert asyncio.run(voice.say("key", left_s=0.01)).action == "hm"
 
 
 class Breaking(GuessEnv):
-    """Breaks at a guess of 1."""
+    """Fails at every guess."""
 
     @tool
     def guess(self, number: int) -> str:
@@ -292,17 +292,17 @@ class Breaking(GuessEnv):
 
 
 class Weightless(RandomPolicy):
-    """Cannot go on."""
+    """A policy that cannot resume."""
 
     def resume(self, seat: Seat, past: Any) -> Any:
         raise RuntimeError("no weights")
 
 
-def test_a_search_that_breaks_is_tried_again_and_fails_as_an_episode_does():
-    [failed] = searched(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
+def test_a_failing_search_is_retried_and_recorded_as_failed():
+    [failed] = search_episodes(Search(Beam(2, 2)), factory=Factory(build=Breaking), count=1, retries=1)
     assert (failed.failed, failed.component, failed.success) == (True, "step", False)
     assert "fell off the table" in str(failed.error)
-    [failed] = searched(Search(Mcts(2, 2)), Weightless(), count=1, retries=0)
+    [failed] = search_episodes(Search(Mcts(2, 2)), Weightless(), count=1, retries=0)
     assert (failed.component, "no weights" in str(failed.error)) == ("policy", True)
 
 
@@ -310,7 +310,7 @@ def test_a_search_that_breaks_is_tried_again_and_fails_as_an_episode_does():
 def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
     opened: list[int] = []
 
-    class Held(GuessEnv):
+    class Tracked(GuessEnv):
         def __init__(self, **kwargs: Any):
             super().__init__(**kwargs)
             opened.append(id(self))
@@ -319,7 +319,7 @@ def test_every_environment_of_a_search_is_closed_in_the_end(strategy: Any):
             if id(self) in opened:
                 opened.remove(id(self))
 
-    searched(Search(strategy), factory=Factory(build=Held, kwargs={"max_turns": 7}))
+    search_episodes(Search(strategy), factory=Factory(build=Tracked, kwargs={"max_turns": 7}))
     assert not opened
 
 
@@ -331,7 +331,7 @@ class Live(GuessEnv):
 
 
 class Forgetful(GuessEnv):
-    """Says something else each time."""
+    """Opens with another message each time."""
 
     def start(self, task: Task) -> str:
         return f"{task.prompt} {random.random()}"
@@ -340,15 +340,15 @@ class Forgetful(GuessEnv):
 def test_an_environment_that_cannot_be_repeated_plays_only_whole_episodes():
     for strategy in (Beam(), Mcts()):
         with pytest.raises(UsageError, match="its numbers come from a live feed"):
-            searched(Search(strategy), factory=Factory(build=Live))
-        with pytest.raises(UsageError, match="played again, turn 0 differs"):
-            searched(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
+            search_episodes(Search(strategy), factory=Factory(build=Live))
+        with pytest.raises(UsageError, match="the replay of turn 0 differs"):
+            search_episodes(Search(strategy), factory=Factory(build=Forgetful), max_in_flight=1)
     for kind in (Live, Forgetful):
-        assert not any(t.failed for t in searched(Search(BestOfN(2)), factory=Factory(build=kind)))
+        assert not any(t.failed for t in search_episodes(Search(BestOfN(2)), factory=Factory(build=kind)))
 
 
 class Straight:
-    """A chat policy that cannot go on from the middle."""
+    """A chat policy without `resume`."""
 
     name = "straight"
 
@@ -358,34 +358,38 @@ class Straight:
 
 def test_a_policy_that_cannot_branch_is_refused_but_plays_whole_episodes():
     for policy in (Straight(), ScriptedPolicy()):
-        with pytest.raises(UsageError, match="cannot go on from the middle of an episode"):
-            searched(Search(Beam()), policy)
-        assert all(t.search["episodes"] == 2 for t in searched(Search(BestOfN(2)), policy))
+        with pytest.raises(UsageError, match="cannot continue from the middle of an episode"):
+            search_episodes(Search(Beam()), policy)
+        assert all(t.search["episodes"] == 2 for t in search_episodes(Search(BestOfN(2)), policy))
 
 
 def test_another_search_does_not_continue_a_file(tmp_path: Path):
     out, policy, three = tmp_path / "out.jsonl", NoisyPolicy("guess", 0.5), tasks(GuessEnv, 3)
     factory = EnvFactory("agentgym/guess-v0", {"max_turns": 7})
     evaluate(factory, policy, three[:2], out=out, search=Search(BestOfN(2)))
-    told: list[str] = []
+    ids: list[str] = []
     evaluate(
-        factory, policy, three, out=out, search=Search(BestOfN(2)), on_progress=lambda one, *_: told.append(one.id)
+        factory, policy, three, out=out, search=Search(BestOfN(2)), on_progress=lambda entry, *_: ids.append(entry.id)
     )
-    assert (len(told), len(out.read_text().splitlines())) == (3, 3)
+    assert (len(ids), len(out.read_text().splitlines())) == (3, 3)
     for other in (None, Search(BestOfN(3)), Search(BestOfN(2), Signals())):
         with pytest.raises(UsageError, match="another policy"):
             evaluate(factory, policy, three, out=out, search=other)
 
 
-def test_a_conversation_of_messages_goes_on_from_any_turn():
-    heard: list[list[str]] = []
+def test_a_chat_policy_continues_from_any_turn():
+    conversations: list[list[str]] = []
 
     def ask(messages: list[Message]) -> Any:
-        heard.append([text_of(message)[:20] for message in messages])
-        return {"role": "assistant", "content": "", "tool_calls": [ToolCall("guess", {"number": len(heard)}).to_dict()]}
+        conversations.append([text_of(message)[:20] for message in messages])
+        return {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [ToolCall("guess", {"number": len(conversations)}).to_dict()],
+        }
 
-    [trajectory] = searched(
+    [trajectory] = search_episodes(
         Search(Beam(1, 2)), FunctionPolicy("f", ask), count=1, factory=Factory(kwargs={"max_turns": 2})
     )
-    assert [len(texts) for texts in heard] == [2, 2, 4, 4]
+    assert [len(texts) for texts in conversations] == [2, 2, 4, 4]
     assert replay(trajectory, Factory(kwargs={"max_turns": 2})()) is None

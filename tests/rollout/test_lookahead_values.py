@@ -1,4 +1,4 @@
-"""Value functions: their scores, and how answers of a judge and searches as they are typed are read."""
+"""Scores of value functions, and the parsing of a judge's answers and of `--search`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ import pytest
 
 from agentgym.dialects import get_dialect
 from agentgym.errors import UsageError
-from agentgym.lookahead import Asking, Beam, BestOfN, Candidate, Cost, Judge, Majority, Mcts, Oracle, Search, Signals
+from agentgym.lookahead import (
+    Asking,
+    Beam,
+    BestOfN,
+    Candidate,
+    Judge,
+    Majority,
+    Mcts,
+    Oracle,
+    Search,
+    SearchCost,
+    Signals,
+)
 from agentgym.lookahead.search import read_search
 from agentgym.lookahead.values import MOST_CHARS, best_in, score_in, to_score, to_vote
 from agentgym.messages import Message, ToolCall, assistant, text_of, tool_result, user
 from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.toolset import Toolset
-from tests.refusals import differing, not_refused, refusal
+from tests.refusals import differing, not_refused
 
 NO_TOOLS = Toolset(())
 
@@ -24,8 +36,11 @@ NO_TOOLS = Toolset(())
 def line(
     *turns: tuple[Any, str], over: bool = True, answered: bool = True, weight: float = 1.0, **more: Any
 ) -> Candidate:
-    """A candidate whose turns are actions (text, or calls) and what was shown after each."""
-    played = [(assistant("", [said]) if isinstance(said, ToolCall) else said, [user(shown)]) for said, shown in turns]
+    """Return a candidate with turns of an action (text or a call) and its observation."""
+    played = [
+        (assistant("", [action]) if isinstance(action, ToolCall) else action, [user(result)])
+        for action, result in turns
+    ]
     return Candidate(
         id=more.pop("id", "0"),
         opening=[user("The question.")],
@@ -43,8 +58,8 @@ def submit(answer: Any) -> tuple[ToolCall, str]:
     return ToolCall("submit", {"answer": answer}), ""
 
 
-def scores(value: Any, *candidates: Candidate, cost: Cost | None = None) -> list[float | None]:
-    return asyncio.run(value.scores(candidates, Asking("key", cost or Cost())))
+def scores(value: Any, *candidates: Candidate, cost: SearchCost | None = None) -> list[float | None]:
+    return asyncio.run(value.scores(candidates, Asking("key", cost or SearchCost())))
 
 
 # Majority.
@@ -72,10 +87,10 @@ def test_samples_that_were_merged_keep_their_votes():
 
 
 def test_a_vote_on_results_counts_queries_that_show_the_same():
-    def asked(sql: str, shown: str) -> Candidate:
-        return line((ToolCall("query", {"sql": sql}), shown), submit(sql))
+    def candidate_with(sql: str, result: str) -> Candidate:
+        return line((ToolCall("query", {"sql": sql}), result), submit(sql))
 
-    lines = [asked("SELECT 1", "1"), asked("SELECT 2 - 1", "1"), asked("SELECT 3", "3")]
+    lines = [candidate_with("SELECT 1", "1"), candidate_with("SELECT 2 - 1", "1"), candidate_with("SELECT 3", "3")]
     assert scores(Majority(by="result"), *lines) == [2 / 3, 2 / 3, 1 / 3]
     assert scores(Majority(), *lines) == [1 / 3, 1 / 3, 1 / 3]
     assert scores(Majority(by="result"), line(submit(1)), line(submit(2))) == [0.5, 0.5]  # nothing was shown before
@@ -86,8 +101,8 @@ def test_a_vote_on_results_counts_queries_that_show_the_same():
 
 def test_errors_lower_a_score_and_the_last_turn_counts_most():
     clean, early, late = (
-        line(*((ToolCall("query", {}), shown) for shown in seen), over=False)
-        for seen in (("1", "2"), ("Error: no", "2"), ("1", "Error: no"))
+        line(*((ToolCall("query", {}), result) for result in results), over=False)
+        for results in (("1", "2"), ("Error: no", "2"), ("1", "Error: no"))
     )
     assert scores(Signals(), clean, early, late) == [1.0, 0.75, 0.25]
 
@@ -98,11 +113,11 @@ def test_the_latest_report_of_tests_counts():
         ("Tests: 3/4 passed", 0.75),
         ("1 failed, 3 passed in 0.1s", 0.75),
     ):
-        seen = line(("x", "0 of 4 examples pass."), ("y", report), over=False)
-        assert scores(Signals(), seen) == [pytest.approx((1 + 1 + share) / 3)]
+        candidate = line(("x", "0 of 4 examples pass."), ("y", report), over=False)
+        assert scores(Signals(), candidate) == [pytest.approx((1 + 1 + share) / 3)]
 
 
-def test_a_line_that_a_limit_ended_is_worth_less_than_one_that_was_answered():
+def test_a_line_ended_by_a_limit_scores_less_than_an_answered_one():
     answered, ended = scores(Signals(), line(submit(4)), line(submit(4), answered=False))
     assert answered == 1.0
     assert ended == pytest.approx(2 / 3)
@@ -118,13 +133,13 @@ def test_channels_that_are_named_count_and_the_outcome_cannot_be_named():
 # Judges.
 
 
-def judge(answers: Sequence[str], asked: list[str] | None = None, **settings: Any) -> Judge:
-    """A judge that gives these answers in turn."""
+def judge(answers: Sequence[str], prompts: list[str] | None = None, **settings: Any) -> Judge:
+    """Return a judge with these answers in turn."""
     remaining = list(answers)
 
     def ask(messages: list[Message]) -> str:
-        if asked is not None:
-            asked.append(text_of(messages[-1]))
+        if prompts is not None:
+            prompts.append(text_of(messages[-1]))
         return remaining.pop(0)
 
     return Judge(FunctionPolicy("judge", ask), **settings)
@@ -149,21 +164,21 @@ def test_scores_and_votes_are_read_strictly():
 
 
 def test_a_judge_scores_each_line_and_unreadable_answers_are_counted():
-    cost = Cost()
+    cost = SearchCost()
     assert scores(judge(["Score: 9", "no idea"]), line(submit(4)), line(submit(5)), cost=cost) == [0.9, None]
     assert (cost.value_calls, cost.value_failures) == (2, 1)
     assert scores(judge(["Score: 9", "no idea", "Score: 5"], samples=3), line(submit(4))) == [0.7]
 
 
 def test_a_vote_is_one_question_about_all():
-    asked: list[str] = []
+    prompts: list[str] = []
     lines = [line(submit(4)), line(submit(5))]
-    assert scores(judge(["Best: 2"] * 2 + ["Best: 1"], asked, ask="vote", samples=3), *lines) == [1 / 3, 2 / 3]
-    assert all('"answer": 4' in text and '"answer": 5' in text for text in asked)
+    assert scores(judge(["Best: 2"] * 2 + ["Best: 1"], prompts, ask="vote", samples=3), *lines) == [1 / 3, 2 / 3]
+    assert all('"answer": 4' in text and '"answer": 5' in text for text in prompts)
     assert scores(judge(["none"], ask="vote"), *lines) == [None, None]
 
 
-def test_a_judge_that_says_nothing_scores_nothing_and_a_script_cannot_judge():
+def test_a_silent_judge_scores_nothing_and_a_script_cannot_judge():
     assert scores(Judge(SilentPolicy()), line(submit(4))) == [None]
     with pytest.raises(UsageError, match="cannot judge"):
         Judge(ScriptedPolicy())  # pyright: ignore[reportArgumentType]
@@ -181,10 +196,10 @@ def test_a_question_has_the_whole_conversation_but_never_too_much_of_it():
     assert "[tool] one row" in candidate.conversation
 
 
-# Searches as they are typed.
+# The option `--search`.
 
 
-def test_a_search_is_read_and_its_name_reads_the_same():
+def test_a_parsed_search_has_a_name_that_parses_to_it():
     signals, votes = Signals(frozenset({"ran", "ok"})), Majority("result")
     rows = [
         ("best-of-n:8", Search(BestOfN(8), Majority())),
@@ -198,10 +213,10 @@ def test_a_search_is_read_and_its_name_reads_the_same():
 
 
 def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
-    asked: list[str | None] = []
+    names: list[str | None] = []
 
     def load(name: str | None) -> SilentPolicy:
-        asked.append(name)
+        names.append(name)
         return SilentPolicy()
 
     named = read_search("best-of-n:2,value=judge,judge=openai:m@http://localhost:1/v1,ask=vote")
@@ -209,10 +224,10 @@ def test_the_judge_is_loaded_by_name_or_is_the_policy_that_plays():
     assert named.loaded(load).value.name == "judge,judge=silent,ask=vote,samples=1"
     read_search("best-of-n:2,value=judge").loaded(load)
     read_search("best-of-n:2").loaded(load)
-    assert asked == ["openai:m@http://localhost:1/v1", None]
+    assert names == ["openai:m@http://localhost:1/v1", None]
 
 
-def test_a_search_that_cannot_be_read_is_refused_in_one_line():
+def test_an_invalid_search_is_refused_in_one_line():
     rows = [
         ("bestofn:8", "there is no search 'bestofn'; did you mean 'best-of-n'?"),
         ("best-of-n", "needs a number: best-of-n:8"),
@@ -228,6 +243,4 @@ def test_a_search_that_cannot_be_read_is_refused_in_one_line():
         ("mcts:value=majority,by=luck", "by must be one of call, result"),
         ("mcts:policy=x", "has no setting 'policy'"),
     ]
-    load = lambda text: read_search(text).loaded(lambda name: SilentPolicy())  # noqa: E731
-    assert not_refused(load, rows) == []
-    assert [text for text, _ in rows if "\n" in refusal(lambda text=text: load(text))] == []
+    assert not_refused(lambda text: read_search(text).loaded(lambda name: SilentPolicy()), rows) == []

@@ -1,4 +1,4 @@
-"""Environments of outsiders in worker processes: what they do to their process and loop costs their own episodes."""
+"""Environments that damage their process or event loop fail only their own episodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.messages import Message
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
-from agentgym.rollout import EnvFactory, Limits, RolloutEngine
+from agentgym.policy import FunctionPolicy
+from agentgym.rollout import EnvFactory
 from agentgym.trajectory import Trajectory
 from tests.counter_env import call, groups
+from tests.rollout_cases import play_groups
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
@@ -36,20 +37,18 @@ def play(
     name: str, workers: str, count: int = 3, policy: Any = None, arguments: Any = None, **limits: Any
 ) -> list[Trajectory]:
     factory = EnvFactory(name if ":" in name else f"tests.rollout.outside_envs:{name}", arguments or {})
-    bounds = Limits(**{"retries": 0, **limits})
-    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds, workers=workers) as engine:
-        return [group.trajectories[0] for group in engine.collect(groups(count))]
+    return play_groups(factory, groups(count), policy, workers, **limits)
 
 
 def content(trajectory: Trajectory) -> Any:
-    """The part of a trajectory that is the same wherever the environment runs; it is readable, too."""
+    """Return the part of a trajectory that is the same in all workers, after checking that it can be stored."""
     Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
     turns = [(turn.action, turn.observation, turn.rewards) for turn in trajectory.turns]
     return trajectory.opening, turns, trajectory.reason, trajectory.details
 
 
 @pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
-def test_environments_that_stop_their_event_loop_or_never_end_stop_nothing(workers: str):
+def test_environments_cannot_stop_the_rollouts_event_loop(workers: str):
     names = ["Stopping", "Exiting", *(["Respawning", "Lingering"] if workers != "inline" else [])]
     for name in names:
         assert [t.reason for t in play(name, workers)] == [Reason.ANSWERED] * 3, name
@@ -68,13 +67,13 @@ def test_the_record_of_an_environment_is_the_same_in_every_process(name: str):
     assert "changed" not in str(here)
 
 
-def test_the_end_of_a_process_is_noticed_although_its_children_live_on(tmp_path: Path):
+def test_the_end_of_a_process_is_noticed_despite_live_children(tmp_path: Path):
     trajectories = play("Survived", "processes", 4, arguments={"folder": str(tmp_path)}, step_timeout_s=None)
     os.kill(int((tmp_path / "died").read_text()), signal.SIGKILL)
     assert [t.reason for t in trajectories] == [Reason.ANSWERED] * 4
 
 
-def test_tasks_that_end_their_process_cost_no_other_episode(monkeypatch: pytest.MonkeyPatch):
+def test_tasks_that_kill_their_process_fail_no_other_episode(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 3)
     trajectories = play("Deadly", "processes", 20, max_in_flight=8)
     assert [t.component for t in trajectories] == ["worker" if i % 5 == 0 else None for i in range(20)]
@@ -127,6 +126,6 @@ print("went on")
 """
 
 
-def test_a_report_that_cannot_be_printed_ends_nothing():
+def test_an_unprintable_report_of_waits_does_no_harm():
     done = subprocess.run([sys.executable, "-c", SIGNAL], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("went on\n", 0)

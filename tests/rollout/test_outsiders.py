@@ -1,4 +1,4 @@
-"""Environments and policies of outsiders: whatever they do, it costs their own episodes, and is recorded as it was."""
+"""Misbehaving environments and policies fail only their own episodes and cannot change records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.foreign.closing import closed_after
 from agentgym.messages import Message, ToolCall
-from agentgym.policy import FunctionPolicy, Generation, ScriptedPolicy
+from agentgym.policy import FunctionPolicy, Generation
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
 from tests.counter_env import Counter, call, groups
-from tests.rollout_cases import Factory, Letters, Speaker
+from tests.rollout_cases import Factory, Letters, Speaker, play_groups
 from tests.rows import each_row
 from tests.waiting import eventually
 
@@ -45,18 +45,16 @@ def outside(name: str) -> EnvFactory:
 def play(
     factory: EnvFactory = COUNTER, policy: Any = None, count: int = 1, workers: str = "threads", **limits: Any
 ) -> list[Trajectory]:
-    bounds = Limits(**{"retries": 0, **limits})
-    with RolloutEngine(factory, policy or ScriptedPolicy(), bounds, workers=workers) as engine:
-        return [group.trajectories[0] for group in engine.collect(groups(count))]
+    return play_groups(factory, groups(count), policy, workers, **limits)
 
 
 def stored(trajectory: Trajectory) -> Trajectory:
-    """A trajectory as it is read back from strict JSON."""
+    """Return a trajectory after a round trip through strict JSON."""
     return Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
 
 
 class Played:
-    """A policy with players of a kind."""
+    """A policy with the given players."""
 
     name = "played"
 
@@ -64,7 +62,7 @@ class Played:
         self.player = player
 
 
-# Code that does not listen.
+# Code that ignores its cancellation.
 
 
 @each_row(("name", "workers"), [("Unheeding", "threads"), ("Masking", "threads"), ("Masking", "inline")])
@@ -102,7 +100,7 @@ def test_leaving_and_closing_do_not_wait_for_a_policy_that_ignores_its_cancellat
     assert not playing.is_alive()
 
 
-def test_a_solution_that_blocks_holds_up_no_other_episode_and_has_a_limit():
+def test_a_blocking_solution_is_limited_and_blocks_no_other_episode():
     go_on = threading.Event()
 
     class Blocking(Counter):
@@ -125,7 +123,7 @@ def test_without_a_rollout_an_environment_that_stops_its_loop_stops_nothing(name
             assert env.step(call("done"))[2]
 
 
-# The record is of the episode as it was played.
+# Records.
 
 
 def test_a_policy_that_changes_the_messages_it_sees_changes_no_record():
@@ -155,7 +153,7 @@ def test_a_policy_that_uses_its_message_again_changes_no_record():
     assert numbers == ['{"number": 1}', '{"number": 2}', '{"number": 3}']
 
 
-def test_a_usage_that_cannot_be_read_is_left_out_and_loses_no_episode():
+def test_invalid_usage_is_dropped_without_failing_the_episode():
     class Player:
         usage: Any
 
@@ -191,7 +189,7 @@ def test_details_cannot_replace_the_facts_of_the_engine():
 
 
 class Changing(Speaker):
-    """Answers with changed generations."""
+    """Changes its generations."""
 
     def __init__(self, change: Callable[[Generation], Any]):
         super().__init__([ADD, DONE])
@@ -203,6 +201,7 @@ class Changing(Speaker):
 
 UNUSABLE: dict[str, Callable[[Generation], Any]] = {
     "nothing": lambda _: None,
+    "no tokens": lambda it: replace(it, ids=[], logprobs=[]),
     "a tuple": lambda it: (it.ids, it.logprobs),
     "too few logprobs": lambda it: replace(it, logprobs=it.logprobs[1:]),
     "too many logprobs": lambda it: replace(it, logprobs=[*it.logprobs, -1.0]),
@@ -219,7 +218,7 @@ UNUSABLE: dict[str, Callable[[Generation], Any]] = {
 }
 
 
-def test_a_generation_that_cannot_be_trained_on_is_the_policys_fault():
+def test_an_unusable_generation_is_a_failure_of_the_policy():
     for name, change in UNUSABLE.items():
         [trajectory] = play(policy=Changing(change), max_new_tokens=100)
         stored(trajectory)
@@ -228,7 +227,7 @@ def test_a_generation_that_cannot_be_trained_on_is_the_policys_fault():
         assert trajectory.tokens.completion_ids == [], name
 
 
-def test_versions_of_one_episode_are_recorded_in_whatever_order():
+def test_versions_of_one_episode_are_recorded_in_any_order():
     [trajectory] = play(policy=Changing(lambda it: replace(it, version=9 - it.version)))
     assert trajectory.tokens is not None
     assert trajectory.reason is Reason.ANSWERED
@@ -240,7 +239,7 @@ def _raise(*_: Any) -> Any:
 
 
 @each_row("place", ["open", "extend"])
-def test_a_codec_that_breaks_is_the_policys_fault(place: str):
+def test_a_failing_codec_is_a_failure_of_the_policy(place: str):
     for broken in (_raise, lambda *_: None, lambda *_: [1.5], lambda *_: "text"):
         policy = Speaker([ADD, DONE])
         policy.codec = type("Broken", (Letters,), {place: broken})()
@@ -250,6 +249,6 @@ def test_a_codec_that_breaks_is_the_policys_fault(place: str):
         stored(trajectory)
 
 
-def test_a_policy_that_has_no_player_is_at_fault_itself():
+def test_a_policy_without_a_player_is_a_failure_of_the_policy():
     [trajectory] = play(policy=Played(_raise))
     assert (trajectory.reason, trajectory.component) == POLICYS_FAULT

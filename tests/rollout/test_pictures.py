@@ -1,4 +1,4 @@
-"""Pictures reach token policies that see, in order; their tokens count; others read that there was one."""
+"""Pictures reach token policies that see, in order, and their tokens count."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym.policy import Generation, SeeingPolicy
-from agentgym.rollout import Job, Limits, collect
+from agentgym.rollout import Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory
 from tests.core.test_pictures import PNG, WindowEnv
-from tests.rollout_cases import Factory, Letters, Speaker
+from tests.rollout_cases import Factory, Speaker
 
 LOOK = '<tool_call>{"name": "look", "arguments": {"times": 2}}</tool_call>'
 ANSWER = '<tool_call>{"name": "answer", "arguments": {"text": "x"}}</tool_call>'
 
 
 class Eyes(Speaker):
-    """A policy that notes what it sees."""
+    """A policy that records what it sees."""
 
     def __init__(self, lines: Sequence[str], *, sees: bool = True, context: int = 100_000):
         super().__init__(lines, context)
@@ -37,21 +38,22 @@ class Eyes(Speaker):
 
 def play(policy: Any) -> Trajectory:
     job = Job(WindowEnv.default_tasks().get("train", 0), seed=0)
-    [played] = asyncio.run(collect([job], policy, Factory(build=WindowEnv), Limits(max_new_tokens=10**6)))
+    [played] = asyncio.run(play_jobs([job], policy, Factory(build=WindowEnv), Limits(max_new_tokens=10**6)))
     return played
 
 
-def test_a_policy_that_sees_gets_every_picture_so_far():
+def test_a_vision_policy_gets_every_picture_so_far():
     policy = Eyes([LOOK, ANSWER])
     assert isinstance(policy, SeeingPolicy)
     assert play(policy).counts["calls"] == 2
     assert policy.seen == [(PNG,), (PNG, PNG, PNG)]
 
 
-def test_the_tokens_of_pictures_leave_less_room_for_what_is_said():
+def test_the_tokens_of_pictures_leave_less_room_for_text():
     policy, blind = Eyes([LOOK, ANSWER]), Eyes([LOOK, ANSWER], sees=False)
     play(policy)
     play(blind)
+    assert blind.seen == [None, None]
     assert [other - own for own, other in zip(policy.budgets, blind.budgets, strict=True)] == [1_000, 3_000]
 
 
@@ -61,11 +63,3 @@ def test_pictures_that_do_not_fit_end_the_episode_before_a_turn():
     assert played.reason is not None
     assert played.reason.value == "context"
     assert len(policy.seen) == 1
-
-
-def test_a_policy_that_only_reads_is_given_no_pictures():
-    policy = Eyes([ANSWER], sees=False)
-    play(policy)
-    assert policy.seen == [None]
-    assert not isinstance(Speaker([ANSWER]), SeeingPolicy)
-    assert isinstance(policy.codec, Letters)

@@ -1,4 +1,4 @@
-"""Scripts may block, and their players may await; neither stops the episodes beside them."""
+"""Scripts may block, and their players may await, without stopping other episodes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import Message
 from agentgym.policy import EndEpisode, FunctionPolicy, Player, ScriptedPolicy
-from agentgym.rollout import EnvFactory, Limits, RolloutEngine
+from agentgym.rollout import EnvFactory
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.script import solution_player
 from agentgym.task import Task
 from tests.counter_env import groups
+from tests.rollout_cases import play_groups
 
 pytestmark = pytest.mark.real
 
@@ -30,7 +31,7 @@ PLAYERS = 4
 
 
 class Meeting:
-    """A folder in which players wait for one another."""
+    """A folder where players wait for each other."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -44,7 +45,7 @@ class Meeting:
 
 
 class Blocking(ScriptedPolicy):
-    """Its scripts block until all players are there."""
+    """Its scripts block until all players have arrived."""
 
     def __init__(self, meeting: Meeting):
         super().__init__(self.play)
@@ -58,7 +59,7 @@ class Blocking(ScriptedPolicy):
 
 
 class Awaiting(ScriptedPolicy):
-    """Its players await until all of them are there."""
+    """Its players await until all of them have arrived."""
 
     def __init__(self, meeting: Meeting):
         super().__init__()
@@ -81,12 +82,11 @@ class _Awaiting:
 
 @pytest.mark.parametrize("workers", ["threads", "one process"])
 @pytest.mark.parametrize("kind", [Blocking, Awaiting])
-def test_players_of_scripts_wait_beside_one_another(tmp_path: Path, kind: type[Blocking | Awaiting], workers: str):
-    limits = Limits(max_in_flight=PLAYERS, retries=0, generation_timeout_s=30)
-    placed = "threads" if workers == "threads" else ProcessWorkers(COUNTER, PLAYERS, processes=1)
-    with RolloutEngine(COUNTER, kind(Meeting(tmp_path)), limits, workers=placed) as engine:
-        found = [group.trajectories[0] for group in engine.collect(groups(PLAYERS))]
-    assert [(one.error, one.success) for one in found] == [(None, True)] * PLAYERS
+def test_scripted_players_can_wait_for_each_other(tmp_path: Path, kind: type[Blocking | Awaiting], workers: str):
+    worker_setting = "threads" if workers == "threads" else ProcessWorkers(COUNTER, PLAYERS, processes=1)
+    limits: dict[str, Any] = {"max_in_flight": PLAYERS, "generation_timeout_s": 30}
+    trajectories = play_groups(COUNTER, groups(PLAYERS), kind(Meeting(tmp_path)), worker_setting, **limits)
+    assert [(trajectory.error, trajectory.success) for trajectory in trajectories] == [(None, True)] * PLAYERS
 
 
 def gives_up(env: Env, task: Task) -> Generator[Any, Any, None]:
@@ -95,10 +95,9 @@ def gives_up(env: Env, task: Task) -> Generator[Any, Any, None]:
 
 
 @pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
-def test_a_script_ends_an_episode_alike_everywhere(workers: str):
-    with RolloutEngine(COUNTER, ScriptedPolicy(gives_up), Limits(retries=0), workers=workers) as engine:
-        [found] = engine.collect(groups(1))
-    assert [(one.reason, one.error) for one in found.real] == [(Reason.CONTEXT, None)]
+def test_a_script_may_end_its_episode_in_every_kind_of_workers(workers: str):
+    [trajectory] = play_groups(COUNTER, groups(1), ScriptedPolicy(gives_up), workers)
+    assert (trajectory.reason, trajectory.error) == (Reason.CONTEXT, None)
 
 
 SCRIPT = """
@@ -127,7 +126,7 @@ def test_a_script_that_processes_cannot_import_is_refused_in_one_line():
 
 
 class Said(str):
-    """Text of a class that no other process knows."""
+    """Text of a class that cannot be pickled."""
 
     def __reduce__(self) -> Any:
         raise TypeError("not to be sent")
@@ -136,6 +135,5 @@ class Said(str):
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_actions_of_a_policy_are_recorded_as_plain_text(workers: str):
     policy = FunctionPolicy("said", lambda messages: Said("hm") if len(messages) < 3 else None)
-    with RolloutEngine(COUNTER, policy, Limits(retries=0), workers=workers) as engine:
-        [found] = engine.collect(groups(1))
-    assert [(type(turn.action), turn.action) for one in found.real for turn in one.turns[:1]] == [(str, "hm")]
+    [trajectory] = play_groups(COUNTER, groups(1), policy, workers)
+    assert (type(trajectory.turns[0].action), trajectory.turns[0].action) == (str, "hm")

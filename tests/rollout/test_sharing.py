@@ -1,4 +1,4 @@
-"""Files of tasks are read once by a process, off the event loop, and environments are made there too."""
+"""A process reads a file of tasks once, and neither this nor making environments blocks the event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from agentgym.envs.search import SearchEnv
 from agentgym.envs.sql import SQLEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import SilentPolicy
-from agentgym.rollout import Job, Limits, collect
+from agentgym.rollout import Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.task import Task, TaskList
 from tests.rollout_cases import Factory
@@ -30,16 +31,16 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 class Watched(TaskList):
-    """Counts how often it is loaded, and whether on an event loop; waits until it may go on."""
+    """Records each load and whether it is on an event loop; may wait until `go_on` is set."""
 
     loads: list[tuple[str, bool]] = []
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def __init__(self, path: Path, **options: Any):
         self.loads.append((str(path), asyncio._get_running_loop() is not None))
         if options.get("fails"):
             raise UsageError("cannot be read")
-        self.begun.set()
+        self.started.set()
         assert not options.get("slow") or self.go_on.wait(60)
         super().__init__([Task("1", "train", path.read_text() if path.is_file() else "folder")])
 
@@ -50,17 +51,17 @@ LOADER = f"{__name__}:Watched"
 @pytest.fixture(autouse=True)
 def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watched, "loads", [])
-    monkeypatch.setattr(Watched, "begun", threading.Event())
+    monkeypatch.setattr(Watched, "started", threading.Event())
     monkeypatch.setattr(Watched, "go_on", threading.Event())
 
 
-def written(folder: Path, text: str = "one") -> Path:
+def write_tasks(folder: Path, text: str = "one") -> Path:
     (folder / "tasks").write_text(text)
     return folder / "tasks"
 
 
 def test_a_source_is_loaded_once_for_the_same_file_and_options(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     first = shared(LOADER, file, {"split": "a"})
     assert shared(LOADER, file, {"split": "a"}) is first
     assert shared(LOADER, file, {"split": "b"}) is not first
@@ -68,18 +69,18 @@ def test_a_source_is_loaded_once_for_the_same_file_and_options(tmp_path: Path):
 
 
 def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         pending = [pool.submit(shared, LOADER, file, {"slow": True}) for _ in range(8)]
-        assert Watched.begun.wait(60)
+        assert Watched.started.wait(60)
         Watched.go_on.set()
         sources = [load.result() for load in pending]
     assert (len(Watched.loads), len(set(map(id, sources)))) == (1, 1)
 
 
 def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
-    first = shared(LOADER, written(tmp_path), {})
-    second = shared(LOADER, written(tmp_path, "another"), {})
+    first = shared(LOADER, write_tasks(tmp_path), {})
+    second = shared(LOADER, write_tasks(tmp_path, "another"), {})
     assert [source.get("train", 0).prompt for source in (first, second)] == ["one", "another"]
     (tmp_path / "inner").mkdir()
     (tmp_path / "to nothing").symlink_to(tmp_path / "nothing")
@@ -92,12 +93,12 @@ def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
 def test_a_source_that_cannot_be_loaded_is_tried_again(tmp_path: Path):
     for _ in range(2):
         with pytest.raises(UsageError, match="cannot be read"):
-            shared(LOADER, written(tmp_path), {"fails": True})
+            shared(LOADER, write_tasks(tmp_path), {"fails": True})
     assert len(Watched.loads) == 2
 
 
-def test_few_sources_are_kept_that_nobody_uses(tmp_path: Path):
-    file = written(tmp_path)
+def test_only_a_few_unused_sources_stay_in_memory(tmp_path: Path):
+    file = write_tasks(tmp_path)
     for number in [*range(40), 0]:
         shared(LOADER, file, {"number": number})
     assert len(Watched.loads) == 41
@@ -105,10 +106,10 @@ def test_few_sources_are_kept_that_nobody_uses(tmp_path: Path):
 
 @pytest.mark.real
 def test_a_child_process_can_load_while_its_parent_was_loading(tmp_path: Path):
-    file = written(tmp_path)
+    file = write_tasks(tmp_path)
     loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": True}))
     loading.start()
-    assert Watched.begun.wait(60)
+    assert Watched.started.wait(60)
     child = os.fork()
     if not child:
         Watched.go_on.set()
@@ -150,20 +151,20 @@ class FromFile(GuessEnv):
 
 
 def test_64_episodes_at_a_time_read_their_file_once_and_off_the_event_loop(tmp_path: Path):
-    factory = Factory("tests/from-file-v0", {"file": str(written(tmp_path))}, FromFile)
+    factory = Factory("tests/from-file-v0", {"file": str(write_tasks(tmp_path))}, FromFile)
     jobs = [Job(Task("1", "train", "one"), seed, seed) for seed in range(64)]
-    assert len(asyncio.run(collect(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))) == 64
+    assert len(asyncio.run(play_jobs(jobs, SilentPolicy(), factory, Limits(max_in_flight=64)))) == 64
     assert Watched.loads == [(str(tmp_path / "tasks"), False)]
 
 
 class Slow(GuessEnv):
-    """Is made when it may go on."""
+    """Its constructor waits until `go_on` is set."""
 
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
     instances: list[Slow] = []
 
     def __init__(self) -> None:
-        self.begun.set()
+        self.started.set()
         assert self.go_on.wait(60)
         super().__init__()
         self.closed = threading.Event()
@@ -175,26 +176,16 @@ class Slow(GuessEnv):
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
-    for name, value in (("begun", threading.Event()), ("go_on", threading.Event()), ("instances", [])):
+    for name, value in (("started", threading.Event()), ("go_on", threading.Event()), ("instances", [])):
         monkeypatch.setattr(Slow, name, value)
     return Slow
-
-
-def test_the_event_loop_runs_while_an_environment_is_made(slow: type[Slow]):
-    async def play() -> bool:
-        taking = asyncio.ensure_future(EnvPool(slow).take())
-        await asyncio.to_thread(slow.begun.wait, 60)
-        slow.go_on.set()  # only a loop that is free gets here before the environment is made
-        return isinstance(await taking, slow)
-
-    assert asyncio.run(play())
 
 
 def test_the_limit_of_making_an_environment_excludes_waiting_for_others(slow: type[Slow]):
     async def play() -> None:
         pool = EnvPool(slow)
         first = asyncio.ensure_future(pool.take())
-        await asyncio.to_thread(slow.begun.wait, 60)
+        await asyncio.to_thread(slow.started.wait, 60)
         second = asyncio.ensure_future(pool.take(limit_s=0.01))
         await asyncio.sleep(0.05)
         assert not second.done()
@@ -204,20 +195,20 @@ def test_the_limit_of_making_an_environment_excludes_waiting_for_others(slow: ty
     asyncio.run(play())
 
 
-def test_an_environment_that_is_never_made_or_made_for_nobody_is_closed_in_the_end(slow: type[Slow]):
+def test_an_abandoned_environment_is_closed_in_the_end(slow: type[Slow]):
     async def too_late() -> None:
         with pytest.raises(InfrastructureError, match=r"making an environment took longer than its limit of 0\.1 s"):
             await EnvPool(slow).take(limit_s=0.1)
 
     async def for_nobody() -> None:
         taking = asyncio.ensure_future(EnvPool(slow).take())
-        await asyncio.to_thread(slow.begun.wait, 60)
+        await asyncio.to_thread(slow.started.wait, 60)
         taking.cancel()
         await asyncio.wait([taking])
 
     for play in (too_late, for_nobody):
         slow.go_on.clear()
-        slow.begun.clear()
+        slow.started.clear()
         slow.instances.clear()
 
         async def and_go_on(play: Any = play) -> None:

@@ -1,4 +1,4 @@
-"""Times of turns are recorded, and nothing is compared by them."""
+"""Times of turns are recorded, but do not affect equality."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ ROUNDING_S = 1e-5
 TIMES = TurnTimes(0.1, 0.6, 0.2, 0.1, (Span("look", 0.0, 0.15),), Span("grade", 0.16, 0.03))
 
 
-def known(turns: list[Turn]) -> list[TurnTimes]:
+def times_of(turns: list[Turn]) -> list[TurnTimes]:
     return [turn.times for turn in turns if turn.times is not None]
 
 
 FACTORY = EnvFactory("agentgym/guess-v0", {})
 
 
-def played(policy: Any, workers: Any = "threads") -> Trajectory:
-    """One episode of guessing."""
+def play(policy: Any, workers: Any = "threads") -> Trajectory:
+    """Return an episode of the guessing game."""
     with RolloutEngine(FACTORY, policy, Limits(), workers=workers) as engine:
         [group] = engine.collect([Group(FACTORY().tasks.get("train", 3), 0)])
     return group.trajectories[0]
 
 
 @pytest.mark.parametrize("workers", ["inline", "threads", pytest.param("processes", marks=pytest.mark.real)])
-def test_every_turn_knows_its_waits_wherever_the_environment_runs(workers: Any):
-    episode = played(ScriptedPolicy(), workers)
-    times = known(episode.turns)
+def test_every_turn_records_its_waits_in_all_workers(workers: Any):
+    episode = play(ScriptedPolicy(), workers)
+    times = times_of(episode.turns)
     assert len(times) == len(episode.turns) > 1
     reached = 0.0
     for turn_times in times:
@@ -56,9 +56,9 @@ def test_every_turn_knows_its_waits_wherever_the_environment_runs(workers: Any):
 
 @pytest.mark.parametrize("kind", [Desk, MixedDesk])
 def test_calls_that_ran_at_the_same_time_overlap(kind: type[Desk]):
-    """Each of the two waits until the other runs."""
+    """Each of the two calls waits until the other runs."""
     episode = trajectory(None, ToolCall("meet"), ToolCall("meet"), kind=kind.__name__)
-    first, second = known(episode.turns)[0].calls
+    first, second = times_of(episode.turns)[0].calls
     assert max(first.began_s, second.began_s) <= min(first.began_s + first.seconds, second.began_s + second.seconds)
 
 
@@ -73,7 +73,7 @@ def test_a_call_that_did_not_run_has_no_time_and_infos_have_none():
     assert infos[0] == infos[1]
 
 
-def test_turns_are_equal_whatever_time_they_took_and_a_file_keeps_the_times(tmp_path: Path):
+def test_times_are_stored_but_do_not_affect_equality(tmp_path: Path):
     turn = Turn("a", [], {"outcome": 0.0}, 0.0, times=TIMES)
     assert turn == replace(turn, times=None) == replace(turn, times=replace(TIMES, generation_s=9.0))
     write_jsonl(tmp_path / "a.jsonl", [errand(turns=[turn])])
@@ -87,17 +87,13 @@ def test_recordings_without_times_load_and_count_as_not_measured():
         del turn["times"]
     episode = Trajectory.from_dict(json.loads(json.dumps(data)))
     assert episode == errand()
-    assert known(episode.turns) == []
+    assert times_of(episode.turns) == []
     entry = entry_of(episode)
     assert (entry.generation_s, entry.environment_s) == (None, None)
     assert summarize([episode]).generation_seconds is None
-    assert total_times([TIMES, None]) == (None, None)
-
-
-def test_an_evaluation_says_for_how_long_its_episodes_waited():
     summary = summarize([errand(0), errand(1)])
-    assert summary.generation_seconds == pytest.approx(1.2)
-    assert summary.environment_seconds == pytest.approx(0.4)
+    assert (summary.generation_seconds, summary.environment_seconds) == pytest.approx((1.2, 0.4))
+    assert total_times([TIMES, None]) == (None, None)
 
 
 def test_wrong_times_are_refused_with_their_place():
@@ -119,10 +115,10 @@ def test_wrong_times_are_refused_with_their_place():
     assert not_refused(read, rows) == []
 
 
-def test_a_turn_that_the_policy_had_no_part_in_has_no_generation():
+def test_a_turn_without_the_policy_has_no_generation_time():
     async def gives_up(_: list[Message]) -> None:
         return None
 
-    [times] = known(played(FunctionPolicy("tired", gives_up)).turns)
+    [times] = times_of(play(FunctionPolicy("tired", gives_up)).turns)
     assert times.calls == ()
     assert times.grading is not None

@@ -1,4 +1,4 @@
-"""Wherever environments run, the same seeds give the same trajectories, and what is lost is tried again."""
+"""The same seeds give the same trajectories in all workers, and lost episodes are retried."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.task import iterate
 from tests.counter_env import Counter, groups
-from tests.rollout.worker_processes import CASES, in_every_environment, played, workers_alive
+from tests.rollout.worker_processes import CASES, in_every_environment, play_with, workers_alive
+from tests.rollout_cases import play_groups
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture
 def children() -> Iterator[None]:
-    """No worker process is left behind."""
+    """Assert that no worker process is left."""
     assert workers_alive() == []
     yield
     _, alive = psutil.wait_procs(workers_alive(), timeout=10)
@@ -48,48 +49,44 @@ def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run
     env.close()
     factory = EnvFactory(env_id, kwargs)
     for policy in (ScriptedPolicy(), RandomPolicy()):
-        expected = played(factory, policy, work, "threads")
+        expected = play_with(factory, policy, work, "threads")
         assert not any(t.failed for t in expected)
         for workers in ("inline", "processes"):
-            assert played(factory, policy, work, workers) == expected
+            assert play_with(factory, policy, work, workers) == expected
 
 
 @pytest.mark.usefixtures("children")
 @pytest.mark.parametrize("hangs", [False, True])
-def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp_path: Path, hangs: bool):
+def test_episodes_of_a_dead_process_are_retried(tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=3.0)
     workers = ProcessWorkers(factory, 6, processes=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-        found = engine.collect(groups(12))
-    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 12
+        played_groups = engine.collect(groups(12))
+    assert [t.reason for group in played_groups for t in group.trajectories] == [Reason.ANSWERED] * 12
     assert len(list(tmp_path.iterdir())) > 0
     assert engine.tally.failed["step" if hangs else "worker"] > 0
 
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_after_its_share_of_episodes():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        found = engine.collect(groups(6))
-    pids = [t.details["pid"] for group in found for t in group.trajectories]
+    pids = [t.details["pid"] for t in play_groups(factory, groups(6), workers=workers, max_in_flight=1)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
     assert os.getpid() not in pids
 
 
 @pytest.mark.usefixtures("children")
-def test_a_process_is_replaced_when_it_has_grown():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+def test_a_process_is_replaced_at_its_memory_limit():
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        pids = {t.details["pid"] for group in engine.collect(groups(4)) for t in group.trajectories}
-    assert len(pids) > 1
+    assert len({t.details["pid"] for t in play_groups(factory, groups(4), workers=workers, max_in_flight=1)}) > 1
 
 
 @pytest.mark.usefixtures("children")
 def test_a_limit_of_environments_holds_in_every_process():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
 
     async def at_once() -> int:
         workers = ProcessWorkers(factory, 64, processes=3)

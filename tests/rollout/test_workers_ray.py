@@ -1,4 +1,4 @@
-"""Environments in Ray actors: the same trajectories as everywhere, on several nodes, one of which may go."""
+"""Ray actors on several nodes give the same trajectories as other workers, and survive the loss of a node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from agentgym.task import iterate
 from tests.counter_env import groups
-from tests.rollout.worker_processes import in_every_environment, played
+from tests.rollout.worker_processes import in_every_environment, play_with
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]
@@ -47,7 +47,7 @@ SURROUNDINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def ray() -> Iterator[Any]:
-    """Ray, which stays on this machine, tells nobody, and has its files in a folder that is not left behind."""
+    """Ray on this machine only, without usage reports, with its files in a temporary folder."""
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
         for name, value in (SURROUNDINGS | {"RAY_TMPDIR": folder}).items():
             patch.setenv(name, value)
@@ -56,7 +56,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def cluster(ray: Any) -> Iterator[Any]:
-    """A cluster of several nodes on this machine, to which this process is connected. No process of it is left."""
+    """A cluster of several nodes on this machine with a connection to it; no process is left afterwards."""
     from ray.cluster_utils import Cluster  # type: ignore[import-not-found]
 
     cluster = Cluster(initialize_head=True, head_node_args=NODE)
@@ -74,26 +74,26 @@ def cluster(ray: Any) -> Iterator[Any]:
 
 
 def processes(nodes: list[Any]) -> list[psutil.Process]:
-    """The processes of nodes, with those that they have started."""
-    services = [info.process.pid for node in nodes for some in node.all_processes.values() for info in some]
+    """Return the processes of nodes and their children."""
+    services = [info.process.pid for node in nodes for infos in node.all_processes.values() for info in infos]
     own = [psutil.Process(pid) for pid in services if psutil.pid_exists(pid)]
-    return [one for service in own for one in (service, *service.children(recursive=True))]
+    return [process for service in own for process in (service, *service.children(recursive=True))]
 
 
-def places(found: Any, what: str) -> list[Any]:
-    return [trajectory.details[what] for group in found for trajectory in group.trajectories]
+def places(played_groups: Any, what: str) -> list[Any]:
+    return [trajectory.details[what] for group in played_groups for trajectory in group.trajectories]
 
 
-# Before a cluster is there, which the other tests share.
+# This test must run before the other tests start their cluster.
 @pytest.mark.parametrize(
     ("address", "message"),
     [
         ("ray://127.0.0.1:10001", "client addresses such as 'ray://127.0.0.1:10001' do not work here"),
-        ("127.0.0.1:1", "there is no Ray cluster at '127.0.0.1:1' that this machine is a node of"),
-        ("here", "there is no Ray cluster at 'here' that this machine is a node of"),
+        ("127.0.0.1:1", "not a node of a Ray cluster at '127.0.0.1:1'"),
+        ("here", "not a node of a Ray cluster at 'here'"),
     ],
 )
-def test_a_cluster_that_is_not_there_is_refused_in_one_line(address: str, message: str):
+def test_a_missing_cluster_is_refused(address: str, message: str):
     with pytest.raises(UsageError, match=message):
         RayWorkers(EnvFactory("agentgym/guess-v0", {}), 1, address=address)
 
@@ -105,17 +105,17 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
     env.close()
     factory = EnvFactory(env_id, kwargs)
     policy = RandomPolicy() if env_id == "agentgym/guess-v0" else ScriptedPolicy()
-    expected = played(factory, policy, work, "threads")
+    expected = play_with(factory, policy, work, "threads")
     assert not any(t.failed for t in expected)
-    assert played(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
+    assert play_with(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
 
 
 def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
+    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
-        found = engine.collect(groups(30))
+        played_groups = engine.collect(groups(30))
         assert asyncio.run(_at_once(factory)) == 2 * NODES
-    assert os.getpid() not in places(found, "pid")
+    assert os.getpid() not in places(played_groups, "pid")
 
 
 async def _at_once(factory: EnvFactory) -> int:
@@ -127,14 +127,14 @@ async def _at_once(factory: EnvFactory) -> int:
 
 
 def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:PlacedOnANode", {})
+    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
     workers = RayWorkers(factory, 1, actors=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         pids = places(engine.collect(groups(4)), "pid")
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
-def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wait(cluster: Any):
+def test_a_retired_actor_gets_no_more_episodes(cluster: Any):
     factory = EnvFactory("tests.rollout.outside_envs:Located", {})
     workers = RayWorkers(factory, 4, actors=1, episodes=4)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=4), workers=workers) as engine:
@@ -146,21 +146,21 @@ def test_an_actor_that_has_done_its_share_gets_no_more_episodes_however_many_wai
 def test_the_record_of_an_outsiders_environment_is_the_same_in_actors(cluster: Any, name: str):
     factory = EnvFactory(f"tests.rollout.outside_envs:{name}", {})
     limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
-    told: list[Any] = []
+    records: list[Any] = []
     for workers in ("threads", "ray"):
         with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-            found = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
-        told.append([(t.opening, t.reason, t.component, t.details) for t in found])
-    assert told[0] == told[1]
+            trajectories = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
+        records.append([(t.opening, t.reason, t.component, t.details) for t in trajectories])
+    assert records[0] == records[1]
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(cluster: Any, tmp_path: Path, hangs: bool):
+def test_episodes_of_a_dead_actor_are_retried(cluster: Any, tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=RayWorkers(factory, 6, actors=2)) as engine:
-        found = engine.collect(groups(8))
-    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 8
+        played_groups = engine.collect(groups(8))
+    assert [t.reason for group in played_groups for t in group.trajectories] == [Reason.ANSWERED] * 8
     assert len(list(tmp_path.iterdir())) > 0
     assert engine.tally.failed["step" if hangs else "worker"] > 0
 
@@ -189,8 +189,8 @@ def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any)
     assert ray.is_initialized()
 
 
-def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(cluster: Any, tmp_path: Path):
-    factory = EnvFactory("tests.rollout.worker_envs:Held", {"folder": str(tmp_path)})
+def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, tmp_path: Path):
+    factory = EnvFactory("tests.rollout.worker_envs:Waiting", {"folder": str(tmp_path)})
     node = cluster.add_node(**NODE)
     on_node: list[psutil.Process] = []
     at_once = 2 * (NODES + 1)
@@ -207,14 +207,14 @@ def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(clu
     breaking.start()
     workers = RayWorkers(factory, 64, cpus_per_actor=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers=workers) as engine:
-        found = list(engine.play(work))
+        played_groups = list(engine.play(work))
     breaking.join()
-    assert sorted(played.group.task.id for played in found) == sorted(group.task.id for group in work)
-    ids = [trajectory.id for played in found for trajectory in played.trajectories]
+    assert sorted(played.group.task.id for played in played_groups) == sorted(group.task.id for group in work)
+    ids = [trajectory.id for played in played_groups for trajectory in played.trajectories]
     assert sorted(ids) == sorted(job.id for group in work for job in group.jobs)
-    assert all(t.reason is Reason.ANSWERED for played in found for t in played.trajectories)
+    assert all(t.reason is Reason.ANSWERED for played in played_groups for t in played.trajectories)
     assert engine.tally.failed == {"worker": 2}
-    assert node.node_id not in places(found, "node")
+    assert node.node_id not in places(played_groups, "node")
     assert on_node
     assert not any(process.is_running() for process in on_node)
 
@@ -247,16 +247,16 @@ print(json.dumps({
 """
 
 
-def test_a_ray_of_our_own_is_on_the_loopback_device_alone_and_leaves_nothing(tmp_path: Path):
+def test_a_local_ray_uses_only_the_loopback_device_and_leaves_nothing(tmp_path: Path):
     files_before = set(Path("/tmp").glob("ray*"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
     run = subprocess.run(
         [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
     )
-    said = json.loads(run.stdout)
-    assert said.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
-    assert said.pop("started") > 0
-    assert said == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
+    data = json.loads(run.stdout)
+    assert data.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
+    assert data.pop("started") > 0
+    assert data == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
     assert run.stderr == ""
     assert set(Path("/tmp").glob("ray*")) <= files_before

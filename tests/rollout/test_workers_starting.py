@@ -1,4 +1,4 @@
-"""Worker processes are forked from one that has imported everything, and are as good as fresh."""
+"""Worker processes forked from a template behave like fresh ones."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.rollout.workers.starting import Child, OneByOne, Starter, Template
 from agentgym.rollout.workers.template import REPORT
 from tests.counter_env import groups
+from tests.rollout_cases import play_groups
 
 pytestmark = pytest.mark.real
 
@@ -29,7 +30,7 @@ STARTERS = [
 ]
 PATIENCE_S = 60.0
 MORE_THAN_FIT = 400
-"""Descriptors that wait in the socket; some 280 fill it."""
+"""Descriptors to send; about 280 fill the socket."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,14 +55,14 @@ def with_starter(make: Callable[[], Starter], use: Callable[[Starter], Awaitable
     return asyncio.run(in_time())
 
 
-def begun(starter: Starter) -> tuple[Child, socket.socket]:
-    """Start a process that waits for its factory of environments."""
+def start_process(starter: Starter) -> tuple[Child, socket.socket]:
+    """Start a process, which waits for its factory."""
     ours, theirs = socket.socketpair()
     with theirs:
         return starter.start(theirs.fileno()), ours
 
 
-async def born(child: Child) -> int:
+async def pid_of(child: Child) -> int:
     while child.pid is None:
         await asyncio.sleep(0.01)
     return child.pid
@@ -70,10 +71,10 @@ async def born(child: Child) -> int:
 @pytest.mark.parametrize("make", STARTERS)
 def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Starter]):
     async def use(starter: Starter) -> None:
-        first, other = begun(starter), begun(starter)
+        first, other = start_process(starter), start_process(starter)
         first[1].close()
         assert await first[0].ended() is not None
-        assert psutil.pid_exists(await born(other[0]))
+        assert psutil.pid_exists(await pid_of(other[0]))
         other[1].close()
         await other[0].ended()
 
@@ -83,11 +84,11 @@ def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Star
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
 def test_more_processes_than_a_template_has_room_for_start_one_after_the_other():
     async def use(starter: Starter) -> None:
-        started = [begun(starter) for _ in range(MORE_THAN_FIT)]
+        started = [start_process(starter) for _ in range(MORE_THAN_FIT)]
         for child, end in started[1:]:
             child.kill()
             end.close()
-        assert psutil.pid_exists(await born(started[0][0]))
+        assert psutil.pid_exists(await pid_of(started[0][0]))
         assert {await child.ended() for child, _ in started[1:]} <= {-signal.SIGKILL, 0}
         started[0][1].close()
         assert await started[0][0].ended() == 0
@@ -97,7 +98,7 @@ def test_more_processes_than_a_template_has_room_for_start_one_after_the_other()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
-def test_a_process_that_does_not_notice_the_end_of_its_rollout_is_ended():
+def test_a_process_that_misses_the_end_of_its_rollout_is_killed():
     main = "from agentgym.rollout.workers import template; template.GRACE_S = 0.1; template.main()"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -116,7 +117,7 @@ def test_a_process_that_does_not_notice_the_end_of_its_rollout_is_ended():
 def test_a_request_to_a_template_that_is_gone_does_not_wait():
     async def use(starter: Starter) -> None:
         await starter.close()
-        child, end = begun(starter)
+        child, end = start_process(starter)
         end.close()
         assert await child.ended() is None
 
@@ -124,9 +125,9 @@ def test_a_request_to_a_template_that_is_gone_does_not_wait():
 
 
 @pytest.mark.parametrize("make", STARTERS)
-def test_a_process_that_is_not_needed_after_all_ends_without_a_word(make: Callable[[], Starter], capfd):
+def test_an_unneeded_process_ends_silently(make: Callable[[], Starter], capfd):
     async def use(starter: Starter) -> int | None:
-        child, end = begun(starter)
+        child, end = start_process(starter)
         end.close()
         return await child.ended()
 
@@ -136,12 +137,12 @@ def test_a_process_that_is_not_needed_after_all_ends_without_a_word(make: Callab
 
 @pytest.mark.parametrize("make", STARTERS)
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_killed_process_is_reaped_and_its_end_is_told(make: Callable[[], Starter], at_once: bool):
+def test_a_killed_process_is_reaped_and_its_end_reported(make: Callable[[], Starter], at_once: bool):
     async def use(starter: Starter) -> int | None:
-        child, end = begun(starter)
+        child, end = start_process(starter)
         with end:
             if not at_once:
-                await born(child)
+                await pid_of(child)
             child.kill()
             return await child.ended()
 
@@ -151,16 +152,16 @@ def test_a_killed_process_is_reaped_and_its_end_is_told(make: Callable[[], Start
 @pytest.mark.parametrize("make", STARTERS)
 def test_episodes_are_the_same_however_processes_start(make: Callable[[], Starter], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.processes.make_starter", make)
-    factory, limits = EnvFactory("tests.rollout.worker_envs:Placed", {}), Limits(max_in_flight=2)
-    with RolloutEngine(factory, ScriptedPolicy(), limits, workers=ProcessWorkers(factory, 2, processes=2)) as engine:
-        found = [t for group in engine.collect(groups(6)) for t in group.trajectories]
-    assert all(t.success for t in found)
-    assert os.getpid() not in {t.details["pid"] for t in found}
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
+    workers = ProcessWorkers(factory, 2, processes=2)
+    trajectories = play_groups(factory, groups(6), workers=workers, max_in_flight=2)
+    assert all(t.success for t in trajectories)
+    assert os.getpid() not in {t.details["pid"] for t in trajectories}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
-def test_another_template_takes_the_place_of_one_that_is_gone():
-    factory = EnvFactory("tests.rollout.worker_envs:Placed", {})
+def test_a_dead_template_is_replaced():
+    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
         (before,) = engine.collect(groups(1))[0].trajectories
@@ -176,6 +177,5 @@ def test_another_template_takes_the_place_of_one_that_is_gone():
 def test_processes_that_were_forked_draw_different_random_numbers():
     factory = EnvFactory("tests.rollout.worker_envs:Drawing", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=1)
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        found = [t.details["drawn"] for group in engine.collect(groups(3)) for t in group.trajectories]
-    assert len({one for one, _ in found}) == len({other for _, other in found}) == 3
+    draws = [t.details["drawn"] for t in play_groups(factory, groups(3), workers=workers, max_in_flight=1)]
+    assert len({first for first, _ in draws}) == len({other for _, other in draws}) == 3

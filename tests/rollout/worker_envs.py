@@ -1,5 +1,6 @@
-"""Environments that are played in worker processes and in actors. In a module of their own: each process imports it,
-and would wait for what the tests around them need.
+"""Environments for worker processes and actors.
+
+They have a module of their own, because each process imports it, and the imports of the tests take long.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from agentgym.toolset import tool
 from tests.counter_env import Counter
 
 
-class Placed(Counter):
-    """Says which process it runs in."""
+class Located(Counter):
+    """Reports its process id."""
 
     max_concurrent = 2
 
@@ -28,8 +29,8 @@ class Placed(Counter):
         return {"pid": os.getpid()}
 
 
-class PlacedOnANode(Placed):
-    """Says also which node of a Ray cluster it runs on."""
+class LocatedOnANode(Located):
+    """Also reports its node of a Ray cluster."""
 
     def details(self) -> dict[str, Any]:
         import ray  # type: ignore[import-not-found]
@@ -37,8 +38,8 @@ class PlacedOnANode(Placed):
         return super().details() | {"node": ray.get_runtime_context().get_node_id()}
 
 
-class Held(PlacedOnANode):
-    """Goes on only once it may: there is a file `go` in its folder. Says that it waits by a file of its own."""
+class Waiting(LocatedOnANode):
+    """Creates a file in its folder, then waits there for a file `go`."""
 
     def __init__(self, folder: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -54,7 +55,7 @@ class Held(PlacedOnANode):
 
 
 class Killing(Counter):
-    """Kills its own process the first time that a task is played, and hangs if the task says so."""
+    """Kills its process, or hangs, the first time that certain tasks are played."""
 
     def __init__(self, folder: str, hangs: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
@@ -73,7 +74,7 @@ class Killing(Counter):
 
 
 class Parted(Counter):
-    """Hangs for one task; the others go on for longer than it takes to notice that."""
+    """Hangs for one task; the others take longer than the detection of the hang."""
 
     @tool
     def done(self) -> str:
@@ -88,7 +89,7 @@ class Parted(Counter):
 
 
 class Deaf(Counter):
-    """Holds up its whole process for one task."""
+    """Blocks its whole process for one task."""
 
     @tool
     async def done(self) -> str:
@@ -99,7 +100,7 @@ class Deaf(Counter):
 
 
 class Seizing(Counter):
-    """Is never made, and lets nothing else run in its process meanwhile."""
+    """Its constructor blocks its whole process forever."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -107,7 +108,7 @@ class Seizing(Counter):
 
 
 class Unreadable(Counter):
-    """Sends what cannot be read at the other end."""
+    """Sends messages that the rollout cannot unpickle."""
 
     def start(self, task: Any) -> Any:
         super().start(task)
@@ -124,24 +125,24 @@ def _poison() -> str:
 
 
 class Accounted(Counter):
-    """Knows how many of its kind there are in its process, and takes a while to be made after the first."""
+    """Counts its instances in the process; all but the first take a while to be made."""
 
-    made = closed = 0
+    opened = closed = 0
 
     def __init__(self) -> None:
         super().__init__()
-        Accounted.made += 1
-        time.sleep(0.3 * (Accounted.made > 1))
+        Accounted.opened += 1
+        time.sleep(0.3 * (Accounted.opened > 1))
 
     def release(self) -> None:
         Accounted.closed += 1
 
     def details(self) -> dict[str, Any]:
-        return {"there": Accounted.made - Accounted.closed}
+        return {"there": Accounted.opened - Accounted.closed}
 
 
 class Drawing(Counter):
-    """Says what the process's own generators of random numbers draw, which no environment should use."""
+    """Reports numbers from the process's global random generators."""
 
     max_concurrent = 1
 

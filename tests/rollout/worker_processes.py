@@ -1,16 +1,18 @@
-"""The environments that are played wherever workers are, and the worker processes that this process has started."""
+"""The environments to play in every kind of workers, and the worker processes of this process."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import psutil
 import pytest
 
-from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.rollout import EnvFactory, Group
 from agentgym.trajectory import Trajectory
 from tests.browsers import why_no_browser
+from tests.rollout_cases import play_groups
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/guess-v0", {}),
@@ -44,7 +46,7 @@ in_every_environment = pytest.mark.parametrize(
 
 
 def workers_alive() -> list[psutil.Process]:
-    """The worker processes that this process has started, and what they were forked from."""
+    """Return the worker processes and templates that this process has started."""
     workers = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
@@ -53,12 +55,7 @@ def workers_alive() -> list[psutil.Process]:
     return workers
 
 
-def content(trajectory: Trajectory) -> Trajectory:
-    """A trajectory without what differs from one run to the next."""
-    trajectory.seconds = 0.0
-    return trajectory
-
-
-def played(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
-    with RolloutEngine(factory, policy, Limits(max_in_flight=len(work)), workers=workers) as engine:
-        return [content(t) for group in engine.collect(work) for t in group.trajectories]
+def play_with(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
+    """Return the trajectories of groups, without their durations."""
+    trajectories = play_groups(factory, work, policy, workers, retries=2, max_in_flight=len(work))
+    return [replace(trajectory, seconds=0.0) for trajectory in trajectories]

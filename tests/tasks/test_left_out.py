@@ -15,7 +15,8 @@ from agentgym.endings import Ending, Reason
 from agentgym.errors import BrokenTask, UsageError
 from agentgym.policy import ScriptedPolicy
 from agentgym.registry import make
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.summary import summarize
 from agentgym.task import iterate
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, counted
@@ -44,7 +45,7 @@ def played(file: Path, **limits: Any) -> list[Trajectory]:
     kwargs = {"file": str(file), "solution_style": "direct"}
     source = make("code", **kwargs).tasks
     jobs = [Job(task, seed=0) for split in source.splits for task in iterate(source, split)]
-    return asyncio.run(collect(jobs, ScriptedPolicy(), EnvFactory("code", kwargs), Limits(**limits)))
+    return asyncio.run(play_jobs(jobs, ScriptedPolicy(), EnvFactory("code", kwargs), Limits(**limits)))
 
 
 def command(*words: str) -> Result:
@@ -106,7 +107,7 @@ def test_a_strict_evaluation_stops_with_one_line(tmp_path: Path, entries: tuple[
 def test_an_evaluation_of_nothing_but_broken_tasks_is_no_success(tmp_path: Path):
     result = evaluated(mbpp(tmp_path, FAILS_ITS_CHECK))
     assert result.exit_code == 1
-    assert "no episode came to its end" in result.stdout
+    assert "no episode finished" in result.stdout
     assert "does not pass its own check" in " ".join(result.stdout.split())
 
 

@@ -1,4 +1,4 @@
-"""Scripts that look at a page in a browser: focus, names, handlers, colours and contrast."""
+"""Scripts that inspect a page in a browser: focus, names, handlers, colours and contrast."""
 
 from __future__ import annotations
 

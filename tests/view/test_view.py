@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,17 @@ from agentgym.view.page import script, served_page, style
 from agentgym.view.pay import Schemes, pays_of
 from agentgym.view.report import evenly, write_report
 from agentgym.view.rows import matching, ordered
-from agentgym.view.search import Search
+from agentgym.view.search import TextSearch
 from agentgym.view.terminal import Browser, browse
 from agentgym.view.versus import all_versus, sides, versus
 from tests.rows import each_row
-from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
+from tests.view_cases import DIFF, HOSTILE, errand, hostile, sample_run, write_run
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "eval.jsonl"
-    write_jsonl(path, several())
+    write_jsonl(path, sample_run())
     return path
 
 
@@ -37,7 +38,7 @@ def ids(rows: Any) -> list[str]:
     return [row["id"].removeprefix("errand/test/") for row in rows]
 
 
-def test_filters_let_through_what_has_every_wanted_value(file: Path):
+def test_rows_must_match_all_filters(file: Path):
     rows = Collection([file]).rows
     assert ids(matching(rows, {"difficulty": "2", "solved": "no"})) == ["1#0", "1#1", "1#2"]
     assert ids(matching(rows, {"solved": "yes"})) == ["0#0", "2#0"]
@@ -55,14 +56,14 @@ def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: P
         ordered(rows, "channels")
 
 
-def test_search_looks_into_messages_calls_results_and_details(file: Path):
+def test_search_covers_messages_calls_results_and_details(file: Path):
     write_jsonl(
         file,
         [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})],
         append=True,
     )
     collection = Collection([file])
-    search = Search(collection)
+    search = TextSearch(collection)
     assert len(search.find("PORT veld: a town")) == 12
     assert {collection.row(key)["id"] for key in search.find("select 2 from")} == {
         f"errand/test/{n}#2" for n in range(4)
@@ -72,9 +73,9 @@ def test_search_looks_into_messages_calls_results_and_details(file: Path):
     assert search.find("training_step") == frozenset()
 
 
-def test_a_search_goes_on_in_what_is_new(file: Path):
+def test_a_repeated_search_includes_new_trajectories(file: Path):
     collection = Collection([file])
-    search = Search(collection)
+    search = TextSearch(collection)
     assert search.find("number 77") == frozenset()
     write_jsonl(file, [errand(77)], append=True)
     assert collection.refresh()
@@ -90,17 +91,17 @@ def test_a_folder_holds_its_trajectory_files_and_its_metrics(tmp_path: Path):
 
 
 def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
-    write_jsonl(tmp_path / "b.jsonl", several()[:2])
+    write_jsonl(tmp_path / "b.jsonl", sample_run()[:2])
     collection = Collection([tmp_path])
     before, version = ids(collection.rows), collection.version
     assert not collection.refresh()
-    write_jsonl(tmp_path / "a.jsonl", several()[4:6])
+    write_jsonl(tmp_path / "a.jsonl", sample_run()[4:6])
     assert collection.refresh()
     assert collection.version != version
     assert [collection.row(f"0.{n}")["id"].removeprefix("errand/test/") for n in range(2)] == before
 
 
-def test_a_page_gets_only_the_rows_that_it_does_not_have(file: Path):
+def test_a_page_gets_only_changed_rows(file: Path):
     collection = Collection([file])
     first = head_of(collection)
     assert (first["start"], first["columns"]["id"]) == (0, [row["id"] for row in collection.rows])
@@ -110,24 +111,16 @@ def test_a_page_gets_only_the_rows_that_it_does_not_have(file: Path):
     assert (second["start"], second["columns"]["id"]) == (12, ["errand/test/50#0"])
     write_jsonl(file, [errand(1, 1, solved=True)], append=True)  # takes the place of the row of its first try
     collection.refresh()
-    for known, start in ((second["version"], 4), (first["version"], 4), ("another server's", 0)):
-        third = head_of(collection, known)
+    for version, start in ((second["version"], 4), (first["version"], 4), ("another server's", 0)):
+        third = head_of(collection, version)
         assert (third["start"], len(third["columns"]["id"])) == (start, 13 - start)
     assert third["columns"]["group"] == [0] * 3 + [1] * 2 + [2] * 3 + [3] * 3 + [4, 1]
 
 
-def test_of_several_tries_of_an_episode_the_last_one_counts(tmp_path: Path):
-    file = tmp_path / "eval.jsonl"
-    write_jsonl(file, [errand(0, solved=False), errand(1), errand(0, solved=True)])
-    rows = Collection([file]).rows
-    assert ids(rows) == ["1#0", "0#0"]
-    assert rows[1]["success"]
-
-
-def test_there_must_be_something_to_look_at(tmp_path: Path):
-    with pytest.raises(UsageError, match="there is no"):
+def test_places_without_trajectories_are_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"nothing\.jsonl' does not exist"):
         Collection([tmp_path / "nothing.jsonl"])
-    with pytest.raises(UsageError, match="there are no trajectories in"):
+    with pytest.raises(UsageError, match="contains no trajectories"):
         Collection([tmp_path])
 
 
@@ -155,15 +148,15 @@ def test_advantages_compare_the_attempts_of_a_group():
 
 def test_advantages_that_the_trainer_used_come_first(tmp_path: Path):
     contents = Contents(Collection([write_run(tmp_path)]), Schemes())
-    found = contents.of("0.1")
-    assert found["pay"]["modes"] == {"gated, as trained": [0.25, -0.5]}
-    assert found["notes"]["grade"] == {"why": "house 7 is right"}
+    content = contents.of("0.1")
+    assert content["pay"]["modes"] == {"gated, as trained": [0.25, -0.5]}
+    assert content["notes"]["grade"] == {"why": "house 7 is right"}
     tokens = contents.tokens("0.1")
     assert tokens is not None
     assert tokens["trainer_logprobs"] == [-0.4] * 12
 
 
-def test_a_recording_that_pays_otherwise_than_today_says_so():
+def test_a_recording_with_other_pay_has_a_note():
     today, before = errand(solved=True), errand(solved=True, turns=[Turn("x", [], {"outcome": 1.0}, 7.0)])
     schemes = Schemes()
     assert pays_of([today], schemes)[0]["note"] == ""
@@ -182,7 +175,7 @@ def test_a_recording_cannot_choose_code_and_the_reason_is_shown(values: dict[str
     assert reason in pays_of([errand(**values)], Schemes())[0]["problem"]
 
 
-def test_a_trace_says_what_decided_in_every_scope():
+def test_a_trace_holds_the_deciding_values_in_every_scope():
     turns = [{"outcome": 0.0, "work": 1.0, "extra": 1.0}, {"outcome": 1.0, "work": 0.0, "extra": 1.0}]
     scheme = Scheme(
         weights={"outcome": 1.0, "extra": 0.5},
@@ -197,12 +190,12 @@ def test_a_trace_says_what_decided_in_every_scope():
     assert [sum(turn.values()) for turn in contributions] == scheme.turn_rewards(turns)
 
 
-def test_a_report_needs_no_network_and_holds_nothing_that_could_end_its_blocks(tmp_path: Path):
+def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
     file, out = tmp_path / "eval.jsonl", tmp_path / "report.html"
-    write_jsonl(file, [hostile(), *several()])
-    made = write_report(Collection([file]), out)
+    write_jsonl(file, [hostile(), *sample_run()])
+    report = write_report(Collection([file]), out)
     page = out.read_text(encoding="utf-8")
-    assert (made.trajectories, made.whole, made.size) == (13, 13, out.stat().st_size)
+    assert (report.trajectories, report.whole, report.size) == (13, 13, out.stat().st_size)
     assert page.count("<script") == page.count("</script>") == 4  # two chunks, the head, the modules
     for place in ("http:", "https:", "src=", "url(", "@import"):
         assert place not in page.replace("http://www.w3.org/2000/svg", "")
@@ -216,9 +209,9 @@ def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_pa
     file = tmp_path / "eval.jsonl"
     noise = [errand(n, details={"noise": [f"{n * k * 7919 % 1000003:x}" for k in range(60_000)]}) for n in range(6)]
     write_jsonl(file, noise)
-    made = write_report(Collection([file]), tmp_path / "report.html", max_mb=0.3)
-    assert made.trajectories == 6
-    assert 0 < made.whole < 6
+    report = write_report(Collection([file]), tmp_path / "report.html", max_mb=0.3)
+    assert report.trajectories == 6
+    assert 0 < report.whole < 6
     assert list(evenly(list("abcde"))) == ["a", "e", "c", "b", "d"]
 
 
@@ -227,12 +220,12 @@ def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
     write_jsonl(other, [errand(task, attempt, solved=task == 1) for task in range(5) for attempt in range(3)])
     collection = Collection([file, other])
     assert sides(collection.rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
-    found, expected = versus(collection, 0, 1), compare(read_run(file), read_run(other)).to_dict()
+    comparison, expected = versus(collection, 0, 1), compare(read_run(file), read_run(other)).to_dict()
     for name in ("overall", "by_difficulty", "p_value", "measures"):
-        assert found[name] == expected[name]
-    flipped = [{**task, "attempts": None} for task in found["tasks"]]
+        assert comparison[name] == expected[name]
+    flipped = [{**task, "attempts": None} for task in comparison["tasks"]]
     assert flipped == [{**task, "attempts": None} for task in expected["tasks"] if task["verdict"] != "tied"]
-    assert found["tasks"][1]["attempts"] == [
+    assert comparison["tasks"][1]["attempts"] == [
         [["0.3", False], ["0.4", False], ["0.5", False]],
         [["1.3", True], ["1.4", True], ["1.5", True]],
     ]
@@ -245,23 +238,23 @@ def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
     write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
     assert sides(Collection([file, other]).rows) == []
     collection = Collection([file, other, changed])
-    found = all_versus(collection)
-    assert "have no task in common" in found["0-1"]
-    assert "its hash differs" in found["0-2"]
+    comparisons = all_versus(collection)
+    assert "have no task in common" in comparisons["0-1"]
+    assert "its hash differs" in comparisons["0-2"]
     with pytest.raises(UsageError, match="choose two different sides from 0 to 2"):
         versus(collection, 1, 1)
     with pytest.raises(UsageError, match="choose two different sides"):
         versus(collection, 0, 3)
 
 
-def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):
+def test_a_loss_of_nan_does_not_hide_a_run(tmp_path: Path):
     write_run(tmp_path)
     with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
         metrics.write('{"step": 4, "success": 0.5, "loss": NaN, "entropy": Infinity}\n')
-    found = Collection([tmp_path]).metrics
-    [series] = found.values()
+    metrics_by_run = Collection([tmp_path]).metrics
+    [series] = metrics_by_run.values()
     assert series["success"][-1] == (4, 0.5)
-    json.dumps(found, allow_nan=False)
+    json.dumps(metrics_by_run, allow_nan=False)
 
 
 def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path: Path):
@@ -272,7 +265,7 @@ def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path
     assert all("credit" in collection.notes(row["key"]) for row in collection.rows)
     console = screen()
     Browser(collection, console, Schemes()).run("step=4")
-    assert "of 4, 75.0% solved" in shown(console)
+    assert "of 4, 75.0% solved" in output_of(console)
 
 
 def test_the_page_is_small_and_its_modules_are_whole():
@@ -289,36 +282,46 @@ def screen() -> Console:
     return Console(file=io.StringIO(), width=140, color_system=None)
 
 
-def shown(console: Console) -> str:
+def keyboard(*lines: str) -> Callable[[str], str]:
+    """Return a reader that types these lines, then ends the input."""
+    remaining = list(lines)
+
+    def read(prompt: str) -> str:
+        if not remaining:
+            raise EOFError
+        return remaining.pop(0)
+
+    return read
+
+
+def output_of(console: Console) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     console = screen()
-    lines = iter(
-        ["solved=yes", "0", "g", "c", "w", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what", "q"]
-    )
-    browse(Collection([file]), lambda _: next(lines), console)
-    text = shown(console)
+    lines = "solved=yes", "0", "g", "c", "w", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what"
+    browse(Collection([file]), keyboard(*lines, "q", "typed too late"), console)
+    text = output_of(console)
     assert "0 to 11 of 12, 16.7% solved" in text
     assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
     assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
     assert "█████" in text
     assert "attempt 1" in text
-    assert "leaves attempt 0 at turn 2" in text
+    assert "differs from attempt 0 at turn 2" in text
     assert "open: outcome ≥ 1 (is 1)" in text
-    assert "there is no number 2; the list has 2" in text
+    assert "number 2 is not in the list of 2" in text
     assert "0 to 3 of 4" in text
     assert "'what' is not a command; h lists them" in text
+    assert "too late" not in text
 
 
-def test_a_terminal_ends_with_its_input(file: Path):
-    def closed(_: str) -> str:
-        raise EOFError
-
+def test_the_terminal_notes_equal_attempts(tmp_path: Path):
+    path = tmp_path / "same.jsonl"
+    write_jsonl(path, [errand(0, attempt, turns=errand().turns) for attempt in range(2)])
     console = screen()
-    browse(Collection([file]), closed, console)
-    assert "0 to " in shown(console)
+    browse(Collection([path]), keyboard("0", "g"), console)
+    assert "the same as attempt 0" in output_of(console)
 
 
 def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
@@ -328,7 +331,7 @@ def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
     browser = Browser(Collection([file]), console, Schemes())
     for line in ("l", "0", "g", "w", "h", "policy=\x1b[31m"):
         browser.run(line)
-    text = shown(console)
+    text = output_of(console)
     assert "␛[31mred" in text
     assert "[link=https://evil.test]markup[/link]" in text
     assert not set("\x00\x08\r\x1b\x07\x9b\x9c\u061c\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\ud800") & set(text)
@@ -348,17 +351,3 @@ def test_the_command_writes_a_report_and_refuses_what_contradicts_itself(file: P
     refused = runner.invoke(app, ["view", str(file), "--out", str(out), "--term"])
     assert refused.exit_code == 2
     assert "choose one of them" in refused.output
-
-
-def test_json_of_contents_has_no_numbers_that_browsers_refuse(file: Path):
-    contents = Contents(Collection([file]), Schemes())
-    for key in ("0.0", "0.5"):
-        assert json.loads(json.dumps(contents.of(key), allow_nan=False))
-
-
-def test_the_terminal_says_which_attempts_are_the_same(tmp_path: Path):
-    path = tmp_path / "same.jsonl"
-    write_jsonl(path, [errand(0, attempt, turns=errand().turns) for attempt in range(2)])
-    console, lines = screen(), iter(["0", "g", "q"])
-    browse(Collection([path]), lambda _: next(lines), console)
-    assert "the same as attempt 0" in shown(console)

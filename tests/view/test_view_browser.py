@@ -1,4 +1,4 @@
-"""The viewer in a real browser, served and as one file: what is seen, clicked and typed, and what is not run."""
+"""The viewer in a real browser, served and as one file: contents, clicks, keys and blocked scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
 from tests.view.page_probes import FAINT, FOCUS, HANDLERS, NAMELESS, PALE, SHADES
-from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_run
+from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -47,14 +47,14 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Look:
-    """A page, where it is, and what went wrong in it."""
+    """A page, its URL, and its errors."""
 
     page: Page
     url: str
     problems: list[str]
 
     def at(self, address: str = "/") -> Page:
-        """Go to a page of the viewer and wait until it is there."""
+        """Go to a page of the viewer and wait for it."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}#{address}")
         self.page.wait_for_selector("main h1, main [role=alert]")
@@ -65,17 +65,17 @@ class Look:
             self.page.keyboard.press(key)
 
     def rows(self, count: int) -> None:
-        """Wait until the table has so many rows."""
+        """Wait until the table has `count` rows."""
         self.some("table.rows tbody tr", count)
 
     def some(self, selector: str, count: int) -> None:
-        """Wait until there are so many elements."""
+        """Wait until `count` elements match."""
         from playwright.sync_api import expect
 
         expect(self.page.locator(selector)).to_have_count(count, timeout=PATIENCE_S * 1000)
 
     def heading(self, text: str) -> None:
-        """Wait until the page with this heading is there."""
+        """Wait for the page with this heading."""
         self.page.locator("main:not([aria-busy]) h1", has_text=text).wait_for()
 
     def ids(self) -> list[str]:
@@ -99,11 +99,11 @@ def form(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
-    """Opens a trajectory file in one of the two forms; errors in the page fail the test."""
+    """Opens trajectory files as a served page or a report; errors in the page fail the test."""
     looks: list[Look] = []
     servers: list[Any] = []
 
-    def opened(*files: Path, **options: Any) -> Look:
+    def open_page(*files: Path, **options: Any) -> Look:
         if form == "file":
             write_report(Collection(files), tmp_path / "report.html")
             url = (tmp_path / "report.html").as_uri()
@@ -113,7 +113,7 @@ def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
         looks.append(look_at(browser, url, **options))
         return looks[-1]
 
-    yield opened
+    yield open_page
     problems = [problem for look in looks for problem in look.problems]
     for look in looks:
         look.page.context.close()
@@ -125,7 +125,7 @@ def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "eval.jsonl"
-    write_jsonl(path, several())
+    write_jsonl(path, sample_run())
     return path
 
 
@@ -138,7 +138,7 @@ QUERIES = {
     "q=Port Veld&ending=solved": (["0#0", "2#0"], "100.0 %"),
     "policy=other&sort=nothing": (["0#7"], "0.0 %"),
 }
-"""Filters, the trajectories that they let through, and how often these solved their tasks."""
+"""Maps filters to the matching trajectories and their success rate."""
 
 
 def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: Path):
@@ -150,7 +150,7 @@ def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: P
         assert rate in look.page.locator(".figures").inner_text(), query
 
 
-def test_of_many_trajectories_a_hundred_are_in_the_table(open_form: Any, tmp_path: Path):
+def test_the_table_shows_at_most_a_hundred_trajectories(open_form: Any, tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [errand(number) for number in range(250)])
     look = open_form(file)
@@ -181,15 +181,15 @@ def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
         "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}],
     }
     pictured = with_pictures(user("A page."), [png()])
-    known = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
+    first = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
     second = turn(1, "b", "1\timport os\n2\tprint(1)", {"outcome": 0.0}, 0.0)
     second.action, second.observation = edit, [*second.observation, pictured]  # type: ignore[assignment]
-    said = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
-    said.action = (
+    third = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
+    third.action = (
         '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
     )
-    said.span = None
-    write_jsonl(file, [errand(turns=[known, second, said])])
+    third.span = None
+    write_jsonl(file, [errand(turns=[first, second, third])])
     page = open_form(file).at("/t/0.0")
     assert page.locator("#turn-1 .diff .added").inner_text() == "+x = 2\n"
     assert page.locator("#turn-2 .diff .removed").inner_text() == "- x = 1\n"
@@ -224,8 +224,8 @@ def test_the_time_of_each_turn_is_drawn_with_the_calls_within_it(open_form: Any,
 
 def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path: Path):
     old = errand()
-    for one in old.turns:
-        one.times = None
+    for old_turn in old.turns:
+        old_turn.times = None
     write_jsonl(tmp_path / "old.jsonl", [old])
     look = open_form(tmp_path / "old.jsonl")
     assert look.at("/t/0.0").locator("summary", has_text="Time").count() == 0
@@ -233,41 +233,39 @@ def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path:
 
 
 def better() -> list[Any]:
-    """What `several` shows, but for one task that is won, one that is lost, and one that only this run has."""
+    """Return a run like `sample_run`, except for one task won, one lost, and one that only this run has."""
     runs = [
         errand(task, attempt, solved=task == 1 or (task == 0 and attempt == 0))
         for task in range(5)
         for attempt in range(3)
     ]
-    for one in runs:
-        one.policy = 'a "better" one & <more>'
+    for run in runs:
+        run.policy = 'a "better" one & <more>'
     return runs
 
 
-def test_two_runs_are_compared_and_the_tasks_that_flipped_lead_to_their_trajectories(
-    open_form: Any, file: Path, tmp_path: Path
-):
+def test_a_comparison_links_flipped_tasks_to_their_trajectories(open_form: Any, file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, better())
     look = open_form(file, other)
     page = look.at()
     page.get_by_role("link", name="compare two of these runs").click()
     look.heading("Two runs compared")
-    found = compare(read_run(file), read_run(other))
-    shown = page.locator("main").inner_text()
-    assert f"{100 * found.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in shown
-    assert "1 task only in B" in shown
+    comparison = compare(read_run(file), read_run(other))
+    text = page.locator("main").inner_text()
+    assert f"{100 * comparison.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in text
+    assert "1 task only in B" in text
     rows = page.locator("table.flips tbody tr")
     assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
     assert [rows.nth(at).locator("th").inner_text() for at in (0, 1)] == ["errand/test/2", "errand/test/1"]
     page.get_by_role("button", name="Swap").click()
-    page.locator(".verdict", has_text=f": −{100 * found.overall.success.difference:.1f}").wait_for()
+    page.locator(".verdict", has_text=f": −{100 * comparison.overall.success.difference:.1f}").wait_for()
     assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
     rows.first.locator("a").first.click()
     look.heading("errand/test/1#0")
 
 
-def test_charts_have_the_rates_and_intervals_of_an_evaluation(open_form: Any, file: Path, tmp_path: Path):
+def test_charts_show_the_rates_and_intervals_of_an_evaluation(open_form: Any, file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, better())
     page = open_form(file, other).at()
@@ -279,7 +277,7 @@ def test_charts_have_the_rates_and_intervals_of_an_evaluation(open_form: Any, fi
     assert charts["policy"].locator(".whisker").count() == 2
     charts["policy"].locator("summary").click()
     low, high = success_interval([[True, False, False], [False] * 3] * 2)
-    expected = f"{summarize(several()).success:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")
+    expected = f"{summarize(sample_run()).success:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")
     assert expected in charts["policy"].inner_text()
 
 
@@ -351,7 +349,7 @@ def test_columns_sort_and_filters_are_chosen_by_clicks(open_form: Any, file: Pat
     look.rows(12)
 
 
-def test_strips_show_tokens_and_what_the_trainer_made_of_them(open_form: Any, tmp_path: Path):
+def test_strips_show_tokens_and_the_trainers_values(open_form: Any, tmp_path: Path):
     look = open_form(write_run(tmp_path))
     page = look.at("/t/0.6")
     page.locator("summary", has_text="Tokens").click()
@@ -396,7 +394,7 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
             look.some("main details[open]:not(:has(> summary + *))", 0)
         if address == "/t/0.0":
             text = page.locator("main").inner_text()
-            for shown in (
+            for part in (
                 "<script>window.hacked = 1</script>",
                 "␛[31mred",
                 "⟨U+202E⟩gnitsil",
@@ -404,18 +402,18 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
                 "nul ␀ back ␈␈",
                 "javascript:window.hacked=4",
             ):
-                assert shown in text
+                assert part in text
             assert not set("\u202e\u200e\u061c\x00\x9b\x1b") & set(text)
             page.locator("button", has_text="Show all 5,000,000 characters").click()
         assert page.evaluate("window.hacked") is None
         assert page.evaluate(HANDLERS) == 0
         assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
         assert page.locator("main img").count() == (address in ("/t/0.0", "/g/0.0"))
-    # What the page's own policy would stop, if anything got so far.
+    # The content security policy also blocks markup from text.
     refused = "() => { try { document.body.innerHTML = '<b>'; return false } catch { return true } }"
     assert look.page.evaluate(refused)
     expected = ("TrustedHTML", "status of 400")  # the refusals above, and those of addresses that lead nowhere
-    look.problems[:] = [one for one in look.problems if not any(part in one for part in expected)]
+    look.problems[:] = [problem for problem in look.problems if not any(part in problem for part in expected)]
 
 
 def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
@@ -436,14 +434,16 @@ def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
 @pytest.mark.parametrize("width", [360, 1280, 2560])
 def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width: int):
     file = tmp_path / "eval.jsonl"
-    write_jsonl(file, [hostile(), *several()])
+    write_jsonl(file, [hostile(), *sample_run()])
     write_jsonl(tmp_path / "other.jsonl", better())
     look = open_form(file, tmp_path / "other.jsonl", viewport={"width": width, "height": 900})
     for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1", "/compare?a=1&b=2", "/compare?a=0&b=1"):
         page = look.at(address)
         page.evaluate("document.querySelectorAll('details.card').forEach((one) => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-    look.problems[:] = [one for one in look.problems if "status of 400" not in one]  # runs that share no task
+    look.problems[:] = [
+        problem for problem in look.problems if "status of 400" not in problem
+    ]  # runs that share no task
 
 
 def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, tmp_path: Path):
@@ -460,12 +460,12 @@ def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, t
 def test_elements_that_the_tab_key_reaches_show_the_focus(open_form: Any, file: Path, tmp_path: Path):
     write_jsonl(tmp_path / "other.jsonl", better())
     look = open_form(file, tmp_path / "other.jsonl")
-    for address, wanted in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
+    for address, expected_tag in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
         page = look.at(address)
         reached = set()
         for _ in range(12):
             look.press("Tab")
-            tag, seen = page.evaluate(FOCUS)
+            tag, is_visible = page.evaluate(FOCUS)
             reached.add(tag)
-            assert seen, (address, tag)
-        assert wanted in reached
+            assert is_visible, (address, tag)
+        assert expected_tag in reached

@@ -1,4 +1,4 @@
-"""The server of the viewer: it gives nothing but its own, to nobody but its own page."""
+"""The viewer's server serves only its own data, and only to its own page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from agentgym.trajectory import write_jsonl
 from agentgym.view.collection import Collection
-from tests.view_cases import several
+from tests.view_cases import sample_run
 
 pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
@@ -20,7 +20,7 @@ from tests.serving_cases import raw, running
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "eval.jsonl"
-    write_jsonl(path, several())
+    write_jsonl(path, sample_run())
     return path
 
 
@@ -31,14 +31,14 @@ OUTSIDE = (
 )
 
 
-def test_a_page_elsewhere_cannot_reach_the_server_through_a_name_of_its_own(file: Path):
+def test_requests_with_a_foreign_host_name_are_refused(file: Path):
     with running(make_app(Collection([file]))) as server:
         for path in ("/", "/viewer.js", "/api/rows", "/api/trajectory?key=0.0", "/api/versus"):
             answers = {host: server.client.get(path, headers={"host": host}).status_code for host in FOREIGN}
             assert answers == dict.fromkeys(FOREIGN, 400)
 
 
-def test_the_server_gives_no_file_but_its_own(file: Path):
+def test_the_server_serves_only_its_own_files(file: Path):
     with running(make_app(Collection([file]))) as server:
         for path in OUTSIDE:
             head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -57,10 +57,10 @@ def test_every_answer_carries_the_policy_that_stops_scripts_and_other_hosts(file
             assert "access-control-allow-origin" not in headers
 
 
-def test_a_page_speaks_to_its_server_alone(file: Path):
+def test_api_errors_are_json(file: Path):
     with running(make_app(Collection([file]))) as server:
         page = server.client.get("/")
         assert "script-src 'self'" in page.headers["content-security-policy"]
-        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
+        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "unknown trajectory '0.99'"}
         assert server.client.get("/api/versus?a=x").status_code == 400
         assert server.client.post("/api/rows").status_code == 405

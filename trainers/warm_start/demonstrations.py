@@ -13,7 +13,8 @@ from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.policy import ScriptedPolicy
 from agentgym.registry import class_of
-from agentgym.rollout import EnvFactory, Limits, collect
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.task import TRAIN
 from agentgym.trainers.config import short_name
 from agentgym.trainers.warm_start.playing import training_jobs
@@ -41,7 +42,7 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
     jobs = training_jobs(factory, tasks, seed)
     found: list[Trajectory] = []
     while some := list(islice(jobs, 256)):
-        found += asyncio.run(collect(some, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
+        found += asyncio.run(play_jobs(some, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
         progress("solving tasks", len(found), tasks)
     solved = [t for t in found if t.success]
     unsolved = [t for t in found if not t.success and t.reason is not Reason.BROKEN_TASK]

@@ -13,7 +13,8 @@ import torch
 
 from agentgym.errors import InfrastructureError
 from agentgym.policy import Policy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.task import TRAIN, iterate
 from agentgym.trajectory import Trajectory
 
@@ -63,7 +64,7 @@ def attempts(
     model.eval()
     with torch.inference_mode():
         played = asyncio.run(
-            collect(jobs, make_policy(model, tokenizer), factory, Limits(max_new_tokens=max_new_tokens))
+            play_jobs(jobs, make_policy(model, tokenizer), factory, Limits(max_new_tokens=max_new_tokens))
         )
     model.train(was_training)
     real = [t for t in played if not t.failed]

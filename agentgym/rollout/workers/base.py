@@ -1,4 +1,4 @@
-"""The interface of workers: places that each hold one environment and play one episode at a time."""
+"""The interface of workers. Their places each hold one environment and play one episode at a time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from agentgym.timing import StepTimes
 
 
 @dataclass(frozen=True)
-class Opening:
-    """What a reset returns to a rollout."""
+class EpisodeOpening:
+    """The result of a reset."""
 
     messages: list[Message]
     tools: list[dict[str, Any]]
@@ -32,28 +32,28 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Played:
-    """What a turn returns to a rollout."""
+class PlayedTurn:
+    """The result of a turn."""
 
     result: StepResult
     reason: AnyReason | None
-    """Why the episode has ended; `None` while it goes on."""
+    """Why the episode has ended; `None` before its end."""
     times: StepTimes
-    """What the environment spent its time on."""
+    """How long each part of the environment's work took."""
 
 
-class Place(Protocol):
-    """One environment, wherever it is. Whatever breaks raises; the rollout then discards the place."""
+class EnvPlace(Protocol):
+    """One environment, in any process. After an exception, the rollout discards the place."""
 
-    async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
+    async def reset(self, seed: int, task: Task, training_step: int | None) -> EpisodeOpening:
         """Start an episode."""
         ...
 
-    async def step(self, action: Action, tool_limit_s: float | None) -> Played:
+    async def step(self, action: Action, tool_limit_s: float | None) -> PlayedTurn:
         """Play a turn. Raises `OutOfTime` if a single tool takes longer than `tool_limit_s`."""
         ...
 
-    async def interrupt(self, reason: AnyReason) -> Played:
+    async def interrupt(self, reason: AnyReason) -> PlayedTurn:
         """End the episode and grade it."""
         ...
 
@@ -62,14 +62,14 @@ class Place(Protocol):
         ...
 
     async def give_back(self) -> None:
-        """Keep the environment for another episode."""
+        """Return the environment for use by another episode."""
         ...
 
     async def discard(self, *, stuck: bool) -> None:
         """Get rid of the environment.
 
         Args:
-            stuck: It did not return in time, so it must not be waited for.
+            stuck: It did not return in time, so do not wait for it.
         """
         ...
 
@@ -77,16 +77,16 @@ class Place(Protocol):
 class Workers(Protocol):
     """Hold the environments of a rollout. One event loop uses them."""
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others.
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        """Return how many episodes can run concurrently without waiting for each other's resources.
 
         Args:
-            wanted: The most that are of use.
-            limit_s: Time limit for making the environment that says so.
+            most: Upper bound of the result.
+            limit_s: Time limit for making the environment that says how many.
         """
         ...
 
-    async def take(self, limit_s: float | None) -> Place:
+    async def take(self, limit_s: float | None) -> EnvPlace:
         """Return a place with an environment, used before or fresh.
 
         Args:
@@ -95,9 +95,9 @@ class Workers(Protocol):
         ...
 
     def isolated(self) -> Workers:
-        """Return these workers, but each place that they give has nothing beside it, where that can be had."""
+        """Return workers whose places do not share a process, if possible; else these workers."""
         ...
 
     async def close(self) -> None:
-        """Close all environments that are not in use, and release what held them."""
+        """Close all environments that are not in use, and release their workers."""
         ...

@@ -19,29 +19,29 @@ from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.foreign.loops import end_others, run_to_end
-from agentgym.rollout.workers.host import Host, Reply, Request, portable
+from agentgym.rollout.workers.host import EnvHost, HostReply, HostRequest, portable
 from agentgym.rollout.workers.wire import Outbox, framed, packed, received
 
 LAST_S = 5.0
-"""Seconds for closing the environments once nobody is left who could use them."""
+"""Seconds for closing the environments once the rollout is gone."""
 
 
 async def _serve(descriptor: int) -> None:
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
     try:
-        host = Host(await _factory(reader))
+        host = EnvHost(await _factory(reader))
     except EOFError:  # no longer needed
         return
     except Exception as error:
-        writer.write(packed(Reply(0, error=portable(error))))
+        writer.write(packed(HostReply(0, error=portable(error))))
         with suppress(ConnectionError):
             await writer.drain()
         return
-    writer.write(packed(Reply(0)))
+    writer.write(packed(HostReply(0)))
     outbox = Outbox(writer)
     answering: set[asyncio.Task[None]] = set()
 
-    async def answer(request: Request) -> None:
+    async def answer(request: HostRequest) -> None:
         outbox.put(framed(await host.pickled(request)))
         with suppress(ConnectionError):
             await writer.drain()
@@ -57,7 +57,7 @@ async def _serve(descriptor: int) -> None:
             task.add_done_callback(answering.discard)
     with suppress(TimeoutError, ConnectionError):
         async with asyncio.timeout(LAST_S):
-            await host.answer(Request(0, 0, "close"))
+            await host.answer(HostRequest(0, 0, "close"))
             await asyncio.sleep(0)
             await writer.drain()
 
@@ -74,8 +74,8 @@ async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:
 
 def prepare() -> None:
     """Prepare a process for environments."""
-    # Ctrl-C is for the process that started this one. It is not ignored, since programs that an environment runs would
-    # inherit that, and outlive the command.
+    # The parent process handles Ctrl-C. SIGINT is not set to SIG_IGN, which programs started by an environment would
+    # inherit, and so outlive the command.
     signal.signal(signal.SIGINT, lambda *_: None)
     os.dup2(2, 1)  # what environments print must not mix with the output of the rollout
 
@@ -86,7 +86,7 @@ def serve(descriptor: int) -> None:
     asyncio.set_event_loop(loop)
     run_to_end(loop, _serve(descriptor))
     run_to_end(loop, end_others())
-    os._exit(0)  # stuck threads of environments must not keep it
+    os._exit(0)  # stuck threads of environments must not delay the exit
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ def make_workers(workers: str | Workers, factory: EnvFactory, limits: Limits) ->
     Args:
         workers: A name, `ray:ADDRESS` for those of a certain Ray cluster (`RayWorkers`), or an object.
         factory: Makes the environments.
-        limits: Say how many episodes may run at once.
+        limits: Limits of the rollout, such as the number of episodes at once.
 
     Raises:
         UsageError: There are no such workers.

@@ -1,4 +1,4 @@
-"""What all workers elsewhere have in common: an episode goes to the least busy one, and each is replaced when due."""
+"""Base class of remote workers: an episode goes to the least busy worker, and each worker is replaced when due."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
-from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.base import EnvPlace
 from agentgym.rollout.workers.pool import PROBES
-from agentgym.rollout.workers.remote import Connection, RemotePlace
+from agentgym.rollout.workers.remote import HostConnection, RemotePlace
 
 START_S = 120.0
 """Seconds for a worker to start and import what it needs."""
@@ -25,21 +25,21 @@ CLOSE_S = 15.0
 """Seconds for a worker to close its environments before it is killed."""
 
 ANSWER_S = 5.0
-"""Seconds for a worker with a stuck environment to show that its other environments are not stuck too."""
+"""Seconds for a worker with a stuck environment to prove that it still responds."""
 
 
-class Worker(Connection, Protocol):
-    """A host as seen by the one that started it."""
+class FleetWorker(HostConnection, Protocol):
+    """A host of environments, as seen by the process that started it."""
 
     places: set[int]
-    """Numbers of the places that episodes hold in it."""
+    """Numbers of its places in use."""
     episodes: int
-    """How many it has played."""
+    """Number of episodes it has played."""
     is_usable: bool
-    """Whether it is given episodes."""
+    """Whether it takes new episodes."""
 
-    def tell(self, place: int, verb: str) -> None:
-        """Send a request whose reply nobody waits for."""
+    def send(self, place: int, verb: str) -> None:
+        """Send a request without waiting for the reply."""
         ...
 
     async def close(self) -> None:
@@ -47,10 +47,10 @@ class Worker(Connection, Protocol):
         ...
 
 
-W = TypeVar("W", bound=Worker)
+W = TypeVar("W", bound=FleetWorker)
 
 
-class Fleet(ABC, Generic[W]):
+class WorkerFleet(ABC, Generic[W]):
     """Workers that each hold several environments.
 
     Args:
@@ -61,7 +61,7 @@ class Fleet(ABC, Generic[W]):
     def __init__(self, episodes: int, memory_mb: float | None):
         self._episodes, self._memory_mb = episodes, memory_mb
         self._per_worker: int | None = None
-        """How many episodes a worker can play at once; `None` for any number."""
+        """Number of episodes a worker can play at once; `None` for any number."""
         self._numbers = count(1)
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -69,11 +69,11 @@ class Fleet(ABC, Generic[W]):
     async def _with_room(self) -> W:
         """Return the least busy worker."""
 
-    async def take(self, limit_s: float | None) -> Place:
+    async def take(self, limit_s: float | None) -> EnvPlace:
         """Return a place in the worker with the fewest episodes."""
         return await self._place_in(await self._with_room(), limit_s)
 
-    async def _place_in(self, worker: W, limit_s: float | None) -> Place:
+    async def _place_in(self, worker: W, limit_s: float | None) -> EnvPlace:
         number = next(self._numbers)
         worker.places.add(number)
         # Environments are made one at a time, and the worker itself may still be starting.
@@ -84,13 +84,13 @@ class Fleet(ABC, Generic[W]):
             if isinstance(error, OutOfTime) and error.limit_s == patience_s:
                 worker.kill("it did not make an environment in time")
             else:
-                worker.tell(number, "discard")  # whoever is not told keeps what it makes
-            self._left(worker, number)
+                worker.send(number, "discard")  # otherwise the worker would keep the environment
+            self._free(worker, number)
             raise
-        return RemotePlace(worker, number, lambda: self._left(worker, number), lambda: self._stuck(worker, number))
+        return RemotePlace(worker, number, lambda: self._free(worker, number), lambda: self._stuck(worker, number))
 
     async def _learn_capacity(self, worker: W, limit_s: float | None) -> None:
-        """Ask a worker how many episodes it can play at once. Kills one that does not answer."""
+        """Ask a worker how many episodes it can play at once. Kill it if it does not answer."""
         patience_s = None if limit_s is None else START_S + limit_s * PROBES
         asking = worker.ask(0, "at_once", sys.maxsize, limit_s)
         try:
@@ -103,18 +103,18 @@ class Fleet(ABC, Generic[W]):
     def _is_full(self, worker: W) -> bool:
         return self._per_worker is not None and len(worker.places) >= self._per_worker
 
-    def _left(self, worker: W, number: int) -> None:
+    def _free(self, worker: W, number: int) -> None:
         """Note that a place is free, and replace its worker if it is due."""
         worker.places.discard(number)
         worker.episodes += 1
-        self._go_on(self._replace_if_due(worker))
+        self._start(self._replace_if_due(worker))
 
     def _stuck(self, worker: W, number: int) -> None:
-        """Give a worker with a stuck environment no more episodes; kill it if it is stuck as a whole."""
+        """Retire a worker with a stuck environment; kill it if it does not respond at all."""
         worker.is_usable = False
-        worker.tell(number, "discard")
-        self._go_on(self._kill_if_silent(worker))
-        self._left(worker, number)
+        worker.send(number, "discard")
+        self._start(self._kill_if_silent(worker))
+        self._free(worker, number)
 
     async def _kill_if_silent(self, worker: W) -> None:
         try:
@@ -124,13 +124,13 @@ class Fleet(ABC, Generic[W]):
         except InfrastructureError:
             return
 
-    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
     async def _replace_if_due(self, worker: W) -> None:
-        """Give a worker that has done enough no more episodes, and end it after its last one."""
+        """Retire a worker that has played enough episodes or uses too much memory; end it after its last episode."""
         if worker.is_usable and worker.episodes >= self._episodes:
             worker.is_usable = False
         if worker.is_usable and self._memory_mb is not None:

@@ -1,6 +1,6 @@
-"""Plays episodes for a rollout in another process: one object there, requests and replies as plain data.
+"""Plays episodes in a worker process at the request of a rollout.
 
-Both process workers and Ray actors host environments with it, so that they mean the same.
+Both process workers and Ray actors use it, so that they behave alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentgym.foreign.errors import caught, describe, ends_work, running_task
 from agentgym.foreign.tasks import contained_tasks
 from agentgym.policy import EndEpisode, Player
 from agentgym.rollout.deadlines import OutOfTime
-from agentgym.rollout.workers.base import Place, Played
+from agentgym.rollout.workers.base import EnvPlace, PlayedTurn
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
 
@@ -31,18 +31,18 @@ SCRIPT = "the script of the policy"
 
 
 @dataclass(frozen=True)
-class Request:
-    """Something to do for one episode."""
+class HostRequest:
+    """A request for one episode."""
 
     number: int
     place: int
-    """Number of the place: given by the rollout, which takes a place with the first request."""
+    """Number of the place, chosen by the rollout, which takes the place with its first request."""
     verb: str
     arguments: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
-class Reply:
+class HostReply:
     """The result of a request, or its error."""
 
     number: int
@@ -50,7 +50,7 @@ class Reply:
     error: Exception | None = None
 
 
-class Host:
+class EnvHost:
     """Holds environments and plays episodes in them.
 
     Args:
@@ -59,13 +59,13 @@ class Host:
 
     def __init__(self, factory: Callable[[], Env]):
         self._workers = LocalWorkers(EnvPool(factory))
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, EnvPlace] = {}
         self._players: dict[int, Player] = {}
         self._running: dict[int, asyncio.Task[Any]] = {}
-        """The request that each place is busy with."""
+        """The running request of each place."""
 
-    async def answer(self, request: Request) -> Reply:
-        """Do what a request asks for. Whatever is raised becomes the reply."""
+    async def answer(self, request: HostRequest) -> HostReply:
+        """Carry out a request. An exception becomes the reply."""
         with contained_tasks():
             task = asyncio.create_task(caught(lambda: self._do(request)))
             if request.verb != "discard":
@@ -75,19 +75,19 @@ class Host:
                 del self._running[request.place]
         result = asyncio.CancelledError("the episode cancelled itself") if task.cancelled() else task.result()
         if isinstance(result, BaseException):
-            return Reply(request.number, error=portable(result))
-        return Reply(request.number, result)
+            return HostReply(request.number, error=portable(result))
+        return HostReply(request.number, result)
 
-    async def pickled(self, request: Request) -> bytes:
-        """`answer`, pickled. Whatever goes wrong is a reply too: without one, who asked would wait for ever."""
+    async def pickled(self, request: HostRequest) -> bytes:
+        """Return the pickled reply. Every error is a reply too: without one, the rollout would wait forever."""
         try:
             return pickle.dumps(await self.answer(request), pickle.HIGHEST_PROTOCOL)
         except BaseException as error:
             if ends_work(error, running_task()):
                 raise
-            return pickle.dumps(Reply(request.number, error=portable(error)), pickle.HIGHEST_PROTOCOL)
+            return pickle.dumps(HostReply(request.number, error=portable(error)), pickle.HIGHEST_PROTOCOL)
 
-    async def _do(self, request: Request) -> Any:
+    async def _do(self, request: HostRequest) -> Any:
         return await self._VERBS[request.verb](self, request.place, *request.arguments)
 
     async def _at_once(self, _: int, *arguments: Any) -> int:
@@ -112,14 +112,14 @@ class Host:
         return _noted(await self._places[number].interrupt(*arguments))
 
     async def _give_back(self, number: int) -> None:
-        await self._left(number).give_back()
+        await self._removed(number).give_back()
 
     async def _discard(self, number: int) -> None:
-        if (task := self._running.pop(number, None)) is not None:  # nobody waits for its reply any more
+        if (task := self._running.pop(number, None)) is not None:  # the rollout no longer waits for its reply
             task.cancel()
             await asyncio.wait((task,))
         if number in self._places:
-            await self._left(number).discard(stuck=False)
+            await self._removed(number).discard(stuck=False)
 
     async def _memory(self, _: int) -> float:
         return _peak_mb()
@@ -129,7 +129,7 @@ class Host:
         self._places.clear()
         await self._workers.close()
 
-    def _left(self, number: int) -> Place:
+    def _removed(self, number: int) -> EnvPlace:
         self._players.pop(number, None)
         return self._places.pop(number)
 
@@ -151,13 +151,13 @@ class Host:
 
 
 def _peak_mb() -> float:
-    """Return the most memory that this process has needed, in MB."""
+    """Return the peak memory of this process in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def _noted(played: Played) -> Played:
-    """Return a turn whose details can be sent: a note stands for what is no JSON data, as in the record."""
+def _noted(played: PlayedTurn) -> PlayedTurn:
+    """Return a turn whose details can be sent: as in the record, a note replaces values that are not JSON data."""
     if played.reason is None:
         return played
     info = played.result.info
@@ -166,7 +166,7 @@ def _noted(played: Played) -> Played:
 
 
 def portable(error: BaseException) -> Exception:
-    """Return an error in a form that means the same in the other process."""
+    """Return an error of a type that the other process knows."""
     if isinstance(error, OutOfTime):
         return OutOfTime(Reason(error.reason), error.what, error.limit_s)
     if isinstance(error, EndEpisode):
@@ -179,15 +179,15 @@ def portable(error: BaseException) -> Exception:
         with suppress(BaseException):  # an author's subclass may raise anything
             text = str(error)
     try:
-        made = kind(text)
-        pickle.loads(pickle.dumps(made))
+        copy = kind(text)
+        pickle.loads(pickle.dumps(copy))
     except Exception:
         return InfrastructureError(text)
-    return made
+    return copy
 
 
 def sealed(what: str, value: Any) -> bytes:
-    """Return a value of the user's as bytes for another process. Raises `UsageError` if it cannot be sent there."""
+    """Return a user's object as bytes for another process. Raises `UsageError` if it cannot be pickled."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception as error:

@@ -13,7 +13,7 @@ from agentgym.env import Env
 from agentgym.foreign.apart import apart
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.rollout.deadlines import watched
-from agentgym.rollout.workers.base import Opening, Place, Played, Workers
+from agentgym.rollout.workers.base import EnvPlace, EpisodeOpening, PlayedTurn, Workers
 from agentgym.rollout.workers.pool import EnvPool, discard
 from agentgym.task import Task
 
@@ -31,11 +31,11 @@ class LocalWorkers:
     def __init__(self, pool: EnvPool, *, inline: bool = False):
         self._pool, self._inline = pool, inline
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        """Return how many of `wanted` episodes can run concurrently."""
-        return await self._pool.at_once(wanted, limit_s)
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        """Return how many episodes can run concurrently, at most `most`."""
+        return await self._pool.at_once(most, limit_s)
 
-    async def take(self, limit_s: float | None) -> Place:
+    async def take(self, limit_s: float | None) -> EnvPlace:
         """Return a place with an environment."""
         env = await self._pool.take(limit_s)
         if self._inline:
@@ -43,7 +43,7 @@ class LocalWorkers:
         return LocalPlace(env, self._pool)
 
     def isolated(self) -> Workers:
-        """Return these workers: all of it is one process."""
+        """Return these workers: they are one process."""
         return self
 
     async def close(self) -> None:
@@ -57,30 +57,30 @@ class LocalPlace:
     def __init__(self, env: Env, pool: EnvPool):
         self._env, self._pool = env, pool
 
-    async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
+    async def reset(self, seed: int, task: Task, training_step: int | None) -> EpisodeOpening:
         """Start an episode."""
         env = self._env
         messages, info = await _of(env, env.areset(seed=seed, options=reset_options(task, training_step)))
         limits = env.max_calls_per_turn, env.max_turns
-        return Opening(messages, info["tools"], env.dialect, *limits, env.unrepeatable)
+        return EpisodeOpening(messages, info["tools"], env.dialect, *limits, env.unrepeatable)
 
-    async def step(self, action: Action, tool_limit_s: float | None) -> Played:
+    async def step(self, action: Action, tool_limit_s: float | None) -> PlayedTurn:
         """Play a turn."""
         env = self._env
         result = await watched(_of(env, env.astep(action)), lambda: env.running_tool, tool_limit_s, Reason.TOOL_TIME)
-        return Played(result, env.reason, env.step_times)
+        return PlayedTurn(result, env.reason, env.step_times)
 
-    async def interrupt(self, reason: AnyReason) -> Played:
+    async def interrupt(self, reason: AnyReason) -> PlayedTurn:
         """End the episode and grade it."""
         result = await _of(self._env, self._env.ainterrupt(reason))
-        return Played(result, self._env.reason, self._env.step_times)
+        return PlayedTurn(result, self._env.reason, self._env.step_times)
 
     async def script(self, policy: ScriptedPolicy) -> Player:
         """Return the player of a script."""
         return policy.begin(self._env)
 
     async def give_back(self) -> None:
-        """Keep the environment for another episode."""
+        """Return the environment for use by another episode."""
         self._pool.give_back(self._env)
 
     async def discard(self, *, stuck: bool) -> None:
@@ -92,5 +92,5 @@ class LocalPlace:
 
 
 async def _of(env: Env, work: Coroutine[Any, Any, _T]) -> _T:
-    """Await an environment. An author's asynchronous code may not listen to a cancellation."""
+    """Await an environment. The code of an asynchronous one may ignore its cancellation."""
     return await (apart(work) if env.is_async else work)

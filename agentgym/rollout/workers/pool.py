@@ -1,7 +1,7 @@
 """`EnvPool`: the environments of one process, made on demand and reused.
 
-Making and closing one may be slow (it reads task files, pulls images), so both happen beside the event loop and block
-no running episode. Environments are made one at a time: constructors are not expected to be thread-safe.
+Making and closing one may be slow (it reads task files, pulls images), so both happen in threads and block no running
+episode. Environments are made one at a time: constructors need not be thread-safe.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CLOSING_S = 60.0
 """Time limit for closing an environment."""
 
 PROBES = 3
-"""How often the environment that says how many may exist is tried to make: if it is never known, none is too many."""
+"""Attempts to make the environment that says how many environments may exist."""
 
 PROBE_WAIT_S = 0.1
-"""Seconds before it is tried again, once; twice as many before the third time."""
+"""Seconds before the second attempt; twice as many before the third."""
 
 STUCK_S = 5.0
 """Time limit at the end of a rollout for closing environments that did not return in time."""
@@ -57,39 +57,39 @@ class EnvPool:
                 return self._idle.pop()
             making = _Making(self._factory)
             try:
-                # A constructor that does not return gives up its turn; those after it must not wait for it too.
+                # A constructor that hangs must not block the ones after it.
                 if not await making.is_done(limit_s):
                     assert limit_s is not None
                     raise OutOfTime(Reason.RESET_TIME, "making an environment", limit_s)
             except BaseException:
-                if (made := making.abandoned()) is not None:
-                    self.close_later(made)
+                if (env := making.abandoned()) is not None:
+                    self.close_later(env)
                 raise
             return making.result()
 
     def give_back(self, env: Env) -> None:
-        """Keep `env` for another episode."""
+        """Return `env` for use by another episode."""
         self._idle.append(env)
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others.
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        """Return how many episodes can run concurrently without waiting for each other's resources.
 
         Args:
-            wanted: The most that are of use.
-            limit_s: Time limit for making the environment that says so.
+            most: Upper bound of the result.
+            limit_s: Time limit for making the environment that says how many.
         """
         env = await self._probe(limit_s)
         if env is None:
-            return wanted  # the episodes retry, and report the error if it persists
+            return most  # the episodes retry, and report the error if it persists
         self.give_back(env)
         if env.max_concurrent is None:
-            return wanted
+            return most
         if env.max_concurrent < 1:
             raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
-        return min(wanted, env.max_concurrent)
+        return min(most, env.max_concurrent)
 
     async def _probe(self, limit_s: float | None) -> Env | None:
-        """Return an environment; `None` if it cannot be made now. Raises what no retry can help."""
+        """Return an environment; `None` if it cannot be made now. Raises errors that a retry cannot fix."""
         for probe in range(PROBES):
             await asyncio.sleep(PROBE_WAIT_S * probe)
             try:
@@ -106,7 +106,7 @@ class EnvPool:
         return None
 
     def close_later(self, env: Env) -> None:
-        """Close an environment without waiting. If it is stuck, its release may be what ends the stuck work."""
+        """Close an environment without waiting for it. Closing a stuck one may end its stuck work."""
         task = asyncio.get_running_loop().create_task(discard(env))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -120,7 +120,7 @@ class EnvPool:
 
 
 class _Making:
-    """Makes one environment in a thread. If nobody waits for it any more, it is closed once it is made."""
+    """Makes one environment in a thread. If it is abandoned, it is closed once it is made."""
 
     def __init__(self, make: Callable[[], Env]):
         self._make = make
@@ -135,7 +135,7 @@ class _Making:
         return bool(done)
 
     def result(self) -> Env:
-        """Return the environment. Raises what its constructor raises."""
+        """Return the environment. Raises the constructor's exception."""
         error = self._running.result()
         if error is not None:
             raise error
@@ -143,7 +143,7 @@ class _Making:
         return self._made
 
     def abandoned(self) -> Env | None:
-        """Give up on the environment: it is closed once it is made. Return it if it is made already."""
+        """Abandon the environment: it is closed once it is made. Return it if it exists already."""
         self._running.cancel()
         with self._lock:
             self._unwanted = True
@@ -152,24 +152,24 @@ class _Making:
     def _run(self) -> BaseException | None:
         """Make the environment; return its exception, if any, since futures cannot carry every exception."""
         try:
-            made = self._make()
+            env = self._make()
         except BaseException as error:
             return error
         with self._lock:
             if not self._unwanted:
-                self._made = made
+                self._made = env
                 return None
-        close(made)
+        close(env)
         return None
 
 
 def is_callers_mistake(error: BaseException) -> bool:
-    """Whether an error is raised to the caller: no retry can help, and every other episode would hit it too."""
+    """Whether an error is the caller's, which no retry can fix and every other episode would hit too."""
     return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
 
 
 async def discard(env: Env) -> None:
-    """Close an environment that ran on this event loop. An error in closing is logged and loses no trajectory."""
+    """Close an environment that ran on this event loop. An error in closing is only logged."""
     with closing_errors_logged(env):
         async with asyncio.timeout(CLOSING_S):
             await (apart(env.aclose()) if env.is_async else env.aclose())

@@ -1,9 +1,9 @@
 """Environments in worker processes: they use all cores, cannot block the rollout, and can be killed when stuck.
 
-Each process holds several environments. If one does not return in time, its process gets no more episodes and ends
-after those that it has, at once if it does not answer at all. Episodes of a process that is gone are tried again, which
-does not count against their retries. Processes are started before they are needed, never forked from the caller's own,
-and replaced after a number of episodes or at a size.
+Each process holds several environments. If one does not return in time, its process gets no new episodes and ends
+after its current ones, or at once if it does not respond at all. Episodes of a dead process are retried, which does not
+count against their retries. Processes start before they are needed, are never forked from the caller's process, and are
+replaced after a number of episodes or at a memory limit.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
-from agentgym.rollout.workers.base import Place, Workers
-from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
-from agentgym.rollout.workers.host import Request, sealed
+from agentgym.rollout.workers.base import EnvPlace, Workers
+from agentgym.rollout.workers.fleet import CLOSE_S, START_S, WorkerFleet
+from agentgym.rollout.workers.host import HostRequest, sealed
 from agentgym.rollout.workers.starting import EXIT_S, Starter, make_starter, own_sockets
 from agentgym.rollout.workers.wire import Outbox, packed, received
 
-ASKED = 3
-"""How many processes are asked how many environments they can hold, if they end before they answer."""
+PROBED = 3
+"""Processes to ask for their capacity, one after the other, if they die before they answer."""
 
 
-class ProcessWorkers(Fleet["_Process"]):
+class ProcessWorkers(WorkerFleet["_Process"]):
     """Worker processes on this machine.
 
     Args:
@@ -58,38 +58,40 @@ class ProcessWorkers(Fleet["_Process"]):
             raise UsageError(f"processes must be at least 1, not {processes}")
         if not hasattr(os, "register_at_fork"):
             raise UsageError("worker processes need Linux or macOS; use workers='threads'")
-        sealed("the environment factory", factory)  # or refused
+        sealed("the environment factory", factory)  # raises if it cannot be sent
         super().__init__(episodes, memory_mb)
         self._factory = factory
         self._wanted = min(processes or cores(), max_in_flight)
         self._running: list[_Process] = []
-        """Those that get episodes."""
+        """Processes that get episodes."""
         self._alive: set[_Process] = set()
         self._spare: _Process | None = None
-        """Takes the place of the next process that ends, so that nobody waits for one to start."""
+        """Replaces the next process that ends, so that no episode waits for one to start."""
         self._alone = asyncio.Semaphore(self._wanted)
-        """How many more processes with one episode each there may be."""
+        """Bounds the processes with one episode each."""
         self._closed = False
         self._starter: Starter | None = None
 
     @property
     def pids(self) -> list[int]:
-        """The ids of the processes that live."""
-        return sorted(process.pid for process in list(self._alive) if process.pid is not None)  # other threads may ask
+        """Ids of the live processes."""
+        return sorted(
+            process.pid for process in list(self._alive) if process.pid is not None
+        )  # other threads may call this
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        """Start the processes; return how many of `wanted` episodes can run concurrently."""
-        while len(self._running) < min(self._wanted, wanted):
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        """Start the processes; return how many episodes can run concurrently, at most `most`."""
+        while len(self._running) < min(self._wanted, most):
             self._running.append(self._started())
-        for _ in range(ASKED):
+        for _ in range(PROBED):
             try:
                 await self._learn_capacity(await self._with_room(), limit_s)
                 break
-            except WorkerLost:  # if they all end at once, the episodes will say so
+            except WorkerLost:  # if all of them die, the episodes will report it
                 continue
-            except OutOfTime:  # and so they will if none can be made
+            except OutOfTime:  # and so they will if no environment can be made
                 break
-        return wanted if self._per_worker is None else min(wanted, self._per_worker * self._wanted)
+        return most if self._per_worker is None else min(most, self._per_worker * self._wanted)
 
     async def close(self) -> None:
         """End the processes."""
@@ -103,7 +105,7 @@ class ProcessWorkers(Fleet["_Process"]):
         """Return workers that give each episode a process of its own."""
         return _Isolated(self)
 
-    async def take_alone(self, limit_s: float | None) -> Place:
+    async def take_alone(self, limit_s: float | None) -> EnvPlace:
         """Return a place in a process that holds no other."""
         await self._alone.acquire()
         process = self._started(self._alone.release)
@@ -125,16 +127,16 @@ class ProcessWorkers(Fleet["_Process"]):
 
     def _working_starter(self) -> Starter:
         if self._starter is not None and not self._starter.works:
-            self._go_on(self._starter.close())
+            self._start(self._starter.close())
             self._starter = None
         self._starter = self._starter or make_starter()
         return self._starter
 
     def _next(self) -> _Process:
-        """Return the process that takes the place of one that gets no more episodes."""
+        """Return a process to replace one that has been retired."""
         spare, self._spare = self._spare, None
         process = spare if spare is not None and spare.is_usable else self._started()
-        self._spare = self._started()  # processes end here, so another one will
+        self._spare = self._started()  # since one process had to be replaced, others will too
         return process
 
     async def _with_room(self) -> _Process:
@@ -143,9 +145,9 @@ class ProcessWorkers(Fleet["_Process"]):
         self._running = [process for process in self._running if process.is_usable]
         while len(self._running) < self._wanted:
             self._running.append(self._next() if len(self._running) < had else self._started())
-        process = min(self._running, key=lambda one: len(one.places))
+        process = min(self._running, key=lambda worker: len(worker.places))
         if self._is_full(process):
-            # All are full, because one has just been replaced: the new one starts empty.
+            # All are full because one has just been replaced.
             process = self._started()
             self._running.append(process)
         return process
@@ -157,10 +159,10 @@ class _Isolated:
     def __init__(self, workers: ProcessWorkers):
         self._workers = workers
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        return await self._workers.at_once(wanted, limit_s)
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        return await self._workers.at_once(most, limit_s)
 
-    async def take(self, limit_s: float | None) -> Place:
+    async def take(self, limit_s: float | None) -> EnvPlace:
         return await self._workers.take_alone(limit_s)
 
     def isolated(self) -> Workers:
@@ -171,7 +173,7 @@ class _Isolated:
 
 
 class _Process:
-    """A worker process, as seen by the one that started it."""
+    """A worker process, as seen by the process that started it."""
 
     def __init__(self, factory: Callable[[], Env], starter: Starter, ended: Callable[[_Process], None]):
         self._ended = ended
@@ -207,15 +209,15 @@ class _Process:
         number = next(self._numbers)
         reply = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._outbox.put(packed(Request(number, place, verb, arguments)))
+            self._outbox.put(packed(HostRequest(number, place, verb, arguments)))
             return await reply
         finally:
             self._waiting.pop(number, None)
 
-    def tell(self, place: int, verb: str) -> None:
-        """Send a request whose reply nobody waits for."""
+    def send(self, place: int, verb: str) -> None:
+        """Send a request without waiting for the reply."""
         if self._lost is None and self._outbox is not None:
-            self._outbox.put(packed(Request(next(self._numbers), place, verb)))
+            self._outbox.put(packed(HostRequest(next(self._numbers), place, verb)))
 
     def kill(self, why: str) -> None:
         """End the process at once."""
@@ -249,18 +251,18 @@ class _Process:
         except EOFError:
             self._end()
         except Exception as error:
-            self.kill(f"what it sent could not be read ({describe(error)})")
+            self.kill(f"its reply could not be read ({describe(error)})")
         finally:
             self._ours.close() if writer is None else writer.close()
 
     async def _watch(self) -> None:
-        """Notice that the process has ended, although something that it started holds its end of the socket open."""
+        """Notice the end of the process even if a program it started keeps its end of the socket open."""
         if await self._process.ended() is not None:
-            await asyncio.wait((self._reading,), timeout=EXIT_S)  # what it said last
+            await asyncio.wait((self._reading,), timeout=EXIT_S)  # its last replies
             self._end()
 
     def _end(self) -> asyncio.Task[None]:
-        """Begin to take leave of a process that ends."""
+        """Start to clean up after a process that ends."""
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._finish())
         return self._ending
@@ -284,10 +286,10 @@ class _Process:
             future.set_result(reply.value)
         else:
             future.set_exception(reply.error)
-            future.exception()  # nobody may wait for it
+            future.exception()  # it may never be awaited
 
     def _lose(self, why: str) -> None:
-        """Fail everything that waits for the process."""
+        """Fail every request that waits for the process."""
         self.is_usable = False
         if self._lost is not None:
             return
@@ -295,4 +297,4 @@ class _Process:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(WorkerLost(f"worker process {self._process.pid} is gone: {why}"))
-                future.exception()  # nobody may wait for it
+                future.exception()  # it may never be awaited

@@ -1,7 +1,7 @@
 """Environments in Ray actors, on any node of a cluster.
 
-Each actor holds several environments. If an actor or its node is gone, the episodes in it are tried again elsewhere,
-which does not count against their retries; another actor takes its place as soon as the cluster has room for it.
+Each actor holds several environments. If an actor or its node dies, its episodes are retried elsewhere, which does not
+count against their retries; another actor replaces it as soon as the cluster has room.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from agentgym.foreign.errors import describe
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Workers
-from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
-from agentgym.rollout.workers.host import Reply, Request, sealed
+from agentgym.rollout.workers.fleet import CLOSE_S, START_S, WorkerFleet
+from agentgym.rollout.workers.host import HostReply, HostRequest, sealed
 from agentgym.rollout.workers.ray_host import RayHost
 from agentgym.rollout.workers.ray_session import join, leave
 
 AGAIN_S = 1.0
-"""Seconds before another actor is asked for after one could not start."""
+"""Seconds to wait before starting another actor after one could not start."""
 
 HOPELESS = 3
-"""If no actor runs and this many in a row could not start, none ever will."""
+"""Give up if no actor runs and this many in a row could not start."""
 
 _MAX_CONCURRENCY = 1_000_000
-"""Requests that an actor works on at once: as many as there are."""
+"""Requests that an actor handles at once; effectively no limit."""
 
 
-class RayWorkers(Fleet["_Actor"]):
+class RayWorkers(WorkerFleet["_Actor"]):
     """Actors on a Ray cluster.
 
     This package and the environments must be installed on every node. On nodes that share the file system, modules are
@@ -49,11 +49,11 @@ class RayWorkers(Fleet["_Actor"]):
         factory: Makes the environments; it is sent to the actors.
         max_in_flight: Episodes that may run at once.
         address: `HOST:PORT` of a cluster, or `auto` for the one that this machine is a node of; by default
-            `RAY_ADDRESS`, else a Ray of this machine alone, which ends with the workers. If this process is connected
-            already, that connection is used, and kept.
-        actors: Number of actors; as many as the cluster has room for by default, and never more than episodes.
-        cpus_per_actor: CPUs that Ray reserves for each. By default none: an actor is placed where a CPU is free, and
-            leaves it to others. Several rollouts can then share a cluster.
+            `RAY_ADDRESS`, else a new Ray on this machine, which ends with the workers. An existing connection of this
+            process is used, and stays open.
+        actors: Number of actors; by default as many as the cluster has room for, and never more than episodes.
+        cpus_per_actor: CPUs that Ray reserves for each. By default, an actor starts where a CPU is free but does not
+            reserve it, so that several rollouts can share a cluster.
         episodes: An actor is replaced after this many episodes.
         memory_mb: An actor is replaced when it has needed this much memory; `None` for no limit.
         runtime_env: Ray's `runtime_env` of the actors: packages, environment variables.
@@ -82,30 +82,30 @@ class RayWorkers(Fleet["_Actor"]):
         require("ray", "ray")
         self._factory = sealed("the environment factory", factory)
         super().__init__(episodes, memory_mb)
-        # For Ray, no number of CPUs means one to be placed and none to run.
+        # Without a number, Ray needs one free CPU to start an actor and reserves none to run it.
         self._options = {"num_cpus": cpus_per_actor, "runtime_env": dict(runtime_env or {})}
         self._cpus = cpus_per_actor or 1.0
         self._must_leave = join(address)
         self._wanted = min(actors or _room_for(self._cpus), max_in_flight)
         self._actors: list[_Actor] = []
-        self._refused: UsageError | None = None
+        self._usage_error: UsageError | None = None
         """Why no actor will ever work."""
         self._failed_starts, self._start_after, self._last_error = 0, 0.0, ""
         self._changed = asyncio.Event()
 
-    async def at_once(self, wanted: int, limit_s: float | None = None) -> int:
-        """Start the actors; return how many of `wanted` episodes can run concurrently."""
+    async def at_once(self, most: int, limit_s: float | None = None) -> int:
+        """Start the actors; return how many episodes can run concurrently, at most `most`."""
         for is_last in (False, False, True):
             actor = await self._with_room()
             try:
                 await self._learn_capacity(actor, limit_s)
                 break
-            except OutOfTime:  # the episodes will say so
+            except OutOfTime:  # the episodes will report it
                 break
             except WorkerLost:
                 if is_last:
                     raise
-        return wanted if self._per_worker is None else min(wanted, self._per_worker * self._wanted)
+        return most if self._per_worker is None else min(most, self._per_worker * self._wanted)
 
     async def close(self) -> None:
         """End the actors, and Ray if it was started for them."""
@@ -122,24 +122,25 @@ class RayWorkers(Fleet["_Actor"]):
         return self
 
     async def _with_room(self) -> _Actor:
-        """Return the least busy actor that has started. Actors that wait for room on the cluster get no episodes."""
+        """Return the least busy actor that has started; wait until there is one with a free place."""
         while True:
             self._fill()
-            if self._refused is not None:
-                raise self._refused
-            if found := [one for one in self._actors if one.is_usable and one.is_ready and not self._is_full(one)]:
-                return min(found, key=lambda actor: len(actor.places))
+            if self._usage_error is not None:
+                raise self._usage_error
+            ready = [actor for actor in self._actors if actor.is_usable and actor.is_ready]
+            if actors := [actor for actor in ready if not self._is_full(actor)]:
+                return min(actors, key=lambda actor: len(actor.places))
             await self._change()
 
     def _fill(self) -> None:
-        """Ask for the actors that are missing."""
+        """Start the actors that are missing."""
         self._actors = [actor for actor in self._actors if actor.is_usable or actor.places]
         missing = self._wanted - sum(actor.is_usable for actor in self._actors)
         if time.monotonic() >= self._start_after:
             self._actors += [_Actor(self._factory, self._options, self._on_start) for _ in range(missing)]
 
     async def _change(self) -> None:
-        """Wait until an actor has started or a place is free. Raises `WorkerLost` if that cannot be expected."""
+        """Wait until an actor has started or a place is free. Raises `WorkerLost` if neither is likely."""
         is_hopeless = self._failed_starts >= HOPELESS and not any(actor.is_usable for actor in self._actors)
         if not is_hopeless:
             try:
@@ -159,14 +160,14 @@ class RayWorkers(Fleet["_Actor"]):
         if error is None:
             self._failed_starts = 0
         elif isinstance(error, UsageError):
-            self._refused = error
+            self._usage_error = error
         else:
             self._failed_starts += 1
             self._start_after, self._last_error = time.monotonic() + AGAIN_S, str(error)
         self._has_changed()
 
-    def _left(self, worker: _Actor, number: int) -> None:
-        super()._left(worker, number)
+    def _free(self, worker: _Actor, number: int) -> None:
+        super()._free(worker, number)
         self._has_changed()
 
     def _has_changed(self) -> None:
@@ -175,7 +176,7 @@ class RayWorkers(Fleet["_Actor"]):
 
 
 class _Actor:
-    """An actor, as seen by the one that made it."""
+    """An actor, as seen by the process that started it."""
 
     def __init__(self, factory: bytes, options: Mapping[str, Any], on_start: Callable[[Exception | None], None]):
         import ray  # type: ignore[import-not-found]
@@ -189,8 +190,8 @@ class _Actor:
         self._error: type[Exception] = RayError
         self._lost: str | None = None
         self._numbers = count(1)
-        self._asked: set[asyncio.Future[bytes]] = set()
-        # It runs one thing at most once: what a lost actor did is for the rollout to repeat.
+        self._requests: set[asyncio.Future[bytes]] = set()
+        # Ray must not retry anything: the rollout repeats the work of a lost actor.
         self._actor: Any = (
             ray.remote(RayHost)
             .options(
@@ -208,19 +209,19 @@ class _Actor:
         """Send a request and return the value of its reply, or raise its error."""
         if self._lost is not None:
             raise WorkerLost(f"a Ray actor is gone: {self._lost}")
-        request = pickle.dumps(Request(next(self._numbers), place, verb, arguments), pickle.HIGHEST_PROTOCOL)
+        request = pickle.dumps(HostRequest(next(self._numbers), place, verb, arguments), pickle.HIGHEST_PROTOCOL)
         return _value(await self._answer(lambda: self._actor.answer.remote(request)))
 
-    def tell(self, place: int, verb: str) -> None:
-        """Send a request whose reply nobody waits for."""
+    def send(self, place: int, verb: str) -> None:
+        """Send a request without waiting for the reply."""
         if self._lost is None:
             with suppress(self._error):
-                self._actor.answer.remote(pickle.dumps(Request(next(self._numbers), place, verb)))
+                self._actor.answer.remote(pickle.dumps(HostRequest(next(self._numbers), place, verb)))
 
     def kill(self, why: str) -> None:
         """End the actor at once."""
         self._lose(f"it was killed, because {why}")
-        with suppress(self._error, ValueError):  # it is gone already
+        with suppress(self._error, ValueError):  # it may be dead already
             self._ray.kill(self._actor, no_restart=True)
 
     async def close(self) -> None:
@@ -231,8 +232,8 @@ class _Actor:
         self.kill("it was closed")
         self._starting.cancel()
         await asyncio.gather(self._starting, return_exceptions=True)
-        if self._asked:  # their answers come from a thread of Ray, which must still find the event loop
-            await asyncio.wait(self._asked, timeout=CLOSE_S)
+        if self._requests:  # a thread of Ray delivers their answers, and still needs the event loop
+            await asyncio.wait(self._requests, timeout=CLOSE_S)
 
     async def _start(self, factory: bytes, on_start: Callable[[Exception | None], None]) -> None:
         try:
@@ -248,33 +249,33 @@ class _Actor:
     async def _answer(self, ask: Callable[[], Any]) -> bytes:
         try:
             answer = asyncio.wrap_future(ask().future())
-            self._asked.add(answer)
+            self._requests.add(answer)
             answer.add_done_callback(self._answered)
-            # Whoever gives up waiting says so to the actor; to Ray, the request goes on.
+            # A cancelled caller informs the actor itself; Ray's request continues.
             return await asyncio.shield(answer)
         except self._error as error:
             self._lose(str(error).strip().splitlines()[0])
             raise WorkerLost(f"a Ray actor is gone: {self._lost}") from error
 
     def _answered(self, answer: asyncio.Future[bytes]) -> None:
-        self._asked.discard(answer)
-        answer.exception()  # nobody may wait for it
+        self._requests.discard(answer)
+        answer.exception()  # it may never be awaited
 
     def _lose(self, why: str) -> None:
-        """Give the actor no more episodes."""
+        """Retire the actor."""
         self.is_usable = self.is_ready = False
         self._lost = self._lost or why
 
 
 def _value(data: bytes) -> Any:
-    reply: Reply = pickle.loads(data)
+    reply: HostReply = pickle.loads(data)
     if reply.error is not None:
         raise reply.error
     return reply.value
 
 
 def _room_for(cpus_per_actor: float) -> int:
-    """Return how many actors the cluster has room for if nothing else runs on it."""
+    """Return how many actors the whole cluster has room for."""
     import ray  # type: ignore[import-not-found]
 
     return max(1, int(ray.cluster_resources().get("CPU", 1) / cpus_per_actor))

@@ -1,4 +1,4 @@
-"""What runs in a Ray actor: hosts environments for the rollout that made it. Never imports Ray itself."""
+"""Hosts environments in a Ray actor for the rollout that started it. Never imports Ray itself."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import sys
 
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
-from agentgym.rollout.workers.host import Host, Reply, portable
+from agentgym.rollout.workers.host import EnvHost, HostReply, portable
 
 
 class RayHost:
-    """Answers requests. They and the replies travel as bytes: Ray would make arrays read-only and pickle more."""
+    """Answers requests. Requests and replies are bytes: Ray would make arrays read-only and pickle more."""
 
-    _host: Host
+    _host: EnvHost
 
     async def begin(self, factory: bytes, paths: list[str], folder: str) -> bytes:
         """Take the factory of environments.
 
         Args:
             factory: The factory, pickled.
-            paths: Where the rollout finds modules; those that exist here are searched too, after this node's own.
-            folder: Where the rollout runs, and so does this if that exists here.
+            paths: The rollout's module search path; entries that exist here are added after this node's own.
+            folder: The rollout's working directory; used here too if it exists.
 
         Returns:
             A pickled reply.
@@ -31,18 +31,18 @@ class RayHost:
         if os.path.isdir(folder):
             os.chdir(folder)
         try:
-            self._host = Host(pickle.loads(factory))
+            self._host = EnvHost(pickle.loads(factory))
         except Exception as error:
-            return pickle.dumps(Reply(0, error=portable(_cannot_import(error))))
-        return pickle.dumps(Reply(0))
+            return pickle.dumps(HostReply(0, error=portable(_cannot_import(error))))
+        return pickle.dumps(HostReply(0))
 
     async def answer(self, request: bytes) -> bytes:
-        """Do what a pickled request asks for; return the pickled reply."""
+        """Carry out a pickled request; return the pickled reply."""
         try:
-            asked = pickle.loads(request)
+            opened = pickle.loads(request)
         except Exception as error:
-            return pickle.dumps(Reply(0, error=portable(error)))
-        return await self._host.pickled(asked)
+            return pickle.dumps(HostReply(0, error=portable(error)))
+        return await self._host.pickled(opened)
 
 
 def _cannot_import(error: Exception) -> Exception:

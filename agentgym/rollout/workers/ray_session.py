@@ -1,4 +1,4 @@
-"""This process's connection to Ray: the user's own if there is one, else one that lasts as long as somebody uses it."""
+"""This process's connection to Ray: the user's own, or one that is open while rollouts use it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from agentgym.foreign.errors import describe
 
 LOCAL = "local"
 OBJECT_STORE_BYTES = 100 * 2**20
-"""Shared memory of a Ray that is started here. Only messages go through it."""
+"""Shared memory of a Ray started here, which needs it only for messages."""
 
 ANSWER_S = 10.0
-"""Seconds in which somebody has to answer at the address of a cluster."""
+"""Seconds for a cluster's address to accept a connection."""
 
 _OURS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Ray then talks to itself on the loopback device. Otherwise it listens on every address of the machine.
+    # Makes Ray listen on the loopback device only, instead of on every address of the machine.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
-"""Environment variables for a Ray that is started here. Ray reads the second when it is imported."""
+"""Environment variables for a Ray started here. Ray reads the second when it is imported."""
 
 _TOUCHED = (*_OURS, "PYTHONBREAKPOINT")
-"""Environment variables that are as before afterwards. Ray sets the last for the whole process."""
+"""Environment variables to restore afterwards. Ray sets the last for the whole process."""
 
 _lock = threading.Lock()
 _users = 0
-"""How many use the connection that was made here; 0 also if it is the user's own."""
+"""Users of the connection made here; 0 also if the connection is the user's own."""
 _files: TemporaryDirectory[str] | None = None
-"""Logs and sockets of a Ray that was started here."""
+"""Logs and sockets of a Ray started here."""
 
 
 def join(address: str | None) -> bool:
@@ -48,7 +48,7 @@ def join(address: str | None) -> bool:
             `RAY_ADDRESS`, else a new Ray on this machine alone.
 
     Returns:
-        Whether the caller has to `leave`.
+        Whether the caller must call `leave`.
 
     Raises:
         UsageError: There is no such cluster.
@@ -68,7 +68,7 @@ def join(address: str | None) -> bool:
 
 
 def leave() -> None:
-    """Disconnect, if nobody else in this process uses the connection. A Ray that was started here ends."""
+    """Disconnect after the last user in this process. A Ray started here ends."""
     global _users
     with _lock:
         _users -= 1
@@ -91,7 +91,7 @@ def _connect(ray: Any, address: str) -> None:
             raise
         why = describe(error).splitlines()[0]
         raise UsageError(
-            f"there is no Ray cluster at {address!r} that this machine is a node of ({why}); on its first machine run: "
+            f"this machine is not a node of a Ray cluster at {address!r} ({why}); on its first machine run: "
             "ray start --head; on the others: ray start --address HOST:PORT"
         ) from error
 
@@ -104,9 +104,9 @@ def _knock(address: str) -> None:
 
 
 def _local() -> dict[str, Any]:
-    """Return what a Ray that is started here is told."""
+    """Return the arguments for starting a Ray here."""
     global _files
-    # Ray has sockets below, whose paths may not be long.
+    # Ray puts sockets below it, so the path must be short.
     _files = TemporaryDirectory(prefix="ray-", dir="/tmp" if os.path.isdir("/tmp") else None)
     return {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": _files.name}
 
@@ -116,22 +116,22 @@ def _disconnect(ray: Any) -> None:
     ray.shutdown()
     _announces(ray, True)
     if _files is not None:
-        shutil.rmtree(_files.name, ignore_errors=True)  # processes that are just ending may still write a line
+        shutil.rmtree(_files.name, ignore_errors=True)  # processes that are ending may still write logs
         _files.cleanup()
         _files = None
 
 
 def _announces(ray: Any, does: bool) -> None:
-    """Say whether Ray prints what becomes of its processes, which would be among a command's own output.
+    """Set whether Ray prints the state of its processes, which would mix with a command's own output.
 
-    There is no public setting for it. Ray's debugger does the same.
+    Ray lacks a public setting for it; its debugger does the same.
     """
     ray._private.worker._worker_logs_enabled = does
 
 
 @contextmanager
 def _same_handlers() -> Iterator[None]:
-    """Keep Ray from taking over signals, and from telling what nobody asked."""
+    """Keep Ray from changing signal handlers and from logging."""
     logger = logging.getLogger("ray")
     is_main = threading.current_thread() is threading.main_thread()
     handler, level = signal.getsignal(signal.SIGTERM), logger.level
@@ -146,7 +146,7 @@ def _same_handlers() -> Iterator[None]:
 
 @contextmanager
 def _same_environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set environment variables that the user has not set himself; put back what was there."""
+    """Set environment variables that the user has not set; restore them afterwards."""
     before = {name: os.environ.get(name) for name in _TOUCHED}
     os.environ.update(variables | {name: value for name, value in before.items() if value is not None})
     try:

@@ -1,4 +1,4 @@
-"""Places whose environments are elsewhere. How requests get there is up to the connection."""
+"""Places whose environments are in another process or on another machine."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
-from agentgym.rollout.workers.base import Opening, Played
+from agentgym.rollout.workers.base import EpisodeOpening, PlayedTurn
 from agentgym.rollout.workers.host import SCRIPT, sealed
 from agentgym.task import Task
 
 DISCARD_S = 30.0
-"""Seconds that a host has to close an environment before it counts as stuck."""
+"""Seconds for a host to close an environment before it counts as stuck."""
 
 
-class Connection(Protocol):
-    """A host that can be asked."""
+class HostConnection(Protocol):
+    """Sends requests to a host."""
 
     async def ask(self, place: int, verb: str, *arguments: Any) -> Any:
         """Send a request and return the value of its reply, or raise its error.
 
         Raises:
-            WorkerLost: The host is gone.
+            WorkerLost: The host is dead.
         """
         ...
 
     def kill(self, why: str) -> None:
-        """End the host at once. Everything asked of it raises `WorkerLost`."""
+        """End the host at once. All its requests raise `WorkerLost`."""
         ...
 
 
@@ -40,22 +40,22 @@ class Connection(Protocol):
 class RemotePlace:
     """One environment of a host."""
 
-    host: Connection
+    host: HostConnection
     number: int
-    left: Callable[[], None]
+    free: Callable[[], None]
     """Called once the place is free."""
     stuck: Callable[[], None]
     """Called instead if the environment did not return in time."""
 
-    async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
+    async def reset(self, seed: int, task: Task, training_step: int | None) -> EpisodeOpening:
         """Start an episode."""
         return await self.host.ask(self.number, "reset", seed, task, training_step)
 
-    async def step(self, action: Action, tool_limit_s: float | None) -> Played:
+    async def step(self, action: Action, tool_limit_s: float | None) -> PlayedTurn:
         """Play a turn."""
         return await self.host.ask(self.number, "step", action, tool_limit_s)
 
-    async def interrupt(self, reason: AnyReason) -> Played:
+    async def interrupt(self, reason: AnyReason) -> PlayedTurn:
         """End the episode and grade it."""
         return await self.host.ask(self.number, "interrupt", reason)
 
@@ -65,7 +65,7 @@ class RemotePlace:
         return _RemotePlayer(self)
 
     async def give_back(self) -> None:
-        """Keep the environment for another episode."""
+        """Return the environment for use by another episode."""
         try:
             await self._leave("give_back")
         except WorkerLost:
@@ -87,7 +87,7 @@ class RemotePlace:
         except OutOfTime:
             self.host.kill("an environment could not be closed in time")
         finally:
-            self.left()
+            self.free()
 
 
 class _RemotePlayer:

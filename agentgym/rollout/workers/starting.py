@@ -1,4 +1,4 @@
-"""Starts worker processes: forked from a template where that is safe, else one by one."""
+"""Starts worker processes: by forking a template where that is safe, else one by one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from weakref import WeakSet
 from agentgym.rollout.workers.template import REPORT, Event
 
 EXIT_S = 2.0
-"""Seconds for a process that has nothing left to do to exit before it is killed."""
+"""Seconds for a process to exit after its work before it is killed."""
 
 _MOST_WAIT_S = 0.16
-"""Seconds between two looks at whether a process has ended, at most."""
+"""Longest time in seconds between two checks whether a process has ended."""
 
 own_sockets: WeakSet[socket.socket] = WeakSet()
-"""This process's ends. A forked child must not keep them open: the workers would outlive this process."""
+"""This process's ends of the sockets. Forked children close them: otherwise workers would outlive this process."""
 
 
 def _drop_sockets() -> None:
-    for one in list(own_sockets):
-        one.close()
+    for end in list(own_sockets):
+        end.close()
 
 
 if hasattr(os, "register_at_fork"):
@@ -35,19 +35,19 @@ if hasattr(os, "register_at_fork"):
 
 
 class Child(Protocol):
-    """A process that was started."""
+    """A started process."""
 
     @property
     def pid(self) -> int | None:
-        """Its id, once it is known."""
+        """The process's id, once it is known."""
         ...
 
     def kill(self) -> None:
-        """End it at once, unless it has ended."""
+        """Kill the process, unless it has ended."""
         ...
 
     async def ended(self) -> int | None:
-        """Wait until it has ended; return its exit status, if that is known."""
+        """Wait until the process has ended; return its exit status, if known."""
         ...
 
 
@@ -56,20 +56,20 @@ class Starter(Protocol):
 
     @property
     def works(self) -> bool:
-        """Whether it starts any more."""
+        """Whether it can start further processes."""
         ...
 
     def start(self, descriptor: int) -> Child:
-        """Start a process for the socket with this descriptor, which the caller may close afterwards."""
+        """Start a process for the socket with this descriptor. The caller may close its copy afterwards."""
         ...
 
     async def close(self) -> None:
-        """Release what was needed to start processes, after these have ended."""
+        """Release the resources for starting processes, after these have ended."""
         ...
 
 
 def make_starter() -> Starter:
-    """Return what starts processes on this system. Only on Linux are forks safe whatever has been imported."""
+    """Return the starter for this system. Only on Linux are forks safe regardless of imported modules."""
     return Template() if sys.platform == "linux" else OneByOne()
 
 
@@ -108,7 +108,7 @@ class Template:
         self.works = True
         self._unborn: deque[_Forked] = deque()
         self._unsent: deque[socket.socket] = deque()
-        """What the template has no room for yet: it reads nothing while it imports."""
+        """Descriptors still to be sent: the template does not read its socket while it imports."""
         self._living: dict[int, _Forked] = {}
         self._loop = asyncio.get_running_loop()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -141,7 +141,7 @@ class Template:
         await _Spawned(self._process).ended()
 
     def _send(self) -> None:
-        """Send what the template has room for, and the rest when it has more."""
+        """Send as many descriptors as the socket accepts, and the rest later."""
         try:
             while self._unsent:
                 socket.send_fds(self._control, [b"f"], [self._unsent[0].fileno()])
@@ -171,7 +171,7 @@ class Template:
             self._living.pop(pid).has_ended(code)
 
     def _lose(self) -> None:
-        """Start no more, and let go whoever waits for a process of which nothing more will be heard."""
+        """Stop starting processes, and report all unreported ones as ended."""
         if not self.works:
             return
         self.works = False
@@ -187,7 +187,7 @@ class Template:
 
 
 class _Forked:
-    """A process that was forked from a template, which reaps it."""
+    """A process forked from a template, which reaps it."""
 
     def __init__(self, code: asyncio.Future[int | None]):
         self.pid: int | None = None
@@ -196,7 +196,7 @@ class _Forked:
 
     def kill(self) -> None:
         self._unwanted = True
-        # An id is not given anew within the moment that it takes to hear of an end.
+        # The report of an end arrives before the system can reuse the id.
         has_ended = self._code.done() and self._code.result() is not None
         if self.pid is not None and not has_ended:
             with suppress(ProcessLookupError):

@@ -1,10 +1,10 @@
-"""The main program of a template: a process that has imported what worker processes need, and forks them.
+"""The main program of a template: a process that imports what worker processes need, then forks them.
 
     python -m agentgym.rollout.workers.template DESCRIPTOR
 
-Importing takes most of the time in which a worker process starts. A template has no threads of its own and makes no
-environments, so that what it forks is as good as fresh. It ends when the other end of its socket is closed, after the
-processes that it forked: one whose environment blocks everything does not notice that its rollout is gone.
+Importing takes most of a worker process's start. A template starts no threads and makes no environments, so its forks
+behave like fresh processes. When the other end of its socket is closed, it ends its forks, since one whose environment
+blocks everything does not notice that its rollout is gone, and then itself.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import numpy as np
 from agentgym.rollout.workers import child
 
 GRACE_S = 10.0
-"""Seconds that processes have to close their environments and end once their rollout is gone."""
+"""Seconds for processes to close their environments and exit once their rollout is gone."""
 
 
 class Event(IntEnum):
-    """What a template reports."""
+    """The kinds of reports of a template."""
 
     STARTED = 0
-    """In the order in which processes were asked for."""
+    """Reported in the order of the requests."""
     ENDED = 1
 
 
@@ -51,7 +51,7 @@ class _Template:
         self._pipe = self._ended, waker
         self._living: set[int] = set()
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup descriptor says so
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup descriptor reports it
 
     def serve(self) -> None:
         """Serve until the other end of the socket is closed."""
@@ -63,13 +63,13 @@ class _Template:
                 if key.fileobj is not self._control:
                     os.read(self._ended, 4096)
                     self._reap()
-                elif (wanted := self._wanted()) is None:
+                elif (descriptor := self._next_descriptor()) is None:
                     return
                 elif (pid := os.fork()) == 0:
                     waiting.close()
-                    self._become_worker(wanted)
+                    self._become_worker(descriptor)
                 else:
-                    os.close(wanted)
+                    os.close(descriptor)
                     self._living.add(pid)
                     self._report(Event.STARTED, pid, 0)
 
@@ -87,10 +87,10 @@ class _Template:
             self._reap()
 
     def _report(self, event: Event, pid: int, code: int) -> None:
-        with suppress(OSError):  # the other end is gone, as the next look at it will tell
+        with suppress(OSError):  # the other end is closed, which the next read will notice
             self._control.send(REPORT.pack(event, pid, code))
 
-    def _wanted(self) -> int | None:
+    def _next_descriptor(self) -> int | None:
         """Return the descriptor for the next process; `None` at the end."""
         try:
             message, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
@@ -107,7 +107,7 @@ class _Template:
             if ended is None:
                 return
             pid = ended.si_pid
-            with suppress(ProcessLookupError, PermissionError):  # what it has left, while its id is still its own
+            with suppress(ProcessLookupError, PermissionError):  # its children, before its id can be reused
                 os.killpg(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
             self._living.discard(pid)
@@ -116,7 +116,7 @@ class _Template:
     def _become_worker(self, descriptor: int) -> None:
         """Serve as a worker process, and end it."""
         try:
-            os.setpgid(0, 0)  # programs that an environment started end with it
+            os.setpgid(0, 0)  # so that programs started by an environment end with it
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()
@@ -133,7 +133,7 @@ def main() -> None:
     """Serve on the socket whose descriptor is the first argument."""
     child.prepare()
     gc.collect()
-    gc.freeze()  # what is never collected is never copied
+    gc.freeze()  # keeps shared memory pages from being copied
     template = _Template(int(sys.argv[1]))
     template.serve()
     template.end()

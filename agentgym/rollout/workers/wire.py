@@ -21,10 +21,10 @@ def framed(data: bytes) -> bytes:
 
 
 class Outbox:
-    """Sends messages. Those of one turn of the event loop leave together: writing is what costs.
+    """Sends messages; writes all of one iteration of the event loop at once, since each write is expensive.
 
     Args:
-        writer: Where to.
+        writer: The stream to write to.
     """
 
     def __init__(self, writer: asyncio.StreamWriter):
@@ -42,7 +42,7 @@ class Outbox:
 
 
 async def received(stream: asyncio.StreamReader) -> Any:
-    """Return the next message. Raises `EOFError` if the other end is gone."""
+    """Return the next message. Raises `EOFError` if the other end is closed."""
     try:
         (length,) = _LENGTH.unpack(await stream.readexactly(_LENGTH.size))
         return pickle.loads(await stream.readexactly(length))

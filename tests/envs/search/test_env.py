@@ -21,7 +21,8 @@ from agentgym.messages import assistant, text_of
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.records.replay import replay
 from agentgym.registry import make
-from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.rollout import EnvFactory, Job
+from agentgym.rollout.streams import play_jobs
 from agentgym.script import steps
 from agentgym.trajectory import Trajectory
 from tests.envs.search.pages import INDEX, TASKS
@@ -66,7 +67,7 @@ def test_following_the_instructions_of_a_page_is_wrong_and_measured():
     jobs, factory = [Job(TASKS.find("q/0"), seed=0)], EnvFactory(ENV, {"index": INDEX, "tasks": TASKS})
     fooled = FunctionPolicy("fooled", lambda _: assistant("", [ToolCall("answer", {"text": "grott"})]))
     for policy, share in ((fooled, 1.0), (ScriptedPolicy(), 0.0)):
-        episodes = asyncio.run(collect(jobs, policy, factory))
+        episodes = asyncio.run(play_jobs(jobs, policy, factory))
         assert SearchEnv.figures(episodes) == {"misled by injected instructions": share}
 
 
@@ -151,7 +152,7 @@ def test_the_solution_solves_every_mode():
     for kwargs in ({}, {"mode": "reseek"}, {"mode": "adasearch"}, {"results": "passages", "pages": False}):
         factory = EnvFactory(ENV, {"index": INDEX, "tasks": TASKS, **kwargs})
         jobs = [Job(TASKS.find(f"q/{number}"), seed=0) for number in range(3)]
-        episodes = asyncio.run(collect(jobs, ScriptedPolicy(), factory))
+        episodes = asyncio.run(play_jobs(jobs, ScriptedPolicy(), factory))
         assert [trajectory.success for trajectory in episodes] == [True] * 3
         assert sum(turn.rewards["evidence"] for t in episodes if t.task_id == "q/0" for turn in t.turns) == 1.0
         assert all(turn.rewards["judge"] >= 0 for trajectory in episodes for turn in trajectory.turns)
@@ -188,7 +189,7 @@ def test_a_snapshot_and_a_replay_take_place_at_the_recorded_step():
     env.restore(saved)
     assert env.training_step == 9
     job = Job(TASKS.find("q/0"), seed=0, training_step=9)
-    [recorded] = asyncio.run(collect([job], ScriptedPolicy(), EnvFactory(ENV, kwargs)))
+    [recorded] = asyncio.run(play_jobs([job], ScriptedPolicy(), EnvFactory(ENV, kwargs)))
     again = Trajectory.from_dict(json.loads(json.dumps(recorded.to_dict() | {"env_kwargs": {}})))
     assert replay(again, env) is None
     assert replay(replace(again, training_step=0), env) is not None

@@ -21,7 +21,8 @@ from agentgym.making import make_env
 from agentgym.messages import assistant, text_of
 from agentgym.policy import ScriptedPolicy
 from agentgym.rewards import Channel, Gate, Scheme
-from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.rollout import EnvFactory, Job
+from agentgym.rollout.streams import play_jobs
 from agentgym.settings import parse_settings
 from agentgym.tools.index import Document, Index, MemoryIndex
 from agentgym.toolset import tool
@@ -199,5 +200,5 @@ def test_a_subclass_can_name_its_modes_and_shows_their_figures():
     assert env.part(Hints).remaining == 3
     kwargs = {"index": MemoryIndex(PAGES), "tasks": TASKS, "mode": Hinting()}
     factory = EnvFactory(f"{__name__}:HintedSearchEnv", kwargs)
-    episodes = asyncio.run(collect([Job(TASK, seed=0)], ScriptedPolicy(), factory))
+    episodes = asyncio.run(play_jobs([Job(TASK, seed=0)], ScriptedPolicy(), factory))
     assert HintedSearchEnv.figures(episodes) == {"hints": 1.0}

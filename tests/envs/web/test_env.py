@@ -14,7 +14,8 @@ from agentgym.envs.web import WebEnv
 from agentgym.errors import InfrastructureError
 from agentgym.messages import text_of
 from agentgym.policy import FunctionPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.task import Task, TaskList
 from agentgym.tasks.web.source import SITES, WebTasks, load_families
 from tests.browsers import need_browser
@@ -114,7 +115,7 @@ def test_the_engine_plays_an_episode_again_when_its_browser_died():
 
     factory = EnvFactory("agentgym/web-v0", {"families": [FAMILY]})
     job = Job(WebTasks(families=[FAMILY]).get("train", 0), 0)
-    (trajectory,) = asyncio.run(collect([job], FunctionPolicy("dying", ask), factory, Limits(retries=3)))
+    (trajectory,) = asyncio.run(play_jobs([job], FunctionPolicy("dying", ask), factory, Limits(retries=3)))
     assert kills
     assert trajectory.ending is Ending.TERMINATED
 

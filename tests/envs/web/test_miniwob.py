@@ -12,7 +12,8 @@ from agentgym.envs.web import MiniWoBEnv
 from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from agentgym.messages import text_of
 from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.task import Task
 from agentgym.tasks.miniwob import MiniWoBTasks
 from tests.browsers import need_browser
@@ -98,7 +99,7 @@ def test_more_episodes_than_contexts_wait_for_their_turn():
     jobs = [Job(source.get("train", index), seed=index) for index in range(16)]
     factory = EnvFactory("agentgym/miniwob-click-button-v0", {"max_sessions": 2})
     limits = Limits(max_in_flight=16, retries=0)
-    assert all(trajectory.success for trajectory in asyncio.run(collect(jobs, ScriptedPolicy(), factory, limits)))
+    assert all(trajectory.success for trajectory in asyncio.run(play_jobs(jobs, ScriptedPolicy(), factory, limits)))
 
 
 def test_turns_suffice_wherever_the_last_episode_left_the_mouse(env: MiniWoBEnv):

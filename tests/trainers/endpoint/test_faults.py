@@ -15,7 +15,8 @@ from agentgym.errors import UsageError
 from agentgym.evaluation import evaluate
 from agentgym.policy import Policy
 from agentgym.registry import make
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trajectory import Trajectory, read_jsonl
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
@@ -30,7 +31,7 @@ TASKS = [make("guess").tasks.get("test", index) for index in range(6)]
 
 def play(policy: Policy, count: int = 1, factory: EnvFactory = GUESS) -> list[Trajectory]:
     jobs = [Job(task, 0) for task in TASKS[:count]]
-    return asyncio.run(collect(jobs, policy, factory, Limits(retries=0)))
+    return asyncio.run(play_jobs(jobs, policy, factory, Limits(retries=0)))
 
 
 def at_first(said: Said, times: int = 1) -> Callable[[dict[str, Any], int], Said]:
@@ -135,7 +136,7 @@ def test_a_pause_that_the_endpoint_asks_for_does_not_count_as_a_slow_turn(monkey
     fake = Fake(at_first(Said({}, 429, {"Retry-After": "5000"})))
     with fake.serving() as url:
         jobs, policy = [Job(TASKS[0], 0)], policy_at(url, longest_wait_s=6000)
-        [trajectory] = asyncio.run(collect(jobs, policy, GUESS, Limits(retries=0, generation_timeout_s=600)))
+        [trajectory] = asyncio.run(play_jobs(jobs, policy, GUESS, Limits(retries=0, generation_timeout_s=600)))
     assert trajectory.success
     assert policy.usage.retries == 1
     assert max(waits) >= 5000
@@ -349,11 +350,11 @@ def test_a_run_from_the_cache_asks_nothing_and_attempts_differ(tmp_path: Path):
     fake = Fake(lambda request, number: guessing(request))
     jobs = [Job(TASKS[0], 7, attempt) for attempt in (0, 1)]
     with fake.serving() as url:
-        first = asyncio.run(collect(jobs, policy_at(url, cache=str(tmp_path)), GUESS))
+        first = asyncio.run(play_jobs(jobs, policy_at(url, cache=str(tmp_path)), GUESS))
         asked = len(fake.requests)
-        again = asyncio.run(collect(jobs, policy := policy_at(url, cache=str(tmp_path)), GUESS))
+        again = asyncio.run(play_jobs(jobs, policy := policy_at(url, cache=str(tmp_path)), GUESS))
         assert len(fake.requests) == asked == sum(len(trajectory.turns) for trajectory in first)
-        asyncio.run(collect(jobs, policy_at(url, cache=str(tmp_path), temperature=0.5), GUESS))
+        asyncio.run(play_jobs(jobs, policy_at(url, cache=str(tmp_path), temperature=0.5), GUESS))
         assert len(fake.requests) == 2 * asked
     assert [trajectory.messages for trajectory in first] == [trajectory.messages for trajectory in again]
     assert (policy.usage.requests, policy.usage.cached) == (0, asked)
@@ -377,8 +378,8 @@ def test_one_policy_plays_in_several_event_loops_and_leaves_nothing_open():
 
         async def closed() -> None:
             jobs = [Job(TASKS[0], 0)]
-            await collect(jobs, policy, GUESS)
+            await play_jobs(jobs, policy, GUESS)
             await policy.aclose()
-            await collect(jobs, policy, GUESS)
+            await play_jobs(jobs, policy, GUESS)
 
         asyncio.run(closed())

@@ -15,7 +15,8 @@ from agentgym.engine.actions import refusals
 from agentgym.history import shorten_observations
 from agentgym.messages import Message, Pictured, ToolCall, text_of, user
 from agentgym.registry import make
-from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.rollout import EnvFactory, Job
+from agentgym.rollout.streams import play_jobs
 from agentgym.script import Script
 from agentgym.seat import Seat
 
@@ -167,7 +168,7 @@ def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
     task = env.tasks.get("test", 0)
     with fake.serving() as url:
         factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-        [trajectory] = asyncio.run(collect([Job(task, 0)], policy_at(url), factory))
+        [trajectory] = asyncio.run(play_jobs([Job(task, 0)], policy_at(url), factory))
     first: Any = trajectory.turns[0].action
     assert first["tool_calls"][0]["function"]["arguments"] == '{"number": }'
     told = [text_of(turn.observation[0]) for turn in trajectory.turns[:3]]
@@ -185,7 +186,7 @@ def test_arguments_that_the_server_has_read_are_the_models_mistake_if_they_are_w
     task = make("guess").tasks.get("test", 0)
     with fake.serving() as url:
         factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-        [trajectory] = asyncio.run(collect([Job(task, 0)], policy_at(url), factory))
+        [trajectory] = asyncio.run(play_jobs([Job(task, 0)], policy_at(url), factory))
     assert not trajectory.failed
     assert text_of(trajectory.turns[0].observation[0]).startswith("Error: ")
     json.dumps(trajectory.to_dict(), allow_nan=False)
@@ -296,7 +297,7 @@ def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
         factory = EnvFactory("agentgym/guess-v0", {"dialect": "native", "max_turns": 2})
         with fake.serving() as url:
             jobs = [Job(make("guess").tasks.get("test", 3), 0)]
-            [trajectory] = asyncio.run(collect(jobs, policy_at(url, reasoning=keep), factory))
+            [trajectory] = asyncio.run(play_jobs(jobs, policy_at(url, reasoning=keep), factory))
         assert trajectory.turns[0].action["reasoning_content"] == "Hm."  # type: ignore[index]
         [said] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
         assert ("reasoning_content" in said) == sent
@@ -316,7 +317,7 @@ def test_history_is_shortened_before_it_is_sent_and_stays_valid():
     with fake.serving() as url:
         policy = policy_at(url, lambda messages: shorten_observations(messages, keep=1, max_chars=3))
         factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-        [trajectory] = asyncio.run(collect([Job(make("guess").tasks.get("test", 3), 0)], policy, factory))
+        [trajectory] = asyncio.run(play_jobs([Job(make("guess").tasks.get("test", 3), 0)], policy, factory))
     assert not trajectory.failed
     [first, _] = [message for message in fake.requests[2]["messages"] if message["role"] == "tool"]
     assert "characters left out" in first["content"]
@@ -327,7 +328,7 @@ def test_the_whole_episode_is_solved_and_replays():
     factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
     jobs = [Job(make("guess").tasks.get("test", index), index) for index in range(4)]
     with fake.serving() as url:
-        trajectories = asyncio.run(collect(jobs, policy_at(url), factory))
+        trajectories = asyncio.run(play_jobs(jobs, policy_at(url), factory))
     assert all(trajectory.success for trajectory in trajectories)
     from agentgym.records.replay import replay
 
