@@ -144,23 +144,23 @@ def _errand(levels: tuple[int, ...], split: str, index: int) -> Task:
     dice = random.Random(f"errand/{level}/{split}/{index}")
     while True:
         names, houses = (dice.sample(words, PEOPLE[level]) for words in (NAMES, HOUSES))
-        chosen = dice.randrange(len(names))
-        if split_of(f"{names} {houses} {chosen}", _SHARES) == split:
+        recipient = dice.randrange(len(names))
+        if split_of(f"{names} {houses} {recipient}", _SHARES) == split:
             break
     return Task(
         id=f"errand/{split}/{index}",
         split=split,
-        prompt=f"In town: {', '.join(names)}. Take the parcel of {names[chosen]} to the right house.",
+        prompt=f"In town: {', '.join(names)}. Take the parcel of {names[recipient]} to the right house.",
         difficulty=level,
         data={"houses": dict(zip(names, houses, strict=True))},
-        gold={"name": names[chosen], "house": houses[chosen]},
+        gold={"name": names[recipient], "house": houses[recipient]},
     )
 
 
 def _look_up(word: str, words: Iterable[str], missing: str) -> str:
     """Return the entry of `words` that equals `word` regardless of case. Raises `ToolError` if there is none."""
-    spelling = {known.lower(): known for known in words}
-    found = spelling.get(word.strip().lower())
-    if found is None:
+    spelling = {entry.lower(): entry for entry in words}
+    entry = spelling.get(word.strip().lower())
+    if entry is None:
         raise ToolError(f"{missing} {word.strip()[:20]!r} here. Choose from: {', '.join(spelling.values())}.")
-    return found
+    return entry

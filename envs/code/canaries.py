@@ -91,11 +91,11 @@ def _forms(task: Task, ask_gold: Ask) -> Forms:
 
 def _changed(check: str, gold: Submission, ask_gold: Ask, rng: Random) -> tuple[str, ...]:
     rounds = (perturbed(check, rng) for _ in range(_TRIED))
-    found: list[str] = []
+    copies: list[str] = []
     for copy in islice(chain.from_iterable(rounds), _TRIED):
-        if len(found) < _COPIES and copy not in found and _verdict(gold, copy, ask_gold) == "failed":
-            found.append(copy)
-    return tuple(found)
+        if len(copies) < _COPIES and copy not in copies and _verdict(gold, copy, ask_gold) == "failed":
+            copies.append(copy)
+    return tuple(copies)
 
 
 def _verdict(submission: Submission, check: str, ask: Ask) -> str:
@@ -125,7 +125,7 @@ def _found_sites(tree: ast.AST, kinds: tuple[type[ast.cmpop], ...]) -> list[ast.
 
 
 def _constants(node: ast.AST) -> list[ast.Constant]:
-    return [found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value is not Ellipsis]
+    return [child for child in ast.walk(node) if isinstance(child, ast.Constant) and child.value is not Ellipsis]
 
 
 def _change(site: ast.Assert | ast.Constant, peers: Sequence[object], rng: Random) -> None:

@@ -16,14 +16,14 @@ from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.exporting import code_folder
-from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.grading import CodeGrader
 from agentgym.envs.code.needing import use_of_code
 from agentgym.envs.code.options import FILES, CodeArguments, run_limits, task_source, tool_names, with_cost
 from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
-from agentgym.envs.code.verdict import Verdict
-from agentgym.envs.code.workspace import Workspace
+from agentgym.envs.code.verdict import CodeVerdict
+from agentgym.envs.code.workspace import CodeWorkspace
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall
 from agentgym.procedural import Wording
@@ -136,12 +136,12 @@ class CodeEnv(Env):
         self._spec = SandboxSpec(limits=run_limits(limits))
         self._backend, self._allow_weak = backend, allow_weak
         self._stateful, self._preview_chars = stateful, preview_chars
-        self._grader = Grader(self._open, self._spec.limits, call_s)
-        self._workspace: Workspace | None = None
+        self._grader = CodeGrader(self._open, self._spec.limits, call_s)
+        self._workspace: CodeWorkspace | None = None
         self._draft = ""
         self._ran_code = self._worked = False
         self._refused = 0
-        self._verdict: Verdict | None = None
+        self._verdict: CodeVerdict | None = None
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
@@ -279,11 +279,11 @@ class CodeEnv(Env):
             self._workspace = None
 
     @property
-    def workspace(self) -> Workspace:
+    def workspace(self) -> CodeWorkspace:
         """The workspace of the current episode."""
         if self._workspace is None:
             staged = {SOLUTION_FILE: self._draft} if self._has_files else {}
-            self._workspace = Workspace(self._open, self._stateful, staged)
+            self._workspace = CodeWorkspace(self._open, self._stateful, staged)
         return self._workspace
 
     def __getstate__(self) -> dict[str, Any]:
@@ -348,13 +348,13 @@ class CodeEnv(Env):
         """Reject code that does not load, and let the model correct it; the number of rejections is limited."""
         self._refused += 1
         self.reward("refused", 1.0)
-        left, name = MAX_REFUSED - self._refused, self.task.data["entry_point"]
+        remaining, name = MAX_REFUSED - self._refused, self.task.data["entry_point"]
         raise ToolError(
             f"{problem}\nIt was not graded. Submit the corrected source of {name!r}, or its name alone for your latest "
-            f"version; {left} {'submission is' if left == 1 else 'submissions are'} left."
+            f"version; {remaining} {'submission is' if remaining == 1 else 'submissions are'} left."
         )
 
-    def _settle_answer(self, verdict: Verdict) -> None:
+    def _settle_answer(self, verdict: CodeVerdict) -> None:
         self._verdict = verdict
         self.reward("ran", 1.0)
         self.reward("submitted", 1.0)

@@ -51,8 +51,8 @@ def answer_matches(answer: str, expected: Any) -> bool:
         raise ToolError(f"The answer has {len(text)} characters; submit the value itself, at most {MAX_TEXT}.")
     if isinstance(expected, str) and text == expected.strip():
         return True
-    found, value = _value_of(text)
-    return found and matches(_written(value), _written(expected))
+    is_literal, value = _value_of(text)
+    return is_literal and matches(_written(value), _written(expected))
 
 
 def matches(value: Any, expected: Any) -> bool:
@@ -96,30 +96,30 @@ def _close(value: float, expected: float) -> bool:
 
 def _same_set(value: Any, expected: Any) -> bool:
     rest = [item for item in value if item not in expected]
-    wanted = [item for item in expected if item not in value]
-    return _pair_off(rest, wanted, matches)
+    missing = [item for item in expected if item not in value]
+    return _pair_off(rest, missing, matches)
 
 
 def _same_dict(value: dict[Any, Any], expected: dict[Any, Any]) -> bool:
     if not all(matches(value[key], item) for key, item in expected.items() if key in value):
         return False
     rest = [entry for entry in value.items() if entry[0] not in expected]
-    wanted = [entry for entry in expected.items() if entry[0] not in value]
-    return _pair_off(rest, wanted, matches)
+    missing = [entry for entry in expected.items() if entry[0] not in value]
+    return _pair_off(rest, missing, matches)
 
 
-def _pair_off(items: Sequence[Any], wanted: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
-    """Whether items and `wanted` pair off as the same: a perfect bipartite matching, by augmenting paths."""
-    if len(items) != len(wanted) or len(items) * len(wanted) > _MAX_PAIRS:
+def _pair_off(items: Sequence[Any], targets: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether items and `targets` pair off as the same: a perfect bipartite matching, by augmenting paths."""
+    if len(items) != len(targets) or len(items) * len(targets) > _MAX_PAIRS:
         return False
-    fitting = [[place for place, theirs in enumerate(wanted) if same(mine, theirs)] for mine in items]
+    fitting = [[place for place, theirs in enumerate(targets) if same(mine, theirs)] for mine in items]
     owner: dict[int, int] = {}
 
-    def find_place(number: int, tried: set[int]) -> bool:
+    def find_place(number: int, visited: set[int]) -> bool:
         for place in fitting[number]:
-            if place not in tried:
-                tried.add(place)
-                if place not in owner or find_place(owner[place], tried):
+            if place not in visited:
+                visited.add(place)
+                if place not in owner or find_place(owner[place], visited):
                     owner[place] = number
                     return True
         return False

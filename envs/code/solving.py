@@ -32,8 +32,8 @@ def _write_function(task: Task, style: str, tools: Toolset) -> Solution:
         yield ToolCall("write", {"path": SOLUTION_FILE, "content": code})
         answer = SOLUTION_FILE
     elif style != "direct" and "python" in tools:
-        tried = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else "\n"
-        yield ToolCall("python", {"code": code if tests else code.rstrip("\n") + tried})
+        trial_call = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else "\n"
+        yield ToolCall("python", {"code": code if tests else code.rstrip("\n") + trial_call})
         answer = code if "write" in tools else task.data["entry_point"]
     if tests:
         yield ToolCall("test", {"code": code} if answer == code else {})

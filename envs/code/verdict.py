@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from agentgym.envs.code.calls import CallOutcome, arguments_of
+from agentgym.envs.code.calls import FunctionOutcome, arguments_of
 from agentgym.envs.code.matching import matches, read_literal
 from agentgym.envs.code.plain import NotPlain
 from agentgym.task import Task
@@ -32,7 +32,7 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CodeVerdict:
     """How good an answer is."""
 
     solved: bool
@@ -56,7 +56,7 @@ class EncodedCase:
     room: int
     """Characters that the text of an outcome may have and still be equal."""
 
-    def passed_by(self, outcome: CallOutcome) -> bool:
+    def passed_by(self, outcome: FunctionOutcome) -> bool:
         """Whether an outcome is the expected value."""
         try:
             return matches(outcome.value(self.room), self.expected)
@@ -66,13 +66,13 @@ class EncodedCase:
 
 def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[EncodedCase]:
     """Return the cases of a task. Raises `BrokenTask` for one that is not a literal."""
-    found = []
+    encoded = []
     for number, case in enumerate(cases, start=1):
         place = f"case {number} of {where} of task {task.id!r}"
         arguments = arguments_of(read_literal(case["args"], f"args of {place}"))
         expected = read_literal(case["expect"], f"expect of {place}")
-        found.append(EncodedCase(arguments, expected, room_for(case["expect"])))
-    return found
+        encoded.append(EncodedCase(arguments, expected, room_for(case["expect"])))
+    return encoded
 
 
 def room_for(text: str) -> int:
@@ -80,9 +80,9 @@ def room_for(text: str) -> int:
     return 200 + _ROOM * len(text)
 
 
-def passed_by(outcomes: Sequence[CallOutcome], cases: Sequence[EncodedCase]) -> list[bool]:
+def passed_by(outcomes: Sequence[FunctionOutcome], cases: Sequence[EncodedCase]) -> list[bool]:
     """Return which cases pass; one without an outcome fails, as the code may not load a second time."""
-    missing = [CallOutcome(problem="was not called")] * (len(cases) - len(outcomes))
+    missing = [FunctionOutcome(problem="was not called")] * (len(cases) - len(outcomes))
     return [case.passed_by(outcome) for case, outcome in zip(cases, [*outcomes, *missing], strict=True)]
 
 
@@ -109,9 +109,9 @@ def progress(passed: Sequence[bool], arguments: Sequence[Any], expected: Sequenc
 def _passed_trivially(arguments: Sequence[Any], expected: Sequence[Any]) -> int:
     """Return how many tests the best constant passes, or the best function that returns one of its arguments."""
     texts = [json.dumps(tree) for tree in expected]
-    given = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]
+    argument_texts = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]
     returned = [
-        sum(parts[place : place + 1] == [text] for parts, text in zip(given, texts, strict=True))
-        for place in range(max(map(len, given), default=0))
+        sum(parts[place : place + 1] == [text] for parts, text in zip(argument_texts, texts, strict=True))
+        for place in range(max(map(len, argument_texts), default=0))
     ]
     return max([*Counter(texts).values(), *returned, 0])

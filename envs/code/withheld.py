@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.envs.code.asking import Ask, Reply
+from agentgym.envs.code.asking import Ask, GraderReply
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.inside import NOTE
 from agentgym.envs.code.plain import NotPlain, decode, encode
@@ -28,12 +28,12 @@ class Withheld:
 
     def is_met(self, submission: Submission, ask: Ask) -> bool:
         """Whether a submission produces every value that the check expects, each at its assert."""
-        found = _notes(ask(submission.request("withheld", check=self.check)))
-        if found is None or len(found) != len(self.noted):
+        notes = _notes(ask(submission.request("withheld", check=self.check)))
+        if notes is None or len(notes) != len(self.noted):
             return False
         return all(
             place == number and _equal(value, expected)
-            for (place, value), (number, expected) in zip(found, self.noted, strict=True)
+            for (place, value), (number, expected) in zip(notes, self.noted, strict=True)
         )
 
 
@@ -42,10 +42,10 @@ def withheld(check: str, gold: Submission, ask_gold: Ask) -> Withheld | None:
     tree = parse(check)
     withholder = _Withholder()
     without = ast.unparse(ast.fix_missing_locations(withholder.visit(tree)))
-    found = _notes(ask_gold(gold.request("withheld", check=without)))
-    if not found or any(not _equal(value, withholder.expected[place]) for place, value in found):
+    notes = _notes(ask_gold(gold.request("withheld", check=without)))
+    if not notes or any(not _equal(value, withholder.expected[place]) for place, value in notes):
         return None
-    return Withheld(without, tuple((place, withholder.expected[place]) for place, _ in found))
+    return Withheld(without, tuple((place, withholder.expected[place]) for place, _ in notes))
 
 
 class _Withholder(ast.NodeTransformer):
@@ -63,14 +63,14 @@ class _Withholder(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Turn an assert into a note, if its expected value is known without running it."""
-        shown, expected = node.test, True
-        while isinstance(shown, ast.UnaryOp) and isinstance(shown.op, ast.Not):
-            shown, expected = shown.operand, not expected
-        if not isinstance(shown, ast.Compare):
-            return self._note(ast.Call(ast.Name("bool", ast.Load()), [shown], []), expected)
-        if len(shown.ops) != 1 or not isinstance(shown.ops[0], ast.Eq | ast.Is) or not expected:
+        tested, expected = node.test, True
+        while isinstance(tested, ast.UnaryOp) and isinstance(tested.op, ast.Not):
+            tested, expected = tested.operand, not expected
+        if not isinstance(tested, ast.Compare):
+            return self._note(ast.Call(ast.Name("bool", ast.Load()), [tested], []), expected)
+        if len(tested.ops) != 1 or not isinstance(tested.ops[0], ast.Eq | ast.Is) or not expected:
             return node
-        for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):
+        for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[0])):
             try:
                 literal = ast.literal_eval(value)
                 encode(literal)
@@ -85,21 +85,21 @@ class _Withholder(ast.NodeTransformer):
         return ast.Expr(ast.Call(ast.Name(NOTE, ast.Load()), [number, value], []))
 
 
-def _notes(reply: Reply) -> list[tuple[int, Any]] | None:
+def _notes(reply: GraderReply) -> list[tuple[int, Any]] | None:
     """Return the noted values with the numbers of their asserts; `None` unless the check ran to its end."""
     if not reply.result.ok or reply.first("verdict") != "passed":
         return None
-    found: list[tuple[int, Any]] = []
+    notes: list[tuple[int, Any]] = []
     for line in reply.lines:
         if "noted" not in line:
             continue
         if type(line["noted"]) is not int:
             return None
         try:
-            found.append((line["noted"], decode(line.get("value"))))
+            notes.append((line["noted"], decode(line.get("value"))))
         except NotPlain:
             return None
-    return found
+    return notes
 
 
 def _equal(value: Any, expected: Any) -> bool:

@@ -82,14 +82,14 @@ def normalize(text: str) -> str:
 
 def exact(answer: str, golds: Iterable[str]) -> bool:
     """Whether `answer` is one of `golds` once normalised, with the same numbers."""
-    given = _comparable(answer)
-    return any(given == _comparable(gold) for gold in golds)
+    answer_text = _comparable(answer)
+    return any(answer_text == _comparable(gold) for gold in golds)
 
 
 def mentions(text: str, golds: Iterable[str]) -> bool:
     """Whether one of `golds` stands anywhere in `text`, in whole words, once normalised."""
-    given = f" {_comparable(text)} "
-    return any(f" {_comparable(gold)} " in given for gold in golds)
+    padded = f" {_comparable(text)} "
+    return any(f" {_comparable(gold)} " in padded for gold in golds)
 
 
 def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
@@ -101,11 +101,11 @@ def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
         question: The question. Its words may be repeated, unless it names the gold itself, among the alternatives.
     """
     golds = [_comparable(gold) for gold in golds]
-    given, asked = _comparable(answer), f" {_comparable(question)} "
-    named = any(f" {gold} " in asked for gold in golds)
-    free = _FRAME if named else _FRAME | (set(asked.split()) - _DENIALS)
+    answer_text, question_text = _comparable(answer), f" {_comparable(question)} "
+    named = any(f" {gold} " in question_text for gold in golds)
+    free = _FRAME if named else _FRAME | (set(question_text.split()) - _DENIALS)
     free = free.union(*(gold.split() for gold in golds))
-    return any(_commits(given.split(), gold.split(), free) for gold in golds)
+    return any(_commits(answer_text.split(), gold.split(), free) for gold in golds)
 
 
 def f1(answer: str, golds: Iterable[str]) -> float:
@@ -118,9 +118,9 @@ def f1(answer: str, golds: Iterable[str]) -> float:
 
 def nearly(answer: str, golds: Iterable[str]) -> bool:
     """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and no word that denies it."""
-    given = _comparable(answer)
-    near = [gold for gold in map(_comparable, golds) if _f1(given, gold) >= F1_SOLVED]
-    return any(_decisive(given) == _decisive(gold) for gold in near)
+    answer_text = _comparable(answer)
+    near = [gold for gold in map(_comparable, golds) if _f1(answer_text, gold) >= F1_SOLVED]
+    return any(_decisive(answer_text) == _decisive(gold) for gold in near)
 
 
 def abstains(answer: str) -> bool:
@@ -136,22 +136,22 @@ def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
 
 def _comparable(text: str) -> str:
     """Return `text` normalised, with the signs within its numbers, and never empty where it says anything."""
-    kept = _IN_NUMBER.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
+    marked = _IN_NUMBER.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
     lowered = " ".join(text.lower().split())
-    return normalize(kept) or lowered.translate(_PUNCTUATION).strip() or lowered
+    return normalize(marked) or lowered.translate(_PUNCTUATION).strip() or lowered
 
 
-def _commits(given: list[str], gold: list[str], free: Iterable[str]) -> bool:
+def _commits(words: list[str], gold: list[str], free: Iterable[str]) -> bool:
     """Whether the words of an answer are the gold's, in a row, and a bounded number of free ones."""
-    if len(given) > 2 * len(gold) + SURPLUS:
+    if len(words) > 2 * len(gold) + SURPLUS:
         return False
-    for start in range(len(given) - len(gold) + 1):
-        if given[start : start + len(gold)] != gold:
+    for start in range(len(words) - len(gold) + 1):
+        if words[start : start + len(gold)] != gold:
             continue
-        after = given[start + len(gold) :]
+        after = words[start + len(gold) :]
         if _is_number(gold) and after[:1] and after[0] in _UNITS:
             after = after[1:]
-        if all(word in free for word in (*given[:start], *after)):
+        if all(word in free for word in (*words[:start], *after)):
             return True
     return False
 
@@ -160,14 +160,14 @@ def _is_number(words: list[str]) -> bool:
     return len(words) == 1 and words[0][-1].isdecimal()
 
 
-def _f1(given: str, gold: str) -> float:
-    if given == gold:
+def _f1(answer: str, gold: str) -> float:
+    if answer == gold:
         return 1.0
-    if given in _ALL_OR_NOTHING or gold in _ALL_OR_NOTHING:
+    if answer in _ALL_OR_NOTHING or gold in _ALL_OR_NOTHING:
         return 0.0
-    words, wanted = given.split(), gold.split()
-    common = sum((Counter(words) & Counter(wanted)).values())
-    return 2 * common / (len(words) + len(wanted)) if common else 0.0
+    words, gold_words = answer.split(), gold.split()
+    common = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * common / (len(words) + len(gold_words)) if common else 0.0
 
 
 def _decisive(text: str) -> Counter[str]:

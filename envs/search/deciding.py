@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.search.mode import Hop, Mode, Part
+from agentgym.envs.search.mode import Hop, Mode, ModePart
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import Channel
@@ -25,7 +25,7 @@ from agentgym.trajectory import Trajectory
 DECIDED, KNOWN, RIGHT = "decided", "decided_known", "decision"
 
 
-class Way(StrEnum):
+class SearchDecision(StrEnum):
     """How to go about a question."""
 
     KNOW = "know"
@@ -63,10 +63,10 @@ class Deciding(Mode):
         return decision_f1(trajectories)
 
 
-class Decider(Part):
+class Decider(ModePart):
     """Wants a decision first, holds the policy to it, and pays for it."""
 
-    _way: Way | None = None
+    _way: SearchDecision | None = None
 
     def __init__(self, env: Env, needs_search: Mapping[str, bool]):
         super().__init__(env)
@@ -80,11 +80,11 @@ class Decider(Part):
         """Refuse every tool before the decision, and searches after a decision against them."""
         if self._way is None:
             raise ToolError("First decide whether to search: call decide.")
-        if self._way is Way.KNOW and tool == "search":
+        if self._way is SearchDecision.KNOW and tool == "search":
             raise ToolError("You decided to answer without searching. Answer.")
 
     @tool
-    def decide(self, way: Way) -> str:
+    def decide(self, way: SearchDecision) -> str:
         """Decide whether to search for the answer or to answer without searching.
 
         Args:
@@ -95,10 +95,10 @@ class Decider(Part):
         self._way = way
         needed = self._needs_search.get(self.env.task.id, _needs_search(self.env.task))
         self.env.reward(DECIDED, 1.0)
-        self.env.reward(KNOWN, float(way is Way.KNOW))
-        self.env.reward(RIGHT, float((way is Way.SEARCH) == needed))
-        self.env.reward("rightly_searched", float(way is Way.SEARCH and needed))
-        self.env.reward("rightly_known", float(way is Way.KNOW and not needed))
+        self.env.reward(KNOWN, float(way is SearchDecision.KNOW))
+        self.env.reward(RIGHT, float((way is SearchDecision.SEARCH) == needed))
+        self.env.reward("rightly_searched", float(way is SearchDecision.SEARCH and needed))
+        self.env.reward("rightly_known", float(way is SearchDecision.KNOW and not needed))
         return "Go on."
 
     def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
@@ -107,7 +107,7 @@ class Decider(Part):
 
     def opening_steps(self, task: Task) -> Solution:
         """Decide as the task's own label says."""
-        yield ToolCall("decide", {"way": (Way.SEARCH if _needs_search(task) else Way.KNOW).value})
+        yield ToolCall("decide", {"way": (SearchDecision.SEARCH if _needs_search(task) else SearchDecision.KNOW).value})
 
 
 def labels(solve_rates: Mapping[str, float], at_least: float) -> dict[str, bool]:
@@ -126,8 +126,8 @@ def decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     for trajectory in trajectories:
         for turn in trajectory.turns:
             if RIGHT in turn.rewards and turn.rewards.get(DECIDED, 0.0) != 0.0:
-                known, right = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
-                pairs.append((known, known == right))
+                said_know, right = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
+                pairs.append((said_know, said_know == right))
     return _shown(Decisions.of(pairs)) if pairs else {}
 
 
@@ -137,7 +137,7 @@ def implied_decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     What is needed is told by the tags of generated tasks. Nothing is returned where all tasks need a search.
     """
     pairs = [(not _searched(trajectory), Feature.NO_SEARCH in trajectory.tags) for trajectory in trajectories]
-    return _shown(Decisions.of(pairs)) if any(known for _, known in pairs) else {}
+    return _shown(Decisions.of(pairs)) if any(needless for _, needless in pairs) else {}
 
 
 def _searched(trajectory: Trajectory) -> bool:

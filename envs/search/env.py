@@ -23,7 +23,7 @@ from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.mode import Mode
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
 from agentgym.envs.search.options import FILES, SearchArguments, between, refuse_former, task_source
-from agentgym.envs.search.playing import P, Playing
+from agentgym.envs.search.playing import ActiveModes, P
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.verdict import Solved, verdict, why_wrong
@@ -166,7 +166,7 @@ class SearchEnv(Env):
         **kwargs: Unpack[SearchArguments],
     ):
         refuse_former(kwargs)
-        self._modes = modes = Playing(self, modes_of(mode, self.modes))
+        self._modes = modes = ActiveModes(self, modes_of(mode, self.modes))
         self.channels = modes.channels_with(type(self).channels)
         self.tools = modes.tools_with(_own_tools(type(self).tools, pages))
         self.wording: Wording = one_of("wording", wording, get_args(Wording))
@@ -176,7 +176,7 @@ class SearchEnv(Env):
             self.states_turns, self.example_call = False, None
         choices, others = FILES.divide(kwargs)
         super().__init__(tasks=task_source(tasks, choices, wording), **others)
-        self._given, self._backend = given_index(index), backend
+        self._own_index, self._backend = given_index(index), backend
         self._results: Results = one_of("results", results, get_args(Results))
         self._solved_by: Solved = one_of("solved", solved, get_args(Solved))
         self._k = between("k", k, 1, 50)
@@ -268,9 +268,9 @@ class SearchEnv(Env):
         """Return what is known only at the end: the evidence seen, and what Search-R1 pays for the format."""
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
         gold = self.task.gold
-        shown = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
+        answer_suffices = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
         return {
-            "evidence": float(shown) or self._ledger.recall(gold.get("evidence", ())),
+            "evidence": float(answer_suffices) or self._ledger.recall(gold.get("evidence", ())),
             "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
             "broken": float(self._right and not readable),
         }
@@ -283,12 +283,12 @@ class SearchEnv(Env):
         """Make the searches that lead to the evidence, read it, and answer."""
         gold = task.gold
         yield from self._modes.opening_steps(task)
-        wanted = {hop["document"] for hop in gold.get("hops", ()) if hop.get("document")}
+        missing_ids = {hop["document"] for hop in gold.get("hops", ()) if hop.get("document")}
         for hop in self._modes.hops(task, gold.get("hops", ())):
             yield ToolCall("search", {"query": hop["query"]})
-            found = {page_id for page_id in wanted if self._ledger.number_of(page_id) is not None}
-            yield from self._modes.steps_after_search(bool(found))
-            wanted -= found
+            found_ids = {page_id for page_id in missing_ids if self._ledger.number_of(page_id) is not None}
+            yield from self._modes.steps_after_search(bool(found_ids))
+            missing_ids -= found_ids
             number = self._ledger.number_of(hop["document"]) if hop.get("document") else None
             if self._style == "full" and "open" in self.tools.names and number is not None:
                 yield ToolCall("open", {"page": str(number)})
@@ -302,20 +302,20 @@ class SearchEnv(Env):
         instructions were followed.
         """
         episodes = list(trajectories)
-        found = {name: value for mode in cls.modes.values() for name, value in mode.figures(episodes).items()}
+        values = {name: value for mode in cls.modes.values() for name, value in mode.figures(episodes).items()}
         if not decision_f1(episodes):
-            found |= implied_decision_f1(episodes)
+            values |= implied_decision_f1(episodes)
         attacked = [t for t in episodes if "injection" in t.tags]
         if attacked:
             misled = sum(any(turn.rewards.get("misled") for turn in t.turns) for t in attacked)
-            found["misled by injected instructions"] = misled / len(attacked)
-        return found
+            values["misled by injected instructions"] = misled / len(attacked)
+        return values
 
     @property
     def index(self) -> Index:
         """The index that the current episode searches, opened when first needed."""
         if self._index is None:
-            index = self._index_of_task() if self._given is None else self._given
+            index = self._index_of_task() if self._own_index is None else self._own_index
             self._index = self._modes.index_for(self.task, index)
         return self._index
 
@@ -356,9 +356,9 @@ class SearchEnv(Env):
         self.reward("redundant", float(self._ledger.is_redundant(query, hits)))
         texts = [self._text(hit) for hit in hits]
         new = {hit.id: text for hit, text in zip(hits, texts, strict=True) if self._ledger.number_of(hit.id) is None}
-        shown = show_hits(hits, self._ledger.add(hits), texts)
-        self._modes.after_search(shown, new)
-        return shown
+        results = show_hits(hits, self._ledger.add(hits), texts)
+        self._modes.after_search(results, new)
+        return results
 
     def _opened(self) -> Page:
         if self._page is None:

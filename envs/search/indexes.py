@@ -33,16 +33,16 @@ def index_of(corpus: Mapping[str, Any], backend: str) -> Index:
     """
     folder = cache_folder() / "indexes" / _key(corpus, backend)
     with _lock:
-        found = _open.get(folder)
-        if found is None:
+        index = _open.get(folder)
+        if index is None:
             if not folder.exists():
                 build_index(documents_of(corpus), folder, backend).close()
-            found = _open[folder] = open_index(folder)
+            index = _open[folder] = open_index(folder)
             while len(_open) > _KEPT:
                 # Not closed: an episode may still be searching it.
                 _open.popitem(last=False)
         _open.move_to_end(folder)
-        return found
+        return index
 
 
 def given_index(index: Any) -> Index | None:
@@ -70,10 +70,10 @@ def _generator() -> str:
 
 def code_hash(folder: Traversable) -> str:
     """Return a hash of the modules in a folder and in all folders inside it."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, code in sorted(_modules(folder)):
-        found.update(name.encode() + b"\0" + code)
-    return found.hexdigest()
+        digest.update(name.encode() + b"\0" + code)
+    return digest.hexdigest()
 
 
 def _modules(folder: Traversable, inside: str = "") -> Iterator[tuple[str, bytes]]:

@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.search.answers import mentions
-from agentgym.envs.search.mode import Mode, Part
+from agentgym.envs.search.mode import Mode, ModePart
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import Channel
@@ -47,12 +47,12 @@ class Judging(Mode):
         if self.scorer is not None and not callable(self.scorer):
             raise UsageError(f"the scorer of mode 'reseek' must be a function, not {self.scorer!r}")
 
-    def part(self, env: Env) -> Judge:
+    def part(self, env: Env) -> ResultsJudge:
         """Return the judge of an environment."""
-        return Judge(env, self.scorer)
+        return ResultsJudge(env, self.scorer)
 
 
-class Judge(Part):
+class ResultsJudge(ModePart):
     """Wants a verdict on every search, and pays for it."""
 
     pending = False
@@ -73,11 +73,11 @@ class Judge(Part):
         if self.pending:
             raise ToolError("First judge the results of the last search: call judge.")
 
-    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
+    def after_search(self, results: str, new: Mapping[str, str]) -> None:
         """Find out whether the results help, and wait for the verdict."""
         task = self.env.task
         if self._scorer is not None:
-            self.useful = self._scorer(shown, task.gold) > USEFUL_ABOVE
+            self.useful = self._scorer(results, task.gold) > USEFUL_ABOVE
         else:
             self.useful = brings_news(new, task.gold, task.prompt)
         self.pending = True
@@ -97,9 +97,9 @@ class Judge(Part):
         self.env.reward("judged_right" if earned > 0 else "judged_wrong", earned)
         return "Go on."
 
-    def steps_after_search(self, found: bool) -> Solution:
+    def steps_after_search(self, found_evidence: bool) -> Solution:
         """Call results useful if they hold a document that the answer rests on."""
-        yield ToolCall("judge", {"useful": found})
+        yield ToolCall("judge", {"useful": found_evidence})
 
 
 def worth(judged: bool, useful: bool) -> float:

@@ -53,17 +53,19 @@ class Ledger:
         Raises:
             ToolError: No page or several match; the message says which numbers there are.
         """
-        wanted = name.strip().removeprefix("[").removesuffix("]").strip()
-        if wanted.isdecimal() and len(wanted) < 7 and 1 <= int(wanted) <= len(self._ids):
-            return self._ids[int(wanted) - 1]
+        reference = name.strip().removeprefix("[").removesuffix("]").strip()
+        if reference.isdecimal() and len(reference) < 7 and 1 <= int(reference) <= len(self._ids):
+            return self._ids[int(reference) - 1]
         titled = [i for i, title in enumerate(self._titles) if title.lower() == name.strip().lower()]
         if len(titled) == 1:
             return self._ids[titled[0]]
         if titled:
             numbers = ", ".join(str(i + 1) for i in titled[:_MAX_TOLD])
             raise ToolError(f"Several pages are called {name[:100]!r}; open one by its number: {numbers}.")
-        known = f"1 to {len(self._ids)}" if self._ids else "none yet; search first"
-        raise ToolError(f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({known}).")
+        numbers = f"1 to {len(self._ids)}" if self._ids else "none yet; search first"
+        raise ToolError(
+            f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({numbers})."
+        )
 
     def recall(self, evidence: Collection[str]) -> float:
         """Return the share of `evidence` (page ids) whose text was shown; 0 if there is no evidence."""

@@ -1,8 +1,8 @@
-"""`Mode` and `Part`: what a method such as ReSeek adds to searching.
+"""`Mode` and `ModePart`: what a method such as ReSeek adds to searching.
 
 A mode is plain settings, which environments may share. Each environment has a part of its own for every mode; the part
 holds the mode's tools and what it remembers of the current episode. `SearchEnv` calls its parts at fixed points and
-knows none of them. The bundled modes are listed in `modes`; derive from `Mode` and `Part` to write another.
+knows none of them. The bundled modes are listed in `modes`; derive from `Mode` and `ModePart` to write another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Hop = Mapping[str, str]
 """A search that leads to the answer: the `query` and, where there is one, the `document` that it should find."""
 
 
-class Part:
+class ModePart:
     """A mode at work in one environment.
 
     Methods marked with `@tool` become tools of the environment. The others do nothing until they are overridden.
@@ -56,11 +56,11 @@ class Part:
     def check(self, tool: str) -> None:
         """Raise `ToolError` if a tool of `SearchEnv` itself may not be called now. The policy reads the message."""
 
-    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
+    def after_search(self, results: str, new: Mapping[str, str]) -> None:
         """Take note of a search.
 
         Args:
-            shown: The results, as the policy sees them.
+            results: The results, as the policy sees them.
             new: What was shown of each page that no earlier search had found, by page id.
         """
 
@@ -72,11 +72,11 @@ class Part:
         """Yield the actions with which the solution begins."""
         yield from ()
 
-    def steps_after_search(self, found: bool) -> Solution:
+    def steps_after_search(self, found_evidence: bool) -> Solution:
         """Yield the actions that the solution takes right after a search.
 
         Args:
-            found: Whether the search found a document that the answer rests on, for the first time.
+            found_evidence: Whether the search found a document that the answer rests on, for the first time.
         """
         yield from ()
 
@@ -96,7 +96,7 @@ class Mode(ABC):
     """The reward channels that the part sets."""
 
     @abstractmethod
-    def part(self, env: Env) -> Part:
+    def part(self, env: Env) -> ModePart:
         """Return the part that plays this mode in an environment."""
 
     @classmethod
@@ -108,7 +108,7 @@ class Mode(ABC):
 class _PartTool(Tool):
     """A `@tool` method of a part, as a tool of the environment that the part belongs to."""
 
-    def __init__(self, owner: type[Part], method: Tool):
+    def __init__(self, owner: type[ModePart], method: Tool):
         options = ToolOptions(method.name, method.max_chars, method.concurrent)
         super().__init__(method.name, method.description, method.parameters, options, is_async=method.is_async)
         self._owner, self._method = owner, method

@@ -1,4 +1,4 @@
-"""`Playing`: the modes of one environment as a whole, so that `SearchEnv` need not know how many there are."""
+"""`ActiveModes`: the modes of one environment as a whole, so that `SearchEnv` need not know how many there are."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TypeVar
 
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.search.mode import Hop, Mode, Part
+from agentgym.envs.search.mode import Hop, Mode, ModePart
 from agentgym.errors import UsageError
 from agentgym.rewards import Channel
 from agentgym.task import Task
 from agentgym.tools.index import Index
 from agentgym.toolset import Tool, Toolset
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=ModePart)
 
 
-class Playing(Part):
+class ActiveModes(ModePart):
     """The modes that an environment plays. Every call is passed on to the part of each mode, in order.
 
     Args:
@@ -52,7 +52,7 @@ class Playing(Part):
 
     def channels_with(self, own: Mapping[str, Channel]) -> Mapping[str, Channel]:
         """Return an environment's own channels with those of the modes."""
-        return {name: channel for some in (own, *(m.channels for m in self._modes)) for name, channel in some.items()}
+        return {name: channel for group in (own, *(m.channels for m in self._modes)) for name, channel in group.items()}
 
     def begin(self) -> None:
         """Begin an episode in every mode."""
@@ -70,10 +70,10 @@ class Playing(Part):
         for part in self._parts:
             part.check(tool)
 
-    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
+    def after_search(self, results: str, new: Mapping[str, str]) -> None:
         """Let every mode take note of a search."""
         for part in self._parts:
-            part.after_search(shown, new)
+            part.after_search(results, new)
 
     def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
         """Return the searches that the solution makes, as one mode after the other wants them."""
@@ -86,10 +86,10 @@ class Playing(Part):
         for part in self._parts:
             yield from part.opening_steps(task)
 
-    def steps_after_search(self, found: bool) -> Solution:
+    def steps_after_search(self, found_evidence: bool) -> Solution:
         """Yield the actions that the solution takes right after a search, mode by mode."""
         for part in self._parts:
-            yield from part.steps_after_search(found)
+            yield from part.steps_after_search(found_evidence)
 
     def _tools(self, *, first: bool) -> list[Tool]:
         pairs = zip(self._modes, self._parts, strict=True)

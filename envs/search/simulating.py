@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from agentgym.env import Env
-from agentgym.envs.search.mode import Mode, Part
+from agentgym.envs.search.mode import Mode, ModePart
 from agentgym.errors import UsageError
 from agentgym.task import Task
 from agentgym.tools.index import Index, OpenAIEndpoint, Schedule, SimulatedIndex
@@ -56,7 +56,7 @@ class Simulating(Mode):
         return float(self.step if self.step is not None else training_step or 0)
 
 
-class Simulation(Part):
+class Simulation(ModePart):
     """Puts a worse index in the place of the environment's."""
 
     def __init__(self, env: Env, mode: Simulating):
@@ -65,7 +65,7 @@ class Simulation(Part):
         self._writer = None if mode.endpoint is None else OpenAIEndpoint(**mode.endpoint)
         if self._writer is not None:
             env.unrepeatable = "a language model writes the documents that its searches find"
-        self._made: tuple[Index, SimulatedIndex] | None = None
+        self._simulated: tuple[Index, SimulatedIndex] | None = None
 
     def index_for(self, task: Task, index: Index) -> Index:
         """Return `index`, made as bad for this task as the schedule wants at the current training step."""
@@ -76,11 +76,11 @@ class Simulation(Part):
 
     def _worse(self, index: Index) -> SimulatedIndex:
         """Return the simulation over `index`. It is kept, because it learns which documents there are."""
-        if self._made is None or self._made[0] is not index:
+        if self._simulated is None or self._simulated[0] is not index:
             mode = self._mode
-            made = SimulatedIndex(index, self._schedule, mode.seed, self._writer, misleading=mode.misleading)
-            self._made = index, made
-        return self._made[1]
+            simulation = SimulatedIndex(index, self._schedule, mode.seed, self._writer, misleading=mode.misleading)
+            self._simulated = index, simulation
+        return self._simulated[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_made": None}
+        return self.__dict__ | {"_simulated": None}

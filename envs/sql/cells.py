@@ -67,14 +67,14 @@ def common_rows(left: Sequence[Row], right: Sequence[Row], fractions: frozenset[
     """
     left_count, right_count = Counter(left), Counter(right)
     shared = left_count & right_count
-    found = shared.total()
+    count = shared.total()
     if not fractions:
-        return found
+        return count
     buckets: defaultdict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, rest in enumerate((left_count - shared, right_count - shared)):
         for row in rest.elements():
             buckets[_without_numbers(row, fractions)][side].append(row)
-    return found + sum(_pair(mine, theirs) for mine, theirs in buckets.values() if mine and theirs)
+    return count + sum(_pair(mine, theirs) for mine, theirs in buckets.values() if mine and theirs)
 
 
 def _number(value: float) -> int | float | str:
@@ -94,14 +94,14 @@ def _pair(left: list[Row], right: list[Row]) -> int:
     left, right = sorted(left, key=order), sorted(right, key=order)
     if len(left) * len(right) > _MAX_PAIRINGS:
         return sum(_equal(a, b) for a, b in zip(left, right, strict=False))
-    found = 0
+    pairs = 0
     for row in left:
         for index, other in enumerate(right):
             if _equal(row, other):
                 del right[index]
-                found += 1
+                pairs += 1
                 break
-    return found
+    return pairs
 
 
 def _by_numbers(row: Row) -> tuple[float, ...]:

@@ -199,10 +199,10 @@ class SQLEnv(Env):
         Args:
             sql: One SELECT statement.
         """
-        shown = RECALL.preview(self.database, self._identity, sql, self._limits, self._preview_rows)
+        preview = RECALL.preview(self.database, self._identity, sql, self._limits, self._preview_rows)
         self._last_query = sql
         self.reward("executed", 1.0)
-        return shown
+        return preview
 
     @tool
     def submit(self, answer: str) -> str:

@@ -87,7 +87,7 @@ class _Reader:
             self._read_select(scope, query, needed, counts_rows)
 
     def _read_select(self, scope: Scope, query: exp.Select, needed: frozenset[str] | None, counts_rows: bool) -> None:
-        inner = {id(each.expression): each for each in scope.subquery_scopes}
+        inner = {id(below.expression): below for below in scope.subquery_scopes}
         requested: dict[str, set[str]] = {}
         """The requested columns of each sub-query in FROM."""
         for node, is_aliased in _used(query, needed):
@@ -155,7 +155,7 @@ class _Reader:
 
     def _joined(self, scope: Scope, join: exp.Join, requested: dict[str, set[str]]) -> None:
         """Record the columns that USING and NATURAL compare."""
-        names = {each.name for each in join.args.get("using") or ()}
+        names = {column.name for column in join.args.get("using") or ()}
         sources = [source for _, source in scope.selected_sources.values() if isinstance(source, exp.Table)]
         if str(join.args.get("method") or "").upper() == "NATURAL" and len(sources) > 1:
             names |= frozenset.intersection(*(self._schema.columns(source.name) for source in sources))

@@ -52,9 +52,9 @@ def show_table(info: TableInfo) -> str:
         f"{column.name} {column.type}{' key' if column.name == info.primary_key else ''}{targets.get(column.name, '')}"
         for column in info.columns
     ]
-    shown = len(info.sample.rows)
-    count = f"{info.row_count} rows, the first {shown}:" if shown else f"{info.row_count} rows"
-    return "\n".join([*lines, count, *show_rows(info.sample, shown)])
+    sample_count = len(info.sample.rows)
+    count = f"{info.row_count} rows, the first {sample_count}:" if sample_count else f"{info.row_count} rows"
+    return "\n".join([*lines, count, *show_rows(info.sample, sample_count)])
 
 
 def show_schema(database: Database) -> str:

@@ -256,8 +256,8 @@ class BrowserTools(Env):
         if self.reason is not None:
             return "Done."
         self._view = self._page.view()
-        known = None if self._whole else before
-        return with_picture(show_view(self._view, known, self._view_chars), self._picture())
+        previous = None if self._whole else before
+        return with_picture(show_view(self._view, previous, self._view_chars), self._picture())
 
     def _end_with(self, name: str, arguments: Mapping[str, Any]) -> str:
         self.on_action(ToolCall(name, arguments))

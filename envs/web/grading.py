@@ -30,14 +30,14 @@ def progress(before: Sequence[bool], now: Sequence[bool]) -> float:
     return sum(open_ones) / len(open_ones) if open_ones else 0.0
 
 
-def answers_agree(given: str | None, expected: str) -> bool:
+def answers_agree(answer: str | None, expected: str) -> bool:
     """Whether two answers agree: as numbers if both are, else as text without case and outer punctuation."""
-    if given is None:
+    if answer is None:
         return False
-    numbers = _number(given), _number(expected)
+    numbers = _number(answer), _number(expected)
     if None not in numbers:
         return numbers[0] == numbers[1]
-    return _plain(given) == _plain(expected)
+    return _plain(answer) == _plain(expected)
 
 
 def _plain(text: str) -> str:

@@ -61,10 +61,10 @@ def takes(call: ToolCall, step: Step, view: View) -> bool:
     if step["do"] == "answer":
         return False
     try:
-        shown = call_for(step, view)
+        expected = call_for(step, view)
     except TaskError:
         return False
-    return call.name == shown.name and shown.arguments.items() <= call.arguments.items()
+    return call.name == expected.name and expected.arguments.items() <= call.arguments.items()
 
 
 def _node(step: Step, view: View) -> Node:

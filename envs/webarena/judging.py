@@ -18,7 +18,7 @@ _ERROR = "error"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WebArenaVerdict:
     """What the package says of an episode."""
 
     score: float
@@ -29,7 +29,7 @@ class Verdict:
 
 def judge(
     entry: Mapping[str, Any], sites: Mapping[str, str], response: Mapping[str, Any] | None, log: Mapping[str, Any]
-) -> Verdict:
+) -> WebArenaVerdict:
     """Return the verdict of the package's own evaluators.
 
     An evaluator that fails on what the agent did gives 0, as in the package. One that fails on a run in which nothing
@@ -53,8 +53,8 @@ def judge(
         untouched = _evaluated(entry, sites, None, requests[:1])
         if untouched.status == _ERROR:
             raise BrokenTask(f"webarena-verified cannot judge task {entry['task_id']}: {_why(untouched)}")
-    each = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
-    return Verdict(float(result.score), each)
+    statuses = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
+    return WebArenaVerdict(float(result.score), statuses)
 
 
 def _evaluated(

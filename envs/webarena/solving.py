@@ -29,9 +29,9 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolC
         NoSolution: It takes more than opening addresses, such as filling in a form.
     """
     addresses = SiteAddresses(sites, "sites")
-    wanted = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
+    expected_requests = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
     try:
-        opened = [addresses.filled(_address(expected)) for expected in wanted]
+        opened = [addresses.filled(_address(expected)) for expected in expected_requests]
     except Unusable as error:
         raise NoSolution(f"an expected address cannot be opened: {error}") from error
     response = next(_rules(entry, _RESPONSE))["expected"]

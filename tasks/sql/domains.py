@@ -196,8 +196,8 @@ class Domain:
 @cache
 def domain_names() -> tuple[str, ...]:
     """Return the names of all domains, held-out ones included, sorted."""
-    found = (entry.name for entry in files("agentgym.tasks.sql").joinpath("data").iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml") and name[0] != "_"))
+    file_names = (entry.name for entry in files("agentgym.tasks.sql").joinpath("data").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in file_names if name.endswith(".yaml") and name[0] != "_"))
 
 
 @cache

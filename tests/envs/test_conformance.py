@@ -72,7 +72,7 @@ def report(env_id: str) -> Report:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("env_id", "kwargs"), [_case(*chosen) for chosen in CHOSEN])
+@pytest.mark.parametrize(("env_id", "kwargs"), [_case(*case) for case in CHOSEN])
 def test_environment_passes_every_check(env_id: str, kwargs: dict[str, Any]):
     rows = (run_checks(env_id, kwargs, timeout_s=TIME_LIMIT_S) if kwargs else report(env_id)).rows
     broken = [row for row in rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)]
@@ -84,12 +84,12 @@ def test_environment_passes_every_check(env_id: str, kwargs: dict[str, Any]):
 
 def test_no_environment_is_forgotten():
     """Every class of the package is among the cases, and every id that does not share its class with a chosen one."""
-    chosen = {env_id for env_id, _ in CHOSEN}
-    classes = {ENVIRONMENTS[env_id][0] for env_id in chosen}
+    env_ids = {env_id for env_id, _ in CHOSEN}
+    classes = {ENVIRONMENTS[env_id][0] for env_id in env_ids}
     assert classes == {where for where, _ in ENVIRONMENTS.values()}
-    left_out = set(ENVIRONMENTS) - chosen
-    assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - chosen
-    assert chosen <= set(list_environments())
+    left_out = set(ENVIRONMENTS) - env_ids
+    assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - env_ids
+    assert env_ids <= set(list_environments())
 
 
 def test_the_groups_that_start_first_are_there():

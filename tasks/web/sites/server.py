@@ -52,11 +52,11 @@ class SiteServer:
 
     def open(self, site: str | Site, seed: int = 0, options: Mapping[str, Any] | None = None) -> SiteEpisode:
         """Begin an episode of a site."""
-        found = find_site(site) if isinstance(site, str) else site
+        resolved = find_site(site) if isinstance(site, str) else site
         with self._lock:
             self._count += 1
             token = f"e{self._count}-{os.urandom(8).hex()}"
-        episode = SiteEpisode(token, found, seed, options, self.forget)
+        episode = SiteEpisode(token, resolved, seed, options, self.forget)
         self._episodes[token] = episode
         return episode
 

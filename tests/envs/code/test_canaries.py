@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.code.asking import Ask, Reply, ask
+from agentgym.envs.code.asking import Ask, GraderReply, ask
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import CHANGED_RUNS, TRUE_RUNS, grade_together
 from agentgym.envs.code.withheld import withheld
@@ -91,10 +91,12 @@ def test_a_process_that_contradicts_itself_or_breaks_has_no_verdict(run: Ask):
     check = check_of("for x in (1, 2):", "    assert candidate(x) == 2 * x + 0")
     true = ast.unparse(ast.parse(check))
 
-    def replying(of_true: list[str], of_changed: list[str], exit_code: int) -> Callable[[Mapping[str, Any]], Reply]:
-        def reply(request: Mapping[str, Any]) -> Reply:
+    def replying(
+        of_true: list[str], of_changed: list[str], exit_code: int
+    ) -> Callable[[Mapping[str, Any]], GraderReply]:
+        def reply(request: Mapping[str, Any]) -> GraderReply:
             verdicts = of_true if request["check"] == true else of_changed
-            return Reply(tuple({"verdict": verdict} for verdict in verdicts), result(exit_code))
+            return GraderReply(tuple({"verdict": verdict} for verdict in verdicts), result(exit_code))
 
         return reply
 

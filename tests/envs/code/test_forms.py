@@ -6,7 +6,7 @@ import ast
 from random import Random
 from typing import Any
 
-from agentgym.envs.code.asking import Reply
+from agentgym.envs.code.asking import GraderReply
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import perturbed
 from agentgym.envs.code.plain import encode
@@ -114,6 +114,6 @@ def test_noted_values_are_compared_outside_each_at_its_assert():
     form = Withheld("", ((0, 6), (1, "ab")))
 
     def is_met(lines: tuple[dict[str, Any], ...], exit_code: int) -> bool:
-        return form.is_met(Submission(GOLD, "double"), lambda _: Reply(lines, result(exit_code)))
+        return form.is_met(Submission(GOLD, "double"), lambda _: GraderReply(lines, result(exit_code)))
 
     assert [row for row in MET if is_met(row[0], row[1]) is not row[2]] == []

@@ -15,7 +15,7 @@ from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import ask
 from agentgym.envs.code.budget import CPU_S, Budget
 from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.grading import CodeGrader
 from agentgym.envs.code.withheld import withheld
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, assistant, text_of
@@ -101,7 +101,7 @@ def test_right_functions_earn_everything_and_wrong_ones_do_not_pass(grade: Grade
 def test_a_call_has_more_than_no_time_and_no_more_than_a_submission():
     for call_s, is_valid in ((0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)):
         with nullcontext() if is_valid else pytest.raises(UsageError, match="call_s"):
-            Grader(open_sandbox, SandboxLimits(), call_s)
+            CodeGrader(open_sandbox, SandboxLimits(), call_s)
 
 
 EXAMPLES = {
@@ -120,7 +120,7 @@ def test_examples_are_counted_and_those_that_fail_are_shown():
     example.data["examples"].append({"args": "(3,)", "expect": "6"})
     for source, starts in EXAMPLES.items():
         with open_sandbox() as sandbox:
-            grader = Grader(open_sandbox, SandboxLimits(), 0.3)
+            grader = CodeGrader(open_sandbox, SandboxLimits(), 0.3)
             count, report = grader.examples(example, Submission(source, "double"), sandbox)
         assert count == int(starts[0][0])
         assert [line[: len(start)] for line, start in zip(report.splitlines(), starts, strict=True)] == starts
@@ -346,8 +346,8 @@ def test_a_withheld_form_holds_no_expected_value():
         form = withheld(check, gold, lambda request: ask(sandbox, request, SandboxLimits(), fresh=True))
     assert form is not None
     assert [value for _, value in form.noted] == [6, "abab", -2]
-    seen = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
-    assert seen == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
+    constants = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
+    assert constants == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
 
 
 # Progress.
@@ -410,7 +410,7 @@ SLEEPERS = {
 @pytest.mark.parametrize("how", ["cases", *(pytest.param(how, marks=NIGHTLY) for how in ("replay", "canaries"))])
 def test_all_runs_of_a_submission_share_one_deadline(how: str):
     watched, budget = Watched(), Budget()
-    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    grader = CodeGrader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     example = task(KINDS[how], examples=False)
     grader.function(example, Submission(DOUBLE, "double"))  # from now on, the needs of the gold are cached
     for when, source in SLEEPERS.items():
@@ -425,7 +425,7 @@ def test_all_runs_of_a_submission_share_one_deadline(how: str):
 
 def test_a_lost_run_is_tried_again_on_the_same_time():
     watched, budget = Watched(), Budget()
-    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    grader = CodeGrader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     killer = "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
     assert not grader.function(task(CASES, examples=False), Submission(killer, "double")).solved
     offered = [limits.wall_s for limits in watched.runs]

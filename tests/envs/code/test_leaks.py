@@ -13,8 +13,8 @@ from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import Runner
 from agentgym.envs.code.budget import Budget
 from agentgym.envs.code.calls import Submission, call_together
-from agentgym.envs.code.grading import Grader
-from agentgym.envs.code.verdict import How, Verdict, read_cases
+from agentgym.envs.code.grading import CodeGrader
+from agentgym.envs.code.verdict import CodeVerdict, How, read_cases
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
@@ -79,17 +79,17 @@ class RecordedCodeEnv(CodeEnv):
         return sandbox
 
 
-class CarelessGrader(Grader):
+class CarelessGrader(CodeGrader):
     """Calls the function with all inputs in one process, and shows the model the resulting message."""
 
-    def function(self, task: Task, submission: Submission) -> Verdict:
+    def function(self, task: Task, submission: Submission) -> CodeVerdict:
         cases = [
             *read_cases(task, "examples", task.data["examples"]),
             *read_cases(task, "cases", task.gold["cases"]),
         ]
         with Runner(self._opener, self._limits, Budget(), self._call_s) as runner:
             outcome = call_together(submission, [case.arguments for case in cases], runner.apart, self._call_s)
-        return Verdict(False, 0.0, 0.0, 0.0, How.CASES, outcome.problem)
+        return CodeVerdict(False, 0.0, 0.0, 0.0, How.CASES, outcome.problem)
 
 
 class CarelessCodeEnv(RecordedCodeEnv):

@@ -51,13 +51,13 @@ def total(results: Iterable[StepResult], channel: str) -> float:
 
 def test_an_answer_with_its_evidence_earns_everything():
     turns = [("search", "mayor of Port Veld"), ("open", "1"), ("search", "Ana Orn"), ("open", "Ana Orn")]
-    *seen, last = play(searching(), "q/0", *turns, ("answer", "The village of Lisk. [1] [2]"))
-    assert "[1] Port Veld: " in text(seen[0])
-    assert text(seen[3]).startswith("[2] Ana Orn\nAna Orn was born in Lisk")
+    *earlier, last = play(searching(), "q/0", *turns, ("answer", "The village of Lisk. [1] [2]"))
+    assert "[1] Port Veld: " in text(earlier[0])
+    assert text(earlier[3]).startswith("[2] Ana Orn\nAna Orn was born in Lisk")
     expected = {"outcome": 1.0, "em": 1.0, "f1": 1.0, "evidence": 1.0, "citations": 1.0, "misled": 0.0}
     assert {name: last.info["rewards"][name] for name in expected} == expected
     assert last.info["ending"] == "solved"
-    assert total([*seen, last], "searches") == 2
+    assert total([*earlier, last], "searches") == 2
 
 
 def test_following_the_instructions_of_a_page_is_wrong_and_measured():
@@ -96,10 +96,10 @@ def test_passages_are_shown_whole_and_count_as_seen():
     env = searching(results="passages", k=1, pages=False, scheme="search-r1", dialect="tags")
     assert env.tools.names == ("search", "answer")
     env.reset(seed=0, options={"task": "q/0"})
-    seen = env.step("I look it up. <search>Ana Orn born Lisk</search>")
-    assert "Ana Orn was born in Lisk in 1871" in text(seen)
+    step = env.step("I look it up. <search>Ana Orn born Lisk</search>")
+    assert "Ana Orn was born in Lisk in 1871" in text(step)
     last = env.step("<answer>Lisk</answer>")
-    assert (last.reward + seen.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
+    assert (last.reward + step.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
 
 
 def test_search_r1_pays_its_tiers_only_after_evidence():

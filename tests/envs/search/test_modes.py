@@ -14,9 +14,9 @@ from agentgym import Task, TaskList, ToolCall
 from agentgym.commands.options import make_env
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.search import Deciding, Judging, Mode, Part, SearchEnv, Simulating
+from agentgym.envs.search import Deciding, Judging, Mode, ModePart, SearchEnv, Simulating
 from agentgym.envs.search.deciding import Decider
-from agentgym.envs.search.judging import Judge
+from agentgym.envs.search.judging import ResultsJudge
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import assistant, text_of
 from agentgym.policy import ScriptedPolicy
@@ -57,7 +57,7 @@ class Hinting(Mode):
     rule = "Ask for a hint if you are stuck."
     channels = {"hints": Channel("1 for a hint", per_turn=True)}
 
-    def part(self, env: Env) -> Part:
+    def part(self, env: Env) -> ModePart:
         return Hints(env, self.most)
 
     @classmethod
@@ -65,7 +65,7 @@ class Hinting(Mode):
         return {"hints": sum(turn.rewards.get("hints", 0.0) for t in trajectories for turn in t.turns)}
 
 
-class Hints(Part):
+class Hints(ModePart):
     """Gives hints, and shows nothing of the river."""
 
     remaining = 0
@@ -155,14 +155,14 @@ def test_environments_that_share_a_mode_do_not_share_an_episode():
         env.reset(seed=0)
     call(first, "decide", way="search")
     call(first, "search", query="Port Veld")
-    assert (first.part(Judge).pending, second.part(Judge).pending) == (True, False)
+    assert (first.part(ResultsJudge).pending, second.part(ResultsJudge).pending) == (True, False)
     assert call(second, "search", query="Port Veld").startswith("Error: First decide")
     with pytest.raises(UsageError, match="Decider"):
         searching(mode="reseek").part(Decider)
     copy = pickle.loads(pickle.dumps(first))
     assert call(copy, "search", query="Tam").startswith("Error: First judge")
     assert call(copy, "judge", useful=True) == "Go on."
-    assert first.part(Judge).pending
+    assert first.part(ResultsJudge).pending
     first.reset(seed=0)
     assert call(first, "decide", way="search") == "Go on."
     assert call(first, "judge", useful=True).startswith("Error: There are no new results")

@@ -140,9 +140,9 @@ def test_a_shuffle_of_rows_and_columns_changes_no_match():
         width = rng.randint(1, 4)
         rows = [tuple(rng.choice([0, 1, 1.5, None, "a", "b"]) for _ in range(width)) for _ in range(rng.randint(1, 8))]
         order = rng.sample(range(width), width)
-        moved = [tuple(row[i] for i in order) for row in rng.sample(rows, len(rows))]
-        assert match(result(*moved), result(*rows))
-        assert match(result(*rows), result(*moved))
+        shuffled = [tuple(row[i] for i in order) for row in rng.sample(rows, len(rows))]
+        assert match(result(*shuffled), result(*rows))
+        assert match(result(*rows), result(*shuffled))
 
 
 # Answers as text.

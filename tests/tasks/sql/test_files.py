@@ -214,10 +214,10 @@ def test_files_that_hold_no_questions_are_skipped_and_named(tmp_path: Path):
 
 def test_databases_of_the_unseen_split_are_in_no_other():
     source = SpiderTasks(FOLDER, unseen=0.65)
-    seen = {task.data["file"] for task in every_task(source) if task.split != "test_unseen"}
+    files = {task.data["file"] for task in every_task(source) if task.split != "test_unseen"}
     unseen = {task.data["file"] for task in iterate(source, "test_unseen")}
     assert unseen
-    assert not seen & unseen
+    assert not files & unseen
 
 
 def test_splits_by_hash_have_no_query_in_common(tmp_path: Path):

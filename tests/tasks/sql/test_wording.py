@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from agentgym.procedural import NoFit, Wording
 from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl, domain_names
-from agentgym.tasks.sql.questions import FAMILIES, Draft
-from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+from agentgym.tasks.sql.questions import FAMILIES, SQLDraft
+from agentgym.tasks.sql.scene import HIGH_LOW, SQLScene
 from agentgym.tasks.sql.world import open_world
 
 pytestmark = pytest.mark.nightly
@@ -25,19 +25,19 @@ ORDER = re.compile(r"\bsorted\b|\bSort\b|\bfirst\b|\border\b")
 
 
 @cache
-def drafts(name: str) -> tuple[Draft, ...]:
+def drafts(name: str) -> tuple[SQLDraft, ...]:
     """Draw questions of a family about several domains."""
-    drawn: list[Draft] = []
+    questions: list[SQLDraft] = []
     rng = Random(name)
-    while len(drawn) < 25:
+    while len(questions) < 25:
         try:
-            drawn.append(FAMILIES[name].draw(Scene(open_world(rng.choice(domain_names()), 0), rng)))
+            questions.append(FAMILIES[name].draw(SQLScene(open_world(rng.choice(domain_names()), 0), rng)))
         except NoFit:
             continue
-    return tuple(drawn)
+    return tuple(questions)
 
 
-def every_text() -> Iterator[tuple[Draft, str]]:
+def every_text() -> Iterator[tuple[SQLDraft, str]]:
     """Yield every draft of every family in every phrasing."""
     for name, family in FAMILIES.items():
         for draft in drafts(name):
@@ -45,7 +45,7 @@ def every_text() -> Iterator[tuple[Draft, str]]:
                 yield draft, phrasing.format_map(draft.words)
 
 
-def returned(draft: Draft) -> Iterator[ColumnDecl]:
+def returned(draft: SQLDraft) -> Iterator[ColumnDecl]:
     """Yield the columns that the gold returns as they are."""
     query = sqlglot.parse_one(draft.sql, dialect="duckdb")
     while isinstance(query, exp.SetOperation):
@@ -80,7 +80,7 @@ def test_no_phrasing_shows_how_it_was_put_together():
     assert failing == []
 
 
-def names_its_tables(draft: Draft, text: str) -> bool:
+def names_its_tables(draft: SQLDraft, text: str) -> bool:
     links = [word for word in draft.words.values() if isinstance(word, Link)]
     return all(
         any(noun in text for noun in (table.one, table.many, *(link.label for link in links if link.parent == table)))

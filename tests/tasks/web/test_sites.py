@@ -23,7 +23,7 @@ import httpx
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.tasks.web.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
-from agentgym.tasks.web.sites.words import Words, part_of, seed_split
+from agentgym.tasks.web.sites.words import SiteWords, part_of, seed_split
 from tests.refusals import sampled
 from tests.tasks.web.sites_driver import Driver, parse
 
@@ -299,7 +299,9 @@ def test_a_forked_child_has_a_server_of_its_own_and_both_end_by_themselves():
 
 
 def test_splits_share_no_names_and_seeds_belong_to_one_split():
-    people = {seed_split(seed): {person.name for person in Words(seed, Random(seed)).people(200)} for seed in (1, 8, 9)}
+    people = {
+        seed_split(seed): {person.name for person in SiteWords(seed, Random(seed)).people(200)} for seed in (1, 8, 9)
+    }
     firsts = {split: {name.split()[0] for name in names} for split, names in people.items()}
     assert not firsts["train"] & (firsts["validation"] | firsts["test"])
     assert sorted(number for split in people for number in part_of(range(100), split)) == list(range(100))

@@ -168,9 +168,9 @@ def test_a_room_is_booked_once_at_a_time_and_changed_by_its_organiser_alone():
 
 
 def test_free_spans_repeated_days_and_months_follow_the_calendar():
-    taken = [(minutes("09:00"), minutes("10:00")), (minutes("09:30"), minutes("11:15"))]
-    assert free_spans(taken, 60) == [(480, 540), (675, 1080)]
-    assert free_spans(taken, 61) == [(675, 1080)]
+    busy = [(minutes("09:00"), minutes("10:00")), (minutes("09:30"), minutes("11:15"))]
+    assert free_spans(busy, 60) == [(480, 540), (675, 1080)]
+    assert free_spans(busy, 61) == [(675, 1080)]
     assert free_spans([(480, 1080)], 15) == []
     assert repeated(date(2025, 1, 3), "day", 3) == [date(2025, 1, 3), date(2025, 1, 6), date(2025, 1, 7)]
     assert repeated(date(2025, 1, 3), "fortnight", 2)[-1] == date(2025, 1, 17)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from agentgym.tasks.web.sites.calendar.slots import Span, minutes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 LIST = """
 SELECT b.*, r.name AS room_name, r.seats, p.name AS organiser_name FROM bookings b
@@ -51,7 +51,7 @@ def asked_day(visit: Visit, name: str = "date") -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        raise Problem(400, "Dates are written as YYYY-MM-DD.") from None
+        raise PageProblem(400, "Dates are written as YYYY-MM-DD.") from None
     if not 2000 <= day.year <= 2100:
-        raise Problem(400, "The calendar goes from 2000 to 2100.")
+        raise PageProblem(400, "The calendar goes from 2000 to 2100.")
     return day
