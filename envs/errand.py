@@ -1,7 +1,7 @@
-"""Deliver a parcel in a town of chatty people: small rewards come at once, the goal takes several steps.
+"""Deliver a parcel in a town of chatty people: small rewards are immediate, the goal takes several steps.
 
-A small world for one question: what does an agent learn if it can earn immediate rewards without reaching the goal?
-Paid directly, it learns to chat until its turns run out; behind a gate on the goal, it learns the errand (Gated Reward
+This small world shows what an agent learns if it can earn immediate rewards without reaching the goal. If they are paid
+directly, it learns to chat until its turns run out; behind a gate on the goal, it learns the errand (Gated Reward
 Accumulation, arXiv 2508.10548).
 """
 
@@ -158,7 +158,7 @@ def _errand(levels: tuple[int, ...], split: str, index: int) -> Task:
 
 
 def _look_up(word: str, words: Iterable[str], missing: str) -> str:
-    """Return the entry of `words` that equals `word` regardless of case. Raises `ToolError` if there is none."""
+    """Return the entry of `words` that equals `word` regardless of case. Raises `ToolError` if no entry does."""
     spelling = {entry.lower(): entry for entry in words}
     entry = spelling.get(word.strip().lower())
     if entry is None:

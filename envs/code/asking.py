@@ -14,9 +14,9 @@ from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits
 
 MAX_LINES = 20_000
 _CALLS_OF_A_CHECK = 5
-"""Number of calls that the time limit of a whole check allows for."""
+"""Number of calls to assume for the time limit of a whole check."""
 _WALL_FACTOR = 2
-"""Ratio of wall-clock time to processor time that a run may take, on a busy machine or asleep."""
+"""How many times its processor time a run may take in wall-clock time, on a busy machine or asleep."""
 
 _PACKAGE = "agentgym.envs.code"
 _LOADER = """
@@ -56,7 +56,7 @@ class GraderReply:
 
 
 _NOT_RUN = GraderReply((), Result(stdout=b"", stderr=b"", exit_code=None, ended=Ended.TIMEOUT, duration_s=0.0))
-"""The reply to a request for which no time is left."""
+"""The reply to a request after the time budget is spent."""
 
 Ask = Callable[[Mapping[str, Any]], GraderReply]
 """Runs a request somewhere and returns the reply."""
@@ -98,7 +98,7 @@ class Runner:
         self.close()
 
     def _retried_once(self, run: Callable[[], GraderReply]) -> GraderReply:
-        """Retry a request that lost its sandbox; if it loses another, the submitted code did that, not the machine."""
+        """Retry a request that lost its sandbox, once: a second loss is the fault of the submitted code."""
         reply = run()
         return run() if reply.result.ended is Ended.KILLED else reply
 
@@ -143,8 +143,8 @@ def ask(sandbox: Runs, request: Mapping[str, Any], limits: SandboxLimits, *, fre
         sandbox: The sandbox to run in.
         request: The request.
         limits: Bounds on the run.
-        fresh: No untrusted code has run in the sandbox yet. If the program does not start, the model is not to blame,
-            and the call raises `InfrastructureError`. (A lost sandbox takes its reply with it, so it proves nothing.)
+        fresh: No untrusted code has run in the sandbox yet, so if the program does not start, the model is not to blame
+            and the call raises `InfrastructureError` (unless the sandbox was lost, and its reply with it).
     """
     result = sandbox.exec(code=PROGRAM, stdin=json.dumps(request).encode(), limits=limits)
     parsed_lines = (_read(line) for line in result.reply.split(b"\n", MAX_LINES)[:MAX_LINES])

@@ -1,7 +1,7 @@
 """Loads a submitted function, calls it in a sandbox and records the outcome of each call.
 
-`load` sends no arguments; only its findings may be shown to the model. `call_apart` sends the arguments of each call to
-a separate process, and shows nothing of what these processes report.
+Only the findings of `load`, which sends no arguments, may be shown to the model. `call_apart` sends the arguments of
+each call to a separate process, and shows nothing that these processes report.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Submission:
     source: str
     name: str
     prelude: str = ""
-    """Source that the task runs before it."""
+    """Source that the task runs first."""
 
     def request(self, op: str, **more: Any) -> dict[str, Any]:
         """Return a request about this source."""
@@ -55,16 +55,16 @@ class FunctionOutcome:
     after: Any = None
     """Tree of the arguments, if the call changed them."""
     problem: str | None = None
-    """Why there is no value, in words for the model."""
+    """Why the call returned no value, as text for the model."""
 
     def value(self, max_size: int) -> Any:
-        """Return the value. Raises `NotPlain` if there is none, or if its text is longer than `max_size`."""
+        """Return the value. Raises `NotPlain` if the call failed or the value's text is longer than `max_size`."""
         if self.problem is not None or self.size > max_size:
             raise NotPlain(self.problem or f"a value of {self.size} characters")
         return decode(self.tree)
 
     def shown(self) -> str:
-        """Return what the call did, in a few words for the model."""
+        """Return a short text for the model about the result of the call."""
         try:
             text = repr(self.value(_UNSHOWN))
         except NotPlain as error:
@@ -139,13 +139,13 @@ def call_together(submission: Submission, arguments: Sequence[Any], ask: Ask, ca
 def call_apart(
     submission: Submission, arguments: Sequence[Any], warm_up: Sequence[Any], ask: Ask, call_s: float
 ) -> tuple[FunctionOutcome, ...]:
-    """Call the function with each of the arguments (trees), each in a process of its own that receives no other.
+    """Call the function with each of the arguments (trees), in a separate process for each call.
 
-    A function must not pass because of state that it carries from one call to the next. So every process but the first
-    makes warm-up calls before: those that the model knows anyway, or the same call if there are none.
+    State that a function carries from one call to the next must not help it pass. So every process but the first makes
+    warm-up calls: the examples, which the model knows anyway, or the same call if the task has no examples.
 
     Args:
-        submission: What defines the function.
+        submission: The source that defines the function.
         arguments: The trees of the arguments.
         warm_up: Arguments of the warm-up calls.
         ask: Runs a request in a process of its own.

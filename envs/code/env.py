@@ -149,7 +149,7 @@ class CodeEnv(Env):
         return CodeTasks()
 
     def start(self, task: Task) -> str:
-        """Return the task, and where its files are."""
+        """Return the task, and the path of its file."""
         self.release()
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
         self._verdict, self._ran_code, self._worked, self._refused = None, False, False, 0
@@ -251,7 +251,7 @@ class CodeEnv(Env):
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Return which sandbox confined the code, whether the task needs code, and how the answer was graded."""
+        """Return the sandbox, whether the task needs code, and the grading method."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
         details: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
@@ -261,7 +261,7 @@ class CodeEnv(Env):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return how often code was used where the task needs it, and where it does not."""
+        """Return how often code was used in tasks that need it and in those that do not."""
         return use_of_code(trajectories)
 
     def solution(self, task: Task) -> Solution:
@@ -269,7 +269,7 @@ class CodeEnv(Env):
         return solve(task, self.solution_style, self.tools)
 
     def harbor_folder(self, task: Task) -> HarborFolder:
-        """Return what a task becomes as a Harbor task folder."""
+        """Return a task as a Harbor task folder."""
         return code_folder(task)
 
     def release(self) -> None:
@@ -304,14 +304,14 @@ class CodeEnv(Env):
         return Submission(source, self.task.data["entry_point"], self.task.data.get("prelude", ""))
 
     def _source_in(self, answer: str) -> str:
-        """Return the source that an answer holds, or refers to by the name of the function or of a file."""
+        """Return the source in an answer, or that of the function or file that it names."""
         text = answer.strip()
         if text == self.task.data["entry_point"]:
             return self._own_version()
         return self.workspace.read(text) if self._has_files and is_path(text) else source_of(answer)
 
     def _own_version(self) -> str:
-        """Return the latest version, unless it is the one that was given to be repaired."""
+        """Return the latest version. Raises `ToolError` if it is still the code to be repaired."""
         source = self._last_version()
         if source.strip() == str(self.task.data.get("code", "")).strip():
             raise ToolError("The function is still as it was given. Correct it before you submit it.")

@@ -7,7 +7,7 @@ from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document
 
 
 def code_folder(task: Task) -> HarborFolder:
-    """Return what a task of the code environment becomes."""
+    """Return a task of the code environment as a Harbor task folder."""
     wants_function = task.data["kind"] in ("function", "fix")
     place = f"{ANSWERS}/{'solution.py' if wants_function else 'answer.txt'}"
     what = "function" if wants_function else "value, as a Python literal,"

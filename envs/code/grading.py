@@ -42,8 +42,8 @@ class CodeGrader:
     def function(self, task: Task, submission: Submission) -> CodeVerdict:
         """Grade a function, in fresh sandboxes.
 
-        The verdict has a `problem` if the code does not load. Loading runs where no hidden test has been, so the report
-        of a problem cannot leak one.
+        The verdict has a `problem` if the code does not load. Loading happens before any hidden test is sent, so the
+        report of a problem cannot leak one.
         """
         how = _how(task)
         with Runner(self._opener, self._limits, self._budget(), self._call_s) as runner:

@@ -19,8 +19,8 @@ _MAX_BYTES = 1_000_000
 
 
 def prepare(task: Task, settings: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
-    """Return what judges the answer below a root."""
-    # Type checkers see the sandbox that another one stands in for here.
+    """Return the function that grades the answer in a folder."""
+    # At run time, a local stand-in replaces the class that type checkers see.
     grader = CodeGrader(Sandbox, SandboxLimits(), _CALL_S)  # pyright: ignore[reportArgumentType]
     return lambda root: _judged(grader, task, read_answer(root, settings["answer"], _MAX_BYTES))
 
@@ -32,6 +32,6 @@ def _judged(grader: CodeGrader, task: Task, answer: str) -> Mapping[str, float]:
         verdict = grader.function(task, submission)
         rewards = {"reward": float(verdict.solved), "hidden": verdict.hidden, "visible": verdict.visible}
     elif answer.strip():
-        with suppress(ToolError):  # an answer of more characters than a value needs
+        with suppress(ToolError):  # the answer is too long for a value
             rewards = {"reward": float(grader.value(task, answer).solved)}
     return rewards

@@ -1,9 +1,8 @@
-"""When a result equals the expected value: as Python's `==` says, apart from rounding.
+"""Decides whether a result equals the expected value: like Python's `==`, with a tolerance for fractions.
 
 Fractional numbers are equal within `RELATIVE` or `ABSOLUTE`, wherever they occur: in lists, in sets, as keys of dicts.
-An expected whole number must be met exactly (3 and 3.0 and, as in Python, True and 1 are the same), and NaN
-equals NaN. Answers that were written as text follow two rules of their own: lists and tuples are the same, and a truth
-value is no number.
+An expected whole number must be matched exactly (3 equals 3.0 and, as in Python, True equals 1), and NaN equals NaN.
+For answers written as text, lists equal tuples, and a truth value does not equal a number.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _Number = int | float | complex | Decimal | Fraction
 
 @dataclass(frozen=True)
 class _Truth:
-    """A truth value of a written answer, which no number equals."""
+    """A truth value in a written answer; it does not equal any number."""
 
     value: bool
 
@@ -45,7 +44,7 @@ def read_literal(text: str, where: str) -> Any:
 
 
 def answer_matches(answer: str, expected: Any) -> bool:
-    """Whether an answer that was written as text is `expected`. Raises `ToolError` for one that is too long."""
+    """Whether an answer written as text equals `expected`. Raises `ToolError` if it is too long."""
     text = answer.strip()
     if len(text) > MAX_TEXT:
         raise ToolError(f"The answer has {len(text)} characters; submit the value itself, at most {MAX_TEXT}.")
@@ -128,7 +127,7 @@ def _pair_off(items: Sequence[Any], targets: Sequence[Any], same: Callable[[Any,
 
 
 def _written(value: Any) -> Any:
-    """Return a value with tuples for lists, and with truth values that no number equals."""
+    """Return a value with lists replaced by tuples and truth values by `_Truth`."""
     if isinstance(value, bool):
         return _Truth(value)
     if isinstance(value, list | tuple):

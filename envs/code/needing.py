@@ -11,8 +11,8 @@ from agentgym.trajectory import Trajectory
 def use_of_code(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     """Return the shares of episodes that ran code, of tasks that need it and of others, and the F1 of using it.
 
-    The F1 is left out where all tasks need code or none does, because there is nothing to decide. Recordings that do
-    not say whether the task needs code do not count.
+    The F1 is left out if all tasks need code or none do. Episodes whose recording does not say whether the task needs
+    code are ignored.
     """
     pairs = [(_used(t), bool(t.details["needs_code"])) for t in trajectories if "needs_code" in t.details]
     decisions = Decisions.of(pairs)

@@ -1,8 +1,8 @@
 """Grading by a check of asserts that never shares a process with the submitted code.
 
-The check runs in a sandbox of its own with a stand-in, which answers from a table of what the submitted function
-returned in *its* sandbox. The calls are recorded with the gold function, and further ones are made on request. A check
-whose values are not plain data is left to `canaries`.
+The check runs in a sandbox of its own with a stand-in for the function. The stand-in answers from a table of results
+that the submitted function returned in another sandbox. The calls to make are recorded with the gold function; the
+check may request further ones. Checks whose values are not plain data are graded by `canaries`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from agentgym.errors import BrokenTask
 from agentgym.task import Task
 
 MAX_ROUNDS = 30
-"""How often a check may request a call that it did not make of the gold function."""
+"""How many calls a check may request that it did not make to the gold function."""
 _KEPT = 4096
 
 
 @dataclass(frozen=True)
 class GoldCalls:
-    """The calls that a check makes of the gold function."""
+    """The calls that a check makes to the gold function."""
 
     calls: dict[str, Any]
-    """What the gold function returned, as a tree (`None` if it is an iterator), by the text of its arguments' tree."""
+    """The gold function's results as trees (`None` for an iterator), by the text of the arguments' tree."""
     plain: bool
     """Whether all values are plain data."""
 
@@ -50,7 +50,7 @@ def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: As
 
     Args:
         task: The task.
-        submission: The submission, which is known to load.
+        submission: The submission; it loads.
         runner: Runs it.
         ask_gold: Runs the gold function, once per task, with a time budget of its own.
         call_s: Seconds of processor time that one call may take.
@@ -105,7 +105,7 @@ def _replay(
     runner: Runner,
     call_s: float,
 ) -> bool:
-    """Whether the check passes on what the function returned; adds further calls that the check requests."""
+    """Whether the check passes on the function's results; makes the calls that the check requests."""
     request = {"op": "judge", "name": submission.name, "prelude": submission.prelude, "check": task.gold["check"]}
     for _ in range(MAX_ROUNDS):
         answers = {key: outcome.answer() for key, outcome in table.items()}

@@ -1,4 +1,4 @@
-"""How runs look to a policy: the output, the useful lines of a traceback, and which limit ended a run."""
+"""Formats a run for a policy: the output, the useful lines of a traceback, and the limit that ended the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show_run(result: Result, max_bytes: int) -> str:
 
 
 def useful_lines(error: str) -> str:
-    """Return an error without the header of its traceback, and without frames of code that is not the user's."""
+    """Return an error without the header of its traceback and without frames outside the user's code."""
     blocks: list[list[str]] = []
     frame: list[str] | None = None
     for line in error.rstrip("\n").split("\n"):
@@ -50,8 +50,8 @@ def without_middle(data: bytes, missing: int, max_bytes: int) -> str:
     """Return output as text, with an exact note of how many bytes are left out of its middle.
 
     Args:
-        data: The part of the output that was kept.
-        missing: Bytes that were already cut from it; a note marks the place.
+        data: The output, possibly without its middle.
+        missing: Bytes that were already cut from the middle; a note in `data` marks the place.
         max_bytes: Most bytes to show.
     """
     data = data.rstrip(b"\n")

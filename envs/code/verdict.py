@@ -15,7 +15,7 @@ from agentgym.envs.code.plain import NotPlain
 from agentgym.task import Task
 
 _ROOM = 40
-"""Characters of an outcome's text for each character of the expected one."""
+"""Characters that an outcome may have per character of the expected value."""
 
 
 class How(StrEnum):
@@ -37,14 +37,14 @@ class CodeVerdict:
 
     solved: bool
     visible: float
-    """Share of the examples that it gets right; if there are none, 1 for a solved task."""
+    """Share of the examples that it gets right; 1 for a solved task without examples."""
     hidden: float
     """Share of the hidden tests that it passes."""
     progress: float
-    """The same, without the tests that a constant or a returned argument passes; 1 for a solved task."""
+    """The same, not counting tests that a constant or a returned argument passes; 1 for a solved task."""
     how: How
     problem: str | None = None
-    """Why the answer could not be graded, in words for the model; no hidden test has run then."""
+    """Why the answer could not be graded, as text for the model; then no hidden test has run."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EncodedCase:
     arguments: Any
     expected: Any
     room: int
-    """Characters that the text of an outcome may have and still be equal."""
+    """Maximum number of characters that the text of an equal outcome may have."""
 
     def passed_by(self, outcome: FunctionOutcome) -> bool:
         """Whether an outcome is the expected value."""
@@ -65,7 +65,7 @@ class EncodedCase:
 
 
 def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[EncodedCase]:
-    """Return the cases of a task. Raises `BrokenTask` for one that is not a literal."""
+    """Return the cases of a task. Raises `BrokenTask` for a case that is not a literal."""
     encoded = []
     for number, case in enumerate(cases, start=1):
         place = f"case {number} of {where} of task {task.id!r}"
@@ -76,18 +76,18 @@ def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> li
 
 
 def room_for(text: str) -> int:
-    """Return how many characters the text of an outcome may have and still be equal to what `text` stands for."""
+    """Return the maximum number of characters of an outcome that may equal the value written as `text`."""
     return 200 + _ROOM * len(text)
 
 
 def passed_by(outcomes: Sequence[FunctionOutcome], cases: Sequence[EncodedCase]) -> list[bool]:
-    """Return which cases pass; one without an outcome fails, as the code may not load a second time."""
+    """Return which cases pass. A case without an outcome fails: the code may not have loaded a second time."""
     missing = [FunctionOutcome(problem="was not called")] * (len(cases) - len(outcomes))
     return [case.passed_by(outcome) for case, outcome in zip(cases, [*outcomes, *missing], strict=True)]
 
 
 def share(passed: Sequence[bool], solved: bool) -> float:
-    """Return the share of passed tests; if there are no tests, 1 for a solved task."""
+    """Return the share of passed tests; without tests, 1 for a solved task."""
     return sum(passed) / len(passed) if passed else float(solved)
 
 

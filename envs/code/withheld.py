@@ -1,8 +1,8 @@
-"""A check without its expected values: it notes what the submitted code returns, which is compared outside.
+"""A check without its expected values: it reports what the submitted code returns, to be compared outside.
 
-Code that shares a process with a check can make every assert pass or fail at will, once it knows or guesses which form
-of the check it meets. Here it cannot guess: `assert x == 6` becomes a note of `x`, `assert x` and `assert not x` both
-become a note of whether `x` is true, and the expected values stay outside the sandbox.
+Code that shares a process with a check can make every assert pass or fail once it knows or guesses the form of the
+check. Here guessing does not help: `assert x == 6` becomes a note of `x`, `assert x` and `assert not x` both become a
+note of whether `x` is true, and the expected values stay outside the sandbox.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Withheld:
     """Number of the assert and the expected value, in the order of the gold function's notes."""
 
     def is_met(self, submission: Submission, ask: Ask) -> bool:
-        """Whether a submission produces every value that the check expects, each at its assert."""
+        """Whether a submission produces the value that each assert expects."""
         notes = _notes(ask(submission.request("withheld", check=self.check)))
         if notes is None or len(notes) != len(self.noted):
             return False
@@ -55,7 +55,7 @@ class _Withholder(ast.NodeTransformer):
         self.expected: list[Any] = []
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Drop the docstring: some state the expected results."""
+        """Drop the docstring, which may state the expected results."""
         self.generic_visit(node)
         if len(node.body) > 1 and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]

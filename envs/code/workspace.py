@@ -77,7 +77,7 @@ class CodeWorkspace:
         return "\n".join([*numbered_lines, rest] if rest else numbered_lines)
 
     def edit(self, path: str, old: str, new: str) -> str:
-        """Replace the only occurrence of `old`. Raises `ToolError` if there is none, or more than one."""
+        """Replace the only occurrence of `old`. Raises `ToolError` unless it occurs exactly once."""
         text = self.read(path)
         count = text.count(old) if old else 0
         if count != 1:

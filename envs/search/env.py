@@ -1,8 +1,7 @@
 """`SearchEnv`: answer a question by searching and reading pages, and cite them.
 
 Pages come from `agentgym.tools.index`, questions from `agentgym.tasks.search` or files, the verdict from `answers`.
-What a method such as ReSeek adds comes from its mode (`mode`, `modes`). Retrieved text is data: whatever it says, it is
-shown as the text of a page and nothing else.
+Methods such as ReSeek are modes (`mode`, `modes`). Retrieved text is data: it is only ever shown as the text of a page.
 """
 
 from __future__ import annotations
@@ -64,11 +63,11 @@ class SearchEnv(Env):
     Tools: `search(query)`, `open(page)`, `more()`, `find(words)`, `answer(text)`; in some modes `judge(useful)`,
         `decide(way)`.
     Observation: numbered hits with snippets or whole passages; the text of pages, part by part.
-    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for saying that there is none
-        where there is none. Episodes that answer are also paid for the evidence they have seen and, if they have seen
-        some, for a partly right answer; solved ones are also paid for citations and well-formed actions, minus a cost
-        for searches, most of all repeated ones. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"`
-        (see `schemes`).
+    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for abstaining if the question
+        has no answer. Episodes that answer are also paid for the evidence they have seen and, if they have seen some,
+        for a partly right answer; solved ones are also paid for citations and well-formed actions, minus a cost for
+        searches, most of all repeated ones. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see
+        `schemes`).
     Episode end: an answer is given, or 30 turns pass.
     Version history: v0, first version.
 
@@ -76,9 +75,9 @@ class SearchEnv(Env):
         index: What to search: an index, its folder, or the address of a `/retrieve` server. If not given, each task's
             own corpus is indexed when first needed, and the index kept in the cache folder.
         backend: The engine of such an index (`agentgym.tools.index`); `"trigrams"` forgives misspelt names.
-        mode: What a published method adds: `"reseek"` asks for a verdict after every search (`judging.Judging`),
-            `"adasearch"` for a decision whether to search (`deciding.Deciding`), `"zerosearch"` lets results get worse
-            as training goes on (`simulating.Simulating`). A name, `{"name": ..., SETTING: ...}`, a `Mode` of your own,
+        mode: A published method: `"reseek"` asks for a verdict after every search (`judging.Judging`), `"adasearch"`
+            asks for a decision whether to search (`deciding.Deciding`), `"zerosearch"` makes results worse in the
+            course of training (`simulating.Simulating`). A name, `{"name": ..., SETTING: ...}`, a `Mode` of your own,
             or several of these.
         results: What a search shows of each hit: `"snippets"`, or whole `"passages"`, as in Search-R1.
         k: How many hits a search shows.
@@ -108,9 +107,9 @@ class SearchEnv(Env):
         "answered": Channel("1 if an answer was given", cheap=True),
         "em": Channel("exact match with an accepted answer"),
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
-        "tier": Channel("what Search-R1 pays for a wrong answer or none", high=TIER_FORMAT, cheap=True),
+        "tier": Channel("Search-R1's reward of a wrong or missing answer", high=TIER_FORMAT, cheap=True),
         "broken": Channel("1 if the answer is right but some action did not parse"),
-        "evidence": Channel("share of the evidence pages that were shown; if there are none, 1 for showing an answer"),
+        "evidence": Channel("share of the evidence pages that were shown; without any, 1 for showing an answer"),
         "citations": Channel("share of the cited pages that are evidence and were shown"),
         "searches": Channel("1 for a search", per_turn=True, per_call=True),
         "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),
@@ -201,7 +200,7 @@ class SearchEnv(Env):
         Args:
             query: What to look for, in plain words.
         """
-        if not self._modes.is_empty:  # whether and what this search finds may depend on the one before
+        if not self._modes.is_empty:  # this search may depend on the one before
             return lambda: self._shown(query, self._asked(query))
         hits = self._asked(query)
         return lambda: self._shown(query, hits)
@@ -265,7 +264,7 @@ class SearchEnv(Env):
         return "Thank you."
 
     def grade(self) -> dict[str, float]:
-        """Return what is known only at the end: the evidence seen, and what Search-R1 pays for the format."""
+        """Return the channels of the whole episode: the evidence shown, and Search-R1's reward of the format."""
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
         gold = self.task.gold
         answer_suffices = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
@@ -298,9 +297,7 @@ class SearchEnv(Env):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return what the named modes measure, how well it was decided whether to search, and how often injected
-        instructions were followed.
-        """
+        """Return the figures of the modes, of deciding whether to search, and of following injected instructions."""
         episodes = list(trajectories)
         values = {name: value for mode in cls.modes.values() for name, value in mode.figures(episodes).items()}
         if not decision_f1(episodes):
@@ -320,7 +317,7 @@ class SearchEnv(Env):
         return self._index
 
     def part(self, kind: type[P]) -> P:
-        """Return the part of this kind that a mode brought along. Raises `UsageError` if none did."""
+        """Return the part of this kind. Raises `UsageError` if no mode has one."""
         return self._modes.part(kind)
 
     def release(self) -> None:
@@ -351,7 +348,7 @@ class SearchEnv(Env):
         return self.index.search(query, self._k)
 
     def _shown(self, query: str, hits: list[Hit]) -> str:
-        """Number the hits of a search and return what the policy sees of them."""
+        """Number the hits of a search and return their text for the policy."""
         self.reward("searches", 1.0)
         self.reward("redundant", float(self._ledger.is_redundant(query, hits)))
         texts = [self._text(hit) for hit in hits]
@@ -366,7 +363,7 @@ class SearchEnv(Env):
         return self._page
 
     def _text(self, hit: Hit) -> str:
-        """Return the text to show for a hit. If it is the whole text, the page counts as shown."""
+        """Return the text to show for a hit. A page whose text is whole counts as shown."""
         whole = self._results == "passages" or "…" not in hit.snippet
         text = hit.snippet if self._results == "snippets" else self.index.open(hit.id, (0, self._page_chars)).text
         return self._note_shown(hit.id, text) if whole else text
@@ -383,5 +380,5 @@ class SearchEnv(Env):
 
 
 def _own_tools(tools: Toolset, pages: bool) -> Toolset:
-    """Return the tools of searching, without those that read pages unless they are wanted."""
+    """Return the tools of searching, and if `pages`, those that read pages."""
     return tools.only(*(name for name in tools.names if pages or name not in _PAGE_TOOLS))

@@ -1,8 +1,8 @@
-"""`Mode` and `ModePart`: what a method such as ReSeek adds to searching.
+"""`Mode` and `ModePart`: methods such as ReSeek as extensions of `SearchEnv`.
 
-A mode is plain settings, which environments may share. Each environment has a part of its own for every mode; the part
-holds the mode's tools and what it remembers of the current episode. `SearchEnv` calls its parts at fixed points and
-knows none of them. The bundled modes are listed in `modes`; derive from `Mode` and `ModePart` to write another.
+A mode is a set of settings, which environments may share. Each environment has a part of its own for every mode; the
+part holds the mode's tools and its state in the current episode. `SearchEnv` calls its parts at fixed points. `modes`
+lists the bundled modes; derive from `Mode` and `ModePart` to write another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentgym.toolset import Tool, ToolOptions, Toolset
 from agentgym.trajectory import Trajectory
 
 Hop = Mapping[str, str]
-"""A search that leads to the answer: the `query` and, where there is one, the `document` that it should find."""
+"""A search that leads to the answer: the `query` and, optionally, the `document` that it should find."""
 
 
 class ModePart:
@@ -49,7 +49,7 @@ class ModePart:
 
         Args:
             task: The task of the episode.
-            index: What would be searched without this mode.
+            index: The index to search without this mode.
         """
         return index
 
@@ -57,11 +57,11 @@ class ModePart:
         """Raise `ToolError` if a tool of `SearchEnv` itself may not be called now. The policy reads the message."""
 
     def after_search(self, results: str, new: Mapping[str, str]) -> None:
-        """Take note of a search.
+        """Called after a search.
 
         Args:
             results: The results, as the policy sees them.
-            new: What was shown of each page that no earlier search had found, by page id.
+            new: The shown text of each page that no earlier search had found, by page id.
         """
 
     def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
@@ -69,11 +69,11 @@ class ModePart:
         return hops
 
     def opening_steps(self, task: Task) -> Solution:
-        """Yield the actions with which the solution begins."""
+        """Yield the first actions of the solution."""
         yield from ()
 
     def steps_after_search(self, found_evidence: bool) -> Solution:
-        """Yield the actions that the solution takes right after a search.
+        """Yield the actions of the solution right after a search.
 
         Args:
             found_evidence: Whether the search found a document that the answer rests on, for the first time.
@@ -85,13 +85,13 @@ class Mode(ABC):
     """The settings of a mode, as a frozen dataclass.
 
     Fields that hold plain data can be set by `SearchEnv(mode={"name": ..., FIELD: ...})`, which recordings keep, and by
-    `--set`. Others, such as functions, only by passing the mode itself.
+    `--set`. Other fields, such as functions, require passing the mode itself.
     """
 
     first: ClassVar[bool] = False
-    """Whether the mode's rule and tools come before those of searching, and its part is asked before other modes'."""
+    """Whether the mode's rule and tools come before those of searching, and its part before those of other modes."""
     rule: ClassVar[str] = ""
-    """What the prompt says about the mode."""
+    """The sentence about the mode in the prompt."""
     channels: ClassVar[Mapping[str, Channel]] = {}
     """The reward channels that the part sets."""
 
@@ -101,7 +101,7 @@ class Mode(ABC):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return what an evaluation shows about this mode, by name; nothing where it was not played."""
+        """Return the figures of this mode in evaluations, by name; empty if it was not played."""
         return {}
 
 
@@ -114,9 +114,9 @@ class _PartTool(Tool):
         self._owner, self._method = owner, method
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated arguments. Raises `ToolError` saying what was expected."""
+        """Return validated arguments. Raises `ToolError` naming the expected arguments."""
         return self._method.check(arguments)
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
-        """Return the method of the part that `env` has."""
+        """Return the method, bound to the part of `env`."""
         return self._method.bound_to(env.part(self._owner))

@@ -1,4 +1,4 @@
-"""The modes of `SearchEnv` by name, and how an argument names them."""
+"""The modes of `SearchEnv` by name, and the parsing of its argument `mode`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ModeLike = Mode | str | Mapping[str, Any]
 
 
 def modes_of(value: ModeLike | Iterable[ModeLike] | None, available: Mapping[str, type[Mode]]) -> tuple[Mode, ...]:
-    """Return the modes that an argument names: one, several or none.
+    """Return the modes of an argument.
 
     Args:
         value: A mode, its name or its settings, or several of these.

@@ -1,4 +1,4 @@
-"""`ActiveModes`: the modes of one environment as a whole, so that `SearchEnv` need not know how many there are."""
+"""`ActiveModes`: the modes of one environment, behind the interface of a single one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ P = TypeVar("P", bound=ModePart)
 
 
 class ActiveModes(ModePart):
-    """The modes that an environment plays. Every call is passed on to the part of each mode, in order.
+    """The modes of an environment. Passes every call to the part of each mode, in order.
 
     Args:
         env: The environment.
-        modes: Its modes. Those that are `first` are moved to the front; otherwise they keep their order.
+        modes: Its modes. Modes that are `first` move to the front; the order is otherwise kept.
     """
 
     def __init__(self, env: Env, modes: Iterable[Mode]):
@@ -32,22 +32,22 @@ class ActiveModes(ModePart):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no mode at all."""
+        """Whether the environment has no modes."""
         return not self._parts
 
     def part(self, kind: type[P]) -> P:
-        """Return the part of this kind. Raises `UsageError` if no mode brought one."""
+        """Return the part of this kind. Raises `UsageError` if no mode has one."""
         for part in self._parts:
             if isinstance(part, kind):
                 return part
         raise UsageError(f"no mode of this {type(self.env).__name__} has a {kind.__name__}")
 
     def rules(self, *, first: bool) -> list[str]:
-        """Return what the prompt says about the modes that are `first`, or about the others."""
+        """Return the sentences in the prompt about the modes that are `first`, or about the others."""
         return [mode.rule for mode in self._modes if mode.first is first and mode.rule]
 
     def tools_with(self, own: Toolset) -> Toolset:
-        """Return an environment's own tools with those of the modes, in the order in which they are shown."""
+        """Return an environment's own tools and those of the modes, in the order of the prompt."""
         return Toolset([*self._tools(first=True), *own, *self._tools(first=False)])
 
     def channels_with(self, own: Mapping[str, Channel]) -> Mapping[str, Channel]:
@@ -60,7 +60,7 @@ class ActiveModes(ModePart):
             part.begin()
 
     def index_for(self, task: Task, index: Index) -> Index:
-        """Return the index to search in this episode, as one mode after the other wants it."""
+        """Return the index to search in this episode, as modified by the modes in turn."""
         for part in self._parts:
             index = part.index_for(task, index)
         return index
@@ -71,23 +71,23 @@ class ActiveModes(ModePart):
             part.check(tool)
 
     def after_search(self, results: str, new: Mapping[str, str]) -> None:
-        """Let every mode take note of a search."""
+        """Notify every mode of a search."""
         for part in self._parts:
             part.after_search(results, new)
 
     def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
-        """Return the searches that the solution makes, as one mode after the other wants them."""
+        """Return the searches that the solution makes, as modified by the modes in turn."""
         for part in self._parts:
             hops = part.hops(task, hops)
         return hops
 
     def opening_steps(self, task: Task) -> Solution:
-        """Yield the actions with which the solution begins, mode by mode."""
+        """Yield the first actions of the solution, mode by mode."""
         for part in self._parts:
             yield from part.opening_steps(task)
 
     def steps_after_search(self, found_evidence: bool) -> Solution:
-        """Yield the actions that the solution takes right after a search, mode by mode."""
+        """Yield the actions of the solution right after a search, mode by mode."""
         for part in self._parts:
             yield from part.steps_after_search(found_evidence)
 

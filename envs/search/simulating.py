@@ -1,7 +1,7 @@
-"""Search that gets worse on purpose as training goes on (ZeroSearch, SSRL).
+"""Search whose results deliberately get worse during training (ZeroSearch, SSRL).
 
-How bad results are depends on the trainer's step, which reaches the environment through
-`reset(options={"training_step": ...})`. All members of a group play at the same step.
+The trainer's step decides how bad they are; it reaches the environment as `reset(options={"training_step": ...})`. All
+members of a group play at the same step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentgym.tools.index import Index, OpenAIEndpoint, Schedule, SimulatedIndex
 
 @dataclass(frozen=True)
 class Simulating(Mode):
-    """Make results worse as training goes on (ZeroSearch)."""
+    """Make results worse during training (ZeroSearch)."""
 
     start: float = Schedule.start
     """Share of the results that are bad at step 0, from 0 to 1."""
@@ -30,11 +30,11 @@ class Simulating(Mode):
     total: int = Schedule.total
     """Length of the curriculum in training steps."""
     misleading: float = 0.5
-    """Of the bad results, the share that states falsehoods; the others are about something else."""
+    """Share of the bad results that state falsehoods; the others are about something else."""
     seed: int = 0
-    """Decides which results are bad."""
+    """Seed of the choice of bad results."""
     step: float | None = None
-    """A step to stay at, whatever the trainer says. Without it, results are as at step 0 outside of training."""
+    """A fixed step, whatever the trainer's. By default the trainer's step, and 0 outside of training."""
     endpoint: Mapping[str, Any] | None = None
     """Arguments of `OpenAIEndpoint`: a model that writes the documents. Without it, they come from the index."""
 
@@ -57,7 +57,7 @@ class Simulating(Mode):
 
 
 class Simulation(ModePart):
-    """Puts a worse index in the place of the environment's."""
+    """Replaces the environment's index with a worse one."""
 
     def __init__(self, env: Env, mode: Simulating):
         super().__init__(env)
@@ -68,14 +68,14 @@ class Simulation(ModePart):
         self._simulated: tuple[Index, SimulatedIndex] | None = None
 
     def index_for(self, task: Task, index: Index) -> Index:
-        """Return `index`, made as bad for this task as the schedule wants at the current training step."""
+        """Return `index` with bad results for this task, as scheduled for the current training step."""
         answers = task.gold["answers"]
         background = f"Question: {task.prompt}\nAnswer: {answers[0]}" if answers else f"Question: {task.prompt}"
         step = self._mode.step_at(self.env.training_step)
         return self._worse(index).at(step, background=background, truths=answers)
 
     def _worse(self, index: Index) -> SimulatedIndex:
-        """Return the simulation over `index`. It is kept, because it learns which documents there are."""
+        """Return the simulation over `index`, which is reused because it collects documents."""
         if self._simulated is None or self._simulated[0] is not index:
             mode = self._mode
             simulation = SimulatedIndex(index, self._schedule, mode.seed, self._writer, misleading=mode.misleading)

@@ -1,4 +1,4 @@
-"""Execution match and partial credit for query results, and for answers given as plain values.
+"""Execution match and partial credit for query results and plain values.
 
 Two results match if one reordering of the predicted columns, the same for all rows, makes the rows equal: as a
 multiset (duplicates count), or in sequence where the question asks for an order. Column names do not matter, the
@@ -18,7 +18,7 @@ from agentgym.tools.database.base import QueryResult
 NEAR = 0.5
 """Partial credit stays below this unless the results match."""
 _MAX_TRIES = 2_000
-"""Column assignments tried; results that need more have more equal columns than any real question."""
+"""Maximum number of column assignments to try; only results with unrealistically many equal columns need more."""
 _MAX_PARTIAL_CELLS = 200_000
 """Larger predictions get no partial credit."""
 _MAX_PARTIAL_COLUMNS = 20
@@ -41,7 +41,7 @@ def match(predicted: QueryResult, gold: QueryResult, ordered: bool = False) -> b
     """Whether `predicted` answers the question as `gold` does.
 
     Args:
-        predicted: Result of the policy's query. If it was cut short by a limit it never matches.
+        predicted: Result of the policy's query. A truncated result never matches.
         gold: Result of the gold query.
         ordered: Whether the question asks for an order of the rows.
     """
@@ -58,9 +58,9 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
     """Return 1.0 if the results match, else a score below `NEAR` for what they share.
 
     The score is half the square of the lower of precision and F1 over cells. Cells count in whole rows under one
-    assignment of columns, so values in wrong rows are worth nothing; surplus rows and columns cost precision, because
-    returning too much is the cheapest trick; the score is computed over all rows and over distinct rows, and the lower
-    one counts, so repeating a frequent row does not pay; and rows that agree in nothing but NULL do not count.
+    assignment of columns, so values in wrong rows are worth nothing. Surplus rows and columns cost precision, because
+    returning too much is the cheapest trick. The score is computed over all rows and over distinct rows, and the lower
+    one counts, so repeating a frequent row does not pay. Rows that only share NULL do not count.
     """
     if match(predicted, gold, ordered):
         return 1.0
@@ -135,7 +135,7 @@ def _agree(mine: _Table, theirs: _Table, assigned: Sequence[int], ordered: bool)
 
 
 def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]], distinct: bool) -> int:
-    """Count the rows that agree in the assigned (gold, predicted) columns and are not all NULL in them."""
+    """Count the rows that agree in the assigned (gold, predicted) columns, where at least one cell is not NULL."""
     left = _informative(zip(*(mine.columns[i] for _, i in assignment), strict=True))
     right = _informative(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
     if distinct:
@@ -148,7 +148,7 @@ def _informative(rows: Iterable[Row]) -> list[Row]:
 
 
 def _best_assignment(mine: _Table, theirs: _Table) -> list[tuple[int, int]]:
-    """Return (gold, predicted) pairs of columns that agree in many cells: the best pair, then those that add most."""
+    """Return (gold, predicted) pairs of columns that agree in many cells, chosen greedily."""
     pairs = [
         (j, i) for j in range(len(theirs.columns)) for i in range(len(mine.columns)) if _overlap(mine, theirs, j, i)
     ]
@@ -208,7 +208,7 @@ def _list_equals(texts: list[str], expected: list[Any], in_order: bool) -> bool:
     if len(expected) > 200:
         return Counter(map(_plain, texts)) == Counter(_plain(str(value)) for value in expected)
     rest = list(expected)
-    # The most precise first: a rounded number could otherwise claim a value that a more precise one needs.
+    # The most precise numbers first: a rounded one could otherwise claim the value of a more precise one.
     for text in sorted(texts, key=lambda text: -len(text.partition(".")[2])):
         index = next((i for i, value in enumerate(rest) if _value_equals(text, value)), None)
         if index is None:

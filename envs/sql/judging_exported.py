@@ -1,6 +1,6 @@
 """Judges an exported task of the SQL environment, where nothing but Python is installed.
 
-The answer's query runs in a process without rights, on the judge's own copy of the database.
+The answer's query runs in an unprivileged process, on the judge's own copy of the database.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Databases:
     """The database, and the modules that read it."""
 
     def ask(self, sql: str) -> QueryResult:
-        """Return the result of a query. Raises `QueryError` if it fails, or ends the process that it runs in."""
+        """Return the result of a query. Raises `QueryError` if it fails or ends its process."""
         request = json.dumps({"database": _DATABASE, "sql": sql, "limits": vars(GRADING_LIMITS)}).encode()
         with Sandbox() as sandbox:  # pyright: ignore[reportCallIssue] (see `agentgym.envs.code.judging_exported`)
             sandbox.upload(self.files)
@@ -56,7 +56,7 @@ class _Databases:
 
 
 def prepare(task: Task, settings: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
-    """Return what judges the answer below a root."""
+    """Return the function that grades the answer in a folder."""
     modules = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.glob("agentgym/**/*.py")}
     databases = _Databases({**modules, _DATABASE: (folder / _DATABASE).read_bytes()})
     gold = _gold(databases, task)

@@ -1,7 +1,7 @@
 """The tables and columns that a query reads, with aliases, common table expressions and sub-queries resolved.
 
-A name counts where the query reads it, not where it merely appears: strings, comments, aliases, tables whose columns
-are not used, sub-queries whose result is not used and common table expressions without a reference do not count.
+Only names that the query reads count. Strings, comments, aliases, tables whose columns are not used, sub-queries whose
+result is not used and unreferenced common table expressions do not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Reference = tuple[str, str]
 """`("table", name)` or `("column", name)`, in lower case."""
 
 _ALIASED = ("order", "group", "having", "qualify")
-"""Clauses in which a name resolves to an alias before a column."""
+"""Clauses that resolve a name to an alias before a column."""
 
 
 class Schema:
@@ -169,7 +169,7 @@ class _Reader:
 
 
 def _used(query: exp.Select, needed: frozenset[str] | None) -> Iterator[tuple[exp.Expr, bool]]:
-    """Yield the parts of a query that decide its rows and needed columns, and whether aliases come first in them."""
+    """Yield the parts of a query that decide its rows and needed columns, and whether aliases take precedence there."""
     for key, value in query.args.items():
         if key in ("with_", "from_"):
             continue
@@ -194,13 +194,13 @@ def _aliases(query: exp.Select) -> frozenset[str]:
 
 
 def _returns(source: Scope, column: str) -> bool:
-    """Whether the result of a query has a column, as far as the query shows."""
+    """Whether the result of a query has a column, judging by the query alone."""
     query = source.expression
     return not isinstance(query, exp.Query) or query.is_star or column in (source.outer_columns or query.named_selects)
 
 
 def _inner_names(source: Scope, columns: Iterable[str]) -> frozenset[str]:
-    """Return the names that columns have inside a sub-query, where its alias renames them."""
+    """Return the names of columns inside a sub-query whose alias renames them."""
     if not source.outer_columns or not isinstance(source.expression, exp.Query):
         return frozenset(columns)
     inside = dict(zip(source.outer_columns, source.expression.named_selects, strict=False))

@@ -1,7 +1,6 @@
-"""Finds rows of an ordered gold result that may be swapped because they tie in the sort keys.
+"""Accepts rows of an ordered result in another order if they tie in the gold query's sort keys.
 
-Needed only when a submitted result has the gold's rows in another order. A tie cut off by LIMIT stays as the gold
-query resolved it.
+If LIMIT cuts a tie off, only the rows that the gold query returned are right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verdict on an answer, given the result of its query and that of the gold query. Needs nothing but Python."""
+"""Grades an answer, given its result and that of the gold query. Needs only Python."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def verdict_on_rows(
 
     Args:
         result: The result.
-        gold: The gold query's.
+        gold: The gold query's result.
         ordered: Whether the question asks for an order of the rows.
-        matches_up_to_ties: Says whether the rows are those of the gold in another order that its sort keys allow.
+        matches_up_to_ties: Returns whether the rows are the gold's in another order that its sort keys allow.
     """
     solved = match(result, gold, ordered) or (ordered and matches_up_to_ties())
     return (

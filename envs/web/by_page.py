@@ -1,6 +1,6 @@
 """Grades tasks on external sites by the answer, the final address and the text of pages.
 
-Rules are WebArena's (arXiv 2307.13854) without its judge: `fuzzy_match` compares normalised texts. A purchase at
+The rules are WebArena's (arXiv 2307.13854) without its judge: `fuzzy_match` compares normalised texts. A purchase at
 WebShop (arXiv 2207.01206) is recognised by the address of the confirmation page.
 """
 
@@ -22,7 +22,7 @@ _URL = "location.href"
 
 
 def verdicts(session: BrowserSession, gold: Mapping[str, Any], answer: str | None) -> list[bool]:
-    """Return for every part of a task whether it holds. Opens pages other than the last one if needed."""
+    """Return whether each part of a task holds. May open other pages."""
     last = str(session.read(_URL))
     held: list[bool] = []
     if "answer" in gold:

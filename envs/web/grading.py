@@ -14,7 +14,7 @@ _ENDS = " \t\n.!,;:\"'“”‘’"
 
 
 def is_done(episode: SiteEpisode, effect: Sequence[Any]) -> bool:
-    """Whether the state is exactly the result of `effect`: all of it done, and nothing else."""
+    """Whether the state is exactly the result of `effect`."""
     expected = digest_after(episode.site, episode.seed, [(sql, params) for sql, params in effect], episode.options)
     return episode.digest() == expected
 
@@ -25,7 +25,7 @@ def which_hold(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> lis
 
 
 def progress(before: Sequence[bool], now: Sequence[bool]) -> float:
-    """Return the share of the initially false predicates that hold now; 0 if there are none."""
+    """Return the share of the initially false predicates that hold now; 0 if all held initially."""
     open_ones = [done for at_first, done in zip(before, now, strict=True) if not at_first]
     return sum(open_ones) / len(open_ones) if open_ones else 0.0
 

@@ -57,7 +57,7 @@ def act_shown(step: Step) -> Act:
 
 
 def takes(call: ToolCall, step: Step, view: View) -> bool:
-    """Whether a call takes exactly that step, with all its arguments. Answers are left to the grader."""
+    """Whether a call takes exactly that step, with all its arguments. Answers are graded elsewhere."""
     if step["do"] == "answer":
         return False
     try:

@@ -172,7 +172,7 @@ class WebArenaEnv(BrowserEnv):
         return {OUTCOME: self._verdict.score}
 
     def details(self) -> Mapping[str, Any]:
-        """Return what each evaluator said."""
+        """Return the status of each evaluator."""
         if self._verdict is None:
             return {}
         return {"evaluators": [{"name": name, "status": status} for name, status in self._verdict.evaluators]}

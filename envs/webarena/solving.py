@@ -1,4 +1,4 @@
-"""Solutions of those tasks of WebArena-Verified that opening addresses and responding solves."""
+"""Solutions of the tasks of WebArena-Verified that need only opening addresses and a response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentgym.tasks.web.addresses import SiteAddresses
 
 _RESPONSE, _NETWORK = "AgentResponseEvaluator", "NetworkEventEvaluator"
 _BEYOND = ("headers", "post_data", "response_content", "response_cookies")
-"""What an evaluator may ask of a request, and opening an address does not give."""
+"""Conditions of an evaluator that opening an address cannot meet."""
 _PATTERN = "^"
 """The character that an expected text begins with if it is a regular expression."""
 
@@ -22,7 +22,7 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolC
     """Yield calls that the evaluators of a task accept.
 
     Args:
-        entry: The task as its file has it.
+        entry: The task's entry in the file.
         sites: Addresses of its sites by name.
 
     Raises:
@@ -61,7 +61,7 @@ def _address(expected: Mapping[str, Any]) -> str:
 
 
 def _first_choices(items: Iterable[Any] | None) -> list[Any] | None:
-    """Return the expected data with the first of several choices where any of them is right."""
+    """Return the expected data, with the first one of alternatives."""
     if items is None:
         return None
     return [item[0] if isinstance(item, list) and item else item for item in items]

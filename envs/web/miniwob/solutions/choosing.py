@@ -87,7 +87,7 @@ def book_flight(sight: Sight) -> Solution:
     """Search for flights from suggested airports on a day of the calendar, and book the cheapest or shortest one."""
     which, origin, destination, date = sight.words(r"the (\w+) one-way flight from: (.+) to: (.+) on ([\d/]+)")
     for place, airport in enumerate((origin, destination)):
-        # Where suggestions appear under the mouse, a click takes the one that it lay on; then once more.
+        # Suggestions may appear under the mouse, so that the click takes another one; then try again.
         while not re.search(rf"{re.escape(airport)}.*\)$", sight.all("textbox")[place].value):
             yield sight.type(airport, nth=place)
             yield click(next(node for text, node in _suggestions(sight) if airport in text))

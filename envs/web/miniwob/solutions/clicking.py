@@ -1,4 +1,4 @@
-"""Players of MiniWoB++ pages on which the policy has to find and click something."""
+"""Players of MiniWoB++ pages that ask to find and click something."""
 
 from __future__ import annotations
 
