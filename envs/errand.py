@@ -48,7 +48,7 @@ class ErrandEnv(Env):
 
     Args:
         difficulty: Level or levels, 1 to 3; all if not given.
-        solution_style: What `solution` does: `"direct"` fetches and delivers, `"chatty"` chats up to five times first.
+        solution_style: Style of `solution`: `"direct"` fetches and delivers, `"chatty"` chats up to five times first.
         tasks: A custom task source, instead of the choice above.
         kwargs: Arguments of `agentgym.Env`.
     """

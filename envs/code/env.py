@@ -74,9 +74,9 @@ class CodeEnv(Env):
         allow_weak: Accept a backend that does not confine everything.
         limits: Bounds on a run (`SandboxLimits`, or its fields by name).
         call_s: Seconds of processor time that one call of a submitted function may take.
-        preview_chars: How much of a run's output is shown.
+        preview_chars: Bytes of a run's output to show.
         tool_cost: Cost of each call before the answer, charged to solved episodes only.
-        solution_style: What `solution` does: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
+        solution_style: Style of `solution`: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
             submits at once.
         wording: `"natural"`, or `"plain"`: a system message of few words, for very small models.
         tasks: A custom task source, instead of the choices above.

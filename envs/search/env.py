@@ -72,30 +72,30 @@ class SearchEnv(Env):
     Version history: v0, first version.
 
     Args:
-        index: What to search: an index, its folder, or the address of a `/retrieve` server. If not given, each task's
+        index: The index to search, its folder, or the address of a `/retrieve` server. If not given, each task's
             own corpus is indexed when first needed, and the index kept in the cache folder.
         backend: The engine of such an index (`agentgym.tools.index`); `"trigrams"` forgives misspelt names.
         mode: A published method: `"reseek"` asks for a verdict after every search (`judging.Judging`), `"adasearch"`
             asks for a decision whether to search (`deciding.Deciding`), `"zerosearch"` makes results worse in the
             course of training (`simulating.Simulating`). A name, `{"name": ..., SETTING: ...}`, a `Mode` of your own,
             or several of these.
-        results: What a search shows of each hit: `"snippets"`, or whole `"passages"`, as in Search-R1.
-        k: How many hits a search shows.
-        page_chars: How many characters of a page are shown at a time.
+        results: Text to show for each hit: `"snippets"`, or whole `"passages"`, as in Search-R1.
+        k: Number of hits per search.
+        page_chars: Characters of a page to show at a time.
         pages: Whether to offer `open`, `more` and `find`.
-        solved: When an answer is right: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
+        solved: Rule for a right answer: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         relations: Names of the relations to ask about (`agentgym.tasks.search.relations.catalog`); all if not given.
         task_seed: Other seeds give other worlds.
-        passages: How many passages a generated world has, at least.
-        worlds: How many generated worlds a split uses in turn; 4 if not given. With few, models memorise the names.
-        questions_per_world: How many questions in a row are about the same world.
+        passages: Minimum number of passages in a generated world.
+        worlds: Number of generated worlds that a split uses in turn; 4 if not given. With few, models memorise the names.
+        questions_per_world: Number of consecutive questions about the same world.
         folder: A file or folder of questions to take instead (`agentgym.tasks.search.files`).
         format: The format of these files; recognised from their content if not given.
         split_by: How to split these questions: `"auto"`, `"file"`, `"hash"`, or the one split that they all belong to.
         strict: Refuse files with a broken question, instead of leaving that question out.
-        solution_style: What `solution` does: `"full"` opens pages, `"short"` answers after the searches.
+        solution_style: Style of `solution`: `"full"` opens pages, `"short"` answers after the searches.
         wording: `"natural"`, or `"plain"`: the few words that very small models can learn, in prompts and questions.
         tasks: A custom task source, instead of choosing questions by the arguments from `difficulty` to `strict`.
         kwargs: Those arguments, and the ones of `agentgym.Env`.

@@ -9,7 +9,7 @@ from agentgym.rewards import OUTCOME
 from agentgym.task import Task
 
 Solved = Literal["em", "f1", "contains"]
-"""The rule by which an answer is right."""
+"""The rule for a right answer."""
 
 
 def why_wrong(answer: str, task: Task, rule: Solved) -> str:
@@ -27,7 +27,7 @@ def verdict(answer: str, task: Task, rule: Solved) -> dict[str, float]:
     Args:
         answer: The answer, without citations.
         task: The task. If its question has no answer, only saying so is right, whatever the rule.
-        rule: The rule by which an answer to any other question is right.
+        rule: The rule for answers to other questions.
     """
     gold = task.gold
     wrong = gold.get("wrong")

@@ -69,7 +69,7 @@ class SQLEnv(Env):
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         domains: Names of domains; all if not given.
-        databases_per_domain: How many databases each domain has.
+        databases_per_domain: Number of databases per domain.
         task_seed: Other seeds give other questions about other databases.
         folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql.files`).
         split_by: How to split these questions: `"auto"`, `"file"`, `"hash"`, or the one split that they all belong to.
@@ -81,7 +81,7 @@ class SQLEnv(Env):
         preview_rows: Rows that `query` shows.
         sample_rows: Rows that `describe_table` shows.
         limits: Bounds on a query (`QueryLimits`, or its fields by name).
-        solution_style: What `solution` does: `"full"` inspects tables first, `"short"` queries and submits,
+        solution_style: Style of `solution`: `"full"` inspects tables first, `"short"` queries and submits,
             `"direct"` submits at once.
         wording: `"natural"`, or `"plain"`: the few words that very small models can learn, in prompts and questions.
         tasks: A custom task source, instead of the choices above.

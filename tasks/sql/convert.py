@@ -39,7 +39,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Converted:
-    """A query in DuckDB's SQL, or the reason why it has none."""
+    """A query in DuckDB's SQL, or the reason why it cannot be converted."""
 
     sql: str | None
     problem: str = ""
@@ -67,7 +67,7 @@ def convert(path: Path, queries: Sequence[str]) -> tuple[Path, Mapping[str, Conv
         ):
             conversions |= {sql: _convert(sql, source, target) for sql in unknown}
         content = {sql: [converted.sql, converted.problem] for sql, converted in conversions.items()}
-        with suppress(OSError):  # without a cache, the queries are tried again
+        with suppress(OSError):  # without a cache, the queries are converted again
             _whole(notes, lambda draft: draft.write_text(json.dumps(content), encoding="utf-8"))
     return copy, conversions
 
@@ -153,7 +153,7 @@ def _copy(path: Path, draft: Path) -> None:
 
 
 def _targets_first(tables: Sequence[Table]) -> list[Table]:
-    """Return tables ordered so that targets of foreign keys come first, as far as there are no cycles."""
+    """Return tables in an order where targets of foreign keys come first, unless cycles prevent it."""
     waiting, ordered = list(tables), []
     while waiting:
         names = {table.name.lower() for table in waiting}
@@ -166,7 +166,7 @@ def _targets_first(tables: Sequence[Table]) -> list[Table]:
 
 
 def _constraints(table: Table, done: Mapping[str, str | None]) -> Iterator[tuple[str | None, tuple[ForeignKey, ...]]]:
-    """Yield sets of keys to declare: all keys first, then fewer, as SQLite does not enforce them."""
+    """Yield sets of keys to try to declare, the largest first: SQLite does not enforce keys, so rows may break them."""
     enforced = tuple(
         key
         for key in table.foreign_keys
@@ -202,7 +202,7 @@ def _copy_table(source: Any, target: Any, table: Table, key: str | None, foreign
 
 
 def _type_of(source: Any, table: str, column: str, declared: str) -> str:
-    """Return a type that holds all values of a column, as SQLite types each value separately."""
+    """Return a type that can hold all values of a column; SQLite types each value separately."""
     rows = source.execute(f"SELECT DISTINCT typeof({quote_name(column)}) FROM {quote_name(table)}").fetchall()
     kinds = {kind for (kind,) in rows} - {"null"}
     if kinds == {"integer"} or (not kinds and "INT" in declared.upper()):

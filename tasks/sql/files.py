@@ -139,7 +139,7 @@ class SpiderTasks(TaskList):
         return convertible
 
     def _copied(self, file: str, queries: Sequence[str]) -> Mapping[str, Converted]:
-        from agentgym.tasks.sql.convert import Converted, convert  # loads DuckDB, which else only its workers do
+        from agentgym.tasks.sql.convert import Converted, convert  # loads DuckDB, otherwise only its workers do
 
         if self._engine == "sqlite":
             return dict.fromkeys(
@@ -186,7 +186,7 @@ class SpiderTasks(TaskList):
 
     def _database(self, name: str) -> Path:
         if name not in self._databases:
-            raise Unusable(f"there is no database file for db_id {name!r} in the folder")
+            raise Unusable(f"the folder has no database file for db_id {name!r}")
         file = self._databases[name]
         if not file.stat().st_size:
             raise Unusable(f"the database file {str(file)!r} is empty (0 bytes)")
@@ -233,7 +233,7 @@ def _questions(folder: Path, quarantine: Quarantine) -> list[Record]:
     """Return the entries of the question files of a folder, in order of their names.
 
     Raises:
-        UsageError: There is no question file, or one named like a split holds no question.
+        UsageError: No file has questions, or a file named like a split has none.
     """
     questions: list[Record] = []
     counts: dict[Path, int] = {}

@@ -20,7 +20,7 @@ from agentgym.task_files.left_out import Why
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=2)
-"""Two rows show whether a result has no, one or several rows. A query that takes longer cannot be graded anyway."""
+"""Reading two rows shows whether a result has more than one. Slower queries cannot be graded anyway."""
 _GUESSED = (None, 0, 1, "")
 """Values that answer too many questions: `SELECT 0` and `SELECT 1` would pass."""
 _VERSION = 2
@@ -47,7 +47,7 @@ DEGENERATE = GoldQueryFault(Why.DEGENERATE, "an empty or constant query answers 
 def faults(golds: Sequence[Gold]) -> list[GoldQueryFault | None]:
     """Return, for each gold query, the reason why it is unusable, or `None`.
 
-    It is `DEGENERATE` where it returns no row, nothing but NULL, or one row in which every cell is NULL, 0, 1 or empty
+    It is `DEGENERATE` if it returns no row, nothing but NULL, or one row whose every cell is NULL, 0, 1 or empty
     text: an empty or constant query would return the same. It is broken if it fails or its database cannot be opened.
     """
     statements: dict[tuple[Path, str], list[str]] = defaultdict(list)
@@ -58,7 +58,7 @@ def faults(golds: Sequence[Gold]) -> list[GoldQueryFault | None]:
 
 
 def is_degenerate(result: QueryResult) -> bool:
-    """Return whether a result, of which at most two rows were read, is empty or can be guessed completely."""
+    """Return whether a result, given its first two rows, is empty or can be guessed completely."""
     rows = result.rows
     if all(cell is None for row in rows for cell in row):
         return True

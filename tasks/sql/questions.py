@@ -1,4 +1,4 @@
-"""Question families: what they draw, how they register, and which drawn questions are good enough to ask.
+"""Question families: drawn questions, their registration, and the test for degenerate ones.
 
 Families write gold SQL in DuckDB's SQL; `to_sqlite` translates the few functions that differ.
 """
@@ -20,7 +20,7 @@ from agentgym.tasks.sql.scene import SQLScene
 from agentgym.tasks.sql.world import SQLWorld
 
 MAX_ROWS = 40
-"""Maximum rows in the result of a question, since nobody asks for a list too long to read."""
+"""Maximum number of rows in the result of a question: nobody asks for a list too long to read."""
 _SAME = 1e-6
 
 _ARGUMENT = r"([\w.]+(?:\([\w.]+\))?)"

@@ -43,7 +43,7 @@ class Extreme:
     function: str
 
     def of(self, column: ColumnDecl) -> Extreme:
-        """Return this end in the words that suit a column: the longest delay, not the highest."""
+        """Return this end in the words for a column, such as the longest delay instead of the highest."""
         words = column.spec.get("ends", ("highest", "lowest"))
         word, other = words if self.function == "MAX" else reversed(words)
         return replace(self, word=word, other=other)

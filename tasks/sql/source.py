@@ -72,7 +72,7 @@ class SQLTasks(ProceduralTasks[Family]):
         return FAMILIES
 
     def divided(self, chosen: Sequence[Family]) -> dict[str, Sequence[Family]]:
-        """Return the chosen families for every split, since the held-out part is domains."""
+        """Return the same families for every split: domains are held out, not families."""
         return dict.fromkeys(self._domains, chosen)
 
     def database(self, task: Task) -> DatabaseSpec:

@@ -17,8 +17,8 @@ def to_duckdb(sql: str, names: frozenset[str]) -> str:
 
     Args:
         sql: The query.
-        names: The names of all columns and tables, in lower case. SQLite treats double-quoted text as a string
-            if it is none of them.
+        names: The names of all columns and tables, in lower case. SQLite treats other double-quoted text as a
+            string.
 
     Raises:
         SqlglotError: The query cannot be read.
@@ -38,7 +38,7 @@ def to_duckdb(sql: str, names: frozenset[str]) -> str:
 
 
 def _spell_out_bare_columns(select: exp.Select) -> None:
-    """Make the value of columns beside aggregates explicit, as SQLite does not require it.
+    """Make the choice of values of ungrouped columns explicit, which SQLite does not require.
 
     It comes from the row with the greatest (or least) value if the query asks for exactly one such value, else from any
     row.

@@ -1,5 +1,5 @@
-"""How cells get their values: skewed, sometimes missing, now and then with quotes or Unicode; never the same twice
-where a name must be unique. Deterministic given the `random.Random` passed in."""
+"""Draws the values of cells: skewed, sometimes missing, occasionally with quotes or Unicode; unique where they are
+names. Deterministic given the `random.Random` passed in."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ class WebDraft:
     plan: Sequence[Step]
     words: Mapping[str, Any] = field(default_factory=dict)
     effect: Sequence[Change] = ()
-    """SQL that turns the initial database into the wanted one; empty if nothing may change."""
+    """SQL that turns the initial database into the expected one; empty if nothing may change."""
     answer: str | None = None
     checks: Sequence[Mapping[str, str]] = ()
     start: str = "/"
-    """The page on which the episode starts."""
+    """The first page of the episode."""
 
 
 class WebScene(procedural.Scene):
@@ -54,25 +54,25 @@ class WebScene(procedural.Scene):
         return self._db.execute(sql, params).fetchall()
 
     def value(self, sql: str, *params: Any) -> Any:
-        """Return the first column of the first row. Raises `NoFit` if there is none."""
+        """Return the first column of the first row. Raises `NoFit` without rows."""
         return self.one(sql, *params)[0]
 
     def one(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the first row of a query. Raises `NoFit` if there is none."""
+        """Return the first row of a query. Raises `NoFit` without rows."""
         rows = self.rows(sql, *params)
         if not rows:
             raise NoFit
         return rows[0]
 
     def only(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the only row of a query. Raises `NoFit` unless there is one: prompts name unique things."""
+        """Return the only row of a query. Raises `NoFit` unless it is unique, as prompts require."""
         rows = self.rows(sql, *params)
         if len(rows) != 1:
             raise NoFit
         return rows[0]
 
     def pick(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return a random row of a query. Raises `NoFit` if there is none."""
+        """Return a random row of a query. Raises `NoFit` without rows."""
         return self.choice(self.rows(sql, *params))
 
 
@@ -94,7 +94,7 @@ class WebFamily(procedural.Family[WebScene, WebDraft]):
         return (*super().tags, self.site)
 
     def word(self, draft: WebDraft, rng: Random, wording: Wording = "natural") -> str:
-        """Return the draft's text in a random phrasing; a text in quotation marks that ends ends the sentence, too."""
+        """Return the draft's text in a random phrasing. A quoted sentence at its end gets no second full stop."""
         return ended_once(super().word(draft, rng, wording))
 
 

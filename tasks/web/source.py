@@ -65,7 +65,7 @@ def draw_task(choice: WebFamily, site_seed: int, rng: Random, task_id: str, spli
     finally:
         db.close()
     prompt = choice.word(draft, rng)
-    # Text in the prompt is no secret, unless it happens to be the answer.
+    # Text in the prompt is not secret, unless it is the answer.
     named = sorted({str(word) for word in draft.words.values()} - {str(draft.answer)})
     data: dict[str, Any] = {"site": choice.site, "seed": site_seed, "start": draft.start, "named": named}
     if choice.options:

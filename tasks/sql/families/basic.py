@@ -84,7 +84,7 @@ def count_below(s: SQLScene) -> SQLDraft:
     ),
 )
 def count_flag(s: SQLScene) -> SQLDraft:
-    """Count the rows for which a flag is set."""
+    """Count the rows whose flag is set."""
     t = s.table(Role.FLAG)
     c = s.column(t, Role.FLAG)
     clause = c.spec["said"]

@@ -19,7 +19,7 @@ TITLES = (
 )  # fmt: skip
 NOTES = ("Bring your badge.", "Tea & biscuits!", "See the file “plan-7”.", "Please be on time.", "Dial-in possible.")
 BOOKED = "bookings WHERE title = ? AND room = ? AND day = ? AND starts = ?"
-"""The condition by which a check finds a new booking."""
+"""SQL condition of a new booking, for checks."""
 LIST = (
     "SELECT b.*, r.name AS room_name, r.seats, p.name AS organiser_name FROM bookings b JOIN rooms r ON r.id = b.room "
     "JOIN people p ON p.id = b.organiser"

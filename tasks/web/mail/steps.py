@@ -15,7 +15,7 @@ from agentgym.tasks.web.sites.pages import moment
 PAGE = 10
 """Messages on one page of results."""
 SENT_TO = f"messages WHERE folder = {SENT} AND recipients = ? AND subject = ?"
-"""The condition by which a check finds a sent message."""
+"""SQL condition of a sent message, for checks."""
 TEXTS = (
     "Thank you, that is all I needed.",
     "Please send me the final version by Friday.",

@@ -236,7 +236,7 @@ def sold_out(scene: WebScene) -> WebDraft:
     options=EMPTY_CART,
 )
 def order_two(scene: WebScene) -> WebDraft:
-    """Order two products, one of which has to be found."""
+    """Order two products; one is only described."""
     groups = scene.rows("SELECT category_id, brand FROM product GROUP BY 1, 2 HAVING count(*) >= 3 ORDER BY 1, 2")
     category_id, brand = scene.choice(groups)
     group = f"SELECT id FROM ({PRODUCTS}) WHERE category_id = ? AND brand = ? ORDER BY price LIMIT 1"

@@ -137,7 +137,7 @@ def wish_filtered(scene: WebScene) -> WebDraft:
     'my wish list. If there is none, change nothing and answer "impossible".',
 )
 def wish_budget(scene: WebScene) -> WebDraft:
-    """Put the best product within a budget on the wish list, or find that there is none."""
+    """Put the best product within a budget on the wish list, or find that no product fits."""
     category = scene.pick("SELECT * FROM category ORDER BY id")
     lowest = min(row["price"] for row in products(scene, "category_id = ?", category["id"]))
     tight = scene.rng.random() < 0.4

@@ -90,7 +90,7 @@ def order_changes(
     message: str = "",
     coupon: sqlite3.Row | None = None,
 ) -> list[Change]:
-    """Return the changes that an order of these items, and nothing else, makes to the database."""
+    """Return the changes to the database that an order of exactly these items makes."""
     subtotal = sum(item.quantity * item.product["price"] for item in items)
     discount = subtotal * coupon["percent"] // 100 if coupon else 0
     cost = SHIPPING[shipping][1]

@@ -91,7 +91,7 @@ class Application:
         except Exception as error:
             if self._server.find(episode.token) is not episode:
                 return _bare(404, "Nothing is served here.")  # The episode ended while this request was in flight.
-            # Kept for the player of the episode: the visitor is not to blame for a broken site.
+            # Reported to the environment: the policy is not to blame for a broken site.
             episode.broken = f"{request.method} {path}: {error!r}"
             return _bare(500, "This page is broken.")
 

@@ -75,13 +75,13 @@ class SiteState:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give one request at a time the connection; an exception rolls its changes back."""
+        """Lend the connection to one request at a time; an exception rolls its changes back."""
         with self.lock:
             self._db.execute("BEGIN")
             try:
                 yield self._db
             except BaseException:
-                # SQLite has already rolled back by itself when there is no space left.
+                # After running out of space, SQLite has already rolled back.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise

@@ -58,7 +58,7 @@ class SiteForm:
         return value
 
     def choice(self, name: str, valid: Collection[str], required: bool = True) -> str:
-        """Read one of several values; "" if it is none of them."""
+        """Read one of several values; "" for any other value."""
         value = self.values.get(name, "")
         if value in valid:
             return value

@@ -1,6 +1,6 @@
 """The only server of a process: real HTTP on a free loopback port. The host selects the site, a header the episode.
 
-It runs in a thread, starts with the first episode and stops with the process. A forked child gets one of its own.
+It runs in a thread, starts with the first episode and stops with the process. A forked child starts its own server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One request as a site's page sees it (`Visit`), and what the page answers (`SiteReply` or `PageProblem`)."""
+"""A request to a page of a site (`Visit`); pages return a `SiteReply` or raise a `PageProblem`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_SIZE = 10
 
 
 class PageProblem(Exception):
-    """The request cannot be answered as asked; it becomes an error page, and nothing is changed."""
+    """The request is refused: the visitor gets an error page, and nothing is changed."""
 
     def __init__(self, status: int, message: str):
         super().__init__(message)
@@ -64,7 +64,7 @@ class Visit:
         return None if row is None else row[0]
 
     def find(self, what: str, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the first row of a query; if there is none, end the visit with the page `404 No such <what>`."""
+        """Return the first row of a query; without rows, end the visit with the page `404 No such <what>`."""
         row = self.row(sql, *params)
         if row is None:
             raise PageProblem(404, f"There is no such {what}.")

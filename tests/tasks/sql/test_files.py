@@ -170,7 +170,7 @@ def test_gold_queries_run_once_for_a_database_file(tmp_path: Path, cache: Path):
 
 def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path):
     broken: list[tuple[dict[str, object], str]] = [
-        ({"db_id": "nowhere"}, "there is no database file for db_id 'nowhere'"),
+        ({"db_id": "nowhere"}, "no database file for db_id 'nowhere'"),
         ({"db_id": "broken"}, "cannot open database"),
         ({"db_id": "empty"}, "empty.sqlite' is empty (0 bytes)"),
         ({"db_id": "bare"}, "has no table"),
@@ -189,7 +189,7 @@ def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path)
     places = {int(entry.where.rpartition(" ")[2]): str(entry) for entry in source.left_out}
     texts = [(places.get(number, ""), words) for number, (_, words) in enumerate(broken)]
     assert [row for row in texts if row[1] not in row[0] or "train.json: item " not in row[0]] == []
-    assert "train.json: item 0: there is no database file" in refusal(SpiderTasks, folder, strict=True)
+    assert "train.json: item 0: the folder has no database file" in refusal(SpiderTasks, folder, strict=True)
 
 
 def test_a_folder_that_holds_no_question_is_refused(tmp_path: Path):

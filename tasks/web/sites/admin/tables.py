@@ -52,7 +52,7 @@ def chosen_rows(visit: Visit, table: str) -> list[int]:
 
 
 def back_to(visit: Visit, list_path: str, notice: str) -> SiteReply:
-    """Redirect to the list from which a form was sent, with its filters."""
+    """Redirect to the list that sent a form, with its filters."""
     return visit.redirect(same_site(visit.form.values.get("back", ""), list_path), notice)
 
 

@@ -23,7 +23,7 @@ ROUTES = Routes()
 
 @ROUTES.get("/")
 def start(visit: Visit) -> SiteReply:
-    """Show the current week, with which the calendar opens."""
+    """Show the current week, the calendar's first page."""
     return visit.redirect("/week")
 
 
@@ -49,7 +49,7 @@ def show_week(visit: Visit) -> SiteReply:
 
 @ROUTES.get("/month")
 def show_month(visit: Visit) -> SiteReply:
-    """Show how full each of one's own days of a month is."""
+    """Show the number of one's own bookings on each day of a month."""
     day = asked_day(visit)
     weeks = weeks_of_month(day)
     rows = of_person(visit, me(visit), weeks[0][0], weeks[-1][-1])

@@ -44,7 +44,7 @@ def me(visit: Visit) -> int:
 
 
 def asked_day(visit: Visit, name: str = "date") -> date:
-    """Return the day given in the query; today if there is none."""
+    """Return the day in the query, by default today."""
     text = visit.query.get(name)
     if not text:
         return visit.now.date()

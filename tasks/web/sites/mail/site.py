@@ -45,7 +45,7 @@ _FLAGS = {
 
 @ROUTES.get("/")
 def start(visit: Visit) -> SiteReply:
-    """Show the inbox, with which the mailbox opens."""
+    """Show the inbox, the mailbox's first page."""
     return visit.redirect(f"/folder/{INBOX}")
 
 

@@ -17,7 +17,7 @@ BODY_MOST = 4000
 
 
 def find_issue(visit: Visit, name: str) -> sqlite3.Row:
-    """Return the issue called `name` (as in `ATLAS-12`), or end the visit with a page that says that there is none."""
+    """Return the issue called `name` (as in `ATLAS-12`), or end the visit with the page `404`."""
     return visit.find("issue", f"SELECT * FROM ({ISSUES}) WHERE name = ?", name)
 
 
