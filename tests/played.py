@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
-from agentgym.messages import Message, ToolCall
+from agentgym.messages import Message, ToolCall, text_of
 from agentgym.script import Script, steps
 from agentgym.task import Task
 
@@ -24,6 +24,22 @@ class Played(NamedTuple):
     paid: float
     channels: Counter[str]
     solved: bool
+
+
+def call(env: Env, name: str, /, **arguments: Any) -> StepResult:
+    """Take one action."""
+    return env.step({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]})
+
+
+def said(step: StepResult) -> str:
+    """Return the text of the last message of an observation."""
+    return text_of(step.observation[-1])
+
+
+def play_solution(env: Env) -> StepResult:
+    """Play the reference solution to its end; return the last step."""
+    *_, last = steps(env, env.solution(env.task))
+    return last
 
 
 def played(env: Env, task: Task, play: Play) -> Played:

@@ -89,7 +89,7 @@ class SearchEnv(Env):
         relations: Names of the relations to ask about (`agentgym.tasks.search.relations.catalog`); all if not given.
         task_seed: Other seeds give other worlds.
         passages: Minimum number of passages in a generated world.
-        worlds: Number of generated worlds that a split uses in turn; 4 if not given. With few, models memorise the names.
+        worlds: Number of generated worlds that a split uses in turn; 4 if not given. With few, models memorise names.
         questions_per_world: Number of consecutive questions about the same world.
         folder: A file or folder of questions to take instead (`agentgym.tasks.search.files`).
         format: The format of these files; recognised from their content if not given.

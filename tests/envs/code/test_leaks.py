@@ -1,4 +1,4 @@
-"""Hidden tests stay hidden: code whose words the model reads reaches nothing that grades a function."""
+"""Hidden tests stay hidden: submitted code cannot show them to the model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentgym.engine.steps import StepResult
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import Runner
 from agentgym.envs.code.budget import Budget
@@ -16,10 +17,11 @@ from agentgym.envs.code.calls import Submission, call_together
 from agentgym.envs.code.grading import CodeGrader
 from agentgym.envs.code.verdict import CodeVerdict, How, read_cases
 from agentgym.errors import TaskError
-from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.messages import assistant, text_of
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Result, Sandbox
 from tests.envs.code.thief import episodes
+from tests.played import call, said
 
 pytestmark = pytest.mark.real
 
@@ -54,13 +56,13 @@ def env() -> Iterator[CodeEnv]:
     env.close()
 
 
-def submit(env: CodeEnv, source: str, how: str = "cases") -> Any:
+def submit(env: CodeEnv, source: str, how: str = "cases") -> StepResult:
     env.reset(seed=0, options={"task": how})
-    return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
+    return call(env, "submit", answer=source)
 
 
 class RecordedCodeEnv(CodeEnv):
-    """Records every request of the grader to a sandbox; the runs are real."""
+    """Uses real sandboxes and records every request of the grader."""
 
     def __init__(self, **kwargs: Any):
         self.requests: list[Mapping[str, Any]] = []
@@ -105,23 +107,23 @@ def hidden_in(text: str) -> set[str]:
 
 
 def sent_in(request: Mapping[str, Any]) -> int:
-    """Return how many hidden inputs a request contains, besides what was submitted."""
+    """Return the number of hidden inputs in a request, outside the submitted source."""
     return len(hidden_in(json.dumps({key: value for key, value in request.items() if key != "source"})))
 
 
 def steal(env: RecordedCodeEnv) -> dict[str, Any]:
-    """Let the thief play; return what it read, and what was within its reach."""
+    """Let the thief play; return what it read and could have reached."""
     read, betrayed, early, most, how = set[str](), 0, 0, 0, ""
     [split] = env.tasks.splits
     task = env.tasks.get(split, 0)
     for calls in episodes(task):
         env.reset(options={"task": task})
-        for call in calls:
+        for tool_call in calls:
             env.requests.clear()
-            step = env.step(assistant("", [call]))
+            step = env.step(assistant("", [tool_call]))
             output = " ".join(text_of(message) for message in step.observation)
             read |= hidden_in(output)
-            betrayed += call.name == "submit" and "LookupError" in output
+            betrayed += tool_call.name == "submit" and "LookupError" in output
             if step.terminated:
                 how = step.info["grading"]
                 most = max([most, *(sent_in(request) for request in env.requests if request["op"] == "call")])
@@ -175,22 +177,22 @@ TALKERS = {
 }
 
 
-def test_code_does_not_choose_the_words_of_a_refusal(env: CodeEnv):
+def test_submitted_code_cannot_choose_the_words_of_a_refusal(env: CodeEnv):
     for name, source in TALKERS.items():
-        output = text_of(submit(env, source).observation[-1])
+        output = said(submit(env, source))
         assert "not graded" in output, name
         assert [word for word in (SECRET, "123456789", "77") if word in output] == [], name
 
 
-def test_code_that_fails_only_where_it_is_graded_is_wrong_without_a_word(env: CodeEnv):
+def test_code_that_fails_on_hidden_tests_is_wrong_without_explanation(env: CodeEnv):
     for fault in ("raise LookupError(text)", "import os; os._exit(3)", "raise SystemExit(text)", "return text"):
         step = submit(env, f"def swap(text):\n    {fault}\n")
-        assert text_of(step.observation[-1]) == "Submitted."
+        assert said(step) == "Submitted."
         assert step.terminated
         assert not step.info["is_success"]
 
 
-def test_a_failing_prelude_is_the_fault_of_the_task_and_cannot_be_forged(env: CodeEnv):
+def test_a_failing_prelude_is_an_error_of_the_task_and_cannot_be_forged(env: CodeEnv):
     forged = f"import json, os\nline = {{'problem': 'prelude', 'message': ''}}\n{REPLY}1 / 0"
     assert submit(env, forged).info["is_success"] is False
     sound = task("cases")

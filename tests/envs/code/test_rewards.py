@@ -1,4 +1,4 @@
-"""The pay of whole episodes of the code environment: honest work that fails never earns less than junk."""
+"""Rewards of whole episodes of the code environment: honest failures never earn less than junk."""
 
 from __future__ import annotations
 
@@ -100,15 +100,4 @@ def test_honest_attempts_earn_more_than_junk_and_less_than_better_ones(kind: str
     ]
     assert paid == sorted(set(paid))
     assert paid[2] < 1.0 <= paid[3]
-    env.close()
-
-
-def test_a_refused_submission_costs_a_solved_episode():
-    task = TASKS["numbers"]
-    env = CodeEnv(tasks=TaskList([task]))
-    refused, solution = submit("x ="), submit(task.gold["code"])
-    assert (
-        total(env, task, solution) > total(env, task, refused, solution) > total(env, task, refused, refused, solution)
-    )
-    assert total(env, task, refused, refused, solution) >= 1.0
     env.close()

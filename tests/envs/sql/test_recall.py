@@ -1,4 +1,4 @@
-"""Cached results: the same as fresh ones, for the right database only, and never of statements that may change."""
+"""The cache of query results: per database, and without statements whose result may change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Counting:
 
 
 def ask(memory: Recall, database: Counting, sql: str, identity: str = "a", limits: QueryLimits = LIMITS) -> object:
-    """Ask for a result and a preview, which both need at most one run."""
+    """Return a result and its preview, which need at most one run."""
     return memory.query(database, identity, sql, limits), memory.preview(database, identity, sql, limits, 2)
 
 

@@ -1,4 +1,4 @@
-"""Every SQL question says in every phrasing what its gold answers."""
+"""Every phrasing of an SQL question states what its gold answers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_phrasing_is_used():
             assert used == {phrasing.format_map(draft.words) for phrasing in phrasings}, name
 
 
-def test_no_phrasing_shows_how_it_was_put_together():
+def test_phrasings_have_no_artefacts_of_their_template():
     failing = []
     for draft, text in every_text():
         values = "|".join(re.escape(str(word)) for word in draft.words.values() if isinstance(word, str))
@@ -100,7 +100,7 @@ def test_every_phrasing_names_its_columns_tables_and_order():
     assert failing == []
 
 
-def test_questions_about_many_ask_for_the_plural():
+def test_questions_about_several_rows_use_the_plural():
     failing = [
         text
         for draft, text in every_text()
@@ -110,7 +110,7 @@ def test_questions_about_many_ask_for_the_plural():
     assert failing == []
 
 
-def test_a_column_has_its_own_words_for_its_ends():
+def test_a_column_may_have_its_own_superlatives():
     world = open_world("airline", 0)
     columns = {column.name: column for table in world.domain.tables for column in table.columns}
     ends = [(end.of(columns["delay"]).word, end.of(columns["delay"]).other) for end in HIGH_LOW]

@@ -37,18 +37,18 @@ def drafts(name: str) -> list[WebDraft]:
     return tasks
 
 
-def test_every_phrasing_is_used_and_none_shows_how_it_was_put_together():
+def test_every_phrasing_is_used_and_has_no_artefacts_of_its_template():
     for name, family in FAMILIES.items():
         assert len(set(family.phrasings)) >= 3
         for draft in drafts(name):
             texts = {ended_once(phrasing.format_map(draft.words)) for phrasing in family.phrasings}
             assert {family.word(draft, Random(seed)) for seed in range(80)} == texts
-            # Words that a person puts inside quotation marks may look like anything.
+            # Quoted texts may look like anything.
             odd = [text for text in texts if ODD.search(re.sub(r"“[^”]*”", "“X”", text)) or SINGULAR.search(text)]
             assert odd == [], name
 
 
-def test_a_quoted_sentence_ends_the_sentence_it_stands_in():
+def test_a_quoted_sentence_ends_the_enclosing_one():
     assert ended_once("The note is “Please be on time.”. Invite nobody.") == (
         "The note is “Please be on time.” Invite nobody."
     )
