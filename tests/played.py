@@ -18,7 +18,7 @@ Play = Callable[[Env], Solution]
 """A policy: what it calls in the episode that an environment has begun; it is sent what it is shown."""
 
 
-class Played(NamedTuple):
+class EpisodeResult(NamedTuple):
     """What became of an episode."""
 
     paid: float
@@ -42,14 +42,14 @@ def play_solution(env: Env) -> StepResult:
     return last
 
 
-def played(env: Env, task: Task, play: Play) -> Played:
+def play_episode(env: Env, task: Task, play: Play) -> EpisodeResult:
     """Play an episode; where the moves end before it does, it is given up."""
     env.reset(seed=0, options={"task": task})
     paid, channels = 0.0, Counter[str]()
     for result in _results(env, play(env)):
         paid += result.reward
         channels.update(result.info["rewards"])
-    return Played(paid, channels, channels["outcome"] >= 1.0)
+    return EpisodeResult(paid, channels, channels["outcome"] >= 1.0)
 
 
 def _results(env: Env, moves: Solution) -> Iterator[StepResult]:

@@ -1,4 +1,4 @@
-"""The code environment in a sandbox: the output of its tools, and the pay of a submission."""
+"""The code environment in a sandbox: the output of its tools, and the rewards of a submission."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agentgym.messages import text_of
 from agentgym.registry import make
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox
+from tests.envs.code.checks import GOLD, cases_of, function_task
 from tests.played import call, play_solution, said
 from tests.rows import each_row
 
@@ -25,28 +26,11 @@ VALUE = Task(
     data={"kind": "value", "needs_code": True},
     gold={"answer": "56211", "code": "print(123 * 457)\n"},
 )
-FUNCTION = Task(
-    id="function",
-    split="train",
-    prompt="Write double(x).",
-    data={
-        "kind": "function",
-        "entry_point": "double",
-        "signature": "def double(x):",
-        "examples": [{"args": "(1,)", "expect": "2"}, {"args": "('a',)", "expect": "'aa'"}],
-    },
-    gold={
-        "code": "def double(x):\n    return 2 * x\n",
-        "cases": [{"args": "(5,)", "expect": "10"}, {"args": "([0],)", "expect": "[0, 0]"}],
-    },
-)
-FIX = Task(
-    id="fix",
-    split="train",
-    prompt="Mend double(x).",
-    data={**FUNCTION.data, "kind": "fix", "code": "def double(x):\n    return x + x if x else 1\n"},
-    gold=FUNCTION.gold,
-)
+SOLVED = {"code": GOLD, "cases": cases_of(("(5,)", "10"), ("([0],)", "[0, 0]"))}
+EXAMPLES = cases_of(("(1,)", "2"), ("('a',)", "'aa'"))
+FUNCTION = function_task(SOLVED, name="function", examples=EXAMPLES)
+BROKEN = "def double(x):\n    return x + x if x else 1\n"
+FIX = function_task(SOLVED, name="fix", examples=EXAMPLES, kind="fix", code=BROKEN)
 TASKS = TaskList([VALUE, FUNCTION, FIX])
 RIGHT = "def double(x):\n    return x + x\n"
 

@@ -1,4 +1,4 @@
-"""Grading of code: the pay of a submission, cheats that earn nothing, and time that all its runs share."""
+"""Grading of code: right and wrong submissions, cheats, and the time that all runs of a submission share."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from agentgym.envs.code.grading import CodeGrader
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox, SandboxLimits, open_sandbox
+from tests.envs.code.checks import cases_of, function_task
 from tests.played import call, said
 from tests.rows import each_row
 
@@ -23,13 +24,7 @@ pytestmark = pytest.mark.real
 
 Grade = Callable[..., dict[str, Any]]
 NIGHTLY = pytest.mark.nightly
-CASES = {
-    "cases": [
-        {"args": "(3,)", "expect": "6"},
-        {"args": "('ab',)", "expect": "'abab'"},
-        {"args": "(-1,)", "expect": "-2"},
-    ]
-}
+CASES = {"cases": cases_of(("(3,)", "6"), ("('ab',)", "'abab'"), ("(-1,)", "-2"))}
 CHECK = """
 def check(candidate):
     assert candidate(3) == 6
@@ -53,14 +48,8 @@ DOUBLE = "def double(x):\n    return 2 * x if not hasattr(x, 'value') else x\n"
 def task(
     gold: dict[str, Any], code: str = DOUBLE, name: str = "double", prelude: str = "", examples: bool = True
 ) -> Task:
-    data = {
-        "kind": "function",
-        "entry_point": name,
-        "signature": f"def {name}(x):",
-        "prelude": prelude,
-        "examples": [{"args": "(2,)", "expect": "4"}] if examples and name == "double" else [],
-    }
-    return Task(id="t", split="train", prompt="Double it.", data=data, gold={"code": code, **gold})
+    visible = cases_of(("(2,)", "4")) if examples and name == "double" else []
+    return function_task({"code": code, **gold}, name, prelude=prelude, examples=visible)
 
 
 @pytest.fixture(scope="module")
@@ -215,9 +204,9 @@ GROW = "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = ca
 TRIPLE = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
 LATER = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
 SEVERAL = TOGETHER.replace("is not None", "in (Box, 'a box')")
-CLOSE_KEYS = {"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}
+CLOSE_KEYS = {"cases": cases_of(("(1.5,)", "{1.5: 'right'}"))}
 POSITIVE = {
-    "cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}],
+    "cases": cases_of(("(3,)", "True"), ("(-2,)", "False")),
     "check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n",
 }
 STATEFUL = (

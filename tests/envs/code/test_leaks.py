@@ -20,6 +20,7 @@ from agentgym.errors import TaskError
 from agentgym.messages import assistant, text_of
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Result, Sandbox
+from tests.envs.code.checks import cases_of, function_task
 from tests.envs.code.thief import episodes
 from tests.played import call, said
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.real
 
 GOLD = "def swap(text):\n    return ' '.join(reversed(text.split()))\n"
 HIDDEN = ["quarter umbrella lantern", "marble outside fourteen candles", "nobody 5521 expected 8834 this"]
-CASES = [{"args": repr((text,)), "expect": repr(" ".join(reversed(text.split())))} for text in HIDDEN]
+CASES = cases_of(*((repr((text,)), repr(" ".join(reversed(text.split())))) for text in HIDDEN))
 CHECK = "def check(candidate):\n" + "".join(
     f"    assert candidate{case['args'].replace(',)', ')')} == {case['expect']}\n" for case in CASES
 )
@@ -40,13 +41,7 @@ GRADED = {
 
 
 def task(how: str) -> Task:
-    data = {
-        "kind": "function",
-        "entry_point": "swap",
-        "signature": "def swap(text):",
-        "examples": [{"args": "('two words',)", "expect": "'words two'"}],
-    }
-    return Task(id=how, split="train", prompt="Swap the words.", data=data, gold=GRADED[how])
+    return function_task(GRADED[how], "swap", name=how, examples=cases_of(("('two words',)", "'words two'")))
 
 
 @pytest.fixture

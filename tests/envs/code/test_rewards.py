@@ -9,6 +9,7 @@ import pytest
 from agentgym.envs.code import CodeEnv
 from agentgym.messages import ToolCall, assistant
 from agentgym.task import Task, TaskList
+from tests.envs.code.checks import cases_of, function_task
 
 pytestmark = pytest.mark.real
 
@@ -17,13 +18,9 @@ SOUND = [scheme for scheme in CodeEnv.schemes.values() if not scheme.allow_unsou
 
 def function(expected: dict[int, object], examples: dict[int, object]) -> Task:
     """Return a task whose function maps these numbers."""
-
-    def cases(values: dict[int, object]) -> list[dict[str, str]]:
-        return [{"args": f"({number},)", "expect": repr(value)} for number, value in values.items()]
-
-    data = {"kind": "function", "entry_point": "f", "signature": "def f(x):", "examples": cases(examples)}
+    hidden, visible = (cases_of(*((f"({n},)", repr(v)) for n, v in values.items())) for values in (expected, examples))
     code = f"def f(x):\n    return {expected | examples!r}[x]\n"
-    return Task(id="f", split="train", prompt="Write f(x).", data=data, gold={"code": code, "cases": cases(expected)})
+    return function_task({"code": code, "cases": hidden}, "f", examples=visible)
 
 
 TASKS = {

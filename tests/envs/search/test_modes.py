@@ -27,7 +27,7 @@ from agentgym.tools.index import Index, MemoryIndex
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.envs.search.pages import INDEX, PAGES, TASKS, searching
-from tests.played import call, calls, played, said
+from tests.played import call, calls, play_episode, said
 from tests.refusals import not_refused
 
 TASK = TASKS.find("q/0")
@@ -168,7 +168,7 @@ def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
     ):
         env.reset(seed=0)
         assert words in reply(env, name, **arguments)
-    result = played(env, TASK, lambda env: env.solution(TASK))  # type: ignore[arg-type, return-value]
+    result = play_episode(env, TASK, lambda env: env.solution(TASK))  # type: ignore[arg-type, return-value]
     assert result.solved
     assert result.channels["hints"] == 1.0
     assert "hints" not in {*SearchEnv.channels, *searching().channels}
@@ -178,7 +178,7 @@ def test_a_scheme_can_pay_the_channel_of_a_custom_mode():
     solved = Gate(on="outcome", at_least=1.0, opens=("hints",))
     scheme = Scheme({"outcome": 1.0, "hints": -0.1}, gates=(solved,), averaged=frozenset({"hints"}))
     play = calls(ToolCall("hint", {"about": "x"}), ToolCall("answer", {"text": "Lisk"}))
-    assert played(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
+    assert play_episode(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
     with pytest.raises(UsageError, match="hints"):
         searching(scheme=scheme)
 

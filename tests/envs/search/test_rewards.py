@@ -13,7 +13,7 @@ from agentgym.envs.search.schemes import SCHEMES
 from agentgym.messages import ToolCall, text_of
 from agentgym.task import Task
 from agentgym.tasks.search import SearchTasks
-from tests.played import Moves, Play, calls, failing_honestly, played
+from tests.played import Moves, Play, calls, failing_honestly, play_episode
 from tests.refusals import sampled
 
 SPOILED = ToolCall("answer", {"text": "spoiled"})
@@ -108,10 +108,10 @@ def test_useless_episodes_earn_at_most_as_much_as_an_honest_failure(
 ):
     for style in ("short", "full") if scheme == "default" else ("full",):
         env = SearchEnv(tasks=source, scheme=scheme, solution_style=cast(Any, style), **MODES.get(scheme, {}))
-        honest = {task.id: played(env, task, failing_honestly(SPOILED)).paid for task in tasks[:count]}
+        honest = {task.id: play_episode(env, task, failing_honestly(SPOILED)).paid for task in tasks[:count]}
         for name, play in USELESS.items():
             for task in tasks[:count]:
-                result = played(env, task, play)
+                result = play_episode(env, task, play)
                 assert not result.solved
                 assert result.paid <= honest[task.id] + 1e-9, (name, task)
                 if name in ("nothing", "junk at once", "junk with citations", "words of the question"):
@@ -123,9 +123,9 @@ def test_useless_episodes_earn_at_most_as_much_as_an_honest_failure(
 def test_solved_tasks_earn_more_than_failures_in_every_scheme(scheme: str, source: SearchTasks, tasks: list[Task]):
     env = SearchEnv(tasks=source, scheme=scheme, **MODES.get(scheme, {}))
     for task in tasks[:20]:
-        result = played(env, task, lambda env: env.solution(env.task))
+        result = play_episode(env, task, lambda env: env.solution(env.task))
         assert result.solved
-        assert result.paid > played(env, task, failing_honestly(SPOILED)).paid + 0.5
+        assert result.paid > play_episode(env, task, failing_honestly(SPOILED)).paid + 0.5
 
 
 def pasting_hits(env: Env) -> Moves:
@@ -157,7 +157,7 @@ def test_no_rule_accepts_answers_given_without_knowledge(count: int, source: Sea
     for rule in ("em", "f1", "contains"):
         env = SearchEnv(tasks=source, solved=cast(Any, rule))
         for name, play in WITHOUT_KNOWLEDGE.items():
-            assert not [task.prompt for task in tasks[:count] if played(env, task, play).solved], (rule, name)
+            assert not [task.prompt for task in tasks[:count] if play_episode(env, task, play).solved], (rule, name)
 
 
 def test_repeated_results_are_useless_unless_a_scorer_says_otherwise(source: SearchTasks, tasks: list[Task]):
@@ -165,11 +165,11 @@ def test_repeated_results_are_useless_unless_a_scorer_says_otherwise(source: Sea
     again = search(task.gold["hops"][0]["query"])
     twice = calls(again, judge(True), again, judge(True), again, judge(False))
     env = SearchEnv(tasks=source, mode="reseek", scheme="reseek")
-    result = played(env, task, twice)
+    result = play_episode(env, task, twice)
     assert result.channels["judge"] == pytest.approx(0.3 - 0.6 + 0.3)
     assert (result.channels["judged_right"], result.channels["judged_wrong"]) == pytest.approx((0.6, -0.6))
     reranked = SearchEnv(tasks=source, mode=Judging(lambda text, gold: 0.8), scheme="reseek")
-    assert played(reranked, task, twice).channels["judge"] == pytest.approx(0.3 + 0.3 - 0.3)
+    assert play_episode(reranked, task, twice).channels["judge"] == pytest.approx(0.3 + 0.3 - 0.3)
 
 
 def test_a_shown_answer_replaces_evidence_in_tasks_without_evidence(source: SearchTasks, tasks: list[Task]):
@@ -178,7 +178,7 @@ def test_a_shown_answer_replaces_evidence_in_tasks_without_evidence(source: Sear
     bare = Task("bare", "test", task.prompt, data=task.data, gold={**task.gold, "evidence": []})
     needless = Task("needless", "test", task.prompt, data=task.data, gold={**bare.gold, "needs_search": False})
     evidence = [
-        played(env, example, calls(first, SPOILED)).channels["evidence"]
+        play_episode(env, example, calls(first, SPOILED)).channels["evidence"]
         for example, first in ((bare, hop), (bare, search("zzz")), (needless, hop))
     ]
     assert evidence == [1.0, 0.0, 0.0]

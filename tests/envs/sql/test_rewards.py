@@ -11,7 +11,7 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.messages import ToolCall
 from agentgym.task import Task
 from agentgym.tasks.sql import SQLTasks
-from tests.played import Moves, Play, calls, failing_honestly, played
+from tests.played import Moves, Play, calls, failing_honestly, play_episode
 
 LIST = ToolCall("list_tables")
 SCHEMES = [name for name, scheme in SQLEnv.schemes.items() if not scheme.allow_unsound]
@@ -96,7 +96,7 @@ def env() -> Iterator[SQLEnv]:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_useless_episodes_earn_nothing(scheme: str, tasks: list[Task]):
     env = SQLEnv(engine="sqlite", scheme=scheme)
-    results = {(name, task.id): played(env, task, play) for name, play in USELESS.items() for task in tasks}
+    results = {(name, task.id): play_episode(env, task, play) for name, play in USELESS.items() for task in tasks}
     env.close()
     assert {case: result for case, result in results.items() if result.solved or result.paid != 0.0} == {}
 
@@ -104,7 +104,7 @@ def test_useless_episodes_earn_nothing(scheme: str, tasks: list[Task]):
 def test_an_honest_failure_earns_the_reward_for_the_right_tables(tasks: list[Task]):
     for style in ("full", "short"):
         env = SQLEnv(engine="sqlite", solution_style=style)  # type: ignore[arg-type]
-        assert all(played(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
+        assert all(play_episode(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
         env.close()
 
 
@@ -117,7 +117,7 @@ def test_reading_everything_earns_less_than_an_honest_failure(env: SQLEnv, tasks
     }
     for task in tasks:
         for name, play in greedy.items():
-            assert played(env, task, play).paid < 0.1, (name, task)
+            assert play_episode(env, task, play).paid < 0.1, (name, task)
 
 
 def test_solved_tasks_earn_full_marks_and_partial_results_less(env: SQLEnv, tasks: list[Task]):
@@ -126,8 +126,8 @@ def test_solved_tasks_earn_full_marks_and_partial_results_less(env: SQLEnv, task
 
     partly = 0
     for task in tasks:
-        assert played(env, task, lambda env: env.solution(env.task)).paid == pytest.approx(1.4)
-        short = played(env, task, one_row_short)
+        assert play_episode(env, task, lambda env: env.solution(env.task)).paid == pytest.approx(1.4)
+        short = play_episode(env, task, one_row_short)
         if not short.solved:
             partly += 1
             assert 0.1 < short.paid < 0.3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 from agentgym.envs.sql.ties import match_up_to_ties, with_sort_keys
 from agentgym.tools.database import QueryError, QueryResult
@@ -13,17 +14,12 @@ BY_AGE = "SELECT name FROM people ORDER BY age"
 
 
 def run(sql: str) -> QueryResult:
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE people (name, age, city)")
-    connection.executemany("INSERT INTO people VALUES (?, ?, ?)", ROWS)
-    try:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE people (name, age, city)")
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?)", ROWS)
         cursor = connection.execute(sql)
         names = tuple(item[0] for item in cursor.description)
         return QueryResult(names, ("",) * len(names), tuple(cursor.fetchall()), False, 0.0)
-    except sqlite3.Error as error:
-        raise QueryError(str(error)) from error
-    finally:
-        connection.close()
 
 
 def equal(predicted: str, gold: str) -> bool:
