@@ -35,7 +35,7 @@ def ask(memory: Recall, database: Any, sql: str, identity: str = "a", limits: Qu
 def test_a_statement_runs_once_per_database_text_and_limits():
     memory, database = Recall(), CountingDatabase(rows=9)
     assert ask(memory, database, "SELECT 1") == ask(memory, database, "SELECT 1")
-    assert memory.preview(database, "a", "SELECT 1", LIMITS, 5).count("\n1") == 5
+    assert memory.preview(database, "a", "SELECT 1", LIMITS, 5).count("\n1") == 5  # type: ignore[arg-type]
     assert database.queries == 1
     ask(memory, database, "SELECT 1", "b")
     ask(memory, database, "SELECT  1")
