@@ -125,6 +125,7 @@ def test_solved_tasks_earn_more_than_failures_in_every_scheme(scheme: str, sourc
     for task in tasks[:20]:
         result = play_episode(env, task, lambda env: env.solution(env.task))
         assert result.solved
+        assert result.channels["judge"] >= 0
         assert result.paid > play_episode(env, task, failing_honestly(SPOILED)).paid + 0.5
 
 
