@@ -31,14 +31,14 @@ EQUIVALENT = (
     Equivalent(_GRADING, "_MAX_TRIES = 2_000", "_MAX_TRIES = 1999", _BOUND_ON_WORK),
     Equivalent(
         _GRADING,
-        "if i in chosen or mine.columns[i] in seen or tries >= _MAX_TRIES:",
-        "if i in chosen or mine.columns[i] in seen or tries > _MAX_TRIES:",
+        "if i in assigned or mine.columns[i] in tried_columns or tries >= _MAX_TRIES:",
+        "if i in assigned or mine.columns[i] in tried_columns or tries > _MAX_TRIES:",
         _BOUND_ON_WORK,
     ),
     Equivalent(
         _GRADING,
-        "if ordered or len(chosen) == 1:",
-        "if ordered or len(chosen) == 0:",
+        "if ordered or len(assigned) == 1:",
+        "if ordered or len(assigned) == 0:",
         "a short cut: one chosen column has been compared already, and comparing it again finds the same",
     ),
     Equivalent(
@@ -118,8 +118,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "envs/code/verdict.py",
-        "given = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]",
-        "given = [[json.dumps(part) for part in tree[1][0:]] for tree in arguments]",
+        "argument_texts = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]",
+        "argument_texts = [[json.dumps(part) for part in tree[1][0:]] for tree in arguments]",
         "the first part is the tag of the tree, which no expected value equals",
     ),
     Equivalent(
@@ -232,14 +232,14 @@ EQUIVALENT = (
     ),
     Equivalent(
         "envs/code/withheld.py",
-        "for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):",
-        "for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[-1])):",
+        "for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[0])):",
+        "for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[-1])):",
         "a comparison with one operator has one comparator",
     ),
     Equivalent(
         "envs/code/withheld.py",
-        "for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):",
-        "for value, other in ((shown.comparators[-1], shown.left), (shown.left, shown.comparators[0])):",
+        "for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[0])):",
+        "for value, other in ((tested.comparators[-1], tested.left), (tested.left, tested.comparators[0])):",
         "a comparison with one operator has one comparator",
     ),
     Equivalent(

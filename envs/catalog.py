@@ -1,4 +1,4 @@
-"""The bundled environments by id. Their classes are imported when one is made."""
+"""The bundled environments by id. A class is imported only when an environment is made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "agentgym/web-v0": ("agentgym.envs.web:WebEnv", {}),
     **{f"agentgym/miniwob-{page}-v0": ("agentgym.envs.web:MiniWoBEnv", {"page": page}) for page in MINIWOB_PAGES},
 }
-"""The path of each class, and the arguments that its id stands for."""
+"""The path of each class, and the arguments that the id implies."""
 
 ON_FILES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "agentgym/bfcl-v0": ("agentgym.interop.bfcl:BFCLEnv", {}),
     "agentgym/terminal-v0": ("agentgym.envs.terminal:TerminalEnv", {}),
     "agentgym/webarena-v0": ("agentgym.envs.webarena:WebArenaEnv", {}),
 }
-"""The same for environments without tasks of their own: they play those of files or packages that the user has."""
+"""The same for environments whose tasks come from the user's files or packages."""

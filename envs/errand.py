@@ -1,7 +1,7 @@
-"""Deliver a parcel in a town of chatty people: small rewards come at once, the goal takes several steps.
+"""Deliver a parcel in a town of chatty people: small rewards are immediate, the goal takes several steps.
 
-A small world for one question: what does an agent learn if it can earn immediate rewards without reaching the goal?
-Paid directly, it learns to chat until its turns run out; behind a gate on the goal, it learns the errand (Gated Reward
+This small world shows what an agent learns if it can earn immediate rewards without reaching the goal. If they are paid
+directly, it learns to chat until its turns run out; behind a gate on the goal, it learns the errand (Gated Reward
 Accumulation, arXiv 2508.10548).
 """
 
@@ -48,7 +48,7 @@ class ErrandEnv(Env):
 
     Args:
         difficulty: Level or levels, 1 to 3; all if not given.
-        solution_style: What `solution` does: `"direct"` fetches and delivers, `"chatty"` chats up to five times first.
+        solution_style: Style of `solution`: `"direct"` fetches and delivers, `"chatty"` chats up to five times first.
         tasks: A custom task source, instead of the choice above.
         kwargs: Arguments of `agentgym.Env`.
     """
@@ -144,23 +144,23 @@ def _errand(levels: tuple[int, ...], split: str, index: int) -> Task:
     dice = random.Random(f"errand/{level}/{split}/{index}")
     while True:
         names, houses = (dice.sample(words, PEOPLE[level]) for words in (NAMES, HOUSES))
-        chosen = dice.randrange(len(names))
-        if split_of(f"{names} {houses} {chosen}", _SHARES) == split:
+        recipient = dice.randrange(len(names))
+        if split_of(f"{names} {houses} {recipient}", _SHARES) == split:
             break
     return Task(
         id=f"errand/{split}/{index}",
         split=split,
-        prompt=f"In town: {', '.join(names)}. Take the parcel of {names[chosen]} to the right house.",
+        prompt=f"In town: {', '.join(names)}. Take the parcel of {names[recipient]} to the right house.",
         difficulty=level,
         data={"houses": dict(zip(names, houses, strict=True))},
-        gold={"name": names[chosen], "house": houses[chosen]},
+        gold={"name": names[recipient], "house": houses[recipient]},
     )
 
 
 def _look_up(word: str, words: Iterable[str], missing: str) -> str:
-    """Return the entry of `words` that equals `word` regardless of case. Raises `ToolError` if there is none."""
-    spelling = {known.lower(): known for known in words}
-    found = spelling.get(word.strip().lower())
-    if found is None:
+    """Return the entry of `words` that equals `word` regardless of case. Raises `ToolError` if no entry does."""
+    spelling = {entry.lower(): entry for entry in words}
+    entry = spelling.get(word.strip().lower())
+    if entry is None:
         raise ToolError(f"{missing} {word.strip()[:20]!r} here. Choose from: {', '.join(spelling.values())}.")
-    return found
+    return entry

@@ -27,7 +27,7 @@ def _pairs(split: str) -> list[tuple[int, int]]:
 
 
 def _task(split: str, index: int) -> Task:
-    """Return the task of the `index`-th pair; there are few, so they repeat."""
+    """Return the task of the `index`-th pair; indexes beyond the last pair repeat them."""
     mine = _pairs(split)
     difficulty, number = mine[(index * 7919) % len(mine)]
     return Task(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
-from agentgym.messages import Message, ToolCall
+from agentgym.messages import Message, ToolCall, text_of
 from agentgym.script import Script, steps
 from agentgym.task import Task
 
@@ -18,22 +18,38 @@ Play = Callable[[Env], Solution]
 """A policy: a generator of calls for the environment's running episode, which is sent each observation."""
 
 
-class Played(NamedTuple):
-    """The result of an episode."""
+class EpisodeResult(NamedTuple):
+    """What became of an episode."""
 
     paid: float
     channels: Counter[str]
     solved: bool
 
 
-def played(env: Env, task: Task, play: Play) -> Played:
-    """Play an episode; if the moves run out, give up."""
+def call(env: Env, name: str, /, **arguments: Any) -> StepResult:
+    """Take one action."""
+    return env.step({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]})
+
+
+def said(step: StepResult) -> str:
+    """Return the text of the last message of an observation."""
+    return text_of(step.observation[-1])
+
+
+def play_solution(env: Env) -> StepResult:
+    """Play the reference solution to its end; return the last step."""
+    *_, last = steps(env, env.solution(env.task))
+    return last
+
+
+def play_episode(env: Env, task: Task, play: Play) -> EpisodeResult:
+    """Play an episode; where the moves end before it does, it is given up."""
     env.reset(seed=0, options={"task": task})
     paid, channels = 0.0, Counter[str]()
     for result in _results(env, play(env)):
         paid += result.reward
         channels.update(result.info["rewards"])
-    return Played(paid, channels, channels["outcome"] >= 1.0)
+    return EpisodeResult(paid, channels, channels["outcome"] >= 1.0)
 
 
 def _results(env: Env, moves: Solution) -> Iterator[StepResult]:

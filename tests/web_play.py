@@ -8,26 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym.engine.steps import StepResult
-from agentgym.env import Env
 from agentgym.messages import text_of
-from agentgym.script import steps
-
-
-def call(env: Env, name: str, **arguments: Any) -> StepResult:
-    """Take one action."""
-    return env.step({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]})
-
-
-def said(step: StepResult) -> str:
-    """The text of an observation."""
-    return text_of(step.observation[-1])
-
-
-def play_solution(env: Env) -> StepResult:
-    """Play the reference solution to its end; return the last step."""
-    *_, last = steps(env, env.solution(env.task))
-    return last
+from tests.played import call, said
 
 
 def play_randomly(env: Any, seed: int, steps: int) -> list[str]:

@@ -14,9 +14,9 @@ from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits
 
 MAX_LINES = 20_000
 _CALLS_OF_A_CHECK = 5
-"""Number of calls that the time limit of a whole check allows for."""
+"""Number of calls to assume for the time limit of a whole check."""
 _WALL_FACTOR = 2
-"""Ratio of wall-clock time to processor time that a run may take, on a busy machine or asleep."""
+"""How many times its processor time a run may take in wall-clock time, on a busy machine or asleep."""
 
 _PACKAGE = "agentgym.envs.code"
 _LOADER = """
@@ -40,7 +40,7 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True)
-class Reply:
+class GraderReply:
     """The lines of a reply, and how the run ended."""
 
     lines: tuple[Mapping[str, Any], ...]
@@ -55,10 +55,10 @@ class Reply:
         return next((line for line in self.lines if key in line), {})
 
 
-_NOT_RUN = Reply((), Result(stdout=b"", stderr=b"", exit_code=None, ended=Ended.TIMEOUT, duration_s=0.0))
-"""The reply to a request for which no time is left."""
+_NOT_RUN = GraderReply((), Result(stdout=b"", stderr=b"", exit_code=None, ended=Ended.TIMEOUT, duration_s=0.0))
+"""The reply to a request after the time budget is spent."""
 
-Ask = Callable[[Mapping[str, Any]], Reply]
+Ask = Callable[[Mapping[str, Any]], GraderReply]
 """Runs a request somewhere and returns the reply."""
 
 
@@ -75,21 +75,21 @@ class Runner:
     def __init__(self, opener: Callable[[], Sandbox], limits: SandboxLimits, budget: Budget, call_s: float):
         self._opener, self._limits, self._call_s = opener, limits, call_s
         self.budget = budget
-        self._kept: Sandbox | None = None
+        self._shared: Sandbox | None = None
 
-    def apart(self, request: Mapping[str, Any]) -> Reply:
+    def apart(self, request: Mapping[str, Any]) -> GraderReply:
         """Run a request in a sandbox of its own, which is closed afterwards."""
         return self._retried_once(lambda: self._apart(request))
 
-    def together(self, request: Mapping[str, Any]) -> Reply:
+    def together(self, request: Mapping[str, Any]) -> GraderReply:
         """Run a request in a process of its own, in the sandbox that all such requests share."""
         return self._retried_once(lambda: self._together(request))
 
     def close(self) -> None:
         """Close the shared sandbox."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
+        sandbox, self._shared = self._shared, None
+        if sandbox is not None:
+            sandbox.close()
 
     def __enter__(self) -> Self:
         return self
@@ -97,29 +97,29 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _retried_once(self, run: Callable[[], Reply]) -> Reply:
-        """Retry a request that lost its sandbox; if it loses another, the submitted code did that, not the machine."""
+    def _retried_once(self, run: Callable[[], GraderReply]) -> GraderReply:
+        """Retry a request that lost its sandbox, once: a second loss is the fault of the submitted code."""
         reply = run()
         return run() if reply.result.ended is Ended.KILLED else reply
 
-    def _apart(self, request: Mapping[str, Any]) -> Reply:
+    def _apart(self, request: Mapping[str, Any]) -> GraderReply:
         if self.budget.is_spent:
             return _NOT_RUN
         with self._opener() as sandbox:
             return self._run(sandbox, request, fresh=True)
 
-    def _together(self, request: Mapping[str, Any]) -> Reply:
+    def _together(self, request: Mapping[str, Any]) -> GraderReply:
         if self.budget.is_spent:
             return _NOT_RUN
-        fresh = self._kept is None
-        if self._kept is None:
-            self._kept = self._opener()
-        reply = self._run(self._kept, request, fresh=fresh)
+        fresh = self._shared is None
+        if self._shared is None:
+            self._shared = self._opener()
+        reply = self._run(self._shared, request, fresh=fresh)
         if reply.result.ended is Ended.KILLED:
             self.close()
         return reply
 
-    def _run(self, sandbox: Runs, request: Mapping[str, Any], *, fresh: bool) -> Reply:
+    def _run(self, sandbox: Runs, request: Mapping[str, Any], *, fresh: bool) -> GraderReply:
         full = bounds(self._limits, request, self._call_s)
         limits = self.budget.within(full)
         # With little of the budget left, a run may not even start.
@@ -136,30 +136,30 @@ def bounds(limits: SandboxLimits, request: Mapping[str, Any], call_s: float) -> 
     return limits.but(cpu_s=min(CPU_S, cpu_s), wall_s=min(WALL_S, _WALL_FACTOR * cpu_s), reply_bytes=reply_bytes)
 
 
-def ask(sandbox: Runs, request: Mapping[str, Any], limits: SandboxLimits, *, fresh: bool) -> Reply:
+def ask(sandbox: Runs, request: Mapping[str, Any], limits: SandboxLimits, *, fresh: bool) -> GraderReply:
     """Run `inside.main` on a request. Lines of the reply that are not JSON objects are skipped.
 
     Args:
         sandbox: The sandbox to run in.
         request: The request.
         limits: Bounds on the run.
-        fresh: No untrusted code has run in the sandbox yet. If the program does not start, the model is not to blame,
-            and the call raises `InfrastructureError`. (A lost sandbox takes its reply with it, so it proves nothing.)
+        fresh: No untrusted code has run in the sandbox yet, so if the program does not start, the model is not to blame
+            and the call raises `InfrastructureError` (unless the sandbox was lost, and its reply with it).
     """
     result = sandbox.exec(code=PROGRAM, stdin=json.dumps(request).encode(), limits=limits)
-    found = (_read(line) for line in result.reply.split(b"\n", MAX_LINES)[:MAX_LINES])
-    lines = tuple(line for line in found if line is not None)
+    parsed_lines = (_read(line) for line in result.reply.split(b"\n", MAX_LINES)[:MAX_LINES])
+    lines = tuple(line for line in parsed_lines if line is not None)
     if fresh and result.ended is not Ended.KILLED and not (lines and "began" in lines[0]):
         raise InfrastructureError(f"the grader's program did not start: {result.message}: {result.err[-500:]}")
-    return Reply(lines, result)
+    return GraderReply(lines, result)
 
 
 def _read(line: bytes) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _program() -> str:

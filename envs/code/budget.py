@@ -9,11 +9,11 @@ CPU_S = 30.0
 WALL_S = 45.0
 """Wall-clock seconds for the same, so that code cannot gain time by sleeping."""
 MIN_S = 0.5
-"""No run starts with less than this left."""
+"""A run starts only with at least this much time left."""
 
 
 class Budget:
-    """Time that several runs share; each is bounded by what the others have left.
+    """Time that several runs share; each may use what the earlier ones have left.
 
     Args:
         cpu_s: Seconds of processor time.

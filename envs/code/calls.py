@@ -1,7 +1,7 @@
 """Loads a submitted function, calls it in a sandbox and records the outcome of each call.
 
-`load` sends no arguments; only its findings may be shown to the model. `call_apart` sends the arguments of each call to
-a separate process, and shows nothing of what these processes report.
+Only the findings of `load`, which sends no arguments, may be shown to the model. `call_apart` sends the arguments of
+each call to a separate process, and shows nothing that these processes report.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.envs.code.asking import Ask, Reply
+from agentgym.envs.code.asking import Ask, GraderReply
 from agentgym.envs.code.inside import exception_named
 from agentgym.envs.code.plain import NotPlain, decode, encode
 from agentgym.errors import BrokenTask
@@ -37,7 +37,7 @@ class Submission:
     source: str
     name: str
     prelude: str = ""
-    """Source that the task runs before it."""
+    """Source that the task runs first."""
 
     def request(self, op: str, **more: Any) -> dict[str, Any]:
         """Return a request about this source."""
@@ -45,7 +45,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class CallOutcome:
+class FunctionOutcome:
     """The outcome of one call: the tree of a value, an exception, or neither."""
 
     tree: Any = None
@@ -55,16 +55,16 @@ class CallOutcome:
     after: Any = None
     """Tree of the arguments, if the call changed them."""
     problem: str | None = None
-    """Why there is no value, in words for the model."""
+    """Why the call returned no value, as text for the model."""
 
     def value(self, max_size: int) -> Any:
-        """Return the value. Raises `NotPlain` if there is none, or if its text is longer than `max_size`."""
+        """Return the value. Raises `NotPlain` if the call failed or the value's text is longer than `max_size`."""
         if self.problem is not None or self.size > max_size:
             raise NotPlain(self.problem or f"a value of {self.size} characters")
         return decode(self.tree)
 
     def shown(self) -> str:
-        """Return what the call did, in a few words for the model."""
+        """Return a short text for the model about the result of the call."""
         try:
             text = repr(self.value(_UNSHOWN))
         except NotPlain as error:
@@ -82,10 +82,10 @@ class CallOutcome:
 
 
 @dataclass(frozen=True)
-class Calls:
+class BatchOutcome:
     """The outcomes of all calls in one process."""
 
-    outcomes: tuple[CallOutcome, ...]
+    outcomes: tuple[FunctionOutcome, ...]
     problem: str | None = None
     """Error in the source as a whole; if set, nothing was called."""
 
@@ -122,55 +122,55 @@ def load(submission: Submission, ask: Ask) -> Loaded:
     return Loaded(reply.result.ended is Ended.EXITED and reply.first("loaded") is True)
 
 
-def call_together(submission: Submission, arguments: Sequence[Any], ask: Ask, call_s: float) -> Calls:
+def call_together(submission: Submission, arguments: Sequence[Any], ask: Ask, call_s: float) -> BatchOutcome:
     """Call the function with each of the arguments (trees) in one process; the model may see the outcomes."""
     if not arguments:
-        return Calls(())
+        return BatchOutcome(())
     reply = ask(submission.request("call", calls=list(arguments), call_s=call_s))
     failure = reply.line_with("problem")
     if not any("number" in line for line in reply.lines) and failure.get("problem") in _PROBLEMS:
         message = str(failure.get("message"))[:_MESSAGE_CHARS]
-        return Calls((), _PROBLEMS[failure["problem"]].format(error=message, name=submission.name))
-    found = _outcomes(reply)
-    missing = CallOutcome(problem=_unfinished(reply.result.ended))
-    return Calls(tuple(found.get(number, missing) for number in range(len(arguments))))
+        return BatchOutcome((), _PROBLEMS[failure["problem"]].format(error=message, name=submission.name))
+    outcomes = _outcomes(reply)
+    missing = FunctionOutcome(problem=_unfinished(reply.result.ended))
+    return BatchOutcome(tuple(outcomes.get(number, missing) for number in range(len(arguments))))
 
 
 def call_apart(
     submission: Submission, arguments: Sequence[Any], warm_up: Sequence[Any], ask: Ask, call_s: float
-) -> tuple[CallOutcome, ...]:
-    """Call the function with each of the arguments (trees), each in a process of its own that receives no other.
+) -> tuple[FunctionOutcome, ...]:
+    """Call the function with each of the arguments (trees), in a separate process for each call.
 
-    A function must not pass because of state that it carries from one call to the next. So every process but the first
-    makes warm-up calls before: those that the model knows anyway, or the same call if there are none.
+    State that a function carries from one call to the next must not help it pass. So every process but the first makes
+    warm-up calls: the examples, which the model knows anyway, or the same call if the task has no examples.
 
     Args:
-        submission: What defines the function.
+        submission: The source that defines the function.
         arguments: The trees of the arguments.
         warm_up: Arguments of the warm-up calls.
         ask: Runs a request in a process of its own.
         call_s: Seconds of processor time that one call may take.
     """
-    outcomes: list[CallOutcome] = []
+    outcomes: list[FunctionOutcome] = []
     warm = False
     for tree in arguments:
         calls = [*(warm_up or [tree]), tree] if warm else [tree]
         reply = ask(submission.request("call", calls=calls, call_s=call_s))
-        outcomes.append(_outcomes(reply).get(len(calls) - 1, CallOutcome(problem=_unfinished(reply.result.ended))))
+        outcomes.append(_outcomes(reply).get(len(calls) - 1, FunctionOutcome(problem=_unfinished(reply.result.ended))))
         if reply.result.ended in (Ended.TIMEOUT, Ended.CPU) or any("slow" in line for line in reply.lines):
             break  # the submission can no longer pass, and the other calls may be as slow
         warm = reply.result.usage.cpu_s < _WARM_S
-    return (*outcomes, *[CallOutcome(problem="was not called")] * (len(arguments) - len(outcomes)))
+    return (*outcomes, *[FunctionOutcome(problem="was not called")] * (len(arguments) - len(outcomes)))
 
 
-def _outcomes(reply: Reply) -> dict[int, CallOutcome]:
+def _outcomes(reply: GraderReply) -> dict[int, FunctionOutcome]:
     """Return the outcomes of the calls, by their number."""
-    found: dict[int, CallOutcome] = {}
+    outcomes: dict[int, FunctionOutcome] = {}
     for line in reply.lines:
         number = line.get("number")
-        if type(number) is int and number not in found:
-            found[number] = _outcome(line)
-    return found
+        if type(number) is int and number not in outcomes:
+            outcomes[number] = _outcome(line)
+    return outcomes
 
 
 def _kind_and_line(source: str, failure: Mapping[str, Any]) -> str:
@@ -180,27 +180,27 @@ def _kind_and_line(source: str, failure: Mapping[str, Any]) -> str:
     except (NotPlain, TypeError):
         kind = "an error"
     line = failure.get("line")
-    known = type(line) is int and 1 <= line <= source.count("\n") + 1
-    return f"{kind} (line {line})" if known else kind
+    is_in_source = type(line) is int and 1 <= line <= source.count("\n") + 1
+    return f"{kind} (line {line})" if is_in_source else kind
 
 
-def _outcome(line: Mapping[str, Any]) -> CallOutcome:
+def _outcome(line: Mapping[str, Any]) -> FunctionOutcome:
     after = line.get("after")
     if "raised" in line:
         message = str(line.get("message"))[:_MESSAGE_CHARS]
         try:
-            return CallOutcome(
+            return FunctionOutcome(
                 raised=exception_named(line["raised"]).__name__, after=after, problem=f"raised {message}"
             )
         except (NotPlain, TypeError):
-            return CallOutcome(problem="raised an exception of an unknown type")
+            return FunctionOutcome(problem="raised an exception of an unknown type")
     if "slow" in line:
-        return CallOutcome(problem="took too long and was stopped")
+        return FunctionOutcome(problem="took too long and was stopped")
     if "unfit" in line:
-        return CallOutcome(problem=f"returned {str(line['unfit'])[:_MESSAGE_CHARS]}")
+        return FunctionOutcome(problem=f"returned {str(line['unfit'])[:_MESSAGE_CHARS]}")
     if "value" not in line:
-        return CallOutcome(problem="returned nothing readable")
-    return CallOutcome(line["value"], len(json.dumps(line["value"])), after=after)
+        return FunctionOutcome(problem="returned nothing readable")
+    return FunctionOutcome(line["value"], len(json.dumps(line["value"])), after=after)
 
 
 def _unfinished(ended: Ended) -> str:

@@ -1,10 +1,10 @@
 """Grading by a check that must share a process with the submitted code, because its values cannot leave it.
 
 The report of such a process proves nothing by itself: submitted code could make every assert pass. So the check runs
-many times, each time in a fresh sandbox and in random order: unchanged, which must pass, and with one expected value
-changed, which must fail. No process holds two forms of the check, and the changed values are drawn from the same check.
-Code that still tells the forms apart, or guesses which one is true, must also return the values that the asserts expect
-where they do not state them (`withheld`).
+many times in random order, each time in a fresh sandbox. Unchanged, it must pass; with one expected value changed, it
+must fail. No process holds two forms of the check, and changed values come from the same check. Code that still
+recognises or guesses the true form must also return the expected values in a form that does not state them
+(`withheld`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from agentgym.task import Task
 TRUE_RUNS = 8
 """Runs of the check as it is."""
 CHANGED_RUNS = 8
-"""Runs of changed copies. Guessing wins with a probability of 2 to the power of minus the number of all runs."""
+"""Runs of changed copies. Guessing succeeds with probability 2 ** -(TRUE_RUNS + CHANGED_RUNS)."""
 _COPIES = 12
 """Changed copies kept for a task."""
 _TRIED = 32
-"""Changed copies tried in search of those that the gold function fails."""
+"""Changed copies to try; only those that the gold function fails are used."""
 _KEPT = 4096
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The forms of a check that code under test may meet, besides the true one."""
+    """The forms of a check that submitted code may meet, besides the true one."""
 
     changed: tuple[str, ...]
     """Copies with one expectation changed, which correct code fails."""
@@ -46,7 +46,7 @@ class Forms:
 _FORMS: dict[str, Forms] = {}
 """Forms of checks cached in this process, by task."""
 _DRAW = SystemRandom()
-"""Draws what the code under test must not predict; the verdict on honest code does not depend on it."""
+"""Random choices that submitted code must not predict. The verdict on honest code does not depend on them."""
 
 
 def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) -> bool:
@@ -56,7 +56,7 @@ def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) 
         return False
     changed = _DRAW.sample(forms.changed, min(CHANGED_RUNS, len(forms.changed)))
     changed += _DRAW.choices(forms.changed, k=CHANGED_RUNS - len(changed))
-    # Unparsed like the copies, so that only an expected value tells them apart.
+    # Unparsed like the copies, so that they differ only in an expected value.
     runs = [(ast.unparse(parse(task.gold["check"])), "passed")] * TRUE_RUNS
     runs += [(check, "failed") for check in changed]
     _DRAW.shuffle(runs)
@@ -76,7 +76,7 @@ def perturbed(check: str, rng: Random) -> Iterator[str]:
 
 
 def _forms(task: Task, ask_gold: Ask) -> Forms:
-    """Return the forms of a task's check, verified: its gold code fails the copies and meets the rest."""
+    """Return the forms of a task's check. Its gold code fails the changed copies and meets the withheld form."""
     if task.hash not in _FORMS:
         gold = Submission(task.gold["code"], task.data["entry_point"], task.data.get("prelude", ""))
         check = task.gold["check"]
@@ -91,11 +91,11 @@ def _forms(task: Task, ask_gold: Ask) -> Forms:
 
 def _changed(check: str, gold: Submission, ask_gold: Ask, rng: Random) -> tuple[str, ...]:
     rounds = (perturbed(check, rng) for _ in range(_TRIED))
-    found: list[str] = []
+    copies: list[str] = []
     for copy in islice(chain.from_iterable(rounds), _TRIED):
-        if len(found) < _COPIES and copy not in found and _verdict(gold, copy, ask_gold) == "failed":
-            found.append(copy)
-    return tuple(found)
+        if len(copies) < _COPIES and copy not in copies and _verdict(gold, copy, ask_gold) == "failed":
+            copies.append(copy)
+    return tuple(copies)
 
 
 def _verdict(submission: Submission, check: str, ask: Ask) -> str:
@@ -105,7 +105,7 @@ def _verdict(submission: Submission, check: str, ask: Ask) -> str:
 
 
 def _sites(tree: ast.AST) -> list[ast.Assert | ast.Constant]:
-    """Return what can be changed: expectations that only one value meets, or any expectations if there are none."""
+    """Return the expectations to change: those that only one value meets if any, else all."""
     exact = _found_sites(tree, (ast.Eq, ast.Is))
     return exact or _found_sites(tree, (ast.cmpop,))
 
@@ -125,7 +125,7 @@ def _found_sites(tree: ast.AST, kinds: tuple[type[ast.cmpop], ...]) -> list[ast.
 
 
 def _constants(node: ast.AST) -> list[ast.Constant]:
-    return [found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value is not Ellipsis]
+    return [child for child in ast.walk(node) if isinstance(child, ast.Constant) and child.value is not Ellipsis]
 
 
 def _change(site: ast.Assert | ast.Constant, peers: Sequence[object], rng: Random) -> None:

@@ -16,14 +16,14 @@ from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.exporting import code_folder
-from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.grading import CodeGrader
 from agentgym.envs.code.needing import use_of_code
 from agentgym.envs.code.options import FILES, CodeArguments, run_limits, task_source, tool_names, with_cost
 from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
-from agentgym.envs.code.verdict import Verdict
-from agentgym.envs.code.workspace import Workspace
+from agentgym.envs.code.verdict import CodeVerdict
+from agentgym.envs.code.workspace import CodeWorkspace
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall
 from agentgym.procedural import Wording
@@ -74,9 +74,9 @@ class CodeEnv(Env):
         allow_weak: Accept a backend that does not confine everything.
         limits: Bounds on a run (`SandboxLimits`, or its fields by name).
         call_s: Seconds of processor time that one call of a submitted function may take.
-        preview_chars: How much of a run's output is shown.
+        preview_chars: Bytes of a run's output to show.
         tool_cost: Cost of each call before the answer, charged to solved episodes only.
-        solution_style: What `solution` does: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
+        solution_style: Style of `solution`: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
             submits at once.
         wording: `"natural"`, or `"plain"`: a system message of few words, for very small models.
         tasks: A custom task source, instead of the choices above.
@@ -136,12 +136,12 @@ class CodeEnv(Env):
         self._spec = SandboxSpec(limits=run_limits(limits))
         self._backend, self._allow_weak = backend, allow_weak
         self._stateful, self._preview_chars = stateful, preview_chars
-        self._grader = Grader(self._open, self._spec.limits, call_s)
-        self._workspace: Workspace | None = None
+        self._grader = CodeGrader(self._open, self._spec.limits, call_s)
+        self._workspace: CodeWorkspace | None = None
         self._draft = ""
         self._ran_code = self._worked = False
         self._refused = 0
-        self._verdict: Verdict | None = None
+        self._verdict: CodeVerdict | None = None
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
@@ -149,7 +149,7 @@ class CodeEnv(Env):
         return CodeTasks()
 
     def start(self, task: Task) -> str:
-        """Return the task, and where its files are."""
+        """Return the task, and the path of its file."""
         self.release()
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
         self._verdict, self._ran_code, self._worked, self._refused = None, False, False, 0
@@ -251,7 +251,7 @@ class CodeEnv(Env):
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Return which sandbox confined the code, whether the task needs code, and how the answer was graded."""
+        """Return the sandbox, whether the task needs code, and the grading method."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
         details: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
@@ -261,7 +261,7 @@ class CodeEnv(Env):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return how often code was used where the task needs it, and where it does not."""
+        """Return how often code was used in tasks that need it and in those that do not."""
         return use_of_code(trajectories)
 
     def solution(self, task: Task) -> Solution:
@@ -269,7 +269,7 @@ class CodeEnv(Env):
         return solve(task, self.solution_style, self.tools)
 
     def harbor_folder(self, task: Task) -> HarborFolder:
-        """Return what a task becomes as a Harbor task folder."""
+        """Return a task as a Harbor task folder."""
         return code_folder(task)
 
     def release(self) -> None:
@@ -279,11 +279,11 @@ class CodeEnv(Env):
             self._workspace = None
 
     @property
-    def workspace(self) -> Workspace:
+    def workspace(self) -> CodeWorkspace:
         """The workspace of the current episode."""
         if self._workspace is None:
             staged = {SOLUTION_FILE: self._draft} if self._has_files else {}
-            self._workspace = Workspace(self._open, self._stateful, staged)
+            self._workspace = CodeWorkspace(self._open, self._stateful, staged)
         return self._workspace
 
     def __getstate__(self) -> dict[str, Any]:
@@ -304,14 +304,14 @@ class CodeEnv(Env):
         return Submission(source, self.task.data["entry_point"], self.task.data.get("prelude", ""))
 
     def _source_in(self, answer: str) -> str:
-        """Return the source that an answer holds, or refers to by the name of the function or of a file."""
+        """Return the source in an answer, or that of the function or file that it names."""
         text = answer.strip()
         if text == self.task.data["entry_point"]:
             return self._own_version()
         return self.workspace.read(text) if self._has_files and is_path(text) else source_of(answer)
 
     def _own_version(self) -> str:
-        """Return the latest version, unless it is the one that was given to be repaired."""
+        """Return the latest version. Raises `ToolError` if it is still the code to be repaired."""
         source = self._last_version()
         if source.strip() == str(self.task.data.get("code", "")).strip():
             raise ToolError("The function is still as it was given. Correct it before you submit it.")
@@ -348,13 +348,13 @@ class CodeEnv(Env):
         """Reject code that does not load, and let the model correct it; the number of rejections is limited."""
         self._refused += 1
         self.reward("refused", 1.0)
-        left, name = MAX_REFUSED - self._refused, self.task.data["entry_point"]
+        remaining, name = MAX_REFUSED - self._refused, self.task.data["entry_point"]
         raise ToolError(
             f"{problem}\nIt was not graded. Submit the corrected source of {name!r}, or its name alone for your latest "
-            f"version; {left} {'submission is' if left == 1 else 'submissions are'} left."
+            f"version; {remaining} {'submission is' if remaining == 1 else 'submissions are'} left."
         )
 
-    def _settle_answer(self, verdict: Verdict) -> None:
+    def _settle_answer(self, verdict: CodeVerdict) -> None:
         self._verdict = verdict
         self.reward("ran", 1.0)
         self.reward("submitted", 1.0)

@@ -1,23 +1,23 @@
-"""`Grader`: grades submissions by the method that suits the task, and runs the examples for the tool `test`."""
+"""`CodeGrader`: grades submissions by the method that suits the task, and runs the examples for the tool `test`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentgym.envs.code.asking import Ask, Reply, Runner, Runs, ask, bounds
+from agentgym.envs.code.asking import Ask, GraderReply, Runner, Runs, ask, bounds
 from agentgym.envs.code.budget import CPU_S, Budget
 from agentgym.envs.code.calls import Submission, call_source, call_together, load
 from agentgym.envs.code.cases import grade_cases
 from agentgym.envs.code.matching import answer_matches, read_literal
 from agentgym.envs.code.replay import grade_check
-from agentgym.envs.code.verdict import How, Verdict, read_cases
+from agentgym.envs.code.verdict import CodeVerdict, How, read_cases
 from agentgym.errors import BrokenTask, UsageError
 from agentgym.task import Task
 from agentgym.tools.sandbox import Sandbox, SandboxLimits
 
 
-class Grader:
+class CodeGrader:
     """Grades answers.
 
     Args:
@@ -34,22 +34,22 @@ class Grader:
             raise UsageError(f"call_s must be above 0 and at most {CPU_S:g}, not {call_s!r}")
         self._opener, self._limits, self._call_s, self._budget = opener, limits, call_s, budget
 
-    def value(self, task: Task, answer: str) -> Verdict:
+    def value(self, task: Task, answer: str) -> CodeVerdict:
         """Grade a value."""
         right = answer_matches(answer, read_literal(task.gold["answer"], f"gold['answer'] of task {task.id!r}"))
-        return Verdict(right, float(right), float(right), float(right), How.VALUE)
+        return CodeVerdict(right, float(right), float(right), float(right), How.VALUE)
 
-    def function(self, task: Task, submission: Submission) -> Verdict:
+    def function(self, task: Task, submission: Submission) -> CodeVerdict:
         """Grade a function, in fresh sandboxes.
 
-        The verdict has a `problem` if the code does not load. Loading runs where no hidden test has been, so the report
-        of a problem cannot leak one.
+        The verdict has a `problem` if the code does not load. Loading happens before any hidden test is sent, so the
+        report of a problem cannot leak one.
         """
         how = _how(task)
         with Runner(self._opener, self._limits, self._budget(), self._call_s) as runner:
             loaded = load(submission, runner.together)
             if not loaded.ok:
-                return Verdict(False, 0.0, 0.0, 0.0, how, loaded.problem)
+                return CodeVerdict(False, 0.0, 0.0, 0.0, how, loaded.problem)
             if how is How.CASES:
                 return grade_cases(task, submission, runner, self._call_s)
             return grade_check(task, submission, runner, self._ask_gold, self._call_s)
@@ -69,7 +69,7 @@ class Grader:
                 lines.append(f"{call} {outcome.shown()}; expected {example['expect']}")
         return passed, "\n".join([f"{passed} of {len(cases)} examples pass.", *lines])
 
-    def _ask_gold(self, request: Mapping[str, Any]) -> Reply:
+    def _ask_gold(self, request: Mapping[str, Any]) -> GraderReply:
         """Run the gold function, with a time budget of its own."""
         with Runner(self._opener, self._limits, Budget(), self._call_s) as runner:
             return runner.apart(request)

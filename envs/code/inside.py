@@ -124,7 +124,7 @@ def withheld(request: Request, say: Say) -> None:
 
 
 def exception_named(name: Any) -> type[BaseException]:
-    """Return the builtin exception of a name. Raises `NotPlain` if it is none."""
+    """Return the builtin exception called `name`. Raises `NotPlain` for any other name."""
     kind = vars(builtins).get(name)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         raise NotPlain("no name of an exception")
@@ -218,12 +218,12 @@ def _change(args: Any, kwargs: Any, after: Any) -> None:
 def _run_check(
     request: Request, candidate: Callable[..., Any], say: Say, note: Callable[[int, Any], None] | None = None
 ) -> None:
-    # Checks that draw their arguments draw the same ones every time.
+    # Checks with random arguments get the same ones every time.
     random.seed(0)
     space: dict[str, Any] = {"__name__": "check", NOTE: note}
     try:
         exec(compile(request["prelude"], "<prelude>", "exec", dont_inherit=True), space)
-        # Some checks call the function by its own name too.
+        # Some checks also call the function by its own name.
         space[request["name"]] = candidate
         exec(compile(request["check"], "<check>", "exec", dont_inherit=True), space)
         space["check"](candidate)

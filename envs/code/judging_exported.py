@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.grading import CodeGrader
 from agentgym.errors import ToolError
 from agentgym.task import Task
 from agentgym.tasks.exporting.inside.answers import read_answer
@@ -18,20 +18,20 @@ _CALL_S = 4.0
 _MAX_BYTES = 1_000_000
 
 
-def prepare(task: Task, given: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
-    """Return what judges the answer below a root."""
-    # Type checkers see the sandbox that another one stands in for here.
-    grader = Grader(Sandbox, SandboxLimits(), _CALL_S)  # pyright: ignore[reportArgumentType]
-    return lambda root: _judged(grader, task, read_answer(root, given["answer"], _MAX_BYTES))
+def prepare(task: Task, settings: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
+    """Return the function that grades the answer in a folder."""
+    # At run time, a local stand-in replaces the class that type checkers see.
+    grader = CodeGrader(Sandbox, SandboxLimits(), _CALL_S)  # pyright: ignore[reportArgumentType]
+    return lambda root: _judged(grader, task, read_answer(root, settings["answer"], _MAX_BYTES))
 
 
-def _judged(grader: Grader, task: Task, answer: str) -> Mapping[str, float]:
+def _judged(grader: CodeGrader, task: Task, answer: str) -> Mapping[str, float]:
     rewards = {"reward": 0.0}
     if answer.strip() and task.data["kind"] in ("function", "fix"):
         submission = Submission(answer, task.data["entry_point"], task.data.get("prelude", ""))
         verdict = grader.function(task, submission)
         rewards = {"reward": float(verdict.solved), "hidden": verdict.hidden, "visible": verdict.visible}
     elif answer.strip():
-        with suppress(ToolError):  # an answer of more characters than a value needs
+        with suppress(ToolError):  # the answer is too long for a value
             rewards = {"reward": float(grader.value(task, answer).solved)}
     return rewards

@@ -1,9 +1,8 @@
-"""When a result equals the expected value: as Python's `==` says, apart from rounding.
+"""Decides whether a result equals the expected value: like Python's `==`, with a tolerance for fractions.
 
 Fractional numbers are equal within `RELATIVE` or `ABSOLUTE`, wherever they occur: in lists, in sets, as keys of dicts.
-An expected whole number must be met exactly (3 and 3.0 and, as in Python, True and 1 are the same), and NaN
-equals NaN. Answers that were written as text follow two rules of their own: lists and tuples are the same, and a truth
-value is no number.
+An expected whole number must be matched exactly (3 equals 3.0 and, as in Python, True equals 1), and NaN equals NaN.
+For answers written as text, lists equal tuples, and a truth value does not equal a number.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _Number = int | float | complex | Decimal | Fraction
 
 @dataclass(frozen=True)
 class _Truth:
-    """A truth value of a written answer, which no number equals."""
+    """A truth value in a written answer; it does not equal any number."""
 
     value: bool
 
@@ -45,14 +44,14 @@ def read_literal(text: str, where: str) -> Any:
 
 
 def answer_matches(answer: str, expected: Any) -> bool:
-    """Whether an answer that was written as text is `expected`. Raises `ToolError` for one that is too long."""
+    """Whether an answer written as text equals `expected`. Raises `ToolError` if it is too long."""
     text = answer.strip()
     if len(text) > MAX_TEXT:
         raise ToolError(f"The answer has {len(text)} characters; submit the value itself, at most {MAX_TEXT}.")
     if isinstance(expected, str) and text == expected.strip():
         return True
-    found, value = _value_of(text)
-    return found and matches(_written(value), _written(expected))
+    is_literal, value = _value_of(text)
+    return is_literal and matches(_written(value), _written(expected))
 
 
 def matches(value: Any, expected: Any) -> bool:
@@ -96,30 +95,30 @@ def _close(value: float, expected: float) -> bool:
 
 def _same_set(value: Any, expected: Any) -> bool:
     rest = [item for item in value if item not in expected]
-    wanted = [item for item in expected if item not in value]
-    return _pair_off(rest, wanted, matches)
+    missing = [item for item in expected if item not in value]
+    return _pair_off(rest, missing, matches)
 
 
 def _same_dict(value: dict[Any, Any], expected: dict[Any, Any]) -> bool:
     if not all(matches(value[key], item) for key, item in expected.items() if key in value):
         return False
     rest = [entry for entry in value.items() if entry[0] not in expected]
-    wanted = [entry for entry in expected.items() if entry[0] not in value]
-    return _pair_off(rest, wanted, matches)
+    missing = [entry for entry in expected.items() if entry[0] not in value]
+    return _pair_off(rest, missing, matches)
 
 
-def _pair_off(items: Sequence[Any], wanted: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
-    """Whether items and `wanted` pair off as the same: a perfect bipartite matching, by augmenting paths."""
-    if len(items) != len(wanted) or len(items) * len(wanted) > _MAX_PAIRS:
+def _pair_off(items: Sequence[Any], targets: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether items and `targets` pair off as the same: a perfect bipartite matching, by augmenting paths."""
+    if len(items) != len(targets) or len(items) * len(targets) > _MAX_PAIRS:
         return False
-    fitting = [[place for place, theirs in enumerate(wanted) if same(mine, theirs)] for mine in items]
+    fitting = [[place for place, theirs in enumerate(targets) if same(mine, theirs)] for mine in items]
     owner: dict[int, int] = {}
 
-    def find_place(number: int, tried: set[int]) -> bool:
+    def find_place(number: int, visited: set[int]) -> bool:
         for place in fitting[number]:
-            if place not in tried:
-                tried.add(place)
-                if place not in owner or find_place(owner[place], tried):
+            if place not in visited:
+                visited.add(place)
+                if place not in owner or find_place(owner[place], visited):
                     owner[place] = number
                     return True
         return False
@@ -128,7 +127,7 @@ def _pair_off(items: Sequence[Any], wanted: Sequence[Any], same: Callable[[Any, 
 
 
 def _written(value: Any) -> Any:
-    """Return a value with tuples for lists, and with truth values that no number equals."""
+    """Return a value with lists replaced by tuples and truth values by `_Truth`."""
     if isinstance(value, bool):
         return _Truth(value)
     if isinstance(value, list | tuple):

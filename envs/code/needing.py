@@ -11,17 +11,17 @@ from agentgym.trajectory import Trajectory
 def use_of_code(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     """Return the shares of episodes that ran code, of tasks that need it and of others, and the F1 of using it.
 
-    The F1 is left out where all tasks need code or none does, because there is nothing to decide. Recordings that do
-    not say whether the task needs code do not count.
+    The F1 is left out if all tasks need code or none do. Episodes whose recording does not say whether the task needs
+    code are ignored.
     """
     pairs = [(_used(t), bool(t.details["needs_code"])) for t in trajectories if "needs_code" in t.details]
-    found = Decisions.of(pairs)
+    decisions = Decisions.of(pairs)
     shares: dict[str, float] = {}
-    if needed := found.right + found.missed:
-        shares["code used where needed"] = found.right / needed
-    if others := found.wrong + found.rejected:
-        shares["code used where not needed"] = found.wrong / others
-    return shares | {"code use F1": found.f1} if needed and others else shares
+    if needed := decisions.right + decisions.missed:
+        shares["code used where needed"] = decisions.right / needed
+    if others := decisions.wrong + decisions.rejected:
+        shares["code used where not needed"] = decisions.wrong / others
+    return shares | {"code use F1": decisions.f1} if needed and others else shares
 
 
 def _used(trajectory: Trajectory) -> bool:

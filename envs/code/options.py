@@ -1,4 +1,4 @@
-"""Turns the arguments of `CodeEnv` into tools, limits, a scheme and a task source, or reports why it cannot."""
+"""Turns the arguments of `CodeEnv` into tools, limits, a scheme and a task source. Reports wrong arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOLS = {
     "files": ("view", "edit", "write"),
     "test": ("test",),
 }
-"""Groups of tools that may be requested, and the tools in each."""
+"""Names of tool groups, and the tools in each."""
 
 FILES = TaskFiles(
     argument="file",

@@ -1,8 +1,8 @@
 """Grading by a check of asserts that never shares a process with the submitted code.
 
-The check runs in a sandbox of its own with a stand-in, which answers from a table of what the submitted function
-returned in *its* sandbox. The calls are recorded with the gold function, and further ones are made on request. A check
-whose values are not plain data is left to `canaries`.
+The check runs in a sandbox of its own with a stand-in for the function. The stand-in answers from a table of results
+that the submitted function returned in another sandbox. The calls to make are recorded with the gold function; the
+check may request further ones. Checks whose values are not plain data are graded by `canaries`.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.envs.code.asking import Ask, Runner
-from agentgym.envs.code.calls import CallOutcome, Submission, call_apart, call_together
+from agentgym.envs.code.calls import FunctionOutcome, Submission, call_apart, call_together
 from agentgym.envs.code.canaries import grade_together
 from agentgym.envs.code.matching import matches
 from agentgym.envs.code.plain import NotPlain, decode
-from agentgym.envs.code.verdict import How, Verdict, passed_by, progress, read_cases, room_for, share
+from agentgym.envs.code.verdict import CodeVerdict, How, passed_by, progress, read_cases, room_for, share
 from agentgym.errors import BrokenTask
 from agentgym.task import Task
 
 MAX_ROUNDS = 30
-"""How often a check may request a call that it did not make of the gold function."""
+"""How many calls a check may request that it did not make to the gold function."""
 _KEPT = 4096
 
 
 @dataclass(frozen=True)
 class GoldCalls:
-    """The calls that a check makes of the gold function."""
+    """The calls that a check makes to the gold function."""
 
     calls: dict[str, Any]
-    """What the gold function returned, as a tree (`None` if it is an iterator), by the text of its arguments' tree."""
+    """The gold function's results as trees (`None` for an iterator), by the text of the arguments' tree."""
     plain: bool
     """Whether all values are plain data."""
 
@@ -45,29 +45,29 @@ _SCRIPTS: dict[str, GoldCalls] = {}
 """Scripts of checks cached in this process, by task."""
 
 
-def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: Ask, call_s: float) -> Verdict:
+def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: Ask, call_s: float) -> CodeVerdict:
     """Return whether a submitted function passes the check of a task. The examples do not decide.
 
     Args:
         task: The task.
-        submission: The submission, which is known to load.
+        submission: The submission; it loads.
         runner: Runs it.
         ask_gold: Runs the gold function, once per task, with a time budget of its own.
         call_s: Seconds of processor time that one call may take.
     """
     script = _script(task, ask_gold)
     examples = read_cases(task, "data['examples']", task.data.get("examples", ()))
-    known = [case.arguments for case in examples]
-    passed = passed_by(call_together(submission, known, runner.together, call_s).outcomes, examples)
+    example_arguments = [case.arguments for case in examples]
+    passed = passed_by(call_together(submission, example_arguments, runner.together, call_s).outcomes, examples)
     if not script.plain:
         solved = grade_together(task, submission, runner.apart, ask_gold)
-        return Verdict(solved, share(passed, solved), float(solved), float(solved), How.CANARIES)
-    outcomes = call_apart(submission, script.arguments, known, runner.together, call_s)
+        return CodeVerdict(solved, share(passed, solved), float(solved), float(solved), How.CANARIES)
+    outcomes = call_apart(submission, script.arguments, example_arguments, runner.together, call_s)
     table = dict(zip(script.calls, outcomes, strict=True))
-    solved = _replay(task, submission, table, known, runner, call_s)
+    solved = _replay(task, submission, table, example_arguments, runner, call_s)
     alike = {key: solved or _is_alike(table[key], gave) for key, gave in script.calls.items()}
-    unseen = [key for key in script.calls if key not in map(_key, known)]
-    return Verdict(
+    unseen = [key for key in script.calls if key not in map(_key, example_arguments)]
+    return CodeVerdict(
         solved,
         visible=share(passed, solved),
         # The check failed, so the share stays below 1 however similar the results are.
@@ -88,8 +88,8 @@ def _script(task: Task, ask_gold: Ask) -> GoldCalls:
         reply = ask_gold(gold.request("record", check=task.gold["check"]))
         verdict = reply.line_with("verdict").get("verdict")
         if verdict not in ("passed", "unfit"):
-            found = reply.first("message") or reply.result.ended.value
-            raise BrokenTask(f"the gold code of task {task.id!r} does not pass its own check: {found}")
+            reason = reply.first("message") or reply.result.ended.value
+            raise BrokenTask(f"the gold code of task {task.id!r} does not pass its own check: {reason}")
         calls = {_key(line["called"]): line.get("gave") for line in reply.lines if "called" in line}
         if len(_SCRIPTS) >= _KEPT:
             _SCRIPTS.clear()
@@ -100,12 +100,12 @@ def _script(task: Task, ask_gold: Ask) -> GoldCalls:
 def _replay(
     task: Task,
     submission: Submission,
-    table: dict[str, CallOutcome],
-    known: Sequence[Any],
+    table: dict[str, FunctionOutcome],
+    example_arguments: Sequence[Any],
     runner: Runner,
     call_s: float,
 ) -> bool:
-    """Whether the check passes on what the function returned; adds further calls that the check requests."""
+    """Whether the check passes on the function's results; makes the calls that the check requests."""
     request = {"op": "judge", "name": submission.name, "prelude": submission.prelude, "check": task.gold["check"]}
     for _ in range(MAX_ROUNDS):
         answers = {key: outcome.answer() for key, outcome in table.items()}
@@ -115,11 +115,11 @@ def _replay(
         needed = reply.first("need")
         if needed is None:
             return reply.result.ok and reply.first("verdict") == "passed"
-        table[_key(needed)] = call_apart(submission, [needed], known, runner.together, call_s)[0]
+        table[_key(needed)] = call_apart(submission, [needed], example_arguments, runner.together, call_s)[0]
     return False
 
 
-def _is_alike(outcome: CallOutcome, gave: Any) -> bool:
+def _is_alike(outcome: FunctionOutcome, gave: Any) -> bool:
     """Whether a call returned what the gold function returns."""
     try:
         return gave is not None and matches(outcome.value(room_for(json.dumps(gave))), decode(gave))

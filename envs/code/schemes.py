@@ -1,4 +1,4 @@
-"""What the code environment measures, and what it pays for."""
+"""Reward channels and reward schemes of the code environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GATED = Scheme(
         Gate(on="submitted", at_least=1.0, opens=("worked", "visible", "progress")),
         # The examples are in the prompt: copying them earns nothing by itself.
         Gate(on="progress", at_least=0.0, strict=True, opens=("visible",)),
-        # A cost of failed episodes would make giving up pay.
+        # If calls cost something in failed episodes, giving up would pay.
         Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran", "refused")),
     ),
     averaged=frozenset({"format", "ran"}),

@@ -1,4 +1,4 @@
-"""How runs look to a policy: the output, the useful lines of a traceback, and which limit ended a run."""
+"""Formats a run for a policy: the output, the useful lines of a traceback, and the limit that ended the run."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def show_run(result: Result, max_bytes: int) -> str:
 
 
 def useful_lines(error: str) -> str:
-    """Return an error without the header of its traceback, and without frames of code that is not the user's."""
-    kept: list[list[str]] = []
+    """Return an error without the header of its traceback and without frames outside the user's code."""
+    blocks: list[list[str]] = []
     frame: list[str] | None = None
     for line in error.rstrip("\n").split("\n"):
-        found = _FRAME.match(line)
-        if found:
-            frame = [line[2:]] if _is_users(found["file"]) else []
-            kept.append(frame)
+        match = _FRAME.match(line)
+        if match:
+            frame = [line[2:]] if _is_users(match["file"]) else []
+            blocks.append(frame)
         elif line.startswith("    ") and frame is not None:
             if frame and not set(line.strip()) <= set("^~"):
                 frame.append(line[2:])
         elif line != _HEADER:
             frame = None
-            kept.append([line])
-    return "\n".join(line for block in _few_frames(kept) for line in block)
+            blocks.append([line])
+    return "\n".join(line for block in _few_frames(blocks) for line in block)
 
 
 def without_middle(data: bytes, missing: int, max_bytes: int) -> str:
     """Return output as text, with an exact note of how many bytes are left out of its middle.
 
     Args:
-        data: The part of the output that was kept.
-        missing: Bytes that were already cut from it; a note marks the place.
+        data: The output, possibly without its middle.
+        missing: Bytes that were already cut from the middle; a note in `data` marks the place.
         max_bytes: Most bytes to show.
     """
     data = data.rstrip(b"\n")
@@ -77,10 +77,10 @@ def _is_users(file: str) -> bool:
 
 def _few_frames(blocks: list[list[str]]) -> list[list[str]]:
     """Return the blocks with only the last frames of each run of frames: recursion produces many."""
-    found: list[list[str]] = []
+    shortened: list[list[str]] = []
     for block in blocks:
-        found.append(block)
-        frames = found[-_MAX_FRAMES - 1 :]
-        if len(frames) > _MAX_FRAMES and all(one and one[0].startswith("File ") for one in frames):
-            del found[-_MAX_FRAMES - 1]
-    return found
+        shortened.append(block)
+        frames = shortened[-_MAX_FRAMES - 1 :]
+        if len(frames) > _MAX_FRAMES and all(frame and frame[0].startswith("File ") for frame in frames):
+            del shortened[-_MAX_FRAMES - 1]
+    return shortened

@@ -9,7 +9,7 @@ from agentgym.task import Task
 from agentgym.toolset import Toolset
 
 SOLUTION_FILE = "solution.py"
-"""The file of the function, if there are file tools."""
+"""The file of the function, if the environment offers file tools."""
 
 
 def solve(task: Task, style: str, tools: Toolset) -> Solution:
@@ -23,7 +23,7 @@ def solve(task: Task, style: str, tools: Toolset) -> Solution:
 
 
 def _write_function(task: Task, style: str, tools: Toolset) -> Solution:
-    """Yield the calls that write a function, try it, and submit it, without repeating it where that is possible."""
+    """Yield the calls that write a function, try it and submit it, repeating the source only where necessary."""
     code, examples = task.gold["code"], task.data.get("examples", ())
     answer, tests = code, style == "full" and "test" in tools and bool(examples)
     if style == "full" and "write" in tools:
@@ -32,8 +32,8 @@ def _write_function(task: Task, style: str, tools: Toolset) -> Solution:
         yield ToolCall("write", {"path": SOLUTION_FILE, "content": code})
         answer = SOLUTION_FILE
     elif style != "direct" and "python" in tools:
-        tried = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else "\n"
-        yield ToolCall("python", {"code": code if tests else code.rstrip("\n") + tried})
+        trial_call = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else "\n"
+        yield ToolCall("python", {"code": code if tests else code.rstrip("\n") + trial_call})
         answer = code if "write" in tools else task.data["entry_point"]
     if tests:
         yield ToolCall("test", {"code": code} if answer == code else {})

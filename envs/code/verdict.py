@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from agentgym.envs.code.calls import CallOutcome, arguments_of
+from agentgym.envs.code.calls import FunctionOutcome, arguments_of
 from agentgym.envs.code.matching import matches, read_literal
 from agentgym.envs.code.plain import NotPlain
 from agentgym.task import Task
 
 _ROOM = 40
-"""Characters of an outcome's text for each character of the expected one."""
+"""Characters that an outcome may have per character of the expected value."""
 
 
 class How(StrEnum):
@@ -32,19 +32,19 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CodeVerdict:
     """How good an answer is."""
 
     solved: bool
     visible: float
-    """Share of the examples that it gets right; if there are none, 1 for a solved task."""
+    """Share of the examples that it gets right; 1 for a solved task without examples."""
     hidden: float
     """Share of the hidden tests that it passes."""
     progress: float
-    """The same, without the tests that a constant or a returned argument passes; 1 for a solved task."""
+    """The same, not counting tests that a constant or a returned argument passes; 1 for a solved task."""
     how: How
     problem: str | None = None
-    """Why the answer could not be graded, in words for the model; no hidden test has run then."""
+    """Why the answer could not be graded, as text for the model; then no hidden test has run."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class EncodedCase:
     arguments: Any
     expected: Any
     room: int
-    """Characters that the text of an outcome may have and still be equal."""
+    """Maximum number of characters that the text of an equal outcome may have."""
 
-    def passed_by(self, outcome: CallOutcome) -> bool:
+    def passed_by(self, outcome: FunctionOutcome) -> bool:
         """Whether an outcome is the expected value."""
         try:
             return matches(outcome.value(self.room), self.expected)
@@ -65,29 +65,29 @@ class EncodedCase:
 
 
 def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[EncodedCase]:
-    """Return the cases of a task. Raises `BrokenTask` for one that is not a literal."""
-    found = []
+    """Return the cases of a task. Raises `BrokenTask` for a case that is not a literal."""
+    encoded = []
     for number, case in enumerate(cases, start=1):
         place = f"case {number} of {where} of task {task.id!r}"
         arguments = arguments_of(read_literal(case["args"], f"args of {place}"))
         expected = read_literal(case["expect"], f"expect of {place}")
-        found.append(EncodedCase(arguments, expected, room_for(case["expect"])))
-    return found
+        encoded.append(EncodedCase(arguments, expected, room_for(case["expect"])))
+    return encoded
 
 
 def room_for(text: str) -> int:
-    """Return how many characters the text of an outcome may have and still be equal to what `text` stands for."""
+    """Return the maximum number of characters of an outcome that may equal the value written as `text`."""
     return 200 + _ROOM * len(text)
 
 
-def passed_by(outcomes: Sequence[CallOutcome], cases: Sequence[EncodedCase]) -> list[bool]:
-    """Return which cases pass; one without an outcome fails, as the code may not load a second time."""
-    missing = [CallOutcome(problem="was not called")] * (len(cases) - len(outcomes))
+def passed_by(outcomes: Sequence[FunctionOutcome], cases: Sequence[EncodedCase]) -> list[bool]:
+    """Return which cases pass. A case without an outcome fails: the code may not have loaded a second time."""
+    missing = [FunctionOutcome(problem="was not called")] * (len(cases) - len(outcomes))
     return [case.passed_by(outcome) for case, outcome in zip(cases, [*outcomes, *missing], strict=True)]
 
 
 def share(passed: Sequence[bool], solved: bool) -> float:
-    """Return the share of passed tests; if there are no tests, 1 for a solved task."""
+    """Return the share of passed tests; without tests, 1 for a solved task."""
     return sum(passed) / len(passed) if passed else float(solved)
 
 
@@ -109,9 +109,9 @@ def progress(passed: Sequence[bool], arguments: Sequence[Any], expected: Sequenc
 def _passed_trivially(arguments: Sequence[Any], expected: Sequence[Any]) -> int:
     """Return how many tests the best constant passes, or the best function that returns one of its arguments."""
     texts = [json.dumps(tree) for tree in expected]
-    given = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]
+    argument_texts = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]
     returned = [
-        sum(parts[place : place + 1] == [text] for parts, text in zip(given, texts, strict=True))
-        for place in range(max(map(len, given), default=0))
+        sum(parts[place : place + 1] == [text] for parts, text in zip(argument_texts, texts, strict=True))
+        for place in range(max(map(len, argument_texts), default=0))
     ]
     return max([*Counter(texts).values(), *returned, 0])

@@ -1,8 +1,8 @@
-"""A check without its expected values: it notes what the submitted code returns, which is compared outside.
+"""A check without its expected values: it reports what the submitted code returns, to be compared outside.
 
-Code that shares a process with a check can make every assert pass or fail at will, once it knows or guesses which form
-of the check it meets. Here it cannot guess: `assert x == 6` becomes a note of `x`, `assert x` and `assert not x` both
-become a note of whether `x` is true, and the expected values stay outside the sandbox.
+Code that shares a process with a check can make every assert pass or fail once it knows or guesses the form of the
+check. Here guessing does not help: `assert x == 6` becomes a note of `x`, `assert x` and `assert not x` both become a
+note of whether `x` is true, and the expected values stay outside the sandbox.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.envs.code.asking import Ask, Reply
+from agentgym.envs.code.asking import Ask, GraderReply
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.inside import NOTE
 from agentgym.envs.code.plain import NotPlain, decode, encode
@@ -27,13 +27,13 @@ class Withheld:
     """Number of the assert and the expected value, in the order of the gold function's notes."""
 
     def is_met(self, submission: Submission, ask: Ask) -> bool:
-        """Whether a submission produces every value that the check expects, each at its assert."""
-        found = _notes(ask(submission.request("withheld", check=self.check)))
-        if found is None or len(found) != len(self.noted):
+        """Whether a submission produces the value that each assert expects."""
+        notes = _notes(ask(submission.request("withheld", check=self.check)))
+        if notes is None or len(notes) != len(self.noted):
             return False
         return all(
             place == number and _equal(value, expected)
-            for (place, value), (number, expected) in zip(found, self.noted, strict=True)
+            for (place, value), (number, expected) in zip(notes, self.noted, strict=True)
         )
 
 
@@ -42,10 +42,10 @@ def withheld(check: str, gold: Submission, ask_gold: Ask) -> Withheld | None:
     tree = parse(check)
     withholder = _Withholder()
     without = ast.unparse(ast.fix_missing_locations(withholder.visit(tree)))
-    found = _notes(ask_gold(gold.request("withheld", check=without)))
-    if not found or any(not _equal(value, withholder.expected[place]) for place, value in found):
+    notes = _notes(ask_gold(gold.request("withheld", check=without)))
+    if not notes or any(not _equal(value, withholder.expected[place]) for place, value in notes):
         return None
-    return Withheld(without, tuple((place, withholder.expected[place]) for place, _ in found))
+    return Withheld(without, tuple((place, withholder.expected[place]) for place, _ in notes))
 
 
 class _Withholder(ast.NodeTransformer):
@@ -55,7 +55,7 @@ class _Withholder(ast.NodeTransformer):
         self.expected: list[Any] = []
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Drop the docstring: some state the expected results."""
+        """Drop the docstring, which may state the expected results."""
         self.generic_visit(node)
         if len(node.body) > 1 and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
@@ -63,14 +63,14 @@ class _Withholder(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Turn an assert into a note, if its expected value is known without running it."""
-        shown, expected = node.test, True
-        while isinstance(shown, ast.UnaryOp) and isinstance(shown.op, ast.Not):
-            shown, expected = shown.operand, not expected
-        if not isinstance(shown, ast.Compare):
-            return self._note(ast.Call(ast.Name("bool", ast.Load()), [shown], []), expected)
-        if len(shown.ops) != 1 or not isinstance(shown.ops[0], ast.Eq | ast.Is) or not expected:
+        tested, expected = node.test, True
+        while isinstance(tested, ast.UnaryOp) and isinstance(tested.op, ast.Not):
+            tested, expected = tested.operand, not expected
+        if not isinstance(tested, ast.Compare):
+            return self._note(ast.Call(ast.Name("bool", ast.Load()), [tested], []), expected)
+        if len(tested.ops) != 1 or not isinstance(tested.ops[0], ast.Eq | ast.Is) or not expected:
             return node
-        for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):
+        for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[0])):
             try:
                 literal = ast.literal_eval(value)
                 encode(literal)
@@ -85,21 +85,21 @@ class _Withholder(ast.NodeTransformer):
         return ast.Expr(ast.Call(ast.Name(NOTE, ast.Load()), [number, value], []))
 
 
-def _notes(reply: Reply) -> list[tuple[int, Any]] | None:
+def _notes(reply: GraderReply) -> list[tuple[int, Any]] | None:
     """Return the noted values with the numbers of their asserts; `None` unless the check ran to its end."""
     if not reply.result.ok or reply.first("verdict") != "passed":
         return None
-    found: list[tuple[int, Any]] = []
+    notes: list[tuple[int, Any]] = []
     for line in reply.lines:
         if "noted" not in line:
             continue
         if type(line["noted"]) is not int:
             return None
         try:
-            found.append((line["noted"], decode(line.get("value"))))
+            notes.append((line["noted"], decode(line.get("value"))))
         except NotPlain:
             return None
-    return found
+    return notes
 
 
 def _equal(value: Any, expected: Any) -> bool:

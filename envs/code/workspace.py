@@ -1,4 +1,4 @@
-"""`Workspace`: the sandbox of one episode, opened on first use, with its sessions and text files."""
+"""`CodeWorkspace`: the sandbox of one episode, opened on first use, with its sessions and text files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_LINES = 200
 """Lines that `view` shows at once."""
 
 
-class Workspace:
+class CodeWorkspace:
     """A place to run code and keep files in.
 
     Args:
@@ -72,12 +72,12 @@ class Workspace:
             return f"{path} is empty."
         if not 1 <= start <= last:
             raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or last} is not among them.")
-        shown = [f"{number}: {lines[number - 1]}" for number in range(start, last + 1)]
+        numbered_lines = [f"{number}: {lines[number - 1]}" for number in range(start, last + 1)]
         rest = f"[{len(lines)} lines in all]" if (start, last) != (1, len(lines)) else ""
-        return "\n".join([*shown, rest] if rest else shown)
+        return "\n".join([*numbered_lines, rest] if rest else numbered_lines)
 
     def edit(self, path: str, old: str, new: str) -> str:
-        """Replace the only occurrence of `old`. Raises `ToolError` if there is none, or more than one."""
+        """Replace the only occurrence of `old`. Raises `ToolError` unless it occurs exactly once."""
         text = self.read(path)
         count = text.count(old) if old else 0
         if count != 1:

@@ -1,13 +1,13 @@
-"""What an answer says and how well it agrees with the gold.
+"""Compares answers with the gold answers.
 
-Answers are compared as the official SQuAD and HotpotQA scripts do (Rajpurkar et al. 2016, Yang et al. 2018), except
-where their normalisation throws the answer away: 3.5 is not 35, and a gold answer such as "A" does not equal nothing.
-So exact match is never looser than in those scripts.
+The comparison is that of the official SQuAD and HotpotQA scripts (Rajpurkar et al. 2016, Yang et al. 2018), except
+where their normalisation throws the answer away: 3.5 does not equal 35, and "A" does not equal the empty text. So exact
+match is never looser than in those scripts.
 
-`contains` is the cover or sub-exact match that Search-R1 and its successors report: the gold stands in the answer.
-Their scripts accept any text with the gold somewhere in it, so pasted pages and lists of candidates pass. Here the
-answer must also commit itself: besides the gold it holds only words that frame an answer and words of the question,
-few of them, and nothing that denies the gold or names an alternative.
+`contains` is the cover or sub-exact match that Search-R1 and its successors report: the answer contains the gold. Their
+scripts accept any text that contains it, such as pasted pages and lists of candidates. Here the answer must also commit
+itself: it may contain a few more words, from the question or from usual phrases, but none that deny the gold or name an
+alternative.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ABSTENTIONS = frozenset(
         "pages do not say",
     }
 )
-"""Normalised answers that say that there is no answer."""
+"""Normalised answers that abstain."""
 
 F1_SOLVED = 0.8
-"""The F1 from which `nearly` takes an answer for right."""
+"""Lowest F1 that `nearly` accepts."""
 SURPLUS = 12
-"""With `contains`, words that an answer may have besides twice as many as the gold."""
+"""`contains` accepts answers of at most this many words more than twice the gold's."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -46,7 +46,7 @@ _ALL_OR_NOTHING = frozenset({"yes", "no", "noanswer"})
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _IN_NUMBER = re.compile(rf"(?<=\d)[{re.escape(string.punctuation)}](?=\d)|(?<!\w)-(?=\d)")
 _PRIVATE = 0xE000
-"""Where signs within numbers are kept from the normalisation, which would remove them."""
+"""Code points that protect signs within numbers from the normalisation."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -60,7 +60,7 @@ _FRAME = _words("""
     answers question correct right final name named called known would must should has have had do does did page pages
     text source sources article probably perhaps maybe likely sure certainly
 """)
-"""Words that an answer is framed with. None of them names a candidate."""
+"""Words that may surround an answer; none of them names a candidate."""
 _UNITS = _words("""
     year years month months week weeks day days hour hours minute minutes second seconds century centuries km kilometre
     kilometres kilometer kilometers m metre metres meter meters cm mm mile miles foot feet inch inches kg kilogram
@@ -72,7 +72,7 @@ _DENIALS = _words("""
     not no never neither nor none nobody nothing without except or either versus vs false wrong incorrect instead rather
     unless unknown isnt wasnt arent werent dont doesnt didnt cannot cant
 """)
-"""Words with which an answer takes back what it says, or names an alternative."""
+"""Words that retract an answer or introduce an alternative."""
 
 
 def normalize(text: str) -> str:
@@ -82,45 +82,45 @@ def normalize(text: str) -> str:
 
 def exact(answer: str, golds: Iterable[str]) -> bool:
     """Whether `answer` is one of `golds` once normalised, with the same numbers."""
-    given = _comparable(answer)
-    return any(given == _comparable(gold) for gold in golds)
+    answer_text = _comparable(answer)
+    return any(answer_text == _comparable(gold) for gold in golds)
 
 
 def mentions(text: str, golds: Iterable[str]) -> bool:
-    """Whether one of `golds` stands anywhere in `text`, in whole words, once normalised."""
-    given = f" {_comparable(text)} "
-    return any(f" {_comparable(gold)} " in given for gold in golds)
+    """Whether `text` contains one of `golds` as whole words, both normalised."""
+    padded = f" {_comparable(text)} "
+    return any(f" {_comparable(gold)} " in padded for gold in golds)
 
 
 def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
-    """Whether one of `golds` stands in `answer` and the answer commits itself to it (sub-exact match, with bounds).
+    """Whether `answer` contains one of `golds` and commits itself to it (sub-exact match, with bounds).
 
     Args:
-        answer: What was answered.
-        golds: Accepted answers; all of them are names of the same thing.
-        question: The question. Its words may be repeated, unless it names the gold itself, among the alternatives.
+        answer: The answer.
+        golds: Accepted answers, all of them names of the same thing.
+        question: The question. The answer may repeat its words, unless the question itself names the gold.
     """
     golds = [_comparable(gold) for gold in golds]
-    given, asked = _comparable(answer), f" {_comparable(question)} "
-    named = any(f" {gold} " in asked for gold in golds)
-    free = _FRAME if named else _FRAME | (set(asked.split()) - _DENIALS)
+    answer_text, question_text = _comparable(answer), f" {_comparable(question)} "
+    named = any(f" {gold} " in question_text for gold in golds)
+    free = _FRAME if named else _FRAME | (set(question_text.split()) - _DENIALS)
     free = free.union(*(gold.split() for gold in golds))
-    return any(_commits(given.split(), gold.split(), free) for gold in golds)
+    return any(_commits(answer_text.split(), gold.split(), free) for gold in golds)
 
 
 def f1(answer: str, golds: Iterable[str]) -> float:
     """Return the best F1 of the words of `answer` with those of any gold.
 
-    As in HotpotQA's script, a yes, no or noanswer on either side agrees with the same word alone or not at all.
+    As in HotpotQA's script, `yes`, `no` and `noanswer` agree only with the same word.
     """
     return max((_f1(_comparable(answer), _comparable(gold)) for gold in golds), default=0.0)
 
 
 def nearly(answer: str, golds: Iterable[str]) -> bool:
-    """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and no word that denies it."""
-    given = _comparable(answer)
-    near = [gold for gold in map(_comparable, golds) if _f1(given, gold) >= F1_SOLVED]
-    return any(_decisive(given) == _decisive(gold) for gold in near)
+    """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and denials."""
+    answer_text = _comparable(answer)
+    near = [gold for gold in map(_comparable, golds) if _f1(answer_text, gold) >= F1_SOLVED]
+    return any(_decisive(answer_text) == _decisive(gold) for gold in near)
 
 
 def abstains(answer: str) -> bool:
@@ -135,23 +135,23 @@ def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _comparable(text: str) -> str:
-    """Return `text` normalised, with the signs within its numbers, and never empty where it says anything."""
-    kept = _IN_NUMBER.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
+    """Return `text` normalised, with the signs in its numbers; empty only if `text` is."""
+    marked = _IN_NUMBER.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
     lowered = " ".join(text.lower().split())
-    return normalize(kept) or lowered.translate(_PUNCTUATION).strip() or lowered
+    return normalize(marked) or lowered.translate(_PUNCTUATION).strip() or lowered
 
 
-def _commits(given: list[str], gold: list[str], free: Iterable[str]) -> bool:
-    """Whether the words of an answer are the gold's, in a row, and a bounded number of free ones."""
-    if len(given) > 2 * len(gold) + SURPLUS:
+def _commits(words: list[str], gold: list[str], free: Iterable[str]) -> bool:
+    """Whether an answer consists of the gold's words in a row and a bounded number of free words."""
+    if len(words) > 2 * len(gold) + SURPLUS:
         return False
-    for start in range(len(given) - len(gold) + 1):
-        if given[start : start + len(gold)] != gold:
+    for start in range(len(words) - len(gold) + 1):
+        if words[start : start + len(gold)] != gold:
             continue
-        after = given[start + len(gold) :]
+        after = words[start + len(gold) :]
         if _is_number(gold) and after[:1] and after[0] in _UNITS:
             after = after[1:]
-        if all(word in free for word in (*given[:start], *after)):
+        if all(word in free for word in (*words[:start], *after)):
             return True
     return False
 
@@ -160,16 +160,16 @@ def _is_number(words: list[str]) -> bool:
     return len(words) == 1 and words[0][-1].isdecimal()
 
 
-def _f1(given: str, gold: str) -> float:
-    if given == gold:
+def _f1(answer: str, gold: str) -> float:
+    if answer == gold:
         return 1.0
-    if given in _ALL_OR_NOTHING or gold in _ALL_OR_NOTHING:
+    if answer in _ALL_OR_NOTHING or gold in _ALL_OR_NOTHING:
         return 0.0
-    words, wanted = given.split(), gold.split()
-    common = sum((Counter(words) & Counter(wanted)).values())
-    return 2 * common / (len(words) + len(wanted)) if common else 0.0
+    words, gold_words = answer.split(), gold.split()
+    common = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * common / (len(words) + len(gold_words)) if common else 0.0
 
 
 def _decisive(text: str) -> Counter[str]:
-    """Return the words of an answer that turn it into another one: numbers, and words that deny."""
+    """Return the words that decide the meaning of an answer: numbers and denials."""
     return Counter(word for word in text.split() if word in _DENIALS or any(char.isdecimal() for char in word))

@@ -1,7 +1,7 @@
-"""AdaSearch's first stage: decide whether to search at all, and how good a policy is at that over many episodes.
+"""AdaSearch's first stage: the policy decides whether to search at all (arXiv 2512.16883).
 
-The positive class is "no search needed"; a policy that always searches has an F1 of 0 (AdaSearch, arXiv 2512.16883).
-Whether a search is needed is labelled by the task itself, or by how often a model solves it without searching.
+`decision_f1` measures these decisions. The positive class is "no search needed", so a policy that always searches has
+an F1 of 0. The label comes from the task, or from how often a model solves it without searching (`labels`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.search.mode import Hop, Mode, Part
+from agentgym.envs.search.mode import Hop, Mode, ModePart
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import Channel
@@ -25,8 +25,8 @@ from agentgym.trajectory import Trajectory
 DECIDED, KNOWN, RIGHT = "decided", "decided_known", "decision"
 
 
-class Way(StrEnum):
-    """How to go about a question."""
+class SearchDecision(StrEnum):
+    """Whether to search for the answer to a question."""
 
     KNOW = "know"
     SEARCH = "search"
@@ -37,16 +37,16 @@ class Deciding(Mode):
     """Ask the policy to decide, before anything else, whether to search (AdaSearch)."""
 
     needs_search: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a task needs a search, by task id (see `labels`). Other tasks go by their own label."""
+    """Whether a task needs a search, by task id (see `labels`). Other tasks have a label of their own."""
 
     first = True
     rule = "First decide whether you need to search."
     channels = {
         DECIDED: Channel("1 for deciding whether to search", cheap=True),
         KNOWN: Channel("1 for deciding that no search is needed", cheap=True),
-        RIGHT: Channel("1 if that was right", cheap=True),
-        "rightly_searched": Channel("1 for deciding to search where that is needed", cheap=True),
-        "rightly_known": Channel("1 for deciding that no search is needed where none is", cheap=True),
+        RIGHT: Channel("1 if the decision was right", cheap=True),
+        "rightly_searched": Channel("1 for deciding to search if the task needs a search", cheap=True),
+        "rightly_known": Channel("1 for deciding that no search is needed if that is right", cheap=True),
     }
 
     def __post_init__(self) -> None:
@@ -59,14 +59,14 @@ class Deciding(Mode):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return how well it was decided whether to search."""
+        """Return precision, recall and F1 of the decisions."""
         return decision_f1(trajectories)
 
 
-class Decider(Part):
-    """Wants a decision first, holds the policy to it, and pays for it."""
+class Decider(ModePart):
+    """Asks for a decision first, enforces it, and rewards it."""
 
-    _way: Way | None = None
+    _way: SearchDecision | None = None
 
     def __init__(self, env: Env, needs_search: Mapping[str, bool]):
         super().__init__(env)
@@ -80,11 +80,11 @@ class Decider(Part):
         """Refuse every tool before the decision, and searches after a decision against them."""
         if self._way is None:
             raise ToolError("First decide whether to search: call decide.")
-        if self._way is Way.KNOW and tool == "search":
+        if self._way is SearchDecision.KNOW and tool == "search":
             raise ToolError("You decided to answer without searching. Answer.")
 
     @tool
-    def decide(self, way: Way) -> str:
+    def decide(self, way: SearchDecision) -> str:
         """Decide whether to search for the answer or to answer without searching.
 
         Args:
@@ -95,10 +95,10 @@ class Decider(Part):
         self._way = way
         needed = self._needs_search.get(self.env.task.id, _needs_search(self.env.task))
         self.env.reward(DECIDED, 1.0)
-        self.env.reward(KNOWN, float(way is Way.KNOW))
-        self.env.reward(RIGHT, float((way is Way.SEARCH) == needed))
-        self.env.reward("rightly_searched", float(way is Way.SEARCH and needed))
-        self.env.reward("rightly_known", float(way is Way.KNOW and not needed))
+        self.env.reward(KNOWN, float(way is SearchDecision.KNOW))
+        self.env.reward(RIGHT, float((way is SearchDecision.SEARCH) == needed))
+        self.env.reward("rightly_searched", float(way is SearchDecision.SEARCH and needed))
+        self.env.reward("rightly_known", float(way is SearchDecision.KNOW and not needed))
         return "Go on."
 
     def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
@@ -107,37 +107,37 @@ class Decider(Part):
 
     def opening_steps(self, task: Task) -> Solution:
         """Decide as the task's own label says."""
-        yield ToolCall("decide", {"way": (Way.SEARCH if _needs_search(task) else Way.KNOW).value})
+        yield ToolCall("decide", {"way": (SearchDecision.SEARCH if _needs_search(task) else SearchDecision.KNOW).value})
 
 
 def labels(solve_rates: Mapping[str, float], at_least: float) -> dict[str, bool]:
-    """Return whether each task needs a search, by id: those that a model solves less often than `at_least` without one.
+    """Return whether each task needs a search, by id.
 
     Args:
         solve_rates: How often a model solves each task without searching, from 0 to 1, by task id.
-        at_least: The rate from which a task needs no search.
+        at_least: Tasks with at least this rate need no search.
     """
     return {task_id: rate < at_least for task_id, rate in solve_rates.items()}
 
 
 def decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
-    """Return precision, recall and F1 of deciding that no search is needed; nothing where no episode decided."""
+    """Return precision, recall and F1 of deciding that no search is needed; empty if no episode has a decision."""
     pairs: list[tuple[bool, bool]] = []
     for trajectory in trajectories:
         for turn in trajectory.turns:
             if RIGHT in turn.rewards and turn.rewards.get(DECIDED, 0.0) != 0.0:
-                known, right = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
-                pairs.append((known, known == right))
+                said_know, right = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
+                pairs.append((said_know, said_know == right))
     return _shown(Decisions.of(pairs)) if pairs else {}
 
 
 def implied_decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
-    """Return the same where nothing asks for a decision: an episode without a search has decided that none is needed.
+    """Return the same for episodes without the tool `decide`, where not searching counts as the decision not to.
 
-    What is needed is told by the tags of generated tasks. Nothing is returned where all tasks need a search.
+    The labels are the tags of generated tasks. The result is empty if all tasks need a search.
     """
     pairs = [(not _searched(trajectory), Feature.NO_SEARCH in trajectory.tags) for trajectory in trajectories]
-    return _shown(Decisions.of(pairs)) if any(known for _, known in pairs) else {}
+    return _shown(Decisions.of(pairs)) if any(needless for _, needless in pairs) else {}
 
 
 def _searched(trajectory: Trajectory) -> bool:

@@ -1,8 +1,7 @@
 """`SearchEnv`: answer a question by searching and reading pages, and cite them.
 
 Pages come from `agentgym.tools.index`, questions from `agentgym.tasks.search` or files, the verdict from `answers`.
-What a method such as ReSeek adds comes from its mode (`mode`, `modes`). Retrieved text is data: whatever it says, it is
-shown as the text of a page and nothing else.
+Methods such as ReSeek are modes (`mode`, `modes`). Retrieved text is data: it is only ever shown as the text of a page.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.mode import Mode
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
 from agentgym.envs.search.options import FILES, SearchArguments, between, refuse_former, task_source
-from agentgym.envs.search.playing import P, Playing
+from agentgym.envs.search.playing import ActiveModes, P
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.verdict import Solved, verdict, why_wrong
@@ -64,39 +63,39 @@ class SearchEnv(Env):
     Tools: `search(query)`, `open(page)`, `more()`, `find(words)`, `answer(text)`; in some modes `judge(useful)`,
         `decide(way)`.
     Observation: numbered hits with snippets or whole passages; the text of pages, part by part.
-    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for saying that there is none
-        where there is none. Episodes that answer are also paid for the evidence they have seen and, if they have seen
-        some, for a partly right answer; solved ones are also paid for citations and well-formed actions, minus a cost
-        for searches, most of all repeated ones. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"`
-        (see `schemes`).
+    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for abstaining if the question
+        has no answer. Episodes that answer are also paid for the evidence they have seen and, if they have seen some,
+        for a partly right answer; solved ones are also paid for citations and well-formed actions, minus a cost for
+        searches, most of all repeated ones. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see
+        `schemes`).
     Episode end: an answer is given, or 30 turns pass.
     Version history: v0, first version.
 
     Args:
-        index: What to search: an index, its folder, or the address of a `/retrieve` server. If not given, each task's
+        index: The index to search, its folder, or the address of a `/retrieve` server. If not given, each task's
             own corpus is indexed when first needed, and the index kept in the cache folder.
         backend: The engine of such an index (`agentgym.tools.index`); `"trigrams"` forgives misspelt names.
-        mode: What a published method adds: `"reseek"` asks for a verdict after every search (`judging.Judging`),
-            `"adasearch"` for a decision whether to search (`deciding.Deciding`), `"zerosearch"` lets results get worse
-            as training goes on (`simulating.Simulating`). A name, `{"name": ..., SETTING: ...}`, a `Mode` of your own,
+        mode: A published method: `"reseek"` asks for a verdict after every search (`judging.Judging`), `"adasearch"`
+            asks for a decision whether to search (`deciding.Deciding`), `"zerosearch"` makes results worse in the
+            course of training (`simulating.Simulating`). A name, `{"name": ..., SETTING: ...}`, a `Mode` of your own,
             or several of these.
-        results: What a search shows of each hit: `"snippets"`, or whole `"passages"`, as in Search-R1.
-        k: How many hits a search shows.
-        page_chars: How many characters of a page are shown at a time.
+        results: Text to show for each hit: `"snippets"`, or whole `"passages"`, as in Search-R1.
+        k: Number of hits per search.
+        page_chars: Characters of a page to show at a time.
         pages: Whether to offer `open`, `more` and `find`.
-        solved: When an answer is right: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
+        solved: Rule for a right answer: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         relations: Names of the relations to ask about (`agentgym.tasks.search.relations.catalog`); all if not given.
         task_seed: Other seeds give other worlds.
-        passages: How many passages a generated world has, at least.
-        worlds: How many generated worlds a split uses in turn; 4 if not given. With few, models memorise the names.
-        questions_per_world: How many questions in a row are about the same world.
+        passages: Minimum number of passages in a generated world.
+        worlds: Number of generated worlds that a split uses in turn; 4 if not given. With few, models memorise names.
+        questions_per_world: Number of consecutive questions about the same world.
         folder: A file or folder of questions to take instead (`agentgym.tasks.search.files`).
         format: The format of these files; recognised from their content if not given.
         split_by: How to split these questions: `"auto"`, `"file"`, `"hash"`, or the one split that they all belong to.
         strict: Refuse files with a broken question, instead of leaving that question out.
-        solution_style: What `solution` does: `"full"` opens pages, `"short"` answers after the searches.
+        solution_style: Style of `solution`: `"full"` opens pages, `"short"` answers after the searches.
         wording: `"natural"`, or `"plain"`: the few words that very small models can learn, in prompts and questions.
         tasks: A custom task source, instead of choosing questions by the arguments from `difficulty` to `strict`.
         kwargs: Those arguments, and the ones of `agentgym.Env`.
@@ -108,9 +107,9 @@ class SearchEnv(Env):
         "answered": Channel("1 if an answer was given", cheap=True),
         "em": Channel("exact match with an accepted answer"),
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
-        "tier": Channel("what Search-R1 pays for a wrong answer or none", high=TIER_FORMAT, cheap=True),
+        "tier": Channel("Search-R1's reward of a wrong or missing answer", high=TIER_FORMAT, cheap=True),
         "broken": Channel("1 if the answer is right but some action did not parse"),
-        "evidence": Channel("share of the evidence pages that were shown; if there are none, 1 for showing an answer"),
+        "evidence": Channel("share of the evidence pages that were shown; without any, 1 for showing an answer"),
         "citations": Channel("share of the cited pages that are evidence and were shown"),
         "searches": Channel("1 for a search", per_turn=True, per_call=True),
         "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),
@@ -166,7 +165,7 @@ class SearchEnv(Env):
         **kwargs: Unpack[SearchArguments],
     ):
         refuse_former(kwargs)
-        self._modes = modes = Playing(self, modes_of(mode, self.modes))
+        self._modes = modes = ActiveModes(self, modes_of(mode, self.modes))
         self.channels = modes.channels_with(type(self).channels)
         self.tools = modes.tools_with(_own_tools(type(self).tools, pages))
         self.wording: Wording = one_of("wording", wording, get_args(Wording))
@@ -176,7 +175,7 @@ class SearchEnv(Env):
             self.states_turns, self.example_call = False, None
         choices, others = FILES.divide(kwargs)
         super().__init__(tasks=task_source(tasks, choices, wording), **others)
-        self._given, self._backend = given_index(index), backend
+        self._own_index, self._backend = given_index(index), backend
         self._results: Results = one_of("results", results, get_args(Results))
         self._solved_by: Solved = one_of("solved", solved, get_args(Solved))
         self._k = between("k", k, 1, 50)
@@ -201,7 +200,7 @@ class SearchEnv(Env):
         Args:
             query: What to look for, in plain words.
         """
-        if not self._modes.is_empty:  # whether and what this search finds may depend on the one before
+        if not self._modes.is_empty:  # this search may depend on the one before
             return lambda: self._shown(query, self._asked(query))
         hits = self._asked(query)
         return lambda: self._shown(query, hits)
@@ -265,12 +264,12 @@ class SearchEnv(Env):
         return "Thank you."
 
     def grade(self) -> dict[str, float]:
-        """Return what is known only at the end: the evidence seen, and what Search-R1 pays for the format."""
+        """Return the channels of the whole episode: the evidence shown, and Search-R1's reward of the format."""
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
         gold = self.task.gold
-        shown = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
+        answer_suffices = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
         return {
-            "evidence": float(shown) or self._ledger.recall(gold.get("evidence", ())),
+            "evidence": float(answer_suffices) or self._ledger.recall(gold.get("evidence", ())),
             "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
             "broken": float(self._right and not readable),
         }
@@ -283,12 +282,12 @@ class SearchEnv(Env):
         """Make the searches that lead to the evidence, read it, and answer."""
         gold = task.gold
         yield from self._modes.opening_steps(task)
-        wanted = {hop["document"] for hop in gold.get("hops", ()) if hop.get("document")}
+        missing_ids = {hop["document"] for hop in gold.get("hops", ()) if hop.get("document")}
         for hop in self._modes.hops(task, gold.get("hops", ())):
             yield ToolCall("search", {"query": hop["query"]})
-            found = {page_id for page_id in wanted if self._ledger.number_of(page_id) is not None}
-            yield from self._modes.steps_after_search(bool(found))
-            wanted -= found
+            found_ids = {page_id for page_id in missing_ids if self._ledger.number_of(page_id) is not None}
+            yield from self._modes.steps_after_search(bool(found_ids))
+            missing_ids -= found_ids
             number = self._ledger.number_of(hop["document"]) if hop.get("document") else None
             if self._style == "full" and "open" in self.tools.names and number is not None:
                 yield ToolCall("open", {"page": str(number)})
@@ -298,29 +297,27 @@ class SearchEnv(Env):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return what the named modes measure, how well it was decided whether to search, and how often injected
-        instructions were followed.
-        """
+        """Return the figures of the modes, of deciding whether to search, and of following injected instructions."""
         episodes = list(trajectories)
-        found = {name: value for mode in cls.modes.values() for name, value in mode.figures(episodes).items()}
+        values = {name: value for mode in cls.modes.values() for name, value in mode.figures(episodes).items()}
         if not decision_f1(episodes):
-            found |= implied_decision_f1(episodes)
+            values |= implied_decision_f1(episodes)
         attacked = [t for t in episodes if "injection" in t.tags]
         if attacked:
             misled = sum(any(turn.rewards.get("misled") for turn in t.turns) for t in attacked)
-            found["misled by injected instructions"] = misled / len(attacked)
-        return found
+            values["misled by injected instructions"] = misled / len(attacked)
+        return values
 
     @property
     def index(self) -> Index:
         """The index that the current episode searches, opened when first needed."""
         if self._index is None:
-            index = self._index_of_task() if self._given is None else self._given
+            index = self._index_of_task() if self._own_index is None else self._own_index
             self._index = self._modes.index_for(self.task, index)
         return self._index
 
     def part(self, kind: type[P]) -> P:
-        """Return the part of this kind that a mode brought along. Raises `UsageError` if none did."""
+        """Return the part of this kind. Raises `UsageError` if no mode has one."""
         return self._modes.part(kind)
 
     def release(self) -> None:
@@ -351,14 +348,14 @@ class SearchEnv(Env):
         return self.index.search(query, self._k)
 
     def _shown(self, query: str, hits: list[Hit]) -> str:
-        """Number the hits of a search and return what the policy sees of them."""
+        """Number the hits of a search and return their text for the policy."""
         self.reward("searches", 1.0)
         self.reward("redundant", float(self._ledger.is_redundant(query, hits)))
         texts = [self._text(hit) for hit in hits]
         new = {hit.id: text for hit, text in zip(hits, texts, strict=True) if self._ledger.number_of(hit.id) is None}
-        shown = show_hits(hits, self._ledger.add(hits), texts)
-        self._modes.after_search(shown, new)
-        return shown
+        results = show_hits(hits, self._ledger.add(hits), texts)
+        self._modes.after_search(results, new)
+        return results
 
     def _opened(self) -> Page:
         if self._page is None:
@@ -366,7 +363,7 @@ class SearchEnv(Env):
         return self._page
 
     def _text(self, hit: Hit) -> str:
-        """Return the text to show for a hit. If it is the whole text, the page counts as shown."""
+        """Return the text to show for a hit. A page whose text is whole counts as shown."""
         whole = self._results == "passages" or "…" not in hit.snippet
         text = hit.snippet if self._results == "snippets" else self.index.open(hit.id, (0, self._page_chars)).text
         return self._note_shown(hit.id, text) if whole else text
@@ -383,5 +380,5 @@ class SearchEnv(Env):
 
 
 def _own_tools(tools: Toolset, pages: bool) -> Toolset:
-    """Return the tools of searching, without those that read pages unless they are wanted."""
+    """Return the tools of searching, and if `pages`, those that read pages."""
     return tools.only(*(name for name in tools.names if pages or name not in _PAGE_TOOLS))

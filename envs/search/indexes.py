@@ -1,4 +1,4 @@
-"""The index that an environment searches: the user's own, or one made for a task's corpus."""
+"""The index that an environment searches: the user's own, or one built for a task's corpus."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _open: OrderedDict[Path, Index] = OrderedDict()
 
 
 def index_of(corpus: Mapping[str, Any], backend: str) -> Index:
-    """Return the index of a task's corpus. It is built once and kept in the cache folder.
+    """Return the index of a task's corpus, built once and cached.
 
     Args:
         corpus: The description of a generated corpus, from a task's data.
@@ -33,16 +33,16 @@ def index_of(corpus: Mapping[str, Any], backend: str) -> Index:
     """
     folder = cache_folder() / "indexes" / _key(corpus, backend)
     with _lock:
-        found = _open.get(folder)
-        if found is None:
+        index = _open.get(folder)
+        if index is None:
             if not folder.exists():
                 build_index(documents_of(corpus), folder, backend).close()
-            found = _open[folder] = open_index(folder)
+            index = _open[folder] = open_index(folder)
             while len(_open) > _KEPT:
                 # Not closed: an episode may still be searching it.
                 _open.popitem(last=False)
         _open.move_to_end(folder)
-        return found
+        return index
 
 
 def given_index(index: Any) -> Index | None:
@@ -53,7 +53,7 @@ def given_index(index: Any) -> Index | None:
         return SearchR1Client(str(index))
     folder = Path(index)
     if not folder.is_dir():
-        raise UsageError(f"there is no index in {str(index)!r}; make one: agentgym index build SOURCE --out {index}")
+        raise UsageError(f"no index in {str(index)!r}; make one: agentgym index build SOURCE --out {index}")
     return open_index(folder)
 
 
@@ -64,16 +64,16 @@ def _key(corpus: Mapping[str, Any], backend: str) -> str:
 
 @cache
 def _generator() -> str:
-    """Return a hash of the code that generates corpora, so that an index from older code is never used."""
+    """Return a hash of the code that generates corpora: an index from other code is not used."""
     return code_hash(files("agentgym.tasks.search"))
 
 
 def code_hash(folder: Traversable) -> str:
     """Return a hash of the modules in a folder and in all folders inside it."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, code in sorted(_modules(folder)):
-        found.update(name.encode() + b"\0" + code)
-    return found.hexdigest()
+        digest.update(name.encode() + b"\0" + code)
+    return digest.hexdigest()
 
 
 def _modules(folder: Traversable, inside: str = "") -> Iterator[tuple[str, bytes]]:

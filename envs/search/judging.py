@@ -1,8 +1,8 @@
-"""ReSeek's JUDGE action: after each search the policy says whether the results help, and is paid for being right.
+"""ReSeek's JUDGE action: after each search, the policy is paid for judging correctly whether the results help.
 
 The published reward compares the verdict with a reranker's similarity of results and gold; above 0.7 counts as useful
-(ReSeek, 2025; only a summary of it was available). Without a reranker, results are useful if they bring something new:
-a page of evidence that no search had found before, or a page not seen before that states an accepted answer.
+(ReSeek, 2025; only a summary of it was available). Without a reranker, results are useful if they contain a page that
+no earlier search had found and that is evidence or states an accepted answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.search.answers import mentions
-from agentgym.envs.search.mode import Mode, Part
+from agentgym.envs.search.mode import Mode, ModePart
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import Channel
@@ -23,10 +23,10 @@ from agentgym.toolset import tool
 RIGHT, TOOK_USELESS, LEFT_USEFUL = 0.3, -0.6, -0.3
 USEFUL_ABOVE = 0.7
 _SHORTEST = 3
-"""Characters of the shortest answer that is looked for in pages; shorter ones stand in most of them by chance."""
+"""Shorter answers (in characters) are not looked for in pages: most pages contain them by chance."""
 
 Scorer = Callable[[str, Mapping[str, Any]], float]
-"""Similarity from 0 to 1 of what a search showed and a task's gold."""
+"""Returns the similarity, from 0 to 1, of the results of a search and a task's gold."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,26 @@ class Judging(Mode):
     """Ask for a verdict after every search (ReSeek)."""
 
     scorer: Scorer | None = None
-    """Scores how useful results are, from 0 to 1, such as a reranker. Without one, results that bring news are."""
+    """Scores the usefulness of results from 0 to 1, such as a reranker. By default, new evidence is useful."""
 
     rule = "After each search, judge whether its results help."
     channels = {
         "judge": Channel("ReSeek's reward of a verdict on results", TOOK_USELESS, RIGHT, per_turn=True, cheap=True),
-        "judged_right": Channel("that of a right verdict", high=RIGHT, per_turn=True, cheap=True),
-        "judged_wrong": Channel("that of a wrong verdict", TOOK_USELESS, 0.0, per_turn=True),
+        "judged_right": Channel("the reward of a right verdict", high=RIGHT, per_turn=True, cheap=True),
+        "judged_wrong": Channel("the reward of a wrong verdict", TOOK_USELESS, 0.0, per_turn=True),
     }
 
     def __post_init__(self) -> None:
         if self.scorer is not None and not callable(self.scorer):
             raise UsageError(f"the scorer of mode 'reseek' must be a function, not {self.scorer!r}")
 
-    def part(self, env: Env) -> Judge:
+    def part(self, env: Env) -> ResultsJudge:
         """Return the judge of an environment."""
-        return Judge(env, self.scorer)
+        return ResultsJudge(env, self.scorer)
 
 
-class Judge(Part):
-    """Wants a verdict on every search, and pays for it."""
+class ResultsJudge(ModePart):
+    """Asks for a verdict on every search, and rewards it."""
 
     pending = False
     """Whether the last search still needs a verdict."""
@@ -73,11 +73,11 @@ class Judge(Part):
         if self.pending:
             raise ToolError("First judge the results of the last search: call judge.")
 
-    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
-        """Find out whether the results help, and wait for the verdict."""
+    def after_search(self, results: str, new: Mapping[str, str]) -> None:
+        """Determine whether the results help, and wait for the verdict."""
         task = self.env.task
         if self._scorer is not None:
-            self.useful = self._scorer(shown, task.gold) > USEFUL_ABOVE
+            self.useful = self._scorer(results, task.gold) > USEFUL_ABOVE
         else:
             self.useful = brings_news(new, task.gold, task.prompt)
         self.pending = True
@@ -97,9 +97,9 @@ class Judge(Part):
         self.env.reward("judged_right" if earned > 0 else "judged_wrong", earned)
         return "Go on."
 
-    def steps_after_search(self, found: bool) -> Solution:
-        """Call results useful if they hold a document that the answer rests on."""
-        yield ToolCall("judge", {"useful": found})
+    def steps_after_search(self, found_evidence: bool) -> Solution:
+        """Judge results as useful if they hold a document that the answer rests on."""
+        yield ToolCall("judge", {"useful": found_evidence})
 
 
 def worth(judged: bool, useful: bool) -> float:
@@ -110,10 +110,10 @@ def worth(judged: bool, useful: bool) -> float:
 
 
 def brings_news(new: Mapping[str, str], gold: Mapping[str, Any], question: str) -> bool:
-    """Whether a search found something new that helps.
+    """Whether a search found new evidence or an answer.
 
     Args:
-        new: What was shown of each page that no earlier search had found, by page id.
+        new: The shown text of each page that no earlier search had found, by page id.
         gold: The task's gold.
         question: The question.
     """
@@ -121,6 +121,6 @@ def brings_news(new: Mapping[str, str], gold: Mapping[str, Any], question: str) 
 
 
 def shows_answer(texts: Iterable[str], gold: Mapping[str, Any], question: str) -> bool:
-    """Whether one of `texts` states an accepted answer that the question does not name and that is not too short."""
+    """Whether one of `texts` states an accepted answer. Short answers, and those in the question, are ignored."""
     answers = [answer for answer in gold["answers"] if len(answer) >= _SHORTEST and not mentions(question, [answer])]
     return any(mentions(text, answers) for text in texts)

@@ -1,4 +1,4 @@
-"""What an episode has seen: the pages that searches found, numbered, and those whose text was shown."""
+"""The pages that the searches of an episode found, with their numbers, and whether their text was shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_TOLD = 5
 
 
 class Ledger:
-    """The pages of one episode, numbered from 1 in the order in which searches first found them."""
+    """The pages of one episode, numbered from 1 in the order of discovery."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -51,22 +51,24 @@ class Ledger:
         """Return the id of a page, given its number (`3`, `[3]`) or exact title.
 
         Raises:
-            ToolError: No page or several match; the message says which numbers there are.
+            ToolError: No page matches, or several do; the message lists the valid numbers.
         """
-        wanted = name.strip().removeprefix("[").removesuffix("]").strip()
-        if wanted.isdecimal() and len(wanted) < 7 and 1 <= int(wanted) <= len(self._ids):
-            return self._ids[int(wanted) - 1]
+        reference = name.strip().removeprefix("[").removesuffix("]").strip()
+        if reference.isdecimal() and len(reference) < 7 and 1 <= int(reference) <= len(self._ids):
+            return self._ids[int(reference) - 1]
         titled = [i for i, title in enumerate(self._titles) if title.lower() == name.strip().lower()]
         if len(titled) == 1:
             return self._ids[titled[0]]
         if titled:
             numbers = ", ".join(str(i + 1) for i in titled[:_MAX_TOLD])
             raise ToolError(f"Several pages are called {name[:100]!r}; open one by its number: {numbers}.")
-        known = f"1 to {len(self._ids)}" if self._ids else "none yet; search first"
-        raise ToolError(f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({known}).")
+        numbers = f"1 to {len(self._ids)}" if self._ids else "none yet; search first"
+        raise ToolError(
+            f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({numbers})."
+        )
 
     def recall(self, evidence: Collection[str]) -> float:
-        """Return the share of `evidence` (page ids) whose text was shown; 0 if there is no evidence."""
+        """Return the share of `evidence` (page ids) whose text was shown; 0 without evidence."""
         return len(self._shown.intersection(evidence)) / len(set(evidence)) if evidence else 0.0
 
     def precision(self, cited: Collection[int], evidence: Collection[str]) -> float:

@@ -1,8 +1,8 @@
-"""`Mode` and `Part`: what a method such as ReSeek adds to searching.
+"""`Mode` and `ModePart`: methods such as ReSeek as extensions of `SearchEnv`.
 
-A mode is plain settings, which environments may share. Each environment has a part of its own for every mode; the part
-holds the mode's tools and what it remembers of the current episode. `SearchEnv` calls its parts at fixed points and
-knows none of them. The bundled modes are listed in `modes`; derive from `Mode` and `Part` to write another.
+A mode is a set of settings, which environments may share. Each environment has a part of its own for every mode; the
+part holds the mode's tools and its state in the current episode. `SearchEnv` calls its parts at fixed points. `modes`
+lists the bundled modes; derive from `Mode` and `ModePart` to write another.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from agentgym.toolset import Tool, ToolOptions, Toolset
 from agentgym.trajectory import Trajectory
 
 Hop = Mapping[str, str]
-"""A search that leads to the answer: the `query` and, where there is one, the `document` that it should find."""
+"""A search that leads to the answer: the `query` and, optionally, the `document` that it should find."""
 
 
-class Part:
+class ModePart:
     """A mode at work in one environment.
 
     Methods marked with `@tool` become tools of the environment. The others do nothing until they are overridden.
@@ -49,19 +49,19 @@ class Part:
 
         Args:
             task: The task of the episode.
-            index: What would be searched without this mode.
+            index: The index to search without this mode.
         """
         return index
 
     def check(self, tool: str) -> None:
         """Raise `ToolError` if a tool of `SearchEnv` itself may not be called now. The policy reads the message."""
 
-    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
-        """Take note of a search.
+    def after_search(self, results: str, new: Mapping[str, str]) -> None:
+        """Called after a search.
 
         Args:
-            shown: The results, as the policy sees them.
-            new: What was shown of each page that no earlier search had found, by page id.
+            results: The results, as the policy sees them.
+            new: The shown text of each page that no earlier search had found, by page id.
         """
 
     def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
@@ -69,14 +69,14 @@ class Part:
         return hops
 
     def opening_steps(self, task: Task) -> Solution:
-        """Yield the actions with which the solution begins."""
+        """Yield the first actions of the solution."""
         yield from ()
 
-    def steps_after_search(self, found: bool) -> Solution:
-        """Yield the actions that the solution takes right after a search.
+    def steps_after_search(self, found_evidence: bool) -> Solution:
+        """Yield the actions of the solution right after a search.
 
         Args:
-            found: Whether the search found a document that the answer rests on, for the first time.
+            found_evidence: Whether the search found a document that the answer rests on, for the first time.
         """
         yield from ()
 
@@ -85,38 +85,38 @@ class Mode(ABC):
     """The settings of a mode, as a frozen dataclass.
 
     Fields that hold plain data can be set by `SearchEnv(mode={"name": ..., FIELD: ...})`, which recordings keep, and by
-    `--set`. Others, such as functions, only by passing the mode itself.
+    `--set`. Other fields, such as functions, require passing the mode itself.
     """
 
     first: ClassVar[bool] = False
-    """Whether the mode's rule and tools come before those of searching, and its part is asked before other modes'."""
+    """Whether the mode's rule and tools come before those of searching, and its part before those of other modes."""
     rule: ClassVar[str] = ""
-    """What the prompt says about the mode."""
+    """The sentence about the mode in the prompt."""
     channels: ClassVar[Mapping[str, Channel]] = {}
     """The reward channels that the part sets."""
 
     @abstractmethod
-    def part(self, env: Env) -> Part:
+    def part(self, env: Env) -> ModePart:
         """Return the part that plays this mode in an environment."""
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return what an evaluation shows about this mode, by name; nothing where it was not played."""
+        """Return the figures of this mode in evaluations, by name; empty if it was not played."""
         return {}
 
 
 class _PartTool(Tool):
     """A `@tool` method of a part, as a tool of the environment that the part belongs to."""
 
-    def __init__(self, owner: type[Part], method: Tool):
+    def __init__(self, owner: type[ModePart], method: Tool):
         options = ToolOptions(method.name, method.max_chars, method.concurrent)
         super().__init__(method.name, method.description, method.parameters, options, is_async=method.is_async)
         self._owner, self._method = owner, method
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated arguments. Raises `ToolError` saying what was expected."""
+        """Return validated arguments. Raises `ToolError` naming the expected arguments."""
         return self._method.check(arguments)
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
-        """Return the method of the part that `env` has."""
+        """Return the method, bound to the part of `env`."""
         return self._method.bound_to(env.part(self._owner))

@@ -1,4 +1,4 @@
-"""The modes of `SearchEnv` by name, and how an argument names them."""
+"""The modes of `SearchEnv` by name, and the parsing of its argument `mode`."""
 
 from __future__ import annotations
 
@@ -19,38 +19,40 @@ ModeLike = Mode | str | Mapping[str, Any]
 """A mode, its name, or its settings by name with `name` among them, such as `{"name": "zerosearch", "total": 100}`."""
 
 
-def modes_of(given: ModeLike | Iterable[ModeLike] | None, known: Mapping[str, type[Mode]]) -> tuple[Mode, ...]:
-    """Return the modes that an argument names: one, several or none.
+def modes_of(value: ModeLike | Iterable[ModeLike] | None, available: Mapping[str, type[Mode]]) -> tuple[Mode, ...]:
+    """Return the modes of an argument.
 
     Args:
-        given: The argument.
-        known: The modes that can be named.
+        value: A mode, its name or its settings, or several of these.
+        available: The modes that can be named.
 
     Raises:
         UsageError: There is no such mode, it has no such setting, or it is given twice.
     """
-    if given is None:
+    if value is None:
         return ()
-    several = [given] if isinstance(given, Mode | str | Mapping) or not isinstance(given, Iterable) else given
-    modes = [_mode(one, known) for one in several]
+    entries = [value] if isinstance(value, Mode | str | Mapping) or not isinstance(value, Iterable) else value
+    modes = [_mode(entry, available) for entry in entries]
     if len({type(mode) for mode in modes}) < len(modes):
-        raise UsageError(f"each mode can be given once, not as in {given!r}")
+        raise UsageError(f"each mode can be given once, not as in {value!r}")
     return tuple(modes)
 
 
-def _mode(given: Any, known: Mapping[str, type[Mode]]) -> Mode:
-    if isinstance(given, Mode):
-        return given
-    if isinstance(given, str):
-        return named("mode", given, known)()
-    if not isinstance(given, Mapping) or "name" not in given:
-        raise UsageError(f"mode must be one of {', '.join(known)}, or its settings {{name: NAME, ...}}, not {given!r}")
-    kind = named("mode", given["name"], known)
-    settings = {key: value for key, value in given.items() if key != "name"}
+def _mode(value: Any, available: Mapping[str, type[Mode]]) -> Mode:
+    if isinstance(value, Mode):
+        return value
+    if isinstance(value, str):
+        return named("mode", value, available)()
+    if not isinstance(value, Mapping) or "name" not in value:
+        raise UsageError(
+            f"mode must be one of {', '.join(available)}, or its settings {{name: NAME, ...}}, not {value!r}"
+        )
+    kind = named("mode", value["name"], available)
+    settings = {key: setting for key, setting in value.items() if key != "name"}
     takes = list(inspect.signature(kind).parameters)
     for key in settings:
         if key not in takes:
             raise UsageError(
-                f"mode {given['name']!r} has no setting {key!r}{nearest(key, takes)} It has: {', '.join(takes)}"
+                f"mode {value['name']!r} has no setting {key!r}{nearest(key, takes)} It has: {', '.join(takes)}"
             )
     return kind(**settings)

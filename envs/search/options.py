@@ -1,4 +1,4 @@
-"""The arguments of `SearchEnv` that choose tasks, and checks of the others. Each mistake is reported in one line."""
+"""The arguments of `SearchEnv` that choose tasks, and checks of its other arguments."""
 
 from __future__ import annotations
 
@@ -67,10 +67,7 @@ _FORMER = {
 
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any], wording: Wording) -> TaskSource:
-    """Return `tasks` if given, else the questions of the files that `choices` name, else generated ones.
-
-    Only those are worded here.
-    """
+    """Return `tasks` if given, else the questions of the files that `choices` name, else generated ones."""
     if (source := FILES.source(tasks, choices)) is not None:
         return source
     return SearchTasks(**FILES.generator_choices(choices, task_seed="seed"), wording=wording)

@@ -1,9 +1,9 @@
 """The reward schemes of `SearchEnv`: the default, and published schemes by name.
 
 As published, the schemes pay for junk: Search-R1 for any answer in the right format, ReSeek for verdicts on pointless
-searches, AdaSearch for deciding to search without doing so. They keep their published values here, but what any legal
-action can earn is paid only to episodes that have shown evidence (see each scheme). An episode without evidence is paid
-for its outcome alone.
+searches, AdaSearch for deciding to search without doing so. The published values are kept, but rewards that any legal
+action can earn are paid only to episodes that have shown evidence (see each scheme). An episode without evidence is
+paid for its outcome alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agentgym.envs.search.judging import RIGHT
 from agentgym.rewards import OUTCOME, Gate, Scheme
 
 TIER_WRONG_FORMAT, TIER_FORMAT, TIER_ANSWERED = -0.2, 0.2, 0.1
-"""Search-R1 v0.3: what a broken format costs a right answer, what a correct format earns, and any answer at all."""
+"""Search-R1 v0.3: the cost of a broken format for a right answer, the reward of a correct format, and of any answer."""
 
 
 def _with_evidence(*opens: str) -> Gate:
@@ -38,8 +38,8 @@ DEFAULT = Scheme(
     ),
     averaged=frozenset({"format", "redundant", "searches"}),
 )
-"""A failed episode is paid for the evidence it has shown and for a partly right answer. Its searches cost nothing, or
-not searching would pay more."""
+"""A failed episode is paid for the evidence it has shown and for a partly right answer. Its searches cost nothing:
+otherwise not searching would pay more."""
 SEARCH_R1 = Scheme(
     weights={OUTCOME: 1.0, "tier": 1.0, "broken": TIER_WRONG_FORMAT},
     gates=(_with_evidence("tier"),),
@@ -69,7 +69,7 @@ SCHEMES = {
 
 
 def tier(*, right: bool, readable: bool, answered: bool) -> float:
-    """Return what Search-R1's tiers add to exact match.
+    """Return the reward of Search-R1's tiers on top of exact match.
 
     Together with it: right 1, right with a broken format 0.8, wrong 0.2, wrong with a broken format 0.1, no answer
     0.2, and nothing for no answer with a broken format.

@@ -1,4 +1,4 @@
-"""How hits and pages are shown to a policy: numbered, in few tokens."""
+"""Formats hits and pages for a policy: numbered, in few tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def show_hits(hits: Sequence[Hit], numbers: Sequence[int], texts: Sequence[str])
 
 
 def show_page(page: Page, number: int | None) -> str:
-    """Return the text of one part of a page, with its title and how much of the page is left."""
+    """Return the text of one part of a page, with its title and the number of remaining characters."""
     head = page.title if number is None else f"[{number}] {page.title}"
     more = "" if page.end >= page.length else f"\n({page.length - page.end} more characters: more)"
     return f"{head}\n{page.text}{more}"

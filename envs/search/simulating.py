@@ -1,7 +1,7 @@
-"""Search that gets worse on purpose as training goes on (ZeroSearch, SSRL).
+"""Search whose results deliberately get worse during training (ZeroSearch, SSRL).
 
-How bad results are depends on the trainer's step, which reaches the environment through
-`reset(options={"training_step": ...})`. All members of a group play at the same step.
+The trainer's step decides how bad they are; it reaches the environment as `reset(options={"training_step": ...})`. All
+members of a group play at the same step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from agentgym.env import Env
-from agentgym.envs.search.mode import Mode, Part
+from agentgym.envs.search.mode import Mode, ModePart
 from agentgym.errors import UsageError
 from agentgym.task import Task
 from agentgym.tools.index import Index, OpenAIEndpoint, Schedule, SimulatedIndex
@@ -19,7 +19,7 @@ from agentgym.tools.index import Index, OpenAIEndpoint, Schedule, SimulatedIndex
 
 @dataclass(frozen=True)
 class Simulating(Mode):
-    """Make results worse as training goes on (ZeroSearch)."""
+    """Make results worse during training (ZeroSearch)."""
 
     start: float = Schedule.start
     """Share of the results that are bad at step 0, from 0 to 1."""
@@ -30,11 +30,11 @@ class Simulating(Mode):
     total: int = Schedule.total
     """Length of the curriculum in training steps."""
     misleading: float = 0.5
-    """Of the bad results, the share that states falsehoods; the others are about something else."""
+    """Share of the bad results that state falsehoods; the others are about something else."""
     seed: int = 0
-    """Decides which results are bad."""
+    """Seed of the choice of bad results."""
     step: float | None = None
-    """A step to stay at, whatever the trainer says. Without it, results are as at step 0 outside of training."""
+    """A fixed step, whatever the trainer's. By default the trainer's step, and 0 outside of training."""
     endpoint: Mapping[str, Any] | None = None
     """Arguments of `OpenAIEndpoint`: a model that writes the documents. Without it, they come from the index."""
 
@@ -56,8 +56,8 @@ class Simulating(Mode):
         return float(self.step if self.step is not None else training_step or 0)
 
 
-class Simulation(Part):
-    """Puts a worse index in the place of the environment's."""
+class Simulation(ModePart):
+    """Replaces the environment's index with a worse one."""
 
     def __init__(self, env: Env, mode: Simulating):
         super().__init__(env)
@@ -65,22 +65,22 @@ class Simulation(Part):
         self._writer = None if mode.endpoint is None else OpenAIEndpoint(**mode.endpoint)
         if self._writer is not None:
             env.unrepeatable = "a language model writes the documents that its searches find"
-        self._made: tuple[Index, SimulatedIndex] | None = None
+        self._simulated: tuple[Index, SimulatedIndex] | None = None
 
     def index_for(self, task: Task, index: Index) -> Index:
-        """Return `index`, made as bad for this task as the schedule wants at the current training step."""
+        """Return `index` with bad results for this task, as scheduled for the current training step."""
         answers = task.gold["answers"]
         background = f"Question: {task.prompt}\nAnswer: {answers[0]}" if answers else f"Question: {task.prompt}"
         step = self._mode.step_at(self.env.training_step)
         return self._worse(index).at(step, background=background, truths=answers)
 
     def _worse(self, index: Index) -> SimulatedIndex:
-        """Return the simulation over `index`. It is kept, because it learns which documents there are."""
-        if self._made is None or self._made[0] is not index:
+        """Return the simulation over `index`, which is reused because it collects documents."""
+        if self._simulated is None or self._simulated[0] is not index:
             mode = self._mode
-            made = SimulatedIndex(index, self._schedule, mode.seed, self._writer, misleading=mode.misleading)
-            self._made = index, made
-        return self._made[1]
+            simulation = SimulatedIndex(index, self._schedule, mode.seed, self._writer, misleading=mode.misleading)
+            self._simulated = index, simulation
+        return self._simulated[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_made": None}
+        return self.__dict__ | {"_simulated": None}

@@ -1,4 +1,4 @@
-"""What an answer earns: whether it is right by the chosen rule, and the other measures of it."""
+"""Grades an answer by the chosen rule, and computes the other channels that depend on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentgym.rewards import OUTCOME
 from agentgym.task import Task
 
 Solved = Literal["em", "f1", "contains"]
-"""When an answer is right."""
+"""The rule for a right answer."""
 
 
 def why_wrong(answer: str, task: Task, rule: Solved) -> str:
@@ -27,7 +27,7 @@ def verdict(answer: str, task: Task, rule: Solved) -> dict[str, float]:
     Args:
         answer: The answer, without citations.
         task: The task. If its question has no answer, only saying so is right, whatever the rule.
-        rule: When an answer to any other question is right.
+        rule: The rule for answers to other questions.
     """
     gold = task.gold
     wrong = gold.get("wrong")

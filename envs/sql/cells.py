@@ -1,8 +1,8 @@
-"""When two cells, and two multisets of rows, count as equal, whichever engine they came from.
+"""Compares cells and multisets of rows, regardless of the engine that returned them.
 
-Numbers are equal by value whatever their type; booleans are 0 and 1; whole numbers must be exactly equal, fractional
-ones within `RELATIVE` or `ABSOLUTE`, enough for sums in another order, too little to accept a different answer. A date
-equals its ISO text, and a timestamp at midnight its date. NULL equals NULL. Text is compared as it is.
+Numbers are compared by value, whatever their type; booleans are 0 and 1. Whole numbers must be exactly equal,
+fractional ones within `RELATIVE` or `ABSOLUTE`: enough for sums in another order, too little to accept a different
+answer. A date equals its ISO text, and a timestamp at midnight its date. NULL equals NULL. Text is compared as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 
 def canonical(cell: Any) -> Any:
-    """Return the form in which a cell is compared: `None`, `int`, `float` or `str`."""
+    """Return a cell in canonical form for comparison: `None`, `int`, `float` or `str`."""
     if cell is None or type(cell) is int:
         return cell
     if isinstance(cell, str):
@@ -58,23 +58,23 @@ def fractional(rows: Sequence[Row], width: int) -> frozenset[int]:
 
 
 def common_rows(left: Sequence[Row], right: Sequence[Row], fractions: frozenset[int]) -> int:
-    """Return how many rows two multisets of canonical rows have in common.
+    """Return the number of rows that two multisets of canonical rows have in common.
 
     Args:
         left: Rows.
         right: Rows of the same width.
-        fractions: Columns in which numbers need the tolerance.
+        fractions: Columns whose numbers need the tolerance.
     """
     left_count, right_count = Counter(left), Counter(right)
     shared = left_count & right_count
-    found = shared.total()
+    count = shared.total()
     if not fractions:
-        return found
+        return count
     buckets: defaultdict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, rest in enumerate((left_count - shared, right_count - shared)):
         for row in rest.elements():
             buckets[_without_numbers(row, fractions)][side].append(row)
-    return found + sum(_pair(mine, theirs) for mine, theirs in buckets.values() if mine and theirs)
+    return count + sum(_pair(mine, theirs) for mine, theirs in buckets.values() if mine and theirs)
 
 
 def _number(value: float) -> int | float | str:
@@ -94,14 +94,14 @@ def _pair(left: list[Row], right: list[Row]) -> int:
     left, right = sorted(left, key=order), sorted(right, key=order)
     if len(left) * len(right) > _MAX_PAIRINGS:
         return sum(_equal(a, b) for a, b in zip(left, right, strict=False))
-    found = 0
+    pairs = 0
     for row in left:
         for index, other in enumerate(right):
             if _equal(row, other):
                 del right[index]
-                found += 1
+                pairs += 1
                 break
-    return found
+    return pairs
 
 
 def _by_numbers(row: Row) -> tuple[float, ...]:

@@ -48,7 +48,7 @@ _OPENINGS: Mapping[Wording, tuple[str, str]] = {
     "natural": ("{question}\n\nThe database runs on {engine}.", " Its tables are:\n"),
     "plain": ("{question}\nSQL dialect: {engine}", "\n"),
 }
-"""The opening message of each wording, and what leads from there to the schema."""
+"""The opening message of each wording, and the text between it and the schema."""
 
 
 class SQLEnv(Env):
@@ -69,7 +69,7 @@ class SQLEnv(Env):
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         domains: Names of domains; all if not given.
-        databases_per_domain: How many databases each domain has.
+        databases_per_domain: Number of databases per domain.
         task_seed: Other seeds give other questions about other databases.
         folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql.files`).
         split_by: How to split these questions: `"auto"`, `"file"`, `"hash"`, or the one split that they all belong to.
@@ -81,7 +81,7 @@ class SQLEnv(Env):
         preview_rows: Rows that `query` shows.
         sample_rows: Rows that `describe_table` shows.
         limits: Bounds on a query (`QueryLimits`, or its fields by name).
-        solution_style: What `solution` does: `"full"` inspects tables first, `"short"` queries and submits,
+        solution_style: Style of `solution`: `"full"` inspects tables first, `"short"` queries and submits,
             `"direct"` submits at once.
         wording: `"natural"`, or `"plain"`: the few words that very small models can learn, in prompts and questions.
         tasks: A custom task source, instead of the choices above.
@@ -101,7 +101,7 @@ class SQLEnv(Env):
         weights={OUTCOME: 1.0, "format": 0.05, "executed": 0.05, "linking": 0.1, "partial": 0.2},
         gates=(
             Gate(on="submitted", at_least=1.0, opens=("linking", "partial")),
-            # A constant can agree with a cell of the gold, but reads no table.
+            # A constant may equal a cell of the gold, but reads no table.
             Gate(on="linking", at_least=0.0, strict=True, opens=("partial",)),
             Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
         ),
@@ -199,10 +199,10 @@ class SQLEnv(Env):
         Args:
             sql: One SELECT statement.
         """
-        shown = RECALL.preview(self.database, self._identity, sql, self._limits, self._preview_rows)
+        preview = RECALL.preview(self.database, self._identity, sql, self._limits, self._preview_rows)
         self._last_query = sql
         self.reward("executed", 1.0)
-        return shown
+        return preview
 
     @tool
     def submit(self, answer: str) -> str:
@@ -225,11 +225,11 @@ class SQLEnv(Env):
         return "Submitted."
 
     def details(self) -> dict[str, Any]:
-        """Return how the submitted answer differs from the gold, if it is wrong."""
+        """Return how a wrong answer differs from the gold."""
         return {"why_wrong": self._why_wrong} if self._why_wrong else {}
 
     def solution(self, task: Task) -> Solution:
-        """Inspect the needed tables, run the intermediate steps and the gold query, and submit that."""
+        """Inspect the needed tables, run the intermediate steps and the gold query, and submit the gold query."""
         gold = task.gold["sql"]
         if self.solution_style == "full":
             yield ToolCall("list_tables")
@@ -242,7 +242,7 @@ class SQLEnv(Env):
         yield ToolCall("submit", {"answer": gold})
 
     def harbor_folder(self, task: Task) -> HarborFolder:
-        """Return what a task becomes as a Harbor task folder; only SQLite is part of Python, so only its tasks can."""
+        """Return a task as a Harbor task folder. Raises `UsageError` unless it is on SQLite, which Python includes."""
         if task.data[ENGINE_KEY] != "sqlite":
             raise UsageError(
                 f"task {task.id!r} runs on DuckDB, which is not part of Python; for tasks on SQLite, pass engine=sqlite"

@@ -13,7 +13,7 @@ answer, with just the columns that are asked for, or the value itself."""
 
 
 def sql_folder(task: Task, database: bytes) -> HarborFolder:
-    """Return what a task of the SQL environment becomes.
+    """Return a task of the SQL environment as a Harbor task folder.
 
     Args:
         task: The task, whose engine is SQLite.

@@ -1,4 +1,4 @@
-"""Execution match and partial credit for query results, and for answers given as plain values.
+"""Execution match and partial credit for query results and plain values.
 
 Two results match if one reordering of the predicted columns, the same for all rows, makes the rows equal: as a
 multiset (duplicates count), or in sequence where the question asks for an order. Column names do not matter, the
@@ -18,7 +18,7 @@ from agentgym.tools.database.base import QueryResult
 NEAR = 0.5
 """Partial credit stays below this unless the results match."""
 _MAX_TRIES = 2_000
-"""Column assignments tried; results that need more have more equal columns than any real question."""
+"""Maximum number of column assignments to try; only results with unrealistically many equal columns need more."""
 _MAX_PARTIAL_CELLS = 200_000
 """Larger predictions get no partial credit."""
 _MAX_PARTIAL_COLUMNS = 20
@@ -41,7 +41,7 @@ def match(predicted: QueryResult, gold: QueryResult, ordered: bool = False) -> b
     """Whether `predicted` answers the question as `gold` does.
 
     Args:
-        predicted: Result of the policy's query. If it was cut short by a limit it never matches.
+        predicted: Result of the policy's query. A truncated result never matches.
         gold: Result of the gold query.
         ordered: Whether the question asks for an order of the rows.
     """
@@ -58,9 +58,9 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
     """Return 1.0 if the results match, else a score below `NEAR` for what they share.
 
     The score is half the square of the lower of precision and F1 over cells. Cells count in whole rows under one
-    assignment of columns, so values in wrong rows are worth nothing; surplus rows and columns cost precision, because
-    returning too much is the cheapest trick; the score is computed over all rows and over distinct rows, and the lower
-    one counts, so repeating a frequent row does not pay; and rows that agree in nothing but NULL do not count.
+    assignment of columns, so values in wrong rows are worth nothing. Surplus rows and columns cost precision, because
+    returning too much is the cheapest trick. The score is computed over all rows and over distinct rows, and the lower
+    one counts, so repeating a frequent row does not pay. Rows that only share NULL do not count.
     """
     if match(predicted, gold, ordered):
         return 1.0
@@ -93,26 +93,26 @@ def why_wrong(predicted: QueryResult, gold: QueryResult) -> str:
 def _match_tables(mine: _Table, theirs: _Table, ordered: bool) -> bool:
     """Search for an order of `mine`'s columns that gives `theirs`, column by column."""
     choices = [
-        [i for i, column in enumerate(mine.columns) if _same_column(column, wanted, ordered)]
-        for wanted in theirs.columns
+        [i for i, column in enumerate(mine.columns) if _same_column(column, target, ordered)]
+        for target in theirs.columns
     ]
     tries = 0
-    chosen: list[int] = []
+    assigned: list[int] = []
 
     def extend() -> bool:
         nonlocal tries
-        if len(chosen) == len(choices):
+        if len(assigned) == len(choices):
             return True
-        seen: set[Row] = set()
-        for i in choices[len(chosen)]:
-            if i in chosen or mine.columns[i] in seen or tries >= _MAX_TRIES:
+        tried_columns: set[Row] = set()
+        for i in choices[len(assigned)]:
+            if i in assigned or mine.columns[i] in tried_columns or tries >= _MAX_TRIES:
                 continue
-            seen.add(mine.columns[i])
+            tried_columns.add(mine.columns[i])
             tries += 1
-            chosen.append(i)
-            if _agree(mine, theirs, chosen, ordered) and extend():
+            assigned.append(i)
+            if _agree(mine, theirs, assigned, ordered) and extend():
                 return True
-            chosen.pop()
+            assigned.pop()
         return False
 
     return extend()
@@ -125,17 +125,17 @@ def _same_column(left: Row, right: Row, ordered: bool) -> bool:
     return common_rows(rows_left, rows_right, fractional(rows_left + rows_right, 1)) == len(left)
 
 
-def _agree(mine: _Table, theirs: _Table, chosen: Sequence[int], ordered: bool) -> bool:
+def _agree(mine: _Table, theirs: _Table, assigned: Sequence[int], ordered: bool) -> bool:
     """Whether the chosen columns of `mine`, together, equal the first columns of `theirs`."""
-    if ordered or len(chosen) == 1:
+    if ordered or len(assigned) == 1:
         return True
-    left = list(zip(*(mine.columns[i] for i in chosen), strict=True))
-    right = list(zip(*theirs.columns[: len(chosen)], strict=True))
-    return common_rows(left, right, fractional([*left, *right], len(chosen))) == len(theirs.rows)
+    left = list(zip(*(mine.columns[i] for i in assigned), strict=True))
+    right = list(zip(*theirs.columns[: len(assigned)], strict=True))
+    return common_rows(left, right, fractional([*left, *right], len(assigned))) == len(theirs.rows)
 
 
 def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]], distinct: bool) -> int:
-    """Count the rows that agree in the assigned (gold, predicted) columns and are not all NULL in them."""
+    """Count the rows that agree in the assigned (gold, predicted) columns, where at least one cell is not NULL."""
     left = _informative(zip(*(mine.columns[i] for _, i in assignment), strict=True))
     right = _informative(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
     if distinct:
@@ -148,22 +148,22 @@ def _informative(rows: Iterable[Row]) -> list[Row]:
 
 
 def _best_assignment(mine: _Table, theirs: _Table) -> list[tuple[int, int]]:
-    """Return (gold, predicted) pairs of columns that agree in many cells: the best pair, then those that add most."""
+    """Return (gold, predicted) pairs of columns that agree in many cells, chosen greedily."""
     pairs = [
         (j, i) for j in range(len(theirs.columns)) for i in range(len(mine.columns)) if _overlap(mine, theirs, j, i)
     ]
-    chosen: list[tuple[int, int]] = []
+    assignment: list[tuple[int, int]] = []
     best = 0
     while True:
-        taken_gold, taken_mine = {j for j, _ in chosen}, {i for _, i in chosen}
+        taken_gold, taken_mine = {j for j, _ in assignment}, {i for _, i in assignment}
         options = [pair for pair in pairs if pair[0] not in taken_gold and pair[1] not in taken_mine]
-        width = len(chosen) + 1
-        scored = [(width * _common(mine, theirs, [*chosen, pair], distinct=False), pair) for pair in options]
+        width = len(assignment) + 1
+        scored = [(width * _common(mine, theirs, [*assignment, pair], distinct=False), pair) for pair in options]
         score, pair = max(scored, key=lambda item: item[0], default=(0, (0, 0)))
         if score <= best:
-            return chosen
+            return assignment
         best = score
-        chosen.append(pair)
+        assignment.append(pair)
 
 
 def _overlap(mine: _Table, theirs: _Table, j: int, i: int) -> bool:
@@ -188,10 +188,10 @@ def answer_matches(answer: str, gold: QueryResult, ordered: bool = False) -> boo
     if gold.truncated or not gold.rows or (len(gold.rows) > 1 and len(gold.columns) > 1):
         return False
     in_order = ordered or len(gold.rows) == 1
-    wanted = [canonical(cell) for row in gold.rows for cell in row]
-    if len(wanted) == 1:
-        return _value_equals(answer, wanted[0])
-    return any(_list_equals(given, wanted, in_order) for given in _lists(answer) if len(given) == len(wanted))
+    expected = [canonical(cell) for row in gold.rows for cell in row]
+    if len(expected) == 1:
+        return _value_equals(answer, expected[0])
+    return any(_list_equals(values, expected, in_order) for values in _lists(answer) if len(values) == len(expected))
 
 
 def _lists(answer: str) -> list[list[str]]:
@@ -202,37 +202,37 @@ def _lists(answer: str) -> list[list[str]]:
     return [[part for part in text.split(mark) if part.strip()] for mark in ("\n", "|", ";", ",") if mark in text]
 
 
-def _list_equals(given: list[str], wanted: list[Any], in_order: bool) -> bool:
+def _list_equals(texts: list[str], expected: list[Any], in_order: bool) -> bool:
     if in_order:
-        return all(map(_value_equals, given, wanted))
-    if len(wanted) > 200:
-        return Counter(map(_plain, given)) == Counter(_plain(str(value)) for value in wanted)
-    rest = list(wanted)
-    # The most precise first: a rounded number could otherwise claim a value that a more precise one needs.
-    for text in sorted(given, key=lambda text: -len(text.partition(".")[2])):
-        found = next((i for i, value in enumerate(rest) if _value_equals(text, value)), None)
-        if found is None:
+        return all(map(_value_equals, texts, expected))
+    if len(expected) > 200:
+        return Counter(map(_plain, texts)) == Counter(_plain(str(value)) for value in expected)
+    rest = list(expected)
+    # The most precise numbers first: a rounded one could otherwise claim the value of a more precise one.
+    for text in sorted(texts, key=lambda text: -len(text.partition(".")[2])):
+        index = next((i for i, value in enumerate(rest) if _value_equals(text, value)), None)
+        if index is None:
             return False
-        del rest[found]
+        del rest[index]
     return True
 
 
-def _value_equals(text: str, wanted: Any) -> bool:
+def _value_equals(text: str, expected: Any) -> bool:
     plain = _plain(text)
-    if wanted is None:
+    if expected is None:
         return plain in ("null", "none")
-    if not isinstance(wanted, int | float):
-        return plain == _plain(wanted)
+    if not isinstance(expected, int | float):
+        return plain == _plain(expected)
     if plain in ("true", "false"):
-        return wanted == (plain == "true")
+        return expected == (plain == "true")
     try:
         number = float(plain.replace(",", "") if "." in plain or plain.count(",") == 1 else plain)
     except ValueError:
         return False
-    if close(canonical(number), wanted):
+    if close(canonical(number), expected):
         return True
     decimals = len(plain.partition(".")[2]) if "e" not in plain else 0
-    return decimals >= 2 and number != 0 and abs(number - wanted) <= 0.5000001 * 10.0**-decimals
+    return decimals >= 2 and number != 0 and abs(number - expected) <= 0.5000001 * 10.0**-decimals
 
 
 def _plain(text: str) -> str:

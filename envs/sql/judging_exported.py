@@ -1,6 +1,6 @@
 """Judges an exported task of the SQL environment, where nothing but Python is installed.
 
-The answer's query runs in a process without rights, on the judge's own copy of the database.
+The answer's query runs in an unprivileged process, on the judge's own copy of the database.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from agentgym.envs.sql import querying_exported
 from agentgym.envs.sql.swaps import match_with_swaps
-from agentgym.envs.sql.verdict import GRADING_LIMITS, Verdict, is_query, verdict_on_rows, verdict_on_value
+from agentgym.envs.sql.verdict import GRADING_LIMITS, SQLVerdict, is_query, verdict_on_rows, verdict_on_value
 from agentgym.errors import BrokenTask
 from agentgym.task import Task
 from agentgym.tasks.exporting.inside.answers import read_answer
@@ -40,7 +40,7 @@ class _Databases:
     """The database, and the modules that read it."""
 
     def ask(self, sql: str) -> QueryResult:
-        """Return the result of a query. Raises `QueryError` if it fails, or ends the process that it runs in."""
+        """Return the result of a query. Raises `QueryError` if it fails or ends its process."""
         request = json.dumps({"database": _DATABASE, "sql": sql, "limits": vars(GRADING_LIMITS)}).encode()
         with Sandbox() as sandbox:  # pyright: ignore[reportCallIssue] (see `agentgym.envs.code.judging_exported`)
             sandbox.upload(self.files)
@@ -55,12 +55,12 @@ class _Databases:
         return QueryResult(tuple(reply["columns"]), tuple(reply["types"]), rows, reply["truncated"], 0.0)
 
 
-def prepare(task: Task, given: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
-    """Return what judges the answer below a root."""
+def prepare(task: Task, settings: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
+    """Return the function that grades the answer in a folder."""
     modules = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.glob("agentgym/**/*.py")}
     databases = _Databases({**modules, _DATABASE: (folder / _DATABASE).read_bytes()})
     gold = _gold(databases, task)
-    return lambda root: _rewards(databases, task, given, gold, read_answer(root, given["answer"], _MAX_BYTES))
+    return lambda root: _rewards(databases, task, settings, gold, read_answer(root, settings["answer"], _MAX_BYTES))
 
 
 def _gold(databases: _Databases, task: Task) -> QueryResult:
@@ -71,18 +71,18 @@ def _gold(databases: _Databases, task: Task) -> QueryResult:
 
 
 def _rewards(
-    databases: _Databases, task: Task, given: Mapping[str, Any], gold: QueryResult, answer: str
+    databases: _Databases, task: Task, settings: Mapping[str, Any], gold: QueryResult, answer: str
 ) -> Mapping[str, float]:
     if not answer.strip():
         return {"reward": 0.0, "partial": 0.0}
     try:
-        verdict = _verdict(databases, bool(task.gold["ordered"]), given["keyed"], gold, answer)
+        verdict = _verdict(databases, bool(task.gold["ordered"]), settings["keyed"], gold, answer)
     except QueryError:
-        verdict = Verdict(False, 0.0)
+        verdict = SQLVerdict(False, 0.0)
     return {"reward": float(verdict.solved), "partial": verdict.similarity}
 
 
-def _verdict(databases: _Databases, ordered: bool, keyed: str | None, gold: QueryResult, answer: str) -> Verdict:
+def _verdict(databases: _Databases, ordered: bool, keyed: str | None, gold: QueryResult, answer: str) -> SQLVerdict:
     if not is_query(answer, "sqlite"):
         return verdict_on_value(answer, gold, ordered)
     result = databases.ask(answer)

@@ -1,4 +1,4 @@
-"""Turns the arguments of `SQLEnv` into a task source and limits, or reports in one line why it cannot."""
+"""Turns the arguments of `SQLEnv` into a task source and limits. Reports wrong arguments."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:
 
 
 def at_least(name: str, value: int, least: int) -> int:
-    """Return `value` if it is not less than `least`."""
+    """Return `value`. Raises `UsageError` if it is less than `least`."""
     if value < least:
         raise UsageError(f"{name} must be at least {least}, not {value!r}")
     return value

@@ -1,7 +1,7 @@
 """A cache of query results and their text: databases are read-only, so no query needs to run twice.
 
 The rollouts of a group send similar queries, and each is graded with the same gold query. There is one cache per
-process; it holds no locks, so forks and threads need no special care.
+process, without locks, so forks and threads need no special care.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 MAX_ENTRIES = 2_048
 MAX_SIZE = 20_000
-"""Size of the largest result to keep, in characters; a number counts as 8."""
+"""Size of the largest result to cache, in characters; a number counts as 8."""
 
 _CHANGES = (
     "random", "uuid", "now", "today", "current", "local", "clock", "sequence", "nextval", "changes", "start", "version"

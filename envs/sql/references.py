@@ -1,7 +1,7 @@
 """The tables and columns that a query reads, with aliases, common table expressions and sub-queries resolved.
 
-A name counts where the query reads it, not where it merely appears: strings, comments, aliases, tables whose columns
-are not used, sub-queries whose result is not used and common table expressions without a reference do not count.
+Only names that the query reads count. Strings, comments, aliases, tables whose columns are not used, sub-queries whose
+result is not used and unreferenced common table expressions do not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Reference = tuple[str, str]
 """`("table", name)` or `("column", name)`, in lower case."""
 
 _ALIASED = ("order", "group", "having", "qualify")
-"""Clauses in which a name resolves to an alias before a column."""
+"""Clauses that resolve a name to an alias before a column."""
 
 
 class Schema:
@@ -87,7 +87,7 @@ class _Reader:
             self._read_select(scope, query, needed, counts_rows)
 
     def _read_select(self, scope: Scope, query: exp.Select, needed: frozenset[str] | None, counts_rows: bool) -> None:
-        inner = {id(each.expression): each for each in scope.subquery_scopes}
+        inner = {id(below.expression): below for below in scope.subquery_scopes}
         requested: dict[str, set[str]] = {}
         """The requested columns of each sub-query in FROM."""
         for node, is_aliased in _used(query, needed):
@@ -155,7 +155,7 @@ class _Reader:
 
     def _joined(self, scope: Scope, join: exp.Join, requested: dict[str, set[str]]) -> None:
         """Record the columns that USING and NATURAL compare."""
-        names = {each.name for each in join.args.get("using") or ()}
+        names = {column.name for column in join.args.get("using") or ()}
         sources = [source for _, source in scope.selected_sources.values() if isinstance(source, exp.Table)]
         if str(join.args.get("method") or "").upper() == "NATURAL" and len(sources) > 1:
             names |= frozenset.intersection(*(self._schema.columns(source.name) for source in sources))
@@ -169,7 +169,7 @@ class _Reader:
 
 
 def _used(query: exp.Select, needed: frozenset[str] | None) -> Iterator[tuple[exp.Expr, bool]]:
-    """Yield the parts of a query that decide its rows and needed columns, and whether aliases come first in them."""
+    """Yield the parts of a query that decide its rows and needed columns, and whether aliases take precedence there."""
     for key, value in query.args.items():
         if key in ("with_", "from_"):
             continue
@@ -194,13 +194,13 @@ def _aliases(query: exp.Select) -> frozenset[str]:
 
 
 def _returns(source: Scope, column: str) -> bool:
-    """Whether the result of a query has a column, as far as the query shows."""
+    """Whether the result of a query has a column, judging by the query alone."""
     query = source.expression
     return not isinstance(query, exp.Query) or query.is_star or column in (source.outer_columns or query.named_selects)
 
 
 def _inner_names(source: Scope, columns: Iterable[str]) -> frozenset[str]:
-    """Return the names that columns have inside a sub-query, where its alias renames them."""
+    """Return the names of columns inside a sub-query whose alias renames them."""
     if not source.outer_columns or not isinstance(source.expression, exp.Query):
         return frozenset(columns)
     inside = dict(zip(source.outer_columns, source.expression.named_selects, strict=False))

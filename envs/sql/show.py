@@ -1,4 +1,4 @@
-"""How databases and results look to a policy: as few tokens as possible without loss. No padding, no frames."""
+"""Formats databases and results for a policy, in as few tokens as possible: no padding, no frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELAPSED = ((1.0, "<1 s"), (10.0, "<10 s"))
 
 
 def show_result(result: QueryResult, limit: int) -> str:
-    """Return a typed header, at most `limit` rows, and how many rows there are; the time only as a coarse bucket."""
+    """Return a typed header, at most `limit` rows, the number of rows, and a coarse bucket of the time."""
     return "\n".join([_header(result), *show_rows(result, limit), f"{_count(result, limit)}, {_elapsed(result)}"])
 
 
@@ -52,9 +52,9 @@ def show_table(info: TableInfo) -> str:
         f"{column.name} {column.type}{' key' if column.name == info.primary_key else ''}{targets.get(column.name, '')}"
         for column in info.columns
     ]
-    shown = len(info.sample.rows)
-    count = f"{info.row_count} rows, the first {shown}:" if shown else f"{info.row_count} rows"
-    return "\n".join([*lines, count, *show_rows(info.sample, shown)])
+    sample_count = len(info.sample.rows)
+    count = f"{info.row_count} rows, the first {sample_count}:" if sample_count else f"{info.row_count} rows"
+    return "\n".join([*lines, count, *show_rows(info.sample, sample_count)])
 
 
 def show_schema(database: Database) -> str:
@@ -87,7 +87,7 @@ def _elapsed(result: QueryResult) -> str:
 
 
 def _float(value: float) -> str:
-    """Return a number with four decimals, or four digits if it is small: more than graders compare."""
+    """Return a number with four decimals, or four significant digits if it is below 1."""
     if abs(value) >= 1e15 or not math.isfinite(value):
         return repr(value)
     if abs(value) >= 1 or value == 0:

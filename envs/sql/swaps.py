@@ -1,4 +1,4 @@
-"""Whether an ordered result has the gold's rows in an order that its sort keys allow. Needs nothing but Python."""
+"""Compares an ordered result with the gold, where rows with equal sort keys may be swapped. Needs only Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def match_with_swaps(
 
 
 def _groups(gold: QueryResult, keyed_sql: str | None, run: Callable[[str], QueryResult]) -> list[int] | None:
-    """Number the runs of gold rows that tie; `None` if the keyed query returns other rows."""
+    """Return the number of the tie group of each gold row; `None` if the keyed query returns other rows."""
     if keyed_sql is None:
         return None
     try:

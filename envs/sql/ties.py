@@ -1,7 +1,6 @@
-"""Finds rows of an ordered gold result that may be swapped because they tie in the sort keys.
+"""Accepts rows of an ordered result in another order if they tie in the gold query's sort keys.
 
-Needed only when a submitted result has the gold's rows in another order. A tie cut off by LIMIT stays as the gold
-query resolved it.
+If LIMIT cuts a tie off, only the rows that the gold query returned are right.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ def with_sort_keys(sql: str, engine: str) -> str | None:
     order = query.args.get("order")
     if not isinstance(query, exp.Select) or order is None or query.args.get("distinct"):
         return None
-    shown = {str(number): item.unalias() for number, item in enumerate(query.expressions, start=1)}
-    shown |= {item.alias.lower(): item.this for item in query.expressions if isinstance(item, exp.Alias)}
+    outputs = {str(number): item.unalias() for number, item in enumerate(query.expressions, start=1)}
+    outputs |= {item.alias.lower(): item.this for item in query.expressions if isinstance(item, exp.Alias)}
     for term in order.expressions:
         key = term.this
         refers = isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and not key.table)
-        query = query.select((shown.get(key.name.lower(), key) if refers else key).copy())
+        query = query.select((outputs.get(key.name.lower(), key) if refers else key).copy())
     return query.sql(dialect=engine)

@@ -1,4 +1,4 @@
-"""The verdict on an answer, given the result of its query and that of the gold query. Needs nothing but Python."""
+"""Grades an answer, given its result and that of the gold query. Needs only Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SQLVerdict:
     """The verdict on an answer."""
 
     solved: bool
@@ -26,23 +26,25 @@ class Verdict:
 
 def verdict_on_rows(
     result: QueryResult, gold: QueryResult, ordered: bool, matches_up_to_ties: Callable[[], bool]
-) -> Verdict:
+) -> SQLVerdict:
     """Return the verdict on the result of a submitted query.
 
     Args:
         result: The result.
-        gold: The gold query's.
+        gold: The gold query's result.
         ordered: Whether the question asks for an order of the rows.
-        matches_up_to_ties: Says whether the rows are those of the gold in another order that its sort keys allow.
+        matches_up_to_ties: Returns whether the rows are the gold's in another order that its sort keys allow.
     """
     solved = match(result, gold, ordered) or (ordered and matches_up_to_ties())
-    return Verdict(True, 1.0) if solved else Verdict(False, partial(result, gold, ordered), why_wrong(result, gold))
+    return (
+        SQLVerdict(True, 1.0) if solved else SQLVerdict(False, partial(result, gold, ordered), why_wrong(result, gold))
+    )
 
 
-def verdict_on_value(answer: str, gold: QueryResult, ordered: bool) -> Verdict:
+def verdict_on_value(answer: str, gold: QueryResult, ordered: bool) -> SQLVerdict:
     """Return the verdict on a submitted value, or list of values."""
     solved = answer_matches(answer, gold, ordered)
-    return Verdict(solved, float(solved), "" if solved else "another value")
+    return SQLVerdict(solved, float(solved), "" if solved else "another value")
 
 
 def is_query(answer: str, engine: str) -> bool:
@@ -50,5 +52,5 @@ def is_query(answer: str, engine: str) -> bool:
 
     Comments and opening parentheses may come before. Everything else, including quoted text, is a value.
     """
-    found = _QUERY.match(answer)
-    return found is not None and (found[1].lower() != "from" or engine == "duckdb")
+    beginning = _QUERY.match(answer)
+    return beginning is not None and (beginning[1].lower() != "from" or engine == "duckdb")

@@ -20,7 +20,7 @@ _MIN_WAIT_S, _MAX_WAIT_S = 0.1, 5.0
 
 @contextmanager
 def as_infrastructure_failure() -> Iterator[None]:
-    """Turn errors of a page into infrastructure failures, for steps that the policy did not take."""
+    """Turn errors of a page into infrastructure failures, for steps not taken by the policy."""
     try:
         yield
     except ToolError as problem:
@@ -234,10 +234,10 @@ class BrowserTools(Env):
     # Hooks for subclasses.
 
     def on_action(self, call: ToolCall) -> None:
-        """Called after an action; the current view is still the one in which the policy chose it."""
+        """Called after an action, while the current view is still the one before it."""
 
     def after_action(self) -> None:
-        """Called when the page has processed an action, which may have decided the task."""
+        """Called after the page has processed an action, which may have decided the task."""
 
     # Implementation.
 
@@ -256,8 +256,8 @@ class BrowserTools(Env):
         if self.reason is not None:
             return "Done."
         self._view = self._page.view()
-        known = None if self._whole else before
-        return with_picture(show_view(self._view, known, self._view_chars), self._picture())
+        previous = None if self._whole else before
+        return with_picture(show_view(self._view, previous, self._view_chars), self._picture())
 
     def _end_with(self, name: str, arguments: Mapping[str, Any]) -> str:
         self.on_action(ToolCall(name, arguments))
@@ -273,5 +273,5 @@ class BrowserTools(Env):
             return self._page.screenshot(marks=self._pictures == "marks")
 
     def _absolute(self, address: str) -> str:
-        """Return an address, with the origin of the current page if it has none."""
+        """Return an absolute address; a relative one is resolved against the current page."""
         return urljoin(self._view.url if self._view else "", address.strip())

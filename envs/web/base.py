@@ -1,7 +1,7 @@
 """`BrowserEnv`: the tools and views of a browser for a policy. Subclasses define the tasks.
 
-The browser is `agentgym.tools.browser`: one context per episode, every call bounded in time, only the task's own
-addresses reachable.
+It uses `agentgym.tools.browser`: one context per episode, a time limit for every call, and only the task's own
+addresses are reachable.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _HOW: Mapping[Actions, str] = {
     "pixels": "Act on points of the page, in pixels from its top left corner.",
     "both": "Act on elements by their refs, or on points of the page, in pixels from its top left corner.",
 }
-"""What a system prompt says about the tools, by the actions that are offered."""
+"""Sentence about the tools in the system prompt, by the offered actions."""
 _POINT = ToolCall("click_at", {"x": 320, "y": 180})
-"""The example of a call where no tool takes a ref."""
+"""The example call if no tool takes a ref."""
 _DEADLINE_S = 20.0
 _OWN_DEADLINE_S = 60.0
 """Time limit of an action on bundled pages: long enough for a busy machine."""
@@ -44,7 +44,7 @@ class BrowserEnv(BrowserTools):
     Args:
         observe: What to show after an action: `"changes"` of the page, or the `"whole"` page.
         view_chars: Characters of a page to show at a time; `look` shows the other parts.
-        screenshots: `"none"`; `"plain"`: pictures beside the text; `"marks"`: pictures with the refs drawn on them.
+        screenshots: `"none"`; `"plain"`: pictures with the text; `"marks"`: pictures with the refs drawn on them.
         actions: Offer tools that act on `"refs"`, on `"pixels"`, or `"both"`.
         offer: Names of the tools to offer, for small models; the tools of `actions` if not given.
         viewport: Width and height of the page in CSS pixels.
@@ -121,7 +121,7 @@ class BrowserEnv(BrowserTools):
         reachable: tuple[str, ...] = (),
         **more: Any,
     ) -> None:
-        """Open a fresh browser context that reaches only `allowed`. Pages that we serve are trusted."""
+        """Open a fresh browser context that reaches only `allowed`. Bundled pages are trusted."""
         self._leave()
         names = tuple(sorted((resolve or {}).items()))
         browser = BrowserOptions(self._executable, names, reachable, self._max_sessions)

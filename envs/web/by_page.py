@@ -1,6 +1,6 @@
 """Grades tasks on external sites by the answer, the final address and the text of pages.
 
-Rules are WebArena's (arXiv 2307.13854) without its judge: `fuzzy_match` compares normalised texts. A purchase at
+The rules are WebArena's (arXiv 2307.13854) without its judge: `fuzzy_match` compares normalised texts. A purchase at
 WebShop (arXiv 2207.01206) is recognised by the address of the confirmation page.
 """
 
@@ -21,12 +21,12 @@ _WHOLE_PAGE = "document.documentElement.outerHTML + '\\n' + document.body.innerT
 _URL = "location.href"
 
 
-def verdicts(session: BrowserSession, gold: Mapping[str, Any], given: str | None) -> list[bool]:
-    """Return for every part of a task whether it holds. Opens pages other than the last one if needed."""
+def verdicts(session: BrowserSession, gold: Mapping[str, Any], answer: str | None) -> list[bool]:
+    """Return whether each part of a task holds. May open other pages."""
     last = str(session.read(_URL))
     held: list[bool] = []
     if "answer" in gold:
-        held.append(given is not None and answer_holds(given, gold["answer"]))
+        held.append(answer is not None and answer_holds(answer, gold["answer"]))
     if "urls" in gold:
         held.append(url_holds(last, gold["urls"]))
     if "bought" in gold:
@@ -35,9 +35,9 @@ def verdicts(session: BrowserSession, gold: Mapping[str, Any], given: str | None
     return held + [text_holds(_text(session, page), page["contents"]) for page in pages]
 
 
-def answer_holds(given: str, expected: Mapping[str, Sequence[str]]) -> bool:
+def answer_holds(answer_text: str, expected: Mapping[str, Sequence[str]]) -> bool:
     """Whether an answer is right: equal to, or including, every text of `expected`."""
-    answer = _plain(given)
+    answer = _plain(answer_text)
     exact = all(_same(answer, text) for text in expected.get("exact_match", ()))
     included = expected.get("must_include", ())
     words = len(included) == 1 and len(_plain(included[0]).split()) == 1
@@ -67,8 +67,8 @@ def bought(url: str, asin: str, options: Sequence[str]) -> bool:
     """Whether an address is the confirmation page of a purchase of a product with its options."""
     path = unquote(urlsplit(url).path)
     parts = path.casefold().split("/")
-    chosen = all(option.casefold() in path.casefold() for option in options)
-    return "done" in parts and asin.casefold() in parts and chosen
+    has_options = all(option.casefold() in path.casefold() for option in options)
+    return "done" in parts and asin.casefold() in parts and has_options
 
 
 def _text(session: BrowserSession, page: Mapping[str, Any]) -> str:

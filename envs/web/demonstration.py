@@ -1,8 +1,8 @@
-"""Shop-R1's reward for an action, compared with a demonstrated one (arXiv 2507.17842, from its manuscript).
+"""Shop-R1's reward for an action, compared with a demonstrated one (arXiv 2507.17842).
 
 It rewards a readable action, its type, the presence of its attributes and their similarity to the demonstrated ones.
-In the paper the similarity of long text counts a thousandfold (DARS), which sets a priority and needs normalised
-groups; here the scale is an argument and 1 by default.
+The paper multiplies the similarity of long text by 1000 (DARS), which needs normalised groups; here the factor is the
+argument `scale`, 1 by default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLICK, TYPE, END = "click", "type", "terminate"
 
 @dataclass(frozen=True)
 class Act:
-    """An action as demonstrations describe it."""
+    """An action in the form of demonstrations."""
 
     kind: str
     """`click`, `type`, `terminate`, or any other word for an action without attributes."""

@@ -1,4 +1,4 @@
-"""`WebEnv`: do a task on a web site in a real browser. The state of the server decides, not the text of a page.
+"""`WebEnv`: do a task on a web site in a real browser, graded by the state of the server.
 
 Bundled sites come from `agentgym.tasks.web.sites`, their tasks from `agentgym.tasks.web`.
 """
@@ -186,7 +186,7 @@ class WebEnv(BrowserEnv):
         self._next_step += action == demonstrated
 
     def after_action(self) -> None:
-        """Fail the episode if a bug of the site broke a page, which is not the policy's fault."""
+        """Raise `InfrastructureError` if a bug of the site broke a page."""
         if self._site is not None and self._site.broken is not None:
             raise InfrastructureError(f"the site is broken: {self._site.broken}")
 
@@ -235,7 +235,7 @@ class WebEnv(BrowserEnv):
         return self._opening(task.prompt)
 
     def _go_ahead(self, task: Task) -> None:
-        """Take the first steps of the plan, according to `ahead`; all members of a group get the same number."""
+        """Take the first steps of the plan, according to `ahead`; the same number for all members of a group."""
         low, high = self._ahead
         plan = [step for step in task.gold["plan"] if step["do"] != "answer"]
         steps = int(Random(task.hash).uniform(low, high) * len(plan))

@@ -14,7 +14,7 @@ _ENDS = " \t\n.!,;:\"'“”‘’"
 
 
 def is_done(episode: SiteEpisode, effect: Sequence[Any]) -> bool:
-    """Whether the state is exactly the result of `effect`: all of it done, and nothing else."""
+    """Whether the state is exactly the result of `effect`."""
     expected = digest_after(episode.site, episode.seed, [(sql, params) for sql, params in effect], episode.options)
     return episode.digest() == expected
 
@@ -25,19 +25,19 @@ def which_hold(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> lis
 
 
 def progress(before: Sequence[bool], now: Sequence[bool]) -> float:
-    """Return the share of the initially false predicates that hold now; 0 if there are none."""
+    """Return the share of the initially false predicates that hold now; 0 if all held initially."""
     open_ones = [done for at_first, done in zip(before, now, strict=True) if not at_first]
     return sum(open_ones) / len(open_ones) if open_ones else 0.0
 
 
-def answers_agree(given: str | None, expected: str) -> bool:
+def answers_agree(answer: str | None, expected: str) -> bool:
     """Whether two answers agree: as numbers if both are, else as text without case and outer punctuation."""
-    if given is None:
+    if answer is None:
         return False
-    numbers = _number(given), _number(expected)
+    numbers = _number(answer), _number(expected)
     if None not in numbers:
         return numbers[0] == numbers[1]
-    return _plain(given) == _plain(expected)
+    return _plain(answer) == _plain(expected)
 
 
 def _plain(text: str) -> str:

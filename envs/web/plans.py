@@ -57,14 +57,14 @@ def act_shown(step: Step) -> Act:
 
 
 def takes(call: ToolCall, step: Step, view: View) -> bool:
-    """Whether a call takes exactly that step, with all its arguments. Answers are left to the grader."""
+    """Whether a call takes exactly that step, with all its arguments. Answers are graded elsewhere."""
     if step["do"] == "answer":
         return False
     try:
-        shown = call_for(step, view)
+        expected = call_for(step, view)
     except TaskError:
         return False
-    return call.name == shown.name and shown.arguments.items() <= call.arguments.items()
+    return call.name == expected.name and expected.arguments.items() <= call.arguments.items()
 
 
 def _node(step: Step, view: View) -> ViewNode:

@@ -11,7 +11,7 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
-from agentgym.envs.webarena.judging import EVALUATED, Verdict, judge
+from agentgym.envs.webarena.judging import EVALUATED, WebArenaVerdict, judge
 from agentgym.envs.webarena.solving import solve
 from agentgym.errors import UsageError
 from agentgym.interop.packages import require_package
@@ -106,7 +106,7 @@ class WebArenaEnv(BrowserEnv):
         self._headers = dict(headers or {})
         self._record = None if record is None else Path(record).expanduser()
         self._response: dict[str, Any] | None = None
-        self._verdict: Verdict | None = None
+        self._verdict: WebArenaVerdict | None = None
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
@@ -172,7 +172,7 @@ class WebArenaEnv(BrowserEnv):
         return {OUTCOME: self._verdict.score}
 
     def details(self) -> Mapping[str, Any]:
-        """Return what each evaluator said."""
+        """Return the status of each evaluator."""
         if self._verdict is None:
             return {}
         return {"evaluators": [{"name": name, "status": status} for name, status in self._verdict.evaluators]}

@@ -13,13 +13,13 @@ from agentgym.tasks.webarena.package import parsed
 
 _STATIC = "css|js|png|jpe?g|gif|svg|woff2?|ttf|ico|webp"
 EVALUATED = re.compile(rf"^(?![^?#]*\.(?:{_STATIC})(?:[?#]|$))")
-"""Matches addresses of requests that evaluators look at: of those to files of a page's design, they see none."""
+"""Matches addresses of requests that evaluators look at: all except those of static files."""
 _ERROR = "error"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the package says of an episode."""
+class WebArenaVerdict:
+    """The package's verdict on an episode."""
 
     score: float
     """1 if every evaluator accepts, else 0."""
@@ -29,16 +29,16 @@ class Verdict:
 
 def judge(
     entry: Mapping[str, Any], sites: Mapping[str, str], response: Mapping[str, Any] | None, log: Mapping[str, Any]
-) -> Verdict:
+) -> WebArenaVerdict:
     """Return the verdict of the package's own evaluators.
 
-    An evaluator that fails on what the agent did gives 0, as in the package. One that fails on a run in which nothing
-    was done cannot judge the task at all.
+    If an evaluator raises an error, the score is 0, as in the package. If it also does for a run without any action, it
+    cannot judge the task at all.
 
     Args:
-        entry: The task as its file has it.
+        entry: The task's entry in the file.
         sites: Addresses of its sites by name.
-        response: What the agent submitted; `None` if nothing.
+        response: The agent's response; `None` without one.
         log: A HAR document of the requests of the episode, from the first on.
 
     Raises:
@@ -53,8 +53,8 @@ def judge(
         untouched = _evaluated(entry, sites, None, requests[:1])
         if untouched.status == _ERROR:
             raise BrokenTask(f"webarena-verified cannot judge task {entry['task_id']}: {_why(untouched)}")
-    each = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
-    return Verdict(float(result.score), each)
+    statuses = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
+    return WebArenaVerdict(float(result.score), statuses)
 
 
 def _evaluated(

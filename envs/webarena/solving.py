@@ -1,4 +1,4 @@
-"""Solutions of those tasks of WebArena-Verified that opening addresses and responding solves."""
+"""Solutions of the tasks of WebArena-Verified that need only opening addresses and a response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentgym.tasks.web.addresses import SiteAddresses
 
 _RESPONSE, _NETWORK = "AgentResponseEvaluator", "NetworkEventEvaluator"
 _BEYOND = ("headers", "post_data", "response_content", "response_cookies")
-"""What an evaluator may ask of a request, and opening an address does not give."""
+"""Conditions of an evaluator that opening an address cannot meet."""
 _PATTERN = "^"
 """The character that an expected text begins with if it is a regular expression."""
 
@@ -22,16 +22,16 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolC
     """Yield calls that the evaluators of a task accept.
 
     Args:
-        entry: The task as its file has it.
+        entry: The task's entry in the file.
         sites: Addresses of its sites by name.
 
     Raises:
         NoSolution: It takes more than opening addresses, such as filling in a form.
     """
     addresses = SiteAddresses(sites, "sites")
-    wanted = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
+    expected_requests = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
     try:
-        opened = [addresses.filled(_address(expected)) for expected in wanted]
+        opened = [addresses.filled(_address(expected)) for expected in expected_requests]
     except Unusable as error:
         raise NoSolution(f"an expected address cannot be opened: {error}") from error
     response = next(_rules(entry, _RESPONSE))["expected"]
@@ -61,7 +61,7 @@ def _address(expected: Mapping[str, Any]) -> str:
 
 
 def _first_choices(items: Iterable[Any] | None) -> list[Any] | None:
-    """Return the expected data with the first of several choices where any of them is right."""
+    """Return the expected data, with the first one of alternatives."""
     if items is None:
         return None
     return [item[0] if isinstance(item, list) and item else item for item in items]

@@ -11,7 +11,7 @@ from agentgym.tasks.sql.domains import ColumnDecl
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter on one column, in SQL and in words ("whose city is Oslo"). It formats as its words after a plural."""
+    """A filter on one column, in SQL and in words ("whose city is Oslo"). `str` gives its words after a plural."""
 
     column: ColumnDecl
     test: str

@@ -39,7 +39,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Converted:
-    """A query in DuckDB's SQL, or the reason why it has none."""
+    """A query in DuckDB's SQL, or the reason why it cannot be converted."""
 
     sql: str | None
     problem: str = ""
@@ -58,18 +58,18 @@ def convert(path: Path, queries: Sequence[str]) -> tuple[Path, Mapping[str, Conv
     if not copy.is_file():
         _whole(copy, lambda draft: _copy(path, draft))
     notes = copy.with_suffix(".json")
-    known = _read(notes)
-    unknown = [sql for sql in dict.fromkeys(queries) if sql not in known]
+    conversions = _read(notes)
+    unknown = [sql for sql in dict.fromkeys(queries) if sql not in conversions]
     if unknown:
         with (
             closing(open_file(path, "sqlite", _LIMITS)) as source,
             closing(open_file(copy, "duckdb", _LIMITS)) as target,
         ):
-            known |= {sql: _convert(sql, source, target) for sql in unknown}
-        content = {sql: [converted.sql, converted.problem] for sql, converted in known.items()}
-        with suppress(OSError):  # without a cache, the queries are tried again
+            conversions |= {sql: _convert(sql, source, target) for sql in unknown}
+        content = {sql: [converted.sql, converted.problem] for sql, converted in conversions.items()}
+        with suppress(OSError):  # without a cache, the queries are converted again
             _whole(notes, lambda draft: draft.write_text(json.dumps(content), encoding="utf-8"))
-    return copy, known
+    return copy, conversions
 
 
 def _convert(sql: str, source: Database, target: Database) -> Converted:
@@ -83,11 +83,11 @@ def _convert(sql: str, source: Database, target: Database) -> Converted:
     except QueryError as error:
         return Converted(None, f"it fails in SQLite: {_line(error)}")
     try:
-        found = target.query(converted)
+        result = target.query(converted)
     except QueryError as error:
         return Converted(None, f"it fails in DuckDB: {_line(error)}")
     return (
-        Converted(converted) if _rows(found) == _rows(expected) else Converted(None, "it returns other rows in DuckDB")
+        Converted(converted) if _rows(result) == _rows(expected) else Converted(None, "it returns other rows in DuckDB")
     )
 
 
@@ -127,7 +127,7 @@ def _whole(path: Path, write: Callable[[Path], object]) -> None:
 
 def _read(file: Path) -> dict[str, Converted]:
     with suppress(OSError, ValueError, TypeError, AttributeError):
-        return {sql: Converted(*found) for sql, found in json.loads(file.read_text(encoding="utf-8")).items()}
+        return {sql: Converted(*fields) for sql, fields in json.loads(file.read_text(encoding="utf-8")).items()}
     return {}
 
 
@@ -153,7 +153,7 @@ def _copy(path: Path, draft: Path) -> None:
 
 
 def _targets_first(tables: Sequence[Table]) -> list[Table]:
-    """Return tables ordered so that targets of foreign keys come first, as far as there are no cycles."""
+    """Return tables in an order where targets of foreign keys come first, unless cycles prevent it."""
     waiting, ordered = list(tables), []
     while waiting:
         names = {table.name.lower() for table in waiting}
@@ -166,14 +166,14 @@ def _targets_first(tables: Sequence[Table]) -> list[Table]:
 
 
 def _constraints(table: Table, done: Mapping[str, str | None]) -> Iterator[tuple[str | None, tuple[ForeignKey, ...]]]:
-    """Yield sets of keys to declare: all keys first, then fewer, as SQLite does not enforce them."""
-    known = tuple(
+    """Yield sets of keys to try to declare, the largest first: SQLite does not enforce keys, so rows may break them."""
+    enforced = tuple(
         key
         for key in table.foreign_keys
         if (done.get(key.target_table.lower()) or "").lower() == key.target_column.lower() and key.target_column
     )
-    yield table.primary_key, known
-    if known:
+    yield table.primary_key, enforced
+    if enforced:
         yield table.primary_key, ()
     if table.primary_key is not None:
         yield None, ()
@@ -202,9 +202,9 @@ def _copy_table(source: Any, target: Any, table: Table, key: str | None, foreign
 
 
 def _type_of(source: Any, table: str, column: str, declared: str) -> str:
-    """Return a type that holds all values of a column, as SQLite types each value separately."""
-    found = source.execute(f"SELECT DISTINCT typeof({quote_name(column)}) FROM {quote_name(table)}").fetchall()
-    kinds = {kind for (kind,) in found} - {"null"}
+    """Return a type that can hold all values of a column; SQLite types each value separately."""
+    rows = source.execute(f"SELECT DISTINCT typeof({quote_name(column)}) FROM {quote_name(table)}").fetchall()
+    kinds = {kind for (kind,) in rows} - {"null"}
     if kinds == {"integer"} or (not kinds and "INT" in declared.upper()):
         return "BIGINT"
     if kinds and kinds <= {"integer", "real"}:

@@ -32,13 +32,13 @@ def database_for(data: Mapping[str, Any]) -> DatabaseSpec:
 
 def _fill(declared: TableDecl, parents: Mapping[str, Table], rng: Random) -> Table:
     rows = rng.randint(*declared.rows)
-    drawn: dict[str, list[Value]] = {}
+    values: dict[str, list[Value]] = {}
     for column in declared.columns:
-        drawn[column.name] = column_values(column, rows, _keys(parents, column.spec.get("to")), drawn, rng)
+        values[column.name] = column_values(column, rows, _keys(parents, column.spec.get("to")), values, rng)
     return Table(
         name=declared.name,
         columns=tuple(Column(c.name, c.type, c.spec.get("about", "")) for c in declared.columns),
-        rows=tuple(zip(*drawn.values(), strict=True)),
+        rows=tuple(zip(*values.values(), strict=True)),
         primary_key=declared.key.name,
         foreign_keys=tuple(
             ForeignKey(c.name, c.spec["to"], parents[c.spec["to"]].primary_key or "") for c in declared.of(Role.REF)

@@ -30,7 +30,7 @@ class Role(StrEnum):
     REF = "ref"
     """Foreign key."""
     NAME = "name"
-    """Text that is different in every row and names it."""
+    """Unique text that names a row."""
     CATEGORY = "category"
     """Text with few different values."""
     COUNT = "count"
@@ -44,7 +44,7 @@ class Role(StrEnum):
     DATE = "date"
     FLAG = "flag"
     TEXT = "text"
-    """Text of which only the presence matters."""
+    """Text whose content does not matter, only its presence."""
 
 
 NUMBERS = (Role.COUNT, Role.AMOUNT, Role.MEASURE)
@@ -196,13 +196,13 @@ class Domain:
 @cache
 def domain_names() -> tuple[str, ...]:
     """Return the names of all domains, held-out ones included, sorted."""
-    found = (entry.name for entry in files("agentgym.tasks.sql").joinpath("data").iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml") and name[0] != "_"))
+    file_names = (entry.name for entry in files("agentgym.tasks.sql").joinpath("data").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in file_names if name.endswith(".yaml") and name[0] != "_"))
 
 
 @cache
 def load_domain(name: str) -> Domain:
-    """Return the domain called `name`. Raises `UsageError`, listing the existing domains, if there is none."""
+    """Return the domain called `name`. Raises `UsageError`, listing the existing domains, for an unknown name."""
     some_of("domain", name, domain_names())
     declared = read_data(name)
     return Domain(name, tuple(_table(table, spec) for table, spec in declared.items()))

@@ -87,15 +87,15 @@ class SpiderTasks(TaskList):
         records = _questions(self.folder, quarantine)
         splitter = Splitter.of(split_by, {record.file for record in records})
         once = read_tasks(records, lambda record: self._task(record, splitter, unseen), quarantine, _problem)
-        kept = self._with_good_gold(self._converted(once, quarantine), quarantine, keep_degenerate)
+        sound = self._with_good_gold(self._converted(once, quarantine), quarantine, keep_degenerate)
         self.left_out = quarantine.entries
-        if not kept and all(entry.why is Why.DEGENERATE for entry in self.left_out):
+        if not sound and all(entry.why is Why.DEGENERATE for entry in self.left_out):
             raise UsageError(
                 f"an empty or constant query answers all {len(once)} questions of {str(folder)!r}; "
                 "keep them with keep_degenerate=true"
             )
-        quarantine.close(len(kept))
-        super().__init__(sorted(kept, key=lambda task: _ORDER.index(task.split)))
+        quarantine.close(len(sound))
+        super().__init__(sorted(sound, key=lambda task: _ORDER.index(task.split)))
 
     @property
     def description(self) -> str:
@@ -115,31 +115,31 @@ class SpiderTasks(TaskList):
             raise TaskError(f"task {task.id!r} was converted to another engine; pass engine={task.data[ENGINE_KEY]}")
         return self._copies[str(task.data["file"])]
 
-    def _converted(self, found: Sequence[ReadTask], quarantine: Quarantine) -> list[ReadTask]:
+    def _converted(self, entries: Sequence[ReadTask], quarantine: Quarantine) -> list[ReadTask]:
         """Return the tasks with their databases in the requested engine, without those that cannot be converted."""
         foreign: dict[str, list[str]] = defaultdict(list)
-        for read in found:
+        for read in entries:
             if self._engine is not None and read.task.data[ENGINE_KEY] != self._engine:
                 foreign[read.task.data["file"]].append(read.task.gold["sql"])
         if not foreign:
-            return list(found)
+            return list(entries)
         copied = {file: self._copied(file, queries) for file, queries in foreign.items()}
-        kept: list[ReadTask] = []
-        for read in found:
+        convertible: list[ReadTask] = []
+        for read in entries:
             task = read.task
             if task.data["file"] not in copied:
-                kept.append(read)
+                convertible.append(read)
                 continue
             converted = copied[task.data["file"]][task.gold["sql"]]
             if converted.sql is None:
                 quarantine.add(read.where, f"its gold query cannot be converted: {converted.problem}", Why.UNSUPPORTED)
                 continue
             data, gold = {**task.data, ENGINE_KEY: self._engine}, {**task.gold, "sql": converted.sql}
-            kept.append(replace(read, task=replace(task, data=data, gold=gold)))
-        return kept
+            convertible.append(replace(read, task=replace(task, data=data, gold=gold)))
+        return convertible
 
     def _copied(self, file: str, queries: Sequence[str]) -> Mapping[str, Converted]:
-        from agentgym.tasks.sql.convert import Converted, convert  # loads DuckDB, which else only its workers do
+        from agentgym.tasks.sql.convert import Converted, convert  # loads DuckDB, otherwise only its workers do
 
         if self._engine == "sqlite":
             return dict.fromkeys(
@@ -151,21 +151,21 @@ class SpiderTasks(TaskList):
             return dict.fromkeys(queries, Converted(None, str(error)))
         return converted
 
-    def _with_good_gold(self, found: Sequence[ReadTask], quarantine: Quarantine, keep_degenerate: bool) -> list[Task]:
+    def _with_good_gold(self, entries: Sequence[ReadTask], quarantine: Quarantine, keep_degenerate: bool) -> list[Task]:
         """Return the tasks with usable gold; those that an empty or constant query answers are tagged or left out."""
-        tasks = [read.task for read in found]
+        tasks = [read.task for read in entries]
         golds = [Gold(self.database_file(task), task.data[ENGINE_KEY], task.gold["sql"]) for task in tasks]
-        kept: list[Task] = []
-        for read, seen in zip(found, faults(golds), strict=True):
-            fault = DEGENERATE_GOLD if seen is None and DEGENERATE in read.task.tags else seen
+        sound: list[Task] = []
+        for read, gold_fault in zip(entries, faults(golds), strict=True):
+            fault = DEGENERATE_GOLD if gold_fault is None and DEGENERATE in read.task.tags else gold_fault
             if fault is None:
-                kept.append(read.task)
+                sound.append(read.task)
             elif fault.why is Why.DEGENERATE and keep_degenerate:
                 tags = tuple(dict.fromkeys((*read.task.tags, DEGENERATE)))
-                kept.append(replace(read.task, tags=tags))
+                sound.append(replace(read.task, tags=tags))
             else:
                 quarantine.add(read.where, fault.reason, fault.why)
-        return kept
+        return sound
 
     def _task(self, record: Record, splitter: Splitter, unseen: float) -> Task:
         database, sql = record.text("db_id").strip(), record.text(*_GOLD).strip().rstrip("; \n")
@@ -186,7 +186,7 @@ class SpiderTasks(TaskList):
 
     def _database(self, name: str) -> Path:
         if name not in self._databases:
-            raise Unusable(f"there is no database file for db_id {name!r} in the folder")
+            raise Unusable(f"the folder has no database file for db_id {name!r}")
         file = self._databases[name]
         if not file.stat().st_size:
             raise Unusable(f"the database file {str(file)!r} is empty (0 bytes)")
@@ -215,14 +215,14 @@ def _difficulty(fields: Mapping[str, Any], sql: str) -> int:
 
 def _database_files(folder: Path) -> dict[str, Path]:
     """Return the database files by name; the first of the usual locations wins."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for place in _DATABASES:
         inside = folder / place
         for path in sorted([*inside.glob("*"), *inside.glob("*/*")]) if inside.is_dir() else ():
             named = path.parent == inside or path.parent.name == path.stem
             if path.suffix.lower() in _ENDINGS and named and path.is_file():
-                found.setdefault(path.stem, path)
-    return found
+                paths.setdefault(path.stem, path)
+    return paths
 
 
 def _is_question(record: Record) -> bool:
@@ -233,9 +233,9 @@ def _questions(folder: Path, quarantine: Quarantine) -> list[Record]:
     """Return the entries of the question files of a folder, in order of their names.
 
     Raises:
-        UsageError: There is no question file, or one named like a split holds no question.
+        UsageError: No file has questions, or a file named like a split has none.
     """
-    found: list[Record] = []
+    questions: list[Record] = []
     counts: dict[Path, int] = {}
     for file in files_in(folder, *_QUESTIONS):
         if file.stem.endswith(_NOT_QUESTIONS):
@@ -252,10 +252,10 @@ def _questions(folder: Path, quarantine: Quarantine) -> list[Record]:
             quarantine.add(str(file), "not a question file: no entry has 'question' and 'db_id'", Why.UNSUPPORTED)
             counts.pop(file, None)
             continue
-        found += records
+        questions += records
     refuse_empty(counts)
     if not counts:
         raise UsageError(
             f"{str(folder)!r} has no question file (.json, .jsonl or .parquet with 'question' and 'db_id')"
         )
-    return found
+    return questions

@@ -20,7 +20,7 @@ from agentgym.task_files.left_out import Why
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=2)
-"""Two rows show whether a result has no, one or several rows. A query that takes longer cannot be graded anyway."""
+"""Reading two rows shows whether a result has more than one. Slower queries cannot be graded anyway."""
 _GUESSED = (None, 0, 1, "")
 """Values that answer too many questions: `SELECT 0` and `SELECT 1` would pass."""
 _VERSION = 2
@@ -34,61 +34,61 @@ class Gold(NamedTuple):
     sql: str
 
 
-class GoldFault(NamedTuple):
+class GoldQueryFault(NamedTuple):
     """The reason why a gold query is unusable."""
 
     why: Why
     reason: str
 
 
-DEGENERATE = GoldFault(Why.DEGENERATE, "an empty or constant query answers it")
+DEGENERATE = GoldQueryFault(Why.DEGENERATE, "an empty or constant query answers it")
 
 
-def faults(golds: Sequence[Gold]) -> list[GoldFault | None]:
+def faults(golds: Sequence[Gold]) -> list[GoldQueryFault | None]:
     """Return, for each gold query, the reason why it is unusable, or `None`.
 
-    It is `DEGENERATE` where it returns no row, nothing but NULL, or one row in which every cell is NULL, 0, 1 or empty
+    It is `DEGENERATE` if it returns no row, nothing but NULL, or one row whose every cell is NULL, 0, 1 or empty
     text: an empty or constant query would return the same. It is broken if it fails or its database cannot be opened.
     """
     statements: dict[tuple[Path, str], list[str]] = defaultdict(list)
     for gold in golds:
         statements[gold.database, gold.engine].append(gold.sql)
-    found = {place: _of_database(*place, asked) for place, asked in statements.items()}
-    return [found[gold.database, gold.engine][gold.sql] for gold in golds]
+    verdicts = {place: _of_database(*place, queries) for place, queries in statements.items()}
+    return [verdicts[gold.database, gold.engine][gold.sql] for gold in golds]
 
 
 def is_degenerate(result: QueryResult) -> bool:
-    """Return whether a result, of which at most two rows were read, is empty or can be guessed completely."""
+    """Return whether a result, given its first two rows, is empty or can be guessed completely."""
     rows = result.rows
     if all(cell is None for row in rows for cell in row):
         return True
     return len(rows) == 1 and not result.truncated and all(cell in _GUESSED for cell in rows[0])
 
 
-def _of_database(path: Path, engine: str, queries: Sequence[str]) -> Mapping[str, GoldFault | None]:
+def _of_database(path: Path, engine: str, queries: Sequence[str]) -> Mapping[str, GoldQueryFault | None]:
     """Return the verdicts on queries, running only those that are not in the cache."""
     file = _cache_file(path, engine)
-    known = _read(file)
-    unknown = [sql for sql in dict.fromkeys(queries) if sql not in known]
+    verdicts = _read(file)
+    unknown = [sql for sql in dict.fromkeys(queries) if sql not in verdicts]
     if not unknown:
-        return known
+        return verdicts
     try:
         database = open_file(path, engine, _LIMITS)
     except (UsageError, InfrastructureError) as error:
-        return dict.fromkeys(queries, GoldFault(Why.BROKEN, str(error)))
+        return dict.fromkeys(queries, GoldQueryFault(Why.BROKEN, str(error)))
     with closing(database):
         if not database.tables():
-            return dict.fromkeys(queries, GoldFault(Why.BROKEN, f"the database {str(path)!r} has no table"))
-        known |= {sql: _fault(database, sql) for sql in unknown}
-    _write(file, known)
-    return known
+            return dict.fromkeys(queries, GoldQueryFault(Why.BROKEN, f"the database {str(path)!r} has no table"))
+        verdicts |= {sql: _fault(database, sql) for sql in unknown}
+    _write(file, verdicts)
+    return verdicts
 
 
-def _fault(database: Database, sql: str) -> GoldFault | None:
+def _fault(database: Database, sql: str) -> GoldQueryFault | None:
     try:
         return DEGENERATE if is_degenerate(database.query(sql)) else None
     except QueryError as error:
-        return GoldFault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
+        return GoldQueryFault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
 
 
 def _cache_file(path: Path, engine: str) -> Path:
@@ -97,17 +97,20 @@ def _cache_file(path: Path, engine: str) -> Path:
     return cache_folder() / "sql-golds" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
-def _read(file: Path) -> dict[str, GoldFault | None]:
+def _read(file: Path) -> dict[str, GoldQueryFault | None]:
     with suppress(OSError, ValueError, TypeError, AttributeError):
-        known: Any = json.loads(file.read_text(encoding="utf-8"))
-        return {sql: None if fault is None else GoldFault(Why(fault[0]), str(fault[1])) for sql, fault in known.items()}
+        cached: Any = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            sql: None if fault is None else GoldQueryFault(Why(fault[0]), str(fault[1]))
+            for sql, fault in cached.items()
+        }
     return {}
 
 
-def _write(file: Path, known: Mapping[str, GoldFault | None]) -> None:
+def _write(file: Path, cached: Mapping[str, GoldQueryFault | None]) -> None:
     """Cache verdicts, if the cache folder is writable."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(known), encoding="utf-8")
+        draft.write_text(json.dumps(cached), encoding="utf-8")
         draft.replace(file)

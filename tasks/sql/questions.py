@@ -1,4 +1,4 @@
-"""Question families: what they draw, how they register, and which drawn questions are good enough to ask.
+"""Question families: drawn questions, their registration, and the test for degenerate ones.
 
 Families write gold SQL in DuckDB's SQL; `to_sqlite` translates the few functions that differ.
 """
@@ -16,11 +16,11 @@ from agentgym import procedural
 from agentgym.procedural import Families
 from agentgym.tasks.sql.conditions import Condition, literal
 from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl
-from agentgym.tasks.sql.scene import Scene
-from agentgym.tasks.sql.world import World
+from agentgym.tasks.sql.scene import SQLScene
+from agentgym.tasks.sql.world import SQLWorld
 
 MAX_ROWS = 40
-"""Maximum rows in the result of a question, since nobody asks for a list too long to read."""
+"""Maximum number of rows in the result of a question: nobody asks for a list too long to read."""
 _SAME = 1e-6
 
 _ARGUMENT = r"([\w.]+(?:\([\w.]+\))?)"
@@ -48,7 +48,7 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True)
-class Draft:
+class SQLDraft:
     """A drawn question without its wording.
 
     Args:
@@ -96,7 +96,7 @@ class Draft:
         return list(dict.fromkeys(named))
 
 
-Family = procedural.Family[Scene, Draft]
+Family = procedural.Family[SQLScene, SQLDraft]
 """A kind of question."""
 
 FAMILIES: Families[Family] = Families(Family)
@@ -105,7 +105,7 @@ FAMILIES: Families[Family] = Families(Family)
 
 def family(
     level: int, *phrasings: str, plain: tuple[str, ...] = ()
-) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
+) -> Callable[[Callable[[SQLScene], SQLDraft]], Callable[[SQLScene], SQLDraft]]:
     """Return a decorator that registers a function that draws questions, under the function's name."""
     return FAMILIES.register(level, *phrasings, plain=plain)
 
@@ -117,7 +117,7 @@ def to_sqlite(sql: str) -> str:
     return sql
 
 
-def is_good(draft: Draft, world: World) -> bool:
+def is_good(draft: SQLDraft, world: SQLWorld) -> bool:
     """Return whether the draft's gold has a single clear result on this database that is not degenerate."""
     if draft.distinct is not None and _has_twins(world.query(to_sqlite(draft.distinct))):
         return False
@@ -137,7 +137,7 @@ def is_good(draft: Draft, world: World) -> bool:
             return True
 
 
-def run_steps(draft: Draft, world: World) -> tuple[str, ...]:
+def run_steps(draft: SQLDraft, world: SQLWorld) -> tuple[str, ...]:
     """Return the draft's steps, in DuckDB's SQL, with every `{answer}` filled in."""
     done: list[str] = []
     answer = ""
@@ -147,7 +147,7 @@ def run_steps(draft: Draft, world: World) -> tuple[str, ...]:
     return tuple(done)
 
 
-def _is_whole_table(draft: Draft, world: World, rows: int) -> bool:
+def _is_whole_table(draft: SQLDraft, world: SQLWorld, rows: int) -> bool:
     return draft.shape is Shape.ROWS and rows == world.row_count(draft.tables[0])
 
 

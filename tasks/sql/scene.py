@@ -12,7 +12,7 @@ from agentgym import procedural
 from agentgym.procedural import NoFit
 from agentgym.tasks.sql.conditions import Condition, literal
 from agentgym.tasks.sql.domains import NUMBERS, ColumnDecl, Link, Role, TableDecl
-from agentgym.tasks.sql.world import World
+from agentgym.tasks.sql.world import SQLWorld
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -43,7 +43,7 @@ class Extreme:
     function: str
 
     def of(self, column: ColumnDecl) -> Extreme:
-        """Return this end in the words that suit a column: the longest delay, not the highest."""
+        """Return this end in the words for a column, such as the longest delay instead of the highest."""
         words = column.spec.get("ends", ("highest", "lowest"))
         word, other = words if self.function == "MAX" else reversed(words)
         return replace(self, word=word, other=other)
@@ -56,17 +56,17 @@ HIGH_LOW = (Extreme("highest", "lowest", "DESC", "MAX"), Extreme("lowest", "high
 """The two ends of an order of numbers."""
 
 
-class Scene(procedural.Scene):
+class SQLScene(procedural.Scene):
     """One draw of a question on one database. Every method that picks raises `NoFit` if it finds no candidate."""
 
-    def __init__(self, world: World, rng: Random):
+    def __init__(self, world: SQLWorld, rng: Random):
         super().__init__(rng)
         self.world = world
 
     def table(self, *roles: Role | tuple[Role, ...]) -> TableDecl:
         """Pick a table that has columns for all `roles`; a tuple of roles means "one of these"."""
-        wanted = [role if isinstance(role, tuple) else (role,) for role in roles]
-        return self.choice([t for t in self.world.domain.tables if all(t.of(*roles) for roles in wanted)])
+        alternatives = [role if isinstance(role, tuple) else (role,) for role in roles]
+        return self.choice([t for t in self.world.domain.tables if all(t.of(*roles) for roles in alternatives)])
 
     def named_table(self, *roles: Role | tuple[Role, ...]) -> TableDecl:
         """Pick a table with named rows."""
@@ -76,8 +76,8 @@ class Scene(procedural.Scene):
         self, table: TableDecl, *roles: Role, full: bool = False, besides: Collection[object] = ()
     ) -> ColumnDecl:
         """Pick a column of `table` with one of `roles`; `full` demands one without missing values."""
-        found = [c for c in table.of(*roles) if not (full and c.nullable) and c not in besides]
-        return self.choice(found)
+        columns = [c for c in table.of(*roles) if not (full and c.nullable) and c not in besides]
+        return self.choice(columns)
 
     def number(self, table: TableDecl, full: bool = False, besides: Collection[object] = ()) -> ColumnDecl:
         """Pick a column of numbers that a question may compare and average."""
@@ -153,12 +153,12 @@ class Scene(procedural.Scene):
             case _:
                 return self.compared(column)
 
-    def flagged(self, column: ColumnDecl, who: str, said: bool) -> Condition:
-        """Return the condition that a flag is set (`said`) or not."""
-        clause = column.spec["said" if said else "denied"].removeprefix("that ")
-        one = column.spec.get("said_one" if said else "denied_one", "").removeprefix("that ")
-        one = one or clause.replace("are ", "is ", 1).replace("have ", "has ", 1)
-        return Condition(column, "", f"{who} {clause}", f"{who} {one}", negated=not said)
+    def flagged(self, column: ColumnDecl, who: str, is_set: bool) -> Condition:
+        """Return the condition that a flag is set, or that it is not."""
+        clause = column.spec["said" if is_set else "denied"].removeprefix("that ")
+        singular = column.spec.get("said_one" if is_set else "denied_one", "").removeprefix("that ")
+        singular = singular or clause.replace("are ", "is ", 1).replace("have ", "has ", 1)
+        return Condition(column, "", f"{who} {clause}", f"{who} {singular}", negated=not is_set)
 
     def two_conditions(self, table: TableDecl, besides: Collection[object] = ()) -> list[Condition]:
         """Pick filters on two columns of `table`, in the order of the columns, so that every pair has one form."""
@@ -169,8 +169,8 @@ class Scene(procedural.Scene):
     def equals(self, column: ColumnDecl) -> Condition:
         """Pick a value that `column` must equal."""
         value = self.value(column)
-        said = f"whose {column.label} is {value}"
-        return Condition(column, f" = {literal(value)}", said, phrase=self.with_value(column, value))
+        clause = f"whose {column.label} is {value}"
+        return Condition(column, f" = {literal(value)}", clause, phrase=self.with_value(column, value))
 
     def with_value(self, column: ColumnDecl, value: Any) -> str:
         """Return a value of `column` as it follows a noun: `from Peru`, `with the status "paid"`."""
@@ -179,20 +179,20 @@ class Scene(procedural.Scene):
 
     def compared(self, column: ColumnDecl) -> Condition:
         """Pick a number to compare `column` with."""
-        operator, said = self.comparison()
+        operator, words = self.comparison()
         value = self.threshold(column)
         if column.role is Role.YEAR:
-            said = _YEARS[operator].format(value)
-            return Condition(column, f" {operator} {value}", f"whose {column.label} is {said}")
-        phrase = f"with {column.a} {'of ' if said in _OF else ''}{said} {value}"
-        return Condition(column, f" {operator} {value}", f"whose {column.label} is {said} {value}", phrase=phrase)
+            words = _YEARS[operator].format(value)
+            return Condition(column, f" {operator} {value}", f"whose {column.label} is {words}")
+        phrase = f"with {column.a} {'of ' if words in _OF else ''}{words} {value}"
+        return Condition(column, f" {operator} {value}", f"whose {column.label} is {words} {value}", phrase=phrase)
 
     def dated(self, column: ColumnDecl) -> Condition:
         """Pick a day that `column` must lie before or after."""
-        operator, said = self.choice(((">", "after"), ("<", "before"), (">=", "on or after"), ("<=", "on or before")))
+        operator, words = self.choice(((">", "after"), ("<", "before"), (">=", "on or after"), ("<=", "on or before")))
         day = self.day(column)
-        phrase = f"with {column.a} {said} {day}"
-        return Condition(column, f" {operator} {literal(day)}", f"whose {column.label} is {said} {day}", phrase=phrase)
+        phrase = f"with {column.a} {words} {day}"
+        return Condition(column, f" {operator} {literal(day)}", f"whose {column.label} is {words} {day}", phrase=phrase)
 
 
 def short_number(value: int | float, whole: bool = False) -> int | float:

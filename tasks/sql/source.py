@@ -18,8 +18,8 @@ from agentgym.task import Task
 from agentgym.tasks.sql.database import ENGINE_KEY, database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
 from agentgym.tasks.sql.families import basic, filtering, group, join, nested, relate, steps, window
-from agentgym.tasks.sql.questions import FAMILIES, Draft, Family, is_good, run_steps, to_sqlite
-from agentgym.tasks.sql.scene import Scene
+from agentgym.tasks.sql.questions import FAMILIES, Family, SQLDraft, is_good, run_steps, to_sqlite
+from agentgym.tasks.sql.scene import SQLScene
 from agentgym.tasks.sql.world import open_world
 from agentgym.tools.database import ENGINES
 from agentgym.tools.database.schema import DatabaseSpec
@@ -72,7 +72,7 @@ class SQLTasks(ProceduralTasks[Family]):
         return FAMILIES
 
     def divided(self, chosen: Sequence[Family]) -> dict[str, Sequence[Family]]:
-        """Return the chosen families for every split, since the held-out part is domains."""
+        """Return the same families for every split: domains are held out, not families."""
         return dict.fromkeys(self._domains, chosen)
 
     def database(self, task: Task) -> DatabaseSpec:
@@ -84,7 +84,7 @@ class SQLTasks(ProceduralTasks[Family]):
         domain = rng.choice(self._domains[split])
         database_seed = self._seed * 1000 + rng.randrange(self._databases)
         world = open_world(domain, database_seed)
-        scene = Scene(world, rng)
+        scene = SQLScene(world, rng)
         draft = family.draw(scene)
         must_belong(split, f"{domain}|{draft.sql}")
         scene.need(is_good(draft, world))
@@ -98,7 +98,7 @@ class SQLTasks(ProceduralTasks[Family]):
         )
 
 
-def _gold(draft: Draft, steps: Sequence[str], engine: str) -> Mapping[str, Any]:
+def _gold(draft: SQLDraft, steps: Sequence[str], engine: str) -> Mapping[str, Any]:
     say = to_sqlite if engine == "sqlite" else str
     gold = {"sql": say(draft.sql), "ordered": draft.ordered, "answer": "query"}
     gold |= {"tables": draft.tables, "columns": draft.columns}

@@ -17,18 +17,18 @@ def to_duckdb(sql: str, names: frozenset[str]) -> str:
 
     Args:
         sql: The query.
-        names: The names of all columns and tables, in lower case. SQLite treats double-quoted text as a string
-            if it is none of them.
+        names: The names of all columns and tables, in lower case. SQLite treats other double-quoted text as a
+            string.
 
     Raises:
         SqlglotError: The query cannot be read.
     """
     tree = sqlglot.parse_one(sql, read="sqlite")
-    known = names | {
+    known_names = names | {
         alias.alias.lower() for alias in tree.find_all(exp.Alias, exp.TableAlias) if alias.name or alias.this
     }
     for column in list(tree.find_all(exp.Column)):
-        if column.this.args.get("quoted") and not column.table and column.name.lower() not in known:
+        if column.this.args.get("quoted") and not column.table and column.name.lower() not in known_names:
             column.replace(exp.Literal.string(column.name))
     for like in list(tree.find_all(exp.Like)):  # SQLite's LIKE ignores case
         like.replace(exp.ILike(**like.args))
@@ -38,17 +38,17 @@ def to_duckdb(sql: str, names: frozenset[str]) -> str:
 
 
 def _spell_out_bare_columns(select: exp.Select) -> None:
-    """Make the value of columns beside aggregates explicit, as SQLite does not require it.
+    """Make the choice of values of ungrouped columns explicit, which SQLite does not require.
 
     It comes from the row with the greatest (or least) value if the query asks for exactly one such value, else from any
     row.
     """
     places = [*select.expressions, *(select.args[key] for key in ("having", "order") if select.args.get(key))]
-    aggregates = [found for place in places for found in place.find_all(exp.AggFunc) if _belongs(found, select)]
+    aggregates = [call for place in places for call in place.find_all(exp.AggFunc) if _belongs(call, select)]
     grouping = _Grouping.of(select)
     if not aggregates and not grouping.parts:
         return
-    extremes = {found.sql(): found for found in aggregates if isinstance(found, exp.Max | exp.Min)}
+    extremes = {call.sql(): call for call in aggregates if isinstance(call, exp.Max | exp.Min)}
     extreme = next(iter(extremes.values())) if len(extremes) == 1 else None
     for place in places:
         if not grouping.holds_projection(place):

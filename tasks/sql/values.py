@@ -1,5 +1,5 @@
-"""How cells get their values: skewed, sometimes missing, now and then with quotes or Unicode; never the same twice
-where a name must be unique. Deterministic given the `random.Random` passed in."""
+"""Draws the values of cells: skewed, sometimes missing, occasionally with quotes or Unicode; unique where they are
+names. Deterministic given the `random.Random` passed in."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def _words(spec: Mapping[str, Any]) -> list[str]:
 
 def _unique(spec: Mapping[str, Any], rows: int, rng: Random) -> list[str]:
     if "pattern" in spec:
-        found: dict[str, None] = {}
-        while len(found) < rows:
-            found[_pattern(spec["pattern"], rng)] = None
-        return list(found)
+        texts: dict[str, None] = {}
+        while len(texts) < rows:
+            texts[_pattern(spec["pattern"], rng)] = None
+        return list(texts)
     if "parts" not in spec:
         return rng.sample(_words(spec), rows)
     pools = [part if isinstance(part, list) else read_data("_pools")[part] for part in spec["parts"]]

@@ -18,7 +18,7 @@ from agentgym.tasks.sql.domains import ColumnDecl, Domain, load_domain
 from agentgym.tools.database.schema import DatabaseSpec, Table
 
 
-class World:
+class SQLWorld:
     """One generated database with its declaration. Shared between threads."""
 
     def __init__(self, domain: Domain, database: DatabaseSpec):
@@ -56,6 +56,6 @@ class World:
 
 
 @lru_cache(maxsize=256)
-def open_world(domain: str, seed: int) -> World:
+def open_world(domain: str, seed: int) -> SQLWorld:
     """Return database number `seed` of `domain`, ready to be asked about."""
-    return World(load_domain(domain), generate_database(domain, seed))
+    return SQLWorld(load_domain(domain), generate_database(domain, seed))

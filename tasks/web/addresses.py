@@ -13,11 +13,11 @@ _PLACEHOLDER = re.compile(r"__([A-Z_]+?)__")
 
 
 class SiteAddresses:
-    """The addresses of sites by name.
+    """Addresses of sites by name.
 
     Args:
         urls: Addresses such as `http://host:port`, also with a path.
-        argument: The argument that the user gives them by, for messages.
+        argument: Name of the argument that passes them, for messages.
     """
 
     def __init__(self, urls: Mapping[str, str] | None, argument: str):
@@ -28,17 +28,17 @@ class SiteAddresses:
         """Return the address of a site. Raises `Unusable` if it is not known."""
         if site not in self._urls:
             raise Unusable(
-                f"there is no address for the site {site!r}; pass {self._argument}={{{site!r}: 'http://...'}}",
+                f"no address for the site {site!r}; pass {self._argument}={{{site!r}: 'http://...'}}",
                 Why.UNSUPPORTED,
             )
         return self._urls[site]
 
     def known(self, sites: Iterable[str]) -> dict[str, str]:
-        """Return the addresses of those of some sites that have one."""
+        """Return the addresses of some sites, without those that have none."""
         return {site: self._urls[site] for site in sites if site in self._urls}
 
     def filled(self, url: str) -> str:
-        """Return an address with placeholders replaced. Raises `Unusable` if that makes no web address."""
+        """Return an address with placeholders replaced. Raises `Unusable` unless the result is a web address."""
         address = _PLACEHOLDER.sub(lambda match: self.of(match[1].lower()), url.strip())
         if not _is_web(address):
             raise Unusable(f"{url[:80]!r} is not a web address")

@@ -23,20 +23,20 @@ _ENDED_TWICE = re.compile(r"(?<=\.”)\.(?=\s|$)")
 
 
 @dataclass(frozen=True)
-class Draft:
+class WebDraft:
     """A drawn task without its wording."""
 
     plan: Sequence[Step]
     words: Mapping[str, Any] = field(default_factory=dict)
     effect: Sequence[Change] = ()
-    """SQL that turns the initial database into the wanted one; empty if nothing may change."""
+    """SQL that turns the initial database into the expected one; empty if nothing may change."""
     answer: str | None = None
     checks: Sequence[Mapping[str, str]] = ()
     start: str = "/"
-    """The page on which the episode starts."""
+    """The first page of the episode."""
 
 
-class Scene(procedural.Scene):
+class WebScene(procedural.Scene):
     """The source of a family's draws: random numbers and the initial database of the site."""
 
     def __init__(self, db: sqlite3.Connection, rng: Random):
@@ -54,30 +54,30 @@ class Scene(procedural.Scene):
         return self._db.execute(sql, params).fetchall()
 
     def value(self, sql: str, *params: Any) -> Any:
-        """Return the first column of the first row. Raises `NoFit` if there is none."""
+        """Return the first column of the first row. Raises `NoFit` without rows."""
         return self.one(sql, *params)[0]
 
     def one(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the first row of a query. Raises `NoFit` if there is none."""
-        found = self.rows(sql, *params)
-        if not found:
+        """Return the first row of a query. Raises `NoFit` without rows."""
+        rows = self.rows(sql, *params)
+        if not rows:
             raise NoFit
-        return found[0]
+        return rows[0]
 
     def only(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the only row of a query. Raises `NoFit` unless there is one: prompts name unique things."""
-        found = self.rows(sql, *params)
-        if len(found) != 1:
+        """Return the only row of a query. Raises `NoFit` unless it is unique, as prompts require."""
+        rows = self.rows(sql, *params)
+        if len(rows) != 1:
             raise NoFit
-        return found[0]
+        return rows[0]
 
     def pick(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return a random row of a query. Raises `NoFit` if there is none."""
+        """Return a random row of a query. Raises `NoFit` without rows."""
         return self.choice(self.rows(sql, *params))
 
 
 @dataclass(frozen=True)
-class Family(procedural.Family[Scene, Draft]):
+class WebFamily(procedural.Family[WebScene, WebDraft]):
     """A kind of task on one site. Its name is that of the site, a dot, and the kind: `shop.order`."""
 
     options: Mapping[str, Any]
@@ -93,12 +93,12 @@ class Family(procedural.Family[Scene, Draft]):
         """Tags of all tasks of this family."""
         return (*super().tags, self.site)
 
-    def word(self, draft: Draft, rng: Random, wording: Wording = "natural") -> str:
-        """Return the draft's text in a random phrasing; a text in quotation marks that ends ends the sentence, too."""
+    def word(self, draft: WebDraft, rng: Random, wording: Wording = "natural") -> str:
+        """Return the draft's text in a random phrasing. A quoted sentence at its end gets no second full stop."""
         return ended_once(super().word(draft, rng, wording))
 
 
-FAMILIES: Families[Family] = Families(Family)
+FAMILIES: Families[WebFamily] = Families(WebFamily)
 """All families by name, filled by `family` when their modules are imported."""
 
 
@@ -109,7 +109,7 @@ def ended_once(text: str) -> str:
 
 def family(
     name: str, level: int, *phrasings: str, options: Mapping[str, Any] | None = None
-) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
+) -> Callable[[Callable[[WebScene], WebDraft]], Callable[[WebScene], WebDraft]]:
     """Return a decorator that registers a function that draws tasks as the family `site.kind`.
 
     Args:
@@ -123,7 +123,7 @@ def family(
     return FAMILIES.register(level, *phrasings, name=name, options=options or {})
 
 
-def gold_of(draft: Draft, prompt: str) -> dict[str, Any]:
+def gold_of(draft: WebDraft, prompt: str) -> dict[str, Any]:
     """Return the grader's input for a task. Raises `TaskError` for a draft that the grader could not judge."""
     if not draft.plan or (not draft.effect and draft.answer is None):
         raise TaskError(f"a web task needs a plan and an effect or an answer: {prompt!r}")

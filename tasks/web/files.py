@@ -63,10 +63,10 @@ class WebFileTasks(TaskList):
         refuse_empty({self.file: len(records) + len(quarantine.entries)})
         labels = {record.where: record.label("task_id") or number for number, record in enumerate(records)}
         prefix = f"{self.file.stem}/{self._split}"
-        kept = read_tasks(records, lambda record: self._task(f"{prefix}/{labels[record.where]}", record), quarantine)
+        entries = read_tasks(records, lambda record: self._task(f"{prefix}/{labels[record.where]}", record), quarantine)
         self.left_out = quarantine.entries
-        quarantine.close(len(kept))
-        super().__init__(read.task for read in kept)
+        quarantine.close(len(entries))
+        super().__init__(read.task for read in entries)
 
     def _task(self, name: str, entry: Record) -> Task:
         if {"intent", "eval"} <= entry.fields.keys():

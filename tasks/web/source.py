@@ -15,14 +15,14 @@ from typing import Any
 
 from agentgym.procedural import SEED_DIGITS, ProceduralTasks
 from agentgym.task import Task
-from agentgym.tasks.web.family import FAMILIES, Family, Scene, gold_of
+from agentgym.tasks.web.family import FAMILIES, WebFamily, WebScene, gold_of
 from agentgym.tasks.web.sites.episode import new_database
 from agentgym.tasks.web.sites.site import SITE_MODULES, find_site
 
 SITES = tuple(SITE_MODULES)
 
 
-class WebTasks(ProceduralTasks[Family]):
+class WebTasks(ProceduralTasks[WebFamily]):
     """Tasks on the bundled sites, graded by the state of the server. No split ends.
 
     Tasks take turns over the levels, and within a level over its families.
@@ -47,25 +47,25 @@ class WebTasks(ProceduralTasks[Family]):
         super().__init__(difficulty, families, seed, where={"site": sites})
 
     @classmethod
-    def known(cls) -> dict[str, Family]:
+    def known(cls) -> dict[str, WebFamily]:
         """Return all families by name."""
         return load_families()
 
-    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task:
+    def draw(self, family: WebFamily, split: str, index: int, rng: Random) -> Task:
         """Draw a task on a site of its own. Raises `NoFit` if that site offers no such task."""
         site_seed = rng.randrange(100_000) * 10 + rng.choice(SEED_DIGITS[split])
         return draw_task(family, site_seed, rng, self.id_of(split, index), split)
 
 
-def draw_task(choice: Family, site_seed: int, rng: Random, task_id: str, split: str) -> Task:
+def draw_task(choice: WebFamily, site_seed: int, rng: Random, task_id: str, split: str) -> Task:
     """Draw one task of a family on one site. Raises `NoFit` if that site offers no such task."""
     db = new_database(find_site(choice.site), site_seed, choice.options)
     try:
-        draft = choice.draw(Scene(db, rng))
+        draft = choice.draw(WebScene(db, rng))
     finally:
         db.close()
     prompt = choice.word(draft, rng)
-    # Text in the prompt is no secret, unless it happens to be the answer.
+    # Text in the prompt is not secret, unless it is the answer.
     named = sorted({str(word) for word in draft.words.values()} - {str(draft.answer)})
     data: dict[str, Any] = {"site": choice.site, "seed": site_seed, "start": draft.start, "named": named}
     if choice.options:
@@ -74,7 +74,7 @@ def draw_task(choice: Family, site_seed: int, rng: Random, task_id: str, split: 
 
 
 @cache
-def load_families() -> dict[str, Family]:
+def load_families() -> dict[str, WebFamily]:
     """Import the modules in each site's folder, which register their families; return the families by name."""
     for site in SITES:
         package = import_module(f"agentgym.tasks.web.{site}")

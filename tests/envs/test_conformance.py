@@ -1,4 +1,4 @@
-"""Every registered environment keeps every promise of the conformance suite. A new one is picked up by itself."""
+"""Every registered environment passes the conformance suite. New ones are included automatically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.browsers import why_no_browser
 from tests.conftest import FIRST
 
 MINIWOB = "agentgym/miniwob-"
-"""One class under many ids: what differs, the pages, is tested page by page in `test_miniwob.py`."""
+"""One class under many ids; `test_miniwob.py` tests its pages."""
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/sql-v0", {"engine": "sqlite", "show_schema": "prompt"}),
     ("agentgym/code-v0", {"tools": "files+bash+test", "stateful": False, "difficulty": 2}),
@@ -23,7 +23,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/web-v0", {"difficulty": 2, "max_turns": 12}),
     ("agentgym/miniwob-click-button-v0", {}),
 ]
-"""Other settings of an environment are checked on tasks of one level where all of them take long."""
+"""Environments with other settings. Slow ones are checked on tasks of one level."""
 ELSEWHERE = (MINIWOB, "agentgym/web-")
 """Ids that are in `VARIANTS` only: all levels of `web` would take several times as long."""
 IDS = [
@@ -41,7 +41,7 @@ def _browser_marks(env_id: str) -> list[pytest.MarkDecorator]:
 
 
 ALL_CHECKS = ("agentgym/sql-v0", "agentgym/errand-v0")
-"""Environments that together have something for every check. One group, since a test reads both reports."""
+"""Environments that together exercise every check. They share a group because a test reads both reports."""
 
 
 def _group(env_id: str, kwargs: dict[str, Any]) -> str:
@@ -62,7 +62,7 @@ def _case(env_id: str, kwargs: dict[str, Any]) -> Any:
 
 
 TIME_LIMIT_S = 1_800.0
-"""How long a check may take: a machine that is busy with other tests is no reason to fail."""
+"""Time limit of a check, long enough for a machine that is busy with other tests."""
 
 
 @cache
@@ -72,42 +72,32 @@ def report(env_id: str) -> Report:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("env_id", "kwargs"), [_case(*chosen) for chosen in CHOSEN])
+@pytest.mark.parametrize(("env_id", "kwargs"), [_case(*case) for case in CHOSEN])
 def test_environment_passes_every_check(env_id: str, kwargs: dict[str, Any]):
     rows = (run_checks(env_id, kwargs, timeout_s=TIME_LIMIT_S) if kwargs else report(env_id)).rows
     broken = [row for row in rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)]
     assert [f"{row.name}, {row.promise}: {row.message}" for row in broken] == []
-    # Solutions of one action leave three checks nothing to do, and a gold that the data contain as well two.
+    # Three checks need solutions of several actions; two need gold that the task's data do not contain.
     skipped = [f"{row.name}: {row.message}" for row in rows if row.status is CheckStatus.SKIP]
     assert len(skipped) <= 5, skipped
 
 
-def test_no_environment_is_forgotten():
-    """Every class of the package is among the cases, and every id that does not share its class with a chosen one."""
-    chosen = {env_id for env_id, _ in CHOSEN}
-    classes = {ENVIRONMENTS[env_id][0] for env_id in chosen}
+def test_every_class_and_every_id_except_miniwob_pages_is_checked():
+    env_ids = {env_id for env_id, _ in CHOSEN}
+    classes = {ENVIRONMENTS[env_id][0] for env_id in env_ids}
     assert classes == {where for where, _ in ENVIRONMENTS.values()}
-    left_out = set(ENVIRONMENTS) - chosen
-    assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - chosen
-    assert chosen <= set(list_environments())
+    left_out = set(ENVIRONMENTS) - env_ids
+    assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - env_ids
+    assert env_ids <= set(list_environments())
 
 
-def test_the_groups_that_start_first_are_there():
+def test_the_groups_that_start_first_exist():
     groups = {_group(env_id, kwargs) for env_id, kwargs in CHOSEN}
     root = Path(__file__).parents[2]
     assert [group for group in FIRST if group not in groups and not (root / group).is_file()] == []
 
 
-@pytest.mark.xdist_group("known")
-def test_groups_are_known_to_what_gives_tests_to_workers(request: pytest.FixtureRequest):
-    """Otherwise one worker gets all environments, silently, and the others wait for it."""
-    if not request.config.getoption("loadgroup", False):
-        pytest.skip("needs --dist loadgroup")
-    assert request.node.nodeid.endswith("@known")
-
-
-@pytest.mark.xdist_group(_group(ALL_CHECKS[0], {}))  # whose reports are there then
+@pytest.mark.xdist_group(_group(ALL_CHECKS[0], {}))  # in the worker that has the reports
 def test_sql_and_errand_exercise_every_check():
-    """A check that no environment exercises would guarantee nothing."""
     rows = [row for env_id in ALL_CHECKS for row in report(env_id).rows]
     assert {row.name for row in rows if row.status is CheckStatus.PASS} == set(check_names())

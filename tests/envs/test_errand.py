@@ -1,100 +1,75 @@
-"""Errand: the goal takes work, chats are easy, and only the gate keeps chatting from paying more than the goal."""
+"""Errand: chats are easy, and only the gate keeps them from paying more than the goal."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentgym.engine.steps import StepResult
 from agentgym.envs.errand import PEOPLE, ErrandEnv
-from agentgym.errors import UsageError
-from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.messages import ToolCall
 from agentgym.rewards import lint
+from tests.played import call, said
+from tests.refusals import not_refused
 
 
-def begun(scheme: str = "default", difficulty: int = 1) -> ErrandEnv:
+def errand(scheme: str = "default", difficulty: int = 1) -> ErrandEnv:
     env = ErrandEnv(scheme=scheme, difficulty=difficulty)
     env.reset(options={"split": "train", "index": 0})
     return env
 
 
-def do(env: ErrandEnv, tool: str, /, **arguments: str) -> StepResult:
-    return env.step(assistant("", [ToolCall(tool, arguments)]))
-
-
 def paid(env: ErrandEnv, *calls: tuple[str, str]) -> float:
-    """What an episode of these calls earns: a name and its one argument, or none."""
+    """Return the total reward of calls, given as a name and its argument, if it has one."""
     arguments = {"fetch": "name", "deliver": "house"}
-    return sum(do(env, name, **({arguments[name]: word} if word else {})).reward for name, word in calls)
+    return sum(call(env, name, **({arguments[name]: word} if word else {})).reward for name, word in calls)
 
 
-def others(env: ErrandEnv) -> tuple[str, str]:
-    """Somebody else in town, and their house."""
+def other(env: ErrandEnv) -> tuple[str, str]:
+    """Return somebody else in town, and their house."""
     return next(pair for pair in env.task.data["houses"].items() if pair[0] != env.task.gold["name"])
 
 
 @pytest.mark.parametrize("difficulty", PEOPLE)
-def test_a_level_says_how_many_people_are_in_town(difficulty: int):
-    env = begun(difficulty=difficulty)
-    names = list(env.task.data["houses"])
+def test_the_difficulty_is_the_number_of_people_in_town(difficulty: int):
+    task = errand(difficulty=difficulty).task
+    names = list(task.data["houses"])
     assert len(names) == PEOPLE[difficulty]
-    assert env.task.prompt.startswith(f"In town: {', '.join(names)}.")
-    assert env.task.gold == {"name": env.task.gold["name"], "house": env.task.data["houses"][env.task.gold["name"]]}
+    assert task.prompt.startswith(f"In town: {', '.join(names)}.")
+    assert task.gold["house"] == task.data["houses"][task.gold["name"]]
 
 
-def test_the_right_parcel_in_the_right_house_solves_it():
-    env = begun()
-    name, house = env.task.gold["name"], env.task.gold["house"]
-    assert text_of(do(env, "fetch", name=name.lower()).observation[-1]) == f"It goes to {house} House."
-    result = do(env, "deliver", house=house)
-    assert (result.terminated, result.info["is_success"]) == (True, True)
+def test_only_the_right_parcel_in_the_right_house_solves_the_task():
+    task, wrong = errand().task, other(errand())
+    name, house = task.gold["name"], task.gold["house"]
+    for parcel, destination, solved in ((name, house, True), (name, wrong[1], False), (wrong[0], house, False)):
+        env = errand()
+        assert said(call(env, "fetch", name=parcel.lower())) == f"It goes to {task.data['houses'][parcel]} House."
+        result = call(env, "deliver", house=destination)
+        assert (result.terminated, result.info["is_success"]) == (True, solved)
 
 
-def test_a_parcel_in_the_wrong_house_ends_it_unsolved():
-    env = begun()
-    do(env, "fetch", name=env.task.gold["name"])
-    result = do(env, "deliver", house=others(env)[1])
-    assert (result.terminated, result.info["is_success"]) == (True, False)
-
-
-def test_the_parcel_of_another_does_not_count_in_the_right_house():
-    env = begun()
-    do(env, "fetch", name=others(env)[0])
-    assert not do(env, "deliver", house=env.task.gold["house"]).info["is_success"]
-
-
-def test_nothing_can_be_delivered_with_empty_hands():
-    env = begun()
-    result = do(env, "deliver", house=env.task.gold["house"])
-    assert text_of(result.observation[-1]) == "Error: You carry no parcel. Fetch one first."
-    assert not result.terminated
-
-
-def test_a_name_that_is_not_in_town_has_no_parcel():
-    env = begun()
-    answer = text_of(do(env, "fetch", name="Zoe").observation[-1])
+def test_mistakes_are_explained_and_do_not_end_the_episode():
+    env = errand()
+    result = call(env, "deliver", house=env.task.gold["house"])
+    assert (said(result), result.terminated) == ("Error: You carry no parcel. Fetch one first.", False)
+    answer = said(call(env, "fetch", name="Zoe"))
     assert answer == f"Error: There is no parcel for 'Zoe' here. Choose from: {', '.join(env.task.data['houses'])}."
 
 
-def test_behind_the_gate_only_the_goal_makes_chats_worth_anything():
-    env = begun()
-    errand = [("fetch", env.task.gold["name"]), ("deliver", env.task.gold["house"])]
-    assert paid(begun(), *[("chat", "")] * 8) == 0.0
-    assert paid(begun(), *errand) == pytest.approx(1.2)
-    assert paid(begun(), ("chat", ""), *errand) == pytest.approx(2.0)
-
-
-def test_added_up_directly_chatting_all_day_pays_more_than_any_errand():
-    env = begun()
-    errand = [("fetch", env.task.gold["name"]), ("deliver", env.task.gold["house"])]
-    assert paid(begun("d_ra"), *[("chat", "")] * 8) == pytest.approx(6.4)
-    assert paid(begun("d_ra"), *[("chat", "")] * 6, *errand) == pytest.approx(6.0)
+def test_chats_pay_only_in_solved_episodes_unless_the_gate_is_removed():
+    gold, chat = errand().task.gold, ("chat", "")
+    moves = [("fetch", gold["name"]), ("deliver", gold["house"])]
+    assert paid(errand(), *[chat] * 8) == 0.0
+    assert paid(errand(), *moves) == pytest.approx(1.2)
+    assert paid(errand(), chat, *moves) == pytest.approx(2.0)
+    assert paid(errand("d_ra"), *[chat] * 8) == pytest.approx(6.4)
+    assert paid(errand("d_ra"), *[chat] * 6, *moves) == pytest.approx(6.0)
     assert "'chatted' is cheap" in " ".join(lint(ErrandEnv.schemes["d_ra"], ErrandEnv.channels, ErrandEnv.max_turns))
 
 
 def test_fetching_the_right_parcel_is_paid_once():
-    env = begun()
+    env = errand()
     name = env.task.gold["name"]
-    assert paid(env, ("fetch", name), ("fetch", others(env)[0]), ("fetch", name)) == pytest.approx(0.2)
+    assert paid(env, ("fetch", name), ("fetch", other(env)[0]), ("fetch", name)) == pytest.approx(0.2)
 
 
 def test_the_chatty_solution_chats_first():
@@ -107,9 +82,9 @@ def test_the_chatty_solution_chats_first():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(UsageError, match="solution_style"):
-        ErrandEnv(solution_style="slow")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="give one or the other"):
-        ErrandEnv(tasks=ErrandEnv.default_tasks(), difficulty=1)
-    with pytest.raises(UsageError, match="difficulty"):
-        ErrandEnv(difficulty=4)
+    rows = [
+        ({"solution_style": "slow"}, "solution_style"),
+        ({"tasks": ErrandEnv.default_tasks(), "difficulty": 1}, "give one or the other"),
+        ({"difficulty": 4}, "difficulty"),
+    ]
+    assert not_refused(lambda arguments: ErrandEnv(**arguments), rows) == []

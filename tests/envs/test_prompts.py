@@ -1,4 +1,4 @@
-"""Prompts say how many turns an episode has, and show a call that works."""
+"""Prompts state the number of turns and show a valid call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentgym.registry import load_class
 PATHS = {path for path, _ in (*ENVIRONMENTS.values(), *ON_FILES.values())}
 ITS_OWN = {
     "agentgym.interop.bfcl:BFCLEnv": "the questions of the leaderboard, as it asks them",
-    "agentgym.envs.errand:ErrandEnv": "a lesson in stalling; its recorded runs were played without a word about turns",
+    "agentgym.envs.errand:ErrandEnv": "a lesson in stalling; its recorded runs have prompts without the turns",
 }
 """Environments that do not state their turns, with the reason."""
 

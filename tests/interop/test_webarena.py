@@ -21,8 +21,8 @@ from agentgym.tasks.webarena.package import data_set
 from tests.browsers import Site, need_browser
 from tests.interop.arena import BUY, ENTRIES, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
 from tests.interop.theirs import failed_checks, imported
+from tests.played import call, play_solution, said
 from tests.rows import each_row
-from tests.web_play import call, play_solution, said
 
 peers = pytest.mark.peers
 NOWHERE = {"shopping": "http://127.0.0.1:9"}

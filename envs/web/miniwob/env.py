@@ -1,7 +1,7 @@
-"""`MiniWoBEnv`: a page of MiniWoB++ played with the same tools as any other site; the page itself gives the reward.
+"""`MiniWoBEnv`: a page of MiniWoB++, with the same tools as any other site; the page itself gives the reward.
 
-The pages are those of the package `miniwob`, served unchanged. Their own clock is stopped: the number of turns is
-limited instead.
+The pages of the package `miniwob` are served unchanged. Their own clock is stopped; the number of turns is limited
+instead.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class MiniWoBEnv(BrowserEnv):
         try:
             self._begin(task)
         except InfrastructureError:
-            # The browser may have died since the last episode, so try once more with a new one.
+            # The browser may have died since the last episode: retry once with a new one.
             self._leave()
             self._begin(task)
         return self._opening(self._instruction)
@@ -135,7 +135,7 @@ class MiniWoBEnv(BrowserEnv):
         """Play a page with its scripted solution, which uses only the current view."""
         page, solutions = task.data["page"], load_solutions()
         if page not in solutions:
-            raise UsageError(f"there is no scripted solution for {page!r}, only for: {', '.join(solutions)}")
+            raise UsageError(f"{page!r} has no scripted solution; those that have one: {', '.join(solutions)}")
         yield from solutions[page](Sight(self._instruction, lambda: self._seen))
 
     def _begin(self, task: Task) -> None:

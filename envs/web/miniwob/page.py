@@ -1,7 +1,7 @@
 """Scripts for the pages of MiniWoB++: they start an episode, describe pictures in words and report the end.
 
-Most of these pages were made for pictures. Their icons, colours and shapes get names and roles here, so that the
-accessibility tree describes what a picture shows; nothing else about them changes.
+Most of these pages were made for pictures. Here their icons, colours and shapes get names and roles, so that the
+accessibility tree describes them; the pages are otherwise unchanged.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ window.fetched = [...document.styleSheets].flatMap((sheet) => {
     Object.assign(new Image(), { src: new URL(address, sheet.href || location.href).href }));
 });
 """
-"""Fetches pictures that appear under the mouse in advance: an icon without its picture has no size to click on."""
+"""Prefetches pictures that appear under the mouse: an icon without its picture has no size to click on."""
 
 _AT_ONCE = """
 if (!window.atOnce) {
@@ -127,12 +127,12 @@ NEEDS_RELOAD = {
     "use-slider": _WIDGETS,
     "use-slider-2": _WIDGETS,
 }
-"""Pages that are reloaded for every episode, and what would otherwise carry over to the next one."""
+"""Pages to reload for every episode, and why."""
 
 NEEDS_CONTEXT = {"terminal": "it shows the date, which advances from episode to episode"}
 """Pages that need a fresh browser context for every episode, and why."""
 
-_OPENS = "a list that opens under the mouse chooses the item on which the last episode left it"
+_OPENS = "a list that opens under the mouse selects the item where the last episode left it"
 NEEDS_MOUSE = dict.fromkeys(
     (
         "book-flight",
@@ -144,11 +144,11 @@ NEEDS_MOUSE = dict.fromkeys(
     ),
     _OPENS,
 )
-"""Pages on which the mouse starts every episode at the same place, and why."""
+"""Pages that need the mouse at the same place at the start of every episode, and why."""
 
 _LONG = ("book-flight", "book-flight-nodelay", "choose-date", "choose-date-nodelay", "click-checkboxes-large")
 MORE_TURNS: Mapping[str, int] = dict.fromkeys(_LONG, 15)
-"""Turn limits of pages with tasks that ten turns do not solve: eleven months to turn, or twelve boxes to tick."""
+"""Turn limits of pages whose tasks may need more than ten turns, such as twelve boxes to tick."""
 
 SAY = "window.sayInWords()"
 ASKED = "(asked => typeof asked === 'string' ? asked : asked.utterance)(core.getUtterance())"
@@ -158,7 +158,7 @@ STATE = f"({SAY}, [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL])"
 def start_script(seed: int) -> str:
     """Return the script that starts an episode on a loaded page.
 
-    The page's clock for episodes is stopped, and a page that has ended offers no new episode: an action of several
-    events could start one.
+    It stops the page's episode clock, and hides the button that starts the next episode: an action of several events
+    could click it.
     """
     return _WORDS.replace("RULES", json.dumps(_ICONS)) + _FETCH + _AT_ONCE + _START.replace("SEED", str(seed))

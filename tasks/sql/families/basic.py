@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentgym.tasks.sql.conditions import literal
 from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
-from agentgym.tasks.sql.questions import Draft, Shape, family
-from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+from agentgym.tasks.sql.questions import Shape, SQLDraft, family
+from agentgym.tasks.sql.scene import HIGH_LOW, SQLScene
 
 
 @family(
@@ -20,10 +20,10 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
         "What is the number of {t.many}?",
     ),
 )
-def count_all(s: Scene) -> Draft:
+def count_all(s: SQLScene) -> SQLDraft:
     """Count the rows of a table."""
     t = s.table()
-    return Draft(f"SELECT COUNT(*) FROM {t}", {"t": t})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t}", {"t": t})
 
 
 @family(
@@ -34,13 +34,13 @@ def count_all(s: Scene) -> Draft:
     'Count the {t.many} with the {c.label} "{v}".',
     "What's the number of {t.many} whose {c.label} is {v}?",
 )
-def count_equal(s: Scene) -> Draft:
+def count_equal(s: SQLScene) -> SQLDraft:
     """Count the rows with a given value of a category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t)
     v = s.value(c)
     words = {"t": t, "c": c, "v": v, "f": s.with_value(c, v)}
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} = {literal(v)}", words)
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c} = {literal(v)}", words)
 
 
 @family(
@@ -49,12 +49,12 @@ def count_equal(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} is greater than {v}.",
     "How many of the {t.many} have {c.a} of more than {v}?",
 )
-def count_above(s: Scene) -> Draft:
+def count_above(s: SQLScene) -> SQLDraft:
     """Count the rows above a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
     v = s.threshold(c)
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} > {v}", {"t": t, "c": c, "v": v})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c} > {v}", {"t": t, "c": c, "v": v})
 
 
 @family(
@@ -63,12 +63,12 @@ def count_above(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} is less than {v}.",
     "How many of the {t.many} have {c.a} of less than {v}?",
 )
-def count_below(s: Scene) -> Draft:
+def count_below(s: SQLScene) -> SQLDraft:
     """Count the rows below a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
     v = s.threshold(c)
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} < {v}", {"t": t, "c": c, "v": v})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c} < {v}", {"t": t, "c": c, "v": v})
 
 
 @family(
@@ -83,13 +83,13 @@ def count_below(s: Scene) -> Draft:
         "What is the number of {t.many} {f}?",
     ),
 )
-def count_flag(s: Scene) -> Draft:
-    """Count the rows for which a flag is set."""
+def count_flag(s: SQLScene) -> SQLDraft:
+    """Count the rows whose flag is set."""
     t = s.table(Role.FLAG)
     c = s.column(t, Role.FLAG)
-    said = c.spec["said"]
-    words = {"t": t, "c": c, "f": said, "g": s.flagged(c, t.who, said=True), "are": said.removeprefix("that ")}
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c}", words)
+    clause = c.spec["said"]
+    words = {"t": t, "c": c, "f": clause, "g": s.flagged(c, t.who, is_set=True), "are": clause.removeprefix("that ")}
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c}", words)
 
 
 @family(
@@ -100,13 +100,13 @@ def count_flag(s: Scene) -> Draft:
     'Give me the {n.label} of every {t.one} with the {c.label} "{v}".',
     "I'm looking for all {t.many} whose {c.label} is {v}. What are their {n.plural}?",
 )
-def list_equal(s: Scene) -> Draft:
+def list_equal(s: SQLScene) -> SQLDraft:
     """List the rows with a given value of a category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t)
     v, n = s.value(c), t.identity
     words = {"t": t, "n": n, "c": c, "v": v, "f": s.with_value(c, v)}
-    return Draft(f"SELECT {n} FROM {t} WHERE {c} = {literal(v)}", words, Shape.PART)
+    return SQLDraft(f"SELECT {n} FROM {t} WHERE {c} = {literal(v)}", words, Shape.PART)
 
 
 @family(
@@ -115,12 +115,12 @@ def list_equal(s: Scene) -> Draft:
     "Which {t.many} have {c.a} greater than {v}? Return their {n.plural}.",
     "Give me the {n.label} of every {t.one} with {c.a} of more than {v}.",
 )
-def list_above(s: Scene) -> Draft:
+def list_above(s: SQLScene) -> SQLDraft:
     """List the rows above a number."""
     t = s.table(NUMBERS)
     c, n = s.number(t), t.identity
     v = s.threshold(c)
-    return Draft(f"SELECT {n} FROM {t} WHERE {c} > {v}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
+    return SQLDraft(f"SELECT {n} FROM {t} WHERE {c} > {v}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
 
 
 @family(
@@ -135,10 +135,10 @@ def list_above(s: Scene) -> Draft:
         "What are the {n.plural} of the {t.many}?",
     ),
 )
-def list_all(s: Scene) -> Draft:
+def list_all(s: SQLScene) -> SQLDraft:
     """List the names of all rows of a table."""
     t = s.table()
-    return Draft(f"SELECT {t.identity} FROM {t}", {"t": t, "n": t.identity}, Shape.ROWS)
+    return SQLDraft(f"SELECT {t.identity} FROM {t}", {"t": t, "n": t.identity}, Shape.ROWS)
 
 
 @family(
@@ -152,11 +152,11 @@ def list_all(s: Scene) -> Draft:
         "Show every {c.label} of the {t.many} once.",
     ),
 )
-def distinct_values(s: Scene) -> Draft:
+def distinct_values(s: SQLScene) -> SQLDraft:
     """List the distinct values of a category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
-    return Draft(f"SELECT DISTINCT {c} FROM {t}", {"t": t, "c": c}, Shape.ROWS)
+    return SQLDraft(f"SELECT DISTINCT {c} FROM {t}", {"t": t, "c": c}, Shape.ROWS)
 
 
 @family(
@@ -170,11 +170,11 @@ def distinct_values(s: Scene) -> Draft:
         "What is the number of different {c.plural} among the {t.many}?",
     ),
 )
-def count_distinct(s: Scene) -> Draft:
+def count_distinct(s: SQLScene) -> SQLDraft:
     """Count the distinct values of a category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
-    return Draft(f"SELECT COUNT(DISTINCT {c}) FROM {t}", {"t": t, "c": c})
+    return SQLDraft(f"SELECT COUNT(DISTINCT {c}) FROM {t}", {"t": t, "c": c})
 
 
 @family(
@@ -188,11 +188,11 @@ def count_distinct(s: Scene) -> Draft:
         "What is the largest {c.label} among the {t.many}?",
     ),
 )
-def maximum(s: Scene) -> Draft:
+def maximum(s: SQLScene) -> SQLDraft:
     """Find the highest value of a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
-    return Draft(f"SELECT MAX({c}) FROM {t}", {"t": t, "c": c, "high": HIGH_LOW[0].of(c)})
+    return SQLDraft(f"SELECT MAX({c}) FROM {t}", {"t": t, "c": c, "high": HIGH_LOW[0].of(c)})
 
 
 @family(
@@ -206,11 +206,11 @@ def maximum(s: Scene) -> Draft:
         "What is the smallest {c.label} among the {t.many}?",
     ),
 )
-def minimum(s: Scene) -> Draft:
+def minimum(s: SQLScene) -> SQLDraft:
     """Find the lowest value of a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
-    return Draft(f"SELECT MIN({c}) FROM {t}", {"t": t, "c": c, "low": HIGH_LOW[1].of(c)})
+    return SQLDraft(f"SELECT MIN({c}) FROM {t}", {"t": t, "c": c, "low": HIGH_LOW[1].of(c)})
 
 
 @family(
@@ -224,11 +224,11 @@ def minimum(s: Scene) -> Draft:
         "What is the mean {c.label} of the {t.many}?",
     ),
 )
-def average(s: Scene) -> Draft:
+def average(s: SQLScene) -> SQLDraft:
     """Average a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
-    return Draft(f"SELECT AVG({c}) FROM {t}", {"t": t, "c": c})
+    return SQLDraft(f"SELECT AVG({c}) FROM {t}", {"t": t, "c": c})
 
 
 @family(
@@ -242,11 +242,11 @@ def average(s: Scene) -> Draft:
         "What is the sum of the {c.plural} of all {t.many}?",
     ),
 )
-def total(s: Scene) -> Draft:
+def total(s: SQLScene) -> SQLDraft:
     """Sum a number."""
     t = s.table(ADDITIVE)
     c = s.column(t, *ADDITIVE)
-    return Draft(f"SELECT SUM({c}) FROM {t}", {"t": t, "c": c})
+    return SQLDraft(f"SELECT SUM({c}) FROM {t}", {"t": t, "c": c})
 
 
 @family(
@@ -255,10 +255,10 @@ def total(s: Scene) -> Draft:
     "Look up the {c.label} of the {t.one} {v}.",
     "Can you tell me the {c.label} of the {t.one} whose {n.label} is {v}?",
 )
-def lookup(s: Scene) -> Draft:
+def lookup(s: SQLScene) -> SQLDraft:
     """Look up one value of a named row."""
     t = s.named_table()
     c = s.column(t, *NUMBERS, Role.CATEGORY, Role.DATE, Role.YEAR)
     v = s.value(t.identity)
     words = {"t": t, "c": c, "n": t.identity, "v": v}
-    return Draft(f"SELECT {c} FROM {t} WHERE {t.identity} = {literal(v)}", words)
+    return SQLDraft(f"SELECT {c} FROM {t} WHERE {t.identity} = {literal(v)}", words)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentgym.procedural import NoFit
 from agentgym.tasks.sql.conditions import literal
 from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
-from agentgym.tasks.sql.questions import Draft, Shape, family
-from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+from agentgym.tasks.sql.questions import Shape, SQLDraft, family
+from agentgym.tasks.sql.scene import HIGH_LOW, SQLScene
 
 
 @family(
@@ -16,12 +16,12 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
     "Find every {t.one} {f.one} and {g.one}, and return the {n.label}.",
     "Give me the {n.plural} of all {t.many} {f} and {g}.",
 )
-def list_both(s: Scene) -> Draft:
+def list_both(s: SQLScene) -> SQLDraft:
     """List the rows that meet two conditions."""
     t = s.table()
     f, g = s.two_conditions(t)
     words = {"t": t, "n": t.identity, "f": f, "g": g}
-    return Draft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} AND {g.sql()}", words, Shape.PART)
+    return SQLDraft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} AND {g.sql()}", words, Shape.PART)
 
 
 @family(
@@ -30,11 +30,11 @@ def list_both(s: Scene) -> Draft:
     "Count the {t.many} {f} and {g}.",
     "What's the number of {t.many} {f} and {g}?",
 )
-def count_both(s: Scene) -> Draft:
+def count_both(s: SQLScene) -> SQLDraft:
     """Count the rows that meet two conditions."""
     t = s.table()
     f, g = s.two_conditions(t)
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {f.sql()} AND {g.sql()}", {"t": t, "f": f, "g": g})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {f.sql()} AND {g.sql()}", {"t": t, "f": f, "g": g})
 
 
 @family(
@@ -43,13 +43,13 @@ def count_both(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} is {v} or {w}.",
     "How many {t.many} are there whose {c.label} is one of {v} and {w}?",
 )
-def count_either_value(s: Scene) -> Draft:
+def count_either_value(s: SQLScene) -> SQLDraft:
     """Count the rows with one of two values of a category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t)
     v, w = s.two_values(c)
     sql = f"SELECT COUNT(*) FROM {t} WHERE {c} IN ({literal(v)}, {literal(w)})"
-    return Draft(sql, {"t": t, "c": c, "v": v, "w": w})
+    return SQLDraft(sql, {"t": t, "c": c, "v": v, "w": w})
 
 
 @family(
@@ -58,12 +58,12 @@ def count_either_value(s: Scene) -> Draft:
     "I need the {n.plural} of all {t.many} {f} or {g}, including those for which both hold.",
     "Find every {t.one} {f.one} or {g.one}; one of the two is enough. Return the {n.label}.",
 )
-def list_either(s: Scene) -> Draft:
+def list_either(s: SQLScene) -> SQLDraft:
     """List the rows that meet at least one of two conditions."""
     t = s.table()
     f, g = s.two_conditions(t)
     words = {"t": t, "n": t.identity, "f": f, "g": g}
-    return Draft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} OR {g.sql()}", words, Shape.PART)
+    return SQLDraft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} OR {g.sql()}", words, Shape.PART)
 
 
 @family(
@@ -72,14 +72,14 @@ def list_either(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} is between {v} and {w} (inclusive).",
     "How many of the {t.many} have {c.a} of at least {v} and at most {w}?",
 )
-def count_between(s: Scene) -> Draft:
+def count_between(s: SQLScene) -> SQLDraft:
     """Count the rows within a range of numbers."""
     t = s.table((*NUMBERS, Role.YEAR))
     c = s.column(t, *NUMBERS, Role.YEAR)
     v, w = sorted((s.threshold(c), s.threshold(c)))
     if v == w:
         raise NoFit
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} BETWEEN {v} AND {w}", {"t": t, "c": c, "v": v, "w": w})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c} BETWEEN {v} AND {w}", {"t": t, "c": c, "v": v, "w": w})
 
 
 @family(
@@ -89,12 +89,12 @@ def count_between(s: Scene) -> Draft:
     "Looking only at the {t.many} {f}, what is their average {c.label}?",
     "I'd like to know the average {c.label} across all {t.many} {f}.",
 )
-def average_where(s: Scene) -> Draft:
+def average_where(s: SQLScene) -> SQLDraft:
     """Average a number over some rows."""
     t = s.table(NUMBERS)
     c = s.number(t)
     f = s.condition(t, besides=(c,))
-    return Draft(f"SELECT AVG({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f})
+    return SQLDraft(f"SELECT AVG({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f})
 
 
 @family(
@@ -103,12 +103,12 @@ def average_where(s: Scene) -> Draft:
     "What do the {c.plural} of all {t.many} {f.brief} add up to?",
     "Looking only at the {t.many} {f}, what is their total {c.label}?",
 )
-def total_where(s: Scene) -> Draft:
+def total_where(s: SQLScene) -> SQLDraft:
     """Sum a number over some rows."""
     t = s.table(ADDITIVE)
     c = s.column(t, *ADDITIVE)
     f = s.condition(t, besides=(c,))
-    return Draft(f"SELECT SUM({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f})
+    return SQLDraft(f"SELECT SUM({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f})
 
 
 @family(
@@ -117,13 +117,15 @@ def total_where(s: Scene) -> Draft:
     "Among the {t.many} {f}, what is the {high} {c.label}?",
     "Find the {high} {c.label} of any {t.one} {f.brief_one}.",
 )
-def extreme_where(s: Scene) -> Draft:
+def extreme_where(s: SQLScene) -> SQLDraft:
     """Find the highest or lowest value over some rows."""
     t = s.table(NUMBERS)
     c = s.number(t)
     f = s.condition(t, besides=(c,))
     high = s.choice(HIGH_LOW)
-    return Draft(f"SELECT {high.function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "high": high.of(c)})
+    return SQLDraft(
+        f"SELECT {high.function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "high": high.of(c)}
+    )
 
 
 @family(
@@ -132,13 +134,13 @@ def extreme_where(s: Scene) -> Draft:
     "Find all {t.many} {f} and return their {n.plural}, sorted from {high} to {high.other} {c.label}.",
     "Give me the {n.label} of every {t.one} {f.one}, sorted by {c.label} with the {high} at the top.",
 )
-def list_sorted(s: Scene) -> Draft:
+def list_sorted(s: SQLScene) -> SQLDraft:
     """List some rows, sorted by a number."""
     t = s.table(NUMBERS)
     c, n = s.number(t, full=True), t.identity
     f = s.condition(t, besides=(c,))
     high = s.choice(HIGH_LOW)
-    return Draft(
+    return SQLDraft(
         f"SELECT {n} FROM {t} WHERE {f.sql()} ORDER BY {c} {high.order}",
         {"t": t, "n": n, "c": c, "f": f, "high": high.of(c)},
         Shape.ROWS,
@@ -153,11 +155,11 @@ def list_sorted(s: Scene) -> Draft:
     "What is the {n.label} of the {t.one} with the {high} {c.label}?",
     "I'm looking for the {t.one} with the {high} {c.label}. What is {t.its} {n.label}?",
 )
-def top_one(s: Scene) -> Draft:
+def top_one(s: SQLScene) -> SQLDraft:
     """Find the row with the highest or lowest number."""
     t = s.table(NUMBERS)
     c, n, high = s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
-    return Draft(
+    return SQLDraft(
         f"SELECT {n} FROM {t} ORDER BY {c} {high.order} LIMIT 1",
         {"t": t, "n": n, "c": c, "high": high.of(c)},
         distinct=f"SELECT {c} FROM {t} ORDER BY {c} {high.order} LIMIT 2",
@@ -170,11 +172,11 @@ def top_one(s: Scene) -> Draft:
     "For how many {t.many} is the {c.label} missing?",
     "Count the {t.many} for which no {c.label} is recorded.",
 )
-def count_missing(s: Scene) -> Draft:
+def count_missing(s: SQLScene) -> SQLDraft:
     """Count the rows that lack a value."""
     t = s.table()
     c = s.choice([c for c in t.columns if c.nullable])
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} IS NULL", {"t": t, "c": c})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c} IS NULL", {"t": t, "c": c})
 
 
 @family(
@@ -183,13 +185,13 @@ def count_missing(s: Scene) -> Draft:
     "List the {n.plural} of the {t.many} {f} and {t.who} have no {c.label} on file.",
     "Among the {t.many} {f}, for which ones is the {c.label} missing? I need their {n.plural}.",
 )
-def list_missing(s: Scene) -> Draft:
+def list_missing(s: SQLScene) -> SQLDraft:
     """List some rows that lack a value."""
     t = s.table()
     c = s.choice([c for c in t.columns if c.nullable])
     f = s.condition(t, besides=(c,))
     words = {"t": t, "n": t.identity, "c": c, "f": f}
-    return Draft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} AND {c} IS NULL", words, Shape.PART)
+    return SQLDraft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} AND {c} IS NULL", words, Shape.PART)
 
 
 @family(
@@ -198,12 +200,12 @@ def list_missing(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} is not {v}.",
     "How many {t.many} are there whose {c.label} is anything but {v}?",
 )
-def count_unequal(s: Scene) -> Draft:
+def count_unequal(s: SQLScene) -> SQLDraft:
     """Count the rows without one value of a category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
     v = s.value(c)
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} <> {literal(v)}", {"t": t, "c": c, "v": v})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {c} <> {literal(v)}", {"t": t, "c": c, "v": v})
 
 
 @family(
@@ -212,11 +214,11 @@ def count_unequal(s: Scene) -> Draft:
     "Count the {t.many} {f}.",
     "How many {t.many} do we have {f.brief}?",
 )
-def count_dated(s: Scene) -> Draft:
+def count_dated(s: SQLScene) -> SQLDraft:
     """Count the rows before or after a day."""
     t = s.table(Role.DATE)
     f = s.dated(s.column(t, Role.DATE))
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {f.sql()}", {"t": t, "f": f})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE {f.sql()}", {"t": t, "f": f})
 
 
 @family(
@@ -225,12 +227,12 @@ def count_dated(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} falls in {v}.",
     "For how many {t.many} is the {c.label} in the year {v}?",
 )
-def count_in_year(s: Scene) -> Draft:
+def count_in_year(s: SQLScene) -> SQLDraft:
     """Count the rows of a calendar year."""
     t = s.table(Role.DATE)
     c = s.column(t, Role.DATE)
     v = s.value(c).year
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE YEAR({c}) = {v}", {"t": t, "c": c, "v": v})
+    return SQLDraft(f"SELECT COUNT(*) FROM {t} WHERE YEAR({c}) = {v}", {"t": t, "c": c, "v": v})
 
 
 @family(
@@ -239,12 +241,12 @@ def count_in_year(s: Scene) -> Draft:
     "Which {t.many} have {c.a} in {v}? Return their {n.plural}.",
     "I need the {n.label} of every {t.one} whose {c.label} is in the year {v}.",
 )
-def list_in_year(s: Scene) -> Draft:
+def list_in_year(s: SQLScene) -> SQLDraft:
     """List the rows of a calendar year."""
     t = s.table(Role.DATE)
     c, n = s.column(t, Role.DATE), t.identity
     v = s.value(c).year
-    return Draft(f"SELECT {n} FROM {t} WHERE YEAR({c}) = {v}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
+    return SQLDraft(f"SELECT {n} FROM {t} WHERE YEAR({c}) = {v}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
 
 
 @family(
@@ -253,13 +255,13 @@ def list_in_year(s: Scene) -> Draft:
     "Looking only at the {t.many} {f}, what is their {late} {c.label}?",
     "Find the {late} {c.label} of any {t.one} {f.brief_one}.",
 )
-def extreme_date(s: Scene) -> Draft:
+def extreme_date(s: SQLScene) -> SQLDraft:
     """Find the first or last day over some rows."""
     t = s.table(Role.DATE)
     c = s.column(t, Role.DATE)
     f = s.condition(t, besides=(c,))
     late, function = s.choice((("latest", "MAX"), ("earliest", "MIN")))
-    return Draft(f"SELECT {function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "late": late})
+    return SQLDraft(f"SELECT {function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "late": late})
 
 
 @family(
@@ -268,7 +270,7 @@ def extreme_date(s: Scene) -> Draft:
     'List every {t.one} {n.label} that begins with "{v}".',
     'Find all {t.many} whose {n.label} starts with the letter "{v}" and return their {n.plural}.',
 )
-def starts_with(s: Scene) -> Draft:
+def starts_with(s: SQLScene) -> SQLDraft:
     """List the names that start with a given letter."""
     t = s.named_table()
     n = t.identity
@@ -276,7 +278,7 @@ def starts_with(s: Scene) -> Draft:
     others = [name[0] for name in s.world.values(n)]
     if not (v.isascii() and v.isupper()) or v.lower() in others:
         raise NoFit
-    return Draft(f"SELECT {n} FROM {t} WHERE {n} LIKE '{v}%'", {"t": t, "n": n, "v": v}, Shape.PART)
+    return SQLDraft(f"SELECT {n} FROM {t} WHERE {n} LIKE '{v}%'", {"t": t, "n": n, "v": v}, Shape.PART)
 
 
 @family(
@@ -285,10 +287,10 @@ def starts_with(s: Scene) -> Draft:
     "For each {t.one} {f.one}, return the {n.label} and the {c.label}.",
     "I need two columns for the {t.many} {f}: {n.label} and {c.label}.",
 )
-def list_two_columns(s: Scene) -> Draft:
+def list_two_columns(s: SQLScene) -> SQLDraft:
     """List two columns of some rows."""
     t = s.table()
     f = s.condition(t)
     c = s.column(t, *NUMBERS, Role.CATEGORY, Role.DATE, Role.YEAR, full=True, besides=(f.column,))
     words = {"t": t, "n": t.identity, "c": c, "f": f}
-    return Draft(f"SELECT {t.identity}, {c} FROM {t} WHERE {f.sql()}", words, Shape.PART)
+    return SQLDraft(f"SELECT {t.identity}, {c} FROM {t} WHERE {f.sql()}", words, Shape.PART)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentgym.procedural import NoFit
 from agentgym.tasks.sql.conditions import literal
 from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
-from agentgym.tasks.sql.questions import Draft, Shape, family
-from agentgym.tasks.sql.scene import HIGH_LOW, MONTHS, Scene
+from agentgym.tasks.sql.questions import Shape, SQLDraft, family
+from agentgym.tasks.sql.scene import HIGH_LOW, MONTHS, SQLScene
 
 
 @family(
@@ -15,11 +15,11 @@ from agentgym.tasks.sql.scene import HIGH_LOW, MONTHS, Scene
     "Break the {t.many} down by {c.label}: list each {c.label} with its number of {t.many}.",
     "Count the {t.many} by {c.label}. I need the {c.label} and the count.",
 )
-def count_per_category(s: Scene) -> Draft:
+def count_per_category(s: SQLScene) -> SQLDraft:
     """Count the rows of each category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
-    return Draft(f"SELECT {c}, COUNT(*) FROM {t} GROUP BY {c}", {"t": t, "c": c}, Shape.ROWS)
+    return SQLDraft(f"SELECT {c}, COUNT(*) FROM {t} GROUP BY {c}", {"t": t, "c": c}, Shape.ROWS)
 
 
 @family(
@@ -28,11 +28,11 @@ def count_per_category(s: Scene) -> Draft:
     "Group the {t.many} by {c.label} and list each {c.label} with its average {v.label}.",
     "For each {c.label}, give me the {c.label} and the mean {v.label} of the {t.many}.",
 )
-def average_per_category(s: Scene) -> Draft:
+def average_per_category(s: SQLScene) -> SQLDraft:
     """Average a number in each category."""
     t = s.table(Role.CATEGORY, NUMBERS)
     c, v = s.category(t, full=True), s.number(t, full=True)
-    return Draft(f"SELECT {c}, AVG({v}) FROM {t} GROUP BY {c}", {"t": t, "c": c, "v": v}, Shape.ROWS)
+    return SQLDraft(f"SELECT {c}, AVG({v}) FROM {t} GROUP BY {c}", {"t": t, "c": c, "v": v}, Shape.ROWS)
 
 
 @family(
@@ -41,11 +41,11 @@ def average_per_category(s: Scene) -> Draft:
     "Group the {t.many} by {c.label} and list each {c.label} with its total {v.label}.",
     "Add up the {v.plural} of the {t.many} by {c.label}. I need the {c.label} and the sum.",
 )
-def total_per_category(s: Scene) -> Draft:
+def total_per_category(s: SQLScene) -> SQLDraft:
     """Sum a number in each category."""
     t = s.table(Role.CATEGORY, ADDITIVE)
     c, v = s.category(t, full=True), s.column(t, *ADDITIVE, full=True)
-    return Draft(f"SELECT {c}, SUM({v}) FROM {t} GROUP BY {c}", {"t": t, "c": c, "v": v}, Shape.ROWS)
+    return SQLDraft(f"SELECT {c}, SUM({v}) FROM {t} GROUP BY {c}", {"t": t, "c": c, "v": v}, Shape.ROWS)
 
 
 @family(
@@ -54,12 +54,12 @@ def total_per_category(s: Scene) -> Draft:
     "Group the {t.many} by {c.label} and list each {c.label} with its {high} {v.label}.",
     "For each {c.label}, give me the {c.label} and the {high} {v.label} of the {t.many}.",
 )
-def extreme_per_category(s: Scene) -> Draft:
+def extreme_per_category(s: SQLScene) -> SQLDraft:
     """Find the highest or lowest number in each category."""
     t = s.table(Role.CATEGORY, NUMBERS)
     c, v, high = s.category(t, full=True), s.number(t, full=True), s.choice(HIGH_LOW)
     sql = f"SELECT {c}, {high.function}({v}) FROM {t} GROUP BY {c}"
-    return Draft(sql, {"t": t, "c": c, "v": v, "high": high.of(v)}, Shape.ROWS)
+    return SQLDraft(sql, {"t": t, "c": c, "v": v, "high": high.of(v)}, Shape.ROWS)
 
 
 @family(
@@ -69,13 +69,13 @@ def extreme_per_category(s: Scene) -> Draft:
     "How many {t.many} {f} are there per {c.label}? I need the {c.label} and the number, without the "
     "{c.plural} that have none.",
 )
-def count_per_category_where(s: Scene) -> Draft:
+def count_per_category_where(s: SQLScene) -> SQLDraft:
     """Count some rows of each category."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
     f = s.condition(t, besides=(c,))
     sql = f"SELECT {c}, COUNT(*) FROM {t} WHERE {f.sql()} GROUP BY {c}"
-    return Draft(sql, {"t": t, "c": c, "f": f}, Shape.ROWS)
+    return SQLDraft(sql, {"t": t, "c": c, "f": f}, Shape.ROWS)
 
 
 @family(
@@ -84,11 +84,11 @@ def count_per_category_where(s: Scene) -> Draft:
     "Which {c.label} do more {t.many} have than any other?",
     "Which {c.label} occurs most often among the {t.many}?",
 )
-def top_category(s: Scene) -> Draft:
+def top_category(s: SQLScene) -> SQLDraft:
     """Find the category with the most rows."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
-    return Draft(
+    return SQLDraft(
         f"SELECT {c} FROM {t} GROUP BY {c} ORDER BY COUNT(*) DESC LIMIT 1",
         {"t": t, "c": c},
         distinct=f"SELECT COUNT(*) FROM {t} GROUP BY {c} ORDER BY COUNT(*) DESC LIMIT 2",
@@ -101,11 +101,11 @@ def top_category(s: Scene) -> Draft:
     "Add up the {v.plural} of the {t.many} by {c.label}. Which {c.label} comes out highest? Return just the {c.label}.",
     "For which {c.label} do the {t.many} have the highest total {v.label}?",
 )
-def top_category_total(s: Scene) -> Draft:
+def top_category_total(s: SQLScene) -> SQLDraft:
     """Find the category with the highest sum."""
     t = s.table(Role.CATEGORY, ADDITIVE)
     c, v = s.category(t, full=True), s.column(t, *ADDITIVE, full=True)
-    return Draft(
+    return SQLDraft(
         f"SELECT {c} FROM {t} GROUP BY {c} ORDER BY SUM({v}) DESC LIMIT 1",
         {"t": t, "c": c, "v": v},
         distinct=f"SELECT SUM({v}) FROM {t} GROUP BY {c} ORDER BY SUM({v}) DESC LIMIT 2",
@@ -120,11 +120,11 @@ def top_category_total(s: Scene) -> Draft:
     "Give me the {k} {t.many} with the {high} {c.plural}: only their {n.plural}, sorted with the {high} "
     "{c.label} at the top.",
 )
-def top_k(s: Scene) -> Draft:
+def top_k(s: SQLScene) -> SQLDraft:
     """List the k rows with the highest or lowest numbers."""
     t = s.table(NUMBERS)
     c, n, k, high = s.number(t, full=True), t.identity, s.rng.randint(2, 6), s.choice(HIGH_LOW)
-    return Draft(
+    return SQLDraft(
         f"SELECT {n} FROM {t} ORDER BY {c} {high.order} LIMIT {k}",
         {"t": t, "n": n, "c": c, "k": k, "high": high.of(c)},
         Shape.ROWS,
@@ -141,13 +141,13 @@ def top_k(s: Scene) -> Draft:
     "Give me the {n.plural} of the {k} {t.many} with the {high} {c.plural}, counting only {t.many} {f}. "
     "Sort them by {c.label}, {high} first.",
 )
-def top_k_where(s: Scene) -> Draft:
+def top_k_where(s: SQLScene) -> SQLDraft:
     """List the top k of some rows."""
     t = s.table(NUMBERS)
     c, n, k, high = s.number(t, full=True), t.identity, s.rng.randint(2, 5), s.choice(HIGH_LOW)
     f = s.condition(t, besides=(c,))
     rest = f"FROM {t} WHERE {f.sql()} ORDER BY {c} {high.order} LIMIT"
-    return Draft(
+    return SQLDraft(
         f"SELECT {n} {rest} {k}",
         {"t": t, "n": n, "c": c, "f": f, "k": k, "high": high.of(c)},
         Shape.ROWS,
@@ -162,11 +162,11 @@ def top_k_where(s: Scene) -> Draft:
     "List every {c.label} that {k} or more {t.many} share.",
     "Which {c.plural} occur at least {k} times among the {t.many}?",
 )
-def having_count(s: Scene) -> Draft:
+def having_count(s: SQLScene) -> SQLDraft:
     """List the categories that have enough rows."""
     t = s.table(Role.CATEGORY)
     c, k = s.category(t, full=True), s.rng.randint(3, 15)
-    return Draft(f"SELECT {c} FROM {t} GROUP BY {c} HAVING COUNT(*) >= {k}", {"t": t, "c": c, "k": k}, Shape.ANY)
+    return SQLDraft(f"SELECT {c} FROM {t} GROUP BY {c} HAVING COUNT(*) >= {k}", {"t": t, "c": c, "k": k}, Shape.ANY)
 
 
 @family(
@@ -175,12 +175,12 @@ def having_count(s: Scene) -> Draft:
     "What are the distinct {c.plural} of the {t.many} {f}?",
     "Looking only at the {t.many} {f}, which different {c.plural} are there?",
 )
-def distinct_where(s: Scene) -> Draft:
+def distinct_where(s: SQLScene) -> SQLDraft:
     """List the distinct categories of some rows."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
     f = s.condition(t, besides=(c,))
-    return Draft(f"SELECT DISTINCT {c} FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f}, Shape.ROWS)
+    return SQLDraft(f"SELECT DISTINCT {c} FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f}, Shape.ROWS)
 
 
 @family(
@@ -189,11 +189,11 @@ def distinct_where(s: Scene) -> Draft:
     "Group the {t.many} by the year of their {c.label} and list each year with its number of {t.many}.",
     "Count the {t.many} by the calendar year of the {c.label}. I need the year and the count.",
 )
-def count_per_year(s: Scene) -> Draft:
+def count_per_year(s: SQLScene) -> SQLDraft:
     """Count the rows of each calendar year."""
     t = s.table(Role.DATE)
     c = s.column(t, Role.DATE, full=True)
-    return Draft(f"SELECT YEAR({c}), COUNT(*) FROM {t} GROUP BY YEAR({c})", {"t": t, "c": c}, Shape.ROWS)
+    return SQLDraft(f"SELECT YEAR({c}), COUNT(*) FROM {t} GROUP BY YEAR({c})", {"t": t, "c": c}, Shape.ROWS)
 
 
 @family(
@@ -202,13 +202,13 @@ def count_per_year(s: Scene) -> Draft:
     "Count the {t.many} whose {c.label} falls in {m} of any year.",
     "Across all years, how many {t.many} have {c.a} in {m}?",
 )
-def count_in_month(s: Scene) -> Draft:
+def count_in_month(s: SQLScene) -> SQLDraft:
     """Count the rows of one month, over all years."""
     t = s.table(Role.DATE)
     c = s.column(t, Role.DATE)
     month = s.rng.randint(1, 12)
     sql = f"SELECT COUNT(*) FROM {t} WHERE MONTH({c}) = {month}"
-    return Draft(sql, {"t": t, "c": c, "m": MONTHS[month - 1]})
+    return SQLDraft(sql, {"t": t, "c": c, "m": MONTHS[month - 1]})
 
 
 @family(
@@ -217,7 +217,7 @@ def count_in_month(s: Scene) -> Draft:
     "List the {n.plural} of the {t.many} whose {c.label} is no earlier than {v} and no later than {w}.",
     "I need the {n.label} of every {t.one} with {c.a} from {v} to {w} (inclusive).",
 )
-def list_between_days(s: Scene) -> Draft:
+def list_between_days(s: SQLScene) -> SQLDraft:
     """List the rows between two days."""
     t = s.table(Role.DATE)
     c, n = s.column(t, Role.DATE), t.identity
@@ -225,7 +225,7 @@ def list_between_days(s: Scene) -> Draft:
     if v == w:
         raise NoFit
     sql = f"SELECT {n} FROM {t} WHERE {c} BETWEEN {literal(v)} AND {literal(w)}"
-    return Draft(sql, {"t": t, "n": n, "c": c, "v": v, "w": w}, Shape.PART)
+    return SQLDraft(sql, {"t": t, "n": n, "c": c, "v": v, "w": w}, Shape.PART)
 
 
 @family(
@@ -234,10 +234,10 @@ def list_between_days(s: Scene) -> Draft:
     "How many days is it from the first to the last {c.label} of the {t.many} {f}?",
     "Looking only at the {t.many} {f}, how many days after the earliest {c.label} is the latest one?",
 )
-def days_spanned(s: Scene) -> Draft:
+def days_spanned(s: SQLScene) -> SQLDraft:
     """Count the days from the first to the last date."""
     t = s.table(Role.DATE)
     c = s.column(t, Role.DATE)
     f = s.condition(t, besides=(c,))
     sql = f"SELECT DATE_DIFF('day', MIN({c}), MAX({c})) FROM {t} WHERE {f.sql()}"
-    return Draft(sql, {"t": t, "c": c, "f": f})
+    return SQLDraft(sql, {"t": t, "c": c, "f": f})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentgym.tasks.sql.conditions import literal
 from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
-from agentgym.tasks.sql.questions import Draft, Shape, family
-from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+from agentgym.tasks.sql.questions import Shape, SQLDraft, family
+from agentgym.tasks.sql.scene import HIGH_LOW, SQLScene
 
 
 @family(
@@ -14,13 +14,13 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
     "List the {n.plural} of all {t.many} whose {l.label} is {v}.",
     "I'm looking for the {t.many} whose {l.label} is {v}. What are their {n.plural}?",
 )
-def list_of_parent(s: Scene) -> Draft:
+def list_of_parent(s: SQLScene) -> SQLDraft:
     """List the rows that refer to one named row."""
     link = s.link(named=True)
     t, n, p = link.child, link.child.identity, link.parent.identity
     v = s.value(p)
     sql = f"SELECT {t}.{n} FROM {link.join} WHERE {link.parent}.{p} = {literal(v)}"
-    return Draft(sql, {"t": t, "n": n, "l": link, "p": p, "v": v}, Shape.PART)
+    return SQLDraft(sql, {"t": t, "n": n, "l": link, "p": p, "v": v}, Shape.PART)
 
 
 @family(
@@ -29,12 +29,12 @@ def list_of_parent(s: Scene) -> Draft:
     "Count the {t.many} {l.via} {l.a} {f.one}.",
     "How many {t.many} do we have {l.via} {l.a} {f.brief_one}?",
 )
-def count_by_parent(s: Scene) -> Draft:
+def count_by_parent(s: SQLScene) -> SQLDraft:
     """Count the rows whose parent meets a condition."""
     link = s.link()
     f = s.condition(link.parent)
     sql = f"SELECT COUNT(*) FROM {link.join} WHERE {f.sql(link.parent.name)}"
-    return Draft(sql, {"t": link.child, "l": link, "f": f})
+    return SQLDraft(sql, {"t": link.child, "l": link, "f": f})
 
 
 @family(
@@ -43,13 +43,13 @@ def count_by_parent(s: Scene) -> Draft:
     "Among the {t.many} {l.via} {l.a} {f.one}, list the {n.plural} of those {g}.",
     "Take the {t.many} {g} and keep only those {l.via} {l.a} {f.one}. I need their {n.plural}.",
 )
-def list_by_parent(s: Scene) -> Draft:
+def list_by_parent(s: SQLScene) -> SQLDraft:
     """List the rows that meet a condition and whose parent meets another one."""
     link = s.link()
     t, n = link.child, link.child.identity
     f, g = s.condition(link.parent), s.condition(t)
     sql = f"SELECT {t}.{n} FROM {link.join} WHERE {f.sql(link.parent.name)} AND {g.sql(t.name)}"
-    return Draft(sql, {"t": t, "n": n, "g": g, "l": link, "f": f}, Shape.PART)
+    return SQLDraft(sql, {"t": t, "n": n, "g": g, "l": link, "f": f}, Shape.PART)
 
 
 @family(
@@ -58,13 +58,13 @@ def list_by_parent(s: Scene) -> Draft:
     "List the {t.many} {f} with their {l.label}: one column for the {n.label}, one for the {p.label} of the {l.label}.",
     "I need the {n.label} of every {t.one} {f.one}, together with the {p.label} of {t.its} {l.label}.",
 )
-def list_with_parent(s: Scene) -> Draft:
+def list_with_parent(s: SQLScene) -> SQLDraft:
     """List some rows next to the names of their parents."""
     link = s.link(named=True, full=True)
     t, n, p = link.child, link.child.identity, link.parent.identity
     f = s.condition(t)
     sql = f"SELECT {t}.{n}, {link.parent}.{p} FROM {link.join} WHERE {f.sql(t.name)}"
-    return Draft(sql, {"t": t, "n": n, "l": link, "p": p, "f": f}, Shape.PART)
+    return SQLDraft(sql, {"t": t, "n": n, "l": link, "p": p, "f": f}, Shape.PART)
 
 
 @family(
@@ -73,13 +73,13 @@ def list_with_parent(s: Scene) -> Draft:
     "Looking only at {t.many} {l.via} {l.a} {f.one}, what is their mean {c.label}?",
     "I'd like to know the average {c.label} of all {t.many} {l.via} {l.a} {f.brief_one}.",
 )
-def average_by_parent(s: Scene) -> Draft:
+def average_by_parent(s: SQLScene) -> SQLDraft:
     """Average a number over the rows whose parent meets a condition."""
     link = s.link()
     t, f = link.child, s.condition(link.parent)
     c = s.number(t)
     sql = f"SELECT AVG({t}.{c}) FROM {link.join} WHERE {f.sql(link.parent.name)}"
-    return Draft(sql, {"t": t, "c": c, "l": link, "f": f})
+    return SQLDraft(sql, {"t": t, "c": c, "l": link, "f": f})
 
 
 @family(
@@ -88,13 +88,13 @@ def average_by_parent(s: Scene) -> Draft:
     "What do the {c.plural} of all {t.many} {l.via} the {l.label} {v} add up to?",
     "Looking only at the {t.many} whose {l.label} is {v}, what is the total {c.label}?",
 )
-def total_of_parent(s: Scene) -> Draft:
+def total_of_parent(s: SQLScene) -> SQLDraft:
     """Sum a number over the rows of one parent."""
     link = s.link(named=True)
     t, p = link.child, link.parent.identity
     c, v = s.column(t, *ADDITIVE), s.value(p)
     sql = f"SELECT SUM({t}.{c}) FROM {link.join} WHERE {link.parent}.{p} = {literal(v)}"
-    return Draft(sql, {"t": t, "c": c, "l": link, "p": p, "v": v})
+    return SQLDraft(sql, {"t": t, "c": c, "l": link, "p": p, "v": v})
 
 
 @family(
@@ -103,15 +103,15 @@ def total_of_parent(s: Scene) -> Draft:
     "Look up the {l.label} of the {t.one} {v}. What is {l.parent.its} {c.label}?",
     "For the {t.one} {v}, can you tell me the {c.label} of {t.its} {l.label}?",
 )
-def lookup_parent(s: Scene) -> Draft:
+def lookup_parent(s: SQLScene) -> SQLDraft:
     """Look up a value of the parent of one row."""
     link = s.link()
     t, n = link.child, link.child.identity
     c = s.column(link.parent, *NUMBERS, Role.NAME, Role.CATEGORY, Role.DATE, Role.YEAR)
     v = s.value(n)
     sql = f"SELECT {link.parent}.{c} FROM {link.join} WHERE {t}.{n} = {literal(v)}"
-    said = f"with {n.label} {v}" if n.role is Role.KEY else v
-    return Draft(sql, {"t": t, "n": n, "l": link, "c": c, "v": said})
+    phrase = f"with {n.label} {v}" if n.role is Role.KEY else v
+    return SQLDraft(sql, {"t": t, "n": n, "l": link, "c": c, "v": phrase})
 
 
 @family(
@@ -123,12 +123,12 @@ def lookup_parent(s: Scene) -> Draft:
     "For each {c.label} of the {p.many}, how many {t.many} do those {p.many} have? I need the {c.label} "
     "and the count, without the {c.plural} that have none.",
 )
-def count_per_parent_category(s: Scene) -> Draft:
+def count_per_parent_category(s: SQLScene) -> SQLDraft:
     """Count the rows for each category of their parents."""
     link = s.link(only=True)
     t, c = link.child, s.category(link.parent, full=True)
     sql = f"SELECT {link.parent}.{c}, COUNT(*) FROM {link.join} GROUP BY {link.parent}.{c}"
-    return Draft(sql, {"t": t, "l": link, "p": link.parent, "c": c}, Shape.ROWS)
+    return SQLDraft(sql, {"t": t, "l": link, "p": link.parent, "c": c}, Shape.ROWS)
 
 
 @family(
@@ -137,13 +137,13 @@ def count_per_parent_category(s: Scene) -> Draft:
     "Which {t.one} has the {high} {c.label}, counting only {t.many} {l.via} {l.a} {f.one}? Return the {n.label}.",
     "Look at the {t.many} {l.via} {l.a} {f.brief_one}. What is the {n.label} of the one with the {high} {c.label}?",
 )
-def top_by_parent(s: Scene) -> Draft:
+def top_by_parent(s: SQLScene) -> SQLDraft:
     """Find the best row among those whose parent meets a condition."""
     link = s.link()
     t, n, f, high = link.child, link.child.identity, s.condition(link.parent), s.choice(HIGH_LOW)
     c = s.number(t, full=True)
     rest = f"FROM {link.join} WHERE {f.sql(link.parent.name)} ORDER BY {t}.{c} {high.order} LIMIT"
-    return Draft(
+    return SQLDraft(
         f"SELECT {t}.{n} {rest} 1",
         {"t": t, "n": n, "c": c, "l": link, "f": f, "high": high.of(c)},
         distinct=f"SELECT {t}.{c} {rest} 2",

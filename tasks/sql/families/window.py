@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
-from agentgym.tasks.sql.questions import Draft, Shape, family
-from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+from agentgym.tasks.sql.questions import Shape, SQLDraft, family
+from agentgym.tasks.sql.scene import HIGH_LOW, SQLScene
 
 
 @family(
@@ -14,14 +14,14 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
     "Compare the {v.label} of each {t.one} with the mean {v.label} for {t.its} {c.label}. I need the "
     "{n.plural} of those that are {above} the mean.",
 )
-def beyond_own_average(s: Scene) -> Draft:
+def beyond_own_average(s: SQLScene) -> SQLDraft:
     """List the rows above or below the average of their category."""
     t = s.table(Role.CATEGORY, NUMBERS)
     c, v, n = s.category(t, full=True), s.number(t), t.identity
     above, sign = s.choice((("above", ">"), ("below", "<")))
     own = f"SELECT AVG(o.{v}) FROM {t} AS o WHERE o.{c} = {t}.{c}"
     sql = f"SELECT {n} FROM {t} WHERE {v} {sign} ({own})"
-    return Draft(sql, {"t": t, "n": n, "v": v, "c": c, "above": above}, Shape.PART)
+    return SQLDraft(sql, {"t": t, "n": n, "v": v, "c": c, "above": above}, Shape.PART)
 
 
 @family(
@@ -33,14 +33,14 @@ def beyond_own_average(s: Scene) -> Draft:
     "List the {c.label} and the {n.label} of every {t.one} that is among the {k} with the {high} "
     "{v.label} for {t.its} {c.label}.",
 )
-def top_k_in_each(s: Scene) -> Draft:
+def top_k_in_each(s: SQLScene) -> SQLDraft:
     """List the k best rows of each category."""
     t = s.table(Role.CATEGORY, NUMBERS)
     c, v, n, high = s.category(t, full=True), s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
     k = s.rng.randint(2, 4)
     window = f"ROW_NUMBER() OVER (PARTITION BY {c} ORDER BY {v} {high.order}) AS place"
     ranks = f"SELECT {c}, {n}, RANK() OVER (PARTITION BY {c} ORDER BY {v} {high.order}) AS place FROM {t}"
-    return Draft(
+    return SQLDraft(
         f"SELECT {c}, {n} FROM (SELECT {c}, {n}, {window} FROM {t}) AS ranked WHERE place <= {k}",
         {"t": t, "c": c, "v": v, "n": n, "k": k, "high": high.of(v)},
         Shape.PART,
@@ -55,12 +55,12 @@ def top_k_in_each(s: Scene) -> Draft:
     "Looking only at the {t.many} {f}, what rank does each of them have by {v.label} (1 is the {high})? "
     "I need the {n.label} and the rank.",
 )
-def rank_where(s: Scene) -> Draft:
+def rank_where(s: SQLScene) -> SQLDraft:
     """Rank some rows by a number."""
     t = s.table(NUMBERS)
     v, n, high = s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
     f = s.condition(t, besides=(v,))
-    return Draft(
+    return SQLDraft(
         f"SELECT {n}, RANK() OVER (ORDER BY {v} {high.order}) FROM {t} WHERE {f.sql()}",
         {"t": t, "n": n, "v": v, "f": f, "high": high.of(v)},
         Shape.ROWS,
@@ -77,12 +77,12 @@ def rank_where(s: Scene) -> Draft:
     "I need a running total of the {v.plural} of the {t.many} {f}: the {d.label} and the sum up to that "
     "point, sorted by {d.label}.",
 )
-def running_total(s: Scene) -> Draft:
+def running_total(s: SQLScene) -> SQLDraft:
     """Compute a running sum of a number over the dates of some rows."""
     t = s.table(Role.DATE, ADDITIVE)
     d, v = s.column(t, Role.DATE, full=True), s.column(t, *ADDITIVE, full=True)
     f = s.condition(t, besides=(d, v))
-    return Draft(
+    return SQLDraft(
         f"SELECT {d}, SUM({v}) OVER (ORDER BY {d}) FROM {t} WHERE {f.sql()} ORDER BY {d}",
         {"t": t, "d": d, "v": v, "f": f},
         Shape.ROWS,
@@ -100,13 +100,13 @@ def running_total(s: Scene) -> Draft:
     "How does the {v.label} of the {t.many} {f} change from one to the next by {d.label}? Return the "
     "{d.label} of the later one and the difference (later minus earlier), sorted by {d.label}.",
 )
-def change_from_previous(s: Scene) -> Draft:
+def change_from_previous(s: SQLScene) -> SQLDraft:
     """Subtract the previous row's number from each row's number."""
     t = s.table(Role.DATE, NUMBERS)
     d, v = s.column(t, Role.DATE, full=True), s.number(t, full=True)
     f = s.condition(t, besides=(d, v))
     inner = f"SELECT {d}, {v} - LAG({v}) OVER (ORDER BY {d}) AS change FROM {t} WHERE {f.sql()}"
-    return Draft(
+    return SQLDraft(
         f"SELECT {d}, change FROM ({inner}) AS steps WHERE change IS NOT NULL ORDER BY {d}",
         {"t": t, "d": d, "v": v, "f": f},
         Shape.ROWS,
@@ -124,12 +124,12 @@ def change_from_previous(s: Scene) -> Draft:
     "How is the total {v.label} of the {t.many} divided among the {c.plural}? I need the {c.label} and "
     "its percentage (0 to 100).",
 )
-def share_per_category(s: Scene) -> Draft:
+def share_per_category(s: SQLScene) -> SQLDraft:
     """Find each category's percentage of a sum."""
     t = s.table(Role.CATEGORY, ADDITIVE)
     c, v = s.category(t, full=True), s.column(t, *ADDITIVE, full=True)
     sql = f"SELECT {c}, 100.0 * SUM({v}) / (SELECT SUM({v}) FROM {t}) FROM {t} GROUP BY {c}"
-    return Draft(sql, {"t": t, "c": c, "v": v}, Shape.ROWS)
+    return SQLDraft(sql, {"t": t, "c": c, "v": v}, Shape.ROWS)
 
 
 @family(
@@ -142,7 +142,7 @@ def share_per_category(s: Scene) -> Draft:
     "List the {p.label} of each {l.label} {f.one} next to the {n.label} of {l.parent.its} {t.one} with "
     "the {high} {v.label}.",
 )
-def best_child_of_each(s: Scene) -> Draft:
+def best_child_of_each(s: SQLScene) -> SQLDraft:
     """Find the best row of each parent that meets a condition."""
     link = s.link(named=True, only=True)
     t, n, p, high = link.child, link.child.identity, link.parent.identity, s.choice(HIGH_LOW)
@@ -150,7 +150,7 @@ def best_child_of_each(s: Scene) -> Draft:
     window = f"RANK() OVER (PARTITION BY {t}.{link.column} ORDER BY {t}.{v} {high.order}) AS place"
     named = f"{link.parent}.{p} AS parent, {t}.{n} AS child"
     ranked = f"SELECT {named}, {window} FROM {link.join} WHERE {f.sql(link.parent.name)}"
-    return Draft(
+    return SQLDraft(
         f"SELECT parent, child FROM ({ranked}) AS ranked WHERE place = 1",
         {"t": t, "l": link, "n": n, "p": p, "v": v, "f": f, "high": high.of(v)},
         Shape.ROWS,

@@ -16,7 +16,7 @@ from agentgym.tasks.web.admin.steps import (
     with_chosen,
 )
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import button, choose, fill, link, number, select, tick
 from agentgym.tasks.web.sites.admin.fill import (
     DEPARTMENTS,
@@ -49,7 +49,7 @@ NEW_CUSTOMERS = (
     "Invoice {number} should have the status “{status}”. Please change it.",
     "Mark {number} as “{status}”.",
 )
-def invoice_status(scene: Scene) -> Draft:
+def invoice_status(scene: WebScene) -> WebDraft:
     """Change a cell in place."""
     invoice = scene.pick("SELECT * FROM invoices")
     status = scene.choice([value for value in INVOICE_STATUS if value != invoice["status"]])
@@ -58,7 +58,7 @@ def invoice_status(scene: Scene) -> Draft:
         select(f"Status of {invoice['number']}", status),
         button("Save"),
     ]
-    return Draft(
+    return WebDraft(
         [*find_invoice(invoice["number"]), *steps],
         {"number": invoice["number"], "status": status},
         [setting("invoices", invoice["id"], status=status)],
@@ -74,12 +74,12 @@ def invoice_status(scene: Scene) -> Draft:
     "Please correct the entry of {name}: the phone number is {phone}, and the notes should now be “{note}” "
     "and nothing else.",
 )
-def edit_customer(scene: Scene) -> Draft:
+def edit_customer(scene: WebScene) -> WebDraft:
     """Change two fields of a form."""
     customer = pick_customer(scene)
     phone, text = f"+44 20 7946 0{scene.rng.randrange(100, 1000)}", scene.choice(NOTES)
     scene.need(customer["phone"] != phone)
-    return Draft(
+    return WebDraft(
         [*open_customer(customer), fill("Phone", phone), fill("Notes", text), button("Save customer")],
         {"name": customer["name"], "phone": phone, "note": text},
         [setting("customers", customer["id"], phone=phone, notes=text)],
@@ -97,7 +97,7 @@ def edit_customer(scene: Scene) -> Draft:
     "{name} gets {terms} days to pay from now on, belongs to the segment “{segment}”, and {flag}. Save that.",
     "Please update {name}: the segment is “{segment}”, payment is due after {terms} days, and the customer {flag}.",
 )
-def customer_options(scene: Scene) -> Draft:
+def customer_options(scene: WebScene) -> WebDraft:
     """Change drop-down lists and a check box."""
     customer = pick_customer(scene)
     segment = scene.choice([value for value in SEGMENTS if value != customer["segment"]])
@@ -105,7 +105,7 @@ def customer_options(scene: Scene) -> Draft:
     flag = "no longer gets the newsletter" if customer["newsletter"] else "gets the newsletter"
     steps = [select("Segment", segment), select("Days to pay", str(terms)), tick("Gets the newsletter")]
     values = {"segment": segment, "terms": terms, "newsletter": 1 - customer["newsletter"]}
-    return Draft(
+    return WebDraft(
         [*open_customer(customer), *steps, button("Save customer")],
         {"name": customer["name"], "segment": segment, "terms": terms, "flag": flag},
         [setting("customers", customer["id"], **values)],
@@ -123,13 +123,13 @@ def customer_options(scene: Scene) -> Draft:
     "From now on {name} belongs to the department {department} and works {hours} hours a week. Please update "
     "the entry.",
 )
-def person_hours(scene: Scene) -> Draft:
+def person_hours(scene: WebScene) -> WebDraft:
     """Change a number and a drop-down list."""
     person = pick_person(scene, "manager IS NOT NULL")
     department = scene.choice([name for name in DEPARTMENTS if name != person["department"]])
     hours = scene.choice([value for value in (16, 24, 30, 36) if value != person["hours"]])
     steps = [select("Department", department), number("Hours a week", hours), button("Save person")]
-    return Draft(
+    return WebDraft(
         [*open_person(person), *steps],
         {"name": person["name"], "department": department, "hours": hours},
         [setting("staff", person["id"], department=department, hours=hours)],
@@ -151,7 +151,7 @@ def person_hours(scene: Scene) -> Draft:
     "“{segment}”. The status is “on hold”, the credit limit {limit}, and the tags are “{tag}” and “{tag2}”. "
     "Keep what the form suggests for the rest.",
 )
-def new_customer(scene: Scene) -> Draft:
+def new_customer(scene: WebScene) -> WebDraft:
     """Fill in a long form."""
     name, contact, email = scene.choice(NEW_CUSTOMERS)
     city, segment, limit = (
@@ -173,7 +173,7 @@ def new_customer(scene: Scene) -> Draft:
         "notes": "",
     }
     tagging = "INSERT INTO customer_tags SELECT max(id), ? FROM customers"
-    return Draft(
+    return WebDraft(
         steps,
         row | {"limit": money(limit * 10_000), "tag": tags[0], "tag2": tags[1]},
         [adding("customers", **row), *((tagging, [tag]) for tag in tags)],
@@ -194,7 +194,7 @@ def new_customer(scene: Scene) -> Draft:
     "Create an invoice for {name}: {amount}, payment by {method}, issued today and due in {days} days. It "
     "has been sent already, so set the status to “sent”. The note should be “{note}”.",
 )
-def new_invoice(scene: Scene) -> Draft:
+def new_invoice(scene: WebScene) -> WebDraft:
     """Look up a number and fill in a form."""
     customer = pick_customer(scene, "status = 'active'")
     amount, days = scene.rng.randrange(1000, 90_000), scene.rng.choice((10, 14, 21, 30))
@@ -204,7 +204,7 @@ def new_invoice(scene: Scene) -> Draft:
     steps += [choose("sent"), select("Payment method", method), fill("Note", text), button("Save invoice")]
     row = {"customer": customer["id"], "issued": scene.today, "due": due, "amount": amount, "status": "sent"}
     last = next_number(scene.value("SELECT max(number) FROM invoices"))
-    return Draft(
+    return WebDraft(
         [*open_customer(customer), *steps],
         {"name": customer["name"], "amount": money(amount), "days": days, "method": method.lower(), "note": text},
         [adding("invoices", number=f"INV-{last}", **row, method=method, note=text)],
@@ -219,24 +219,27 @@ def new_invoice(scene: Scene) -> Draft:
     "All overdue invoices of {name} are paid now. Change their status.",
     "Good news: {name} has settled every overdue invoice. Mark those invoices as “paid”.",
 )
-def bulk_paid(scene: Scene) -> Draft:
+def bulk_paid(scene: WebScene) -> WebDraft:
     """Change several rows at once."""
     number = scene.pick("SELECT customer FROM invoices WHERE status = 'overdue' GROUP BY customer HAVING count(*) > 1")[
         0
     ]
     customer = pick_customer(scene, "id = ?", number)
     invoices = scene.rows("SELECT * FROM invoices WHERE customer = ? AND status = 'overdue'", number)
-    shown = (
+    listed = (
         "SELECT count(*) FROM invoices i JOIN customers c ON c.id = customer "
         "WHERE instr(c.name, ?) AND i.status = 'overdue'"
     )
-    scene.need(scene.value(shown, customer["name"]) == len(invoices) <= PAGE)
+    scene.need(scene.value(listed, customer["name"]) == len(invoices) <= PAGE)
     steps = with_chosen([invoice["number"] for invoice in invoices], "Set status paid")
-    return Draft(
+    return WebDraft(
         [*find_invoice(customer["name"], "overdue"), *steps],
         {"name": customer["name"]},
         [setting("invoices", invoice["id"], status="paid") for invoice in invoices],
-        checks=[exists(one["number"], "invoices WHERE id = ? AND status = 'paid'", one["id"]) for one in invoices],
+        checks=[
+            exists(invoice["number"], "invoices WHERE id = ? AND status = 'paid'", invoice["id"])
+            for invoice in invoices
+        ],
     )
 
 
@@ -247,7 +250,7 @@ def bulk_paid(scene: Scene) -> Draft:
     "Change what the role {role} may do: give it “{grant}” and take “{revoke}” away.",
     "Please change the permissions of the role {role}: add “{grant}” and remove “{revoke}”.",
 )
-def permissions(scene: Scene) -> Draft:
+def permissions(scene: WebScene) -> WebDraft:
     """Tick and untick boxes in a table of check boxes."""
     role = scene.pick("SELECT * FROM roles WHERE id IN (SELECT role FROM role_permissions)")
     held = [row[0] for row in scene.rows("SELECT permission FROM role_permissions WHERE role = ?", role["id"])]
@@ -259,7 +262,7 @@ def permissions(scene: Scene) -> Draft:
         button("Save permissions"),
     ]
     row = "role_permissions WHERE role = ? AND permission = ?"
-    return Draft(
+    return WebDraft(
         steps,
         {"role": role["name"], "grant": grant, "revoke": revoke},
         [(f"DELETE FROM {row}", [role["id"], revoke]), adding("role_permissions", role=role["id"], permission=grant)],

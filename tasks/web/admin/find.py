@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from agentgym.tasks.web.admin.steps import find_customer, open_customer, pick_customer
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, fill, link, select
 from agentgym.tasks.web.sites.admin.fill import CUSTOMER_STATUS, DEPARTMENTS, INVOICE_STATUS, SEGMENTS
 from agentgym.tasks.web.sites.pages import day, money
@@ -18,11 +18,11 @@ from agentgym.tasks.web.sites.pages import day, money
     "How much credit do we give {name} at most? Answer with the credit limit.",
     "Look up the credit limit of the customer {name}.",
 )
-def credit_limit(scene: Scene) -> Draft:
+def credit_limit(scene: WebScene) -> WebDraft:
     """Read one cell."""
     customer = pick_customer(scene)
     limit = money(customer["credit_limit"])
-    return Draft([*find_customer(customer["name"]), answer(limit)], {"name": customer["name"]}, answer=limit)
+    return WebDraft([*find_customer(customer["name"]), answer(limit)], {"name": customer["name"]}, answer=limit)
 
 
 @family(
@@ -32,11 +32,11 @@ def credit_limit(scene: Scene) -> Draft:
     "Open the customer {name}: how many days to pay do they get? Answer with a number.",
     "What are the payment terms of {name}, in days? Answer with a number.",
 )
-def days_to_pay(scene: Scene) -> Draft:
+def days_to_pay(scene: WebScene) -> WebDraft:
     """Read one field of a form."""
     customer = pick_customer(scene)
     days = str(customer["terms"])
-    return Draft([*open_customer(customer), answer(days)], {"name": customer["name"]}, answer=days)
+    return WebDraft([*open_customer(customer), answer(days)], {"name": customer["name"]}, answer=days)
 
 
 @family(
@@ -47,12 +47,12 @@ def days_to_pay(scene: Scene) -> Draft:
     "I need to know how many customers are in the segment “{segment}” and have the status “{status}”. Answer "
     "with a number.",
 )
-def count_customers(scene: Scene) -> Draft:
+def count_customers(scene: WebScene) -> WebDraft:
     """Filter by two columns and read the count."""
     segment, status = scene.choice(SEGMENTS), scene.choice(CUSTOMER_STATUS)
     count = str(scene.value("SELECT count(*) FROM customers WHERE segment = ? AND status = ?", segment, status))
     steps = [link("Customers"), select("Segment", segment), select("Status", status), button("Filter")]
-    return Draft([*steps, answer(count)], {"segment": segment, "status": status}, answer=count)
+    return WebDraft([*steps, answer(count)], {"segment": segment, "status": status}, answer=count)
 
 
 @family(
@@ -64,23 +64,23 @@ def count_customers(scene: Scene) -> Draft:
     "How much do the invoices with the status “{status}” come to that were issued from {since} up to and "
     "including {until}?",
 )
-def sum_invoices(scene: Scene) -> Draft:
+def sum_invoices(scene: WebScene) -> WebDraft:
     """Filter by status and dates, and read the sum."""
     status = scene.choice(INVOICE_STATUS)
     until = date.fromisoformat(scene.today) - timedelta(days=scene.rng.randrange(0, 60))
     since = until - timedelta(days=scene.rng.randrange(14, 90))
     sql = "SELECT count(*), sum(amount) FROM invoices WHERE status = ? AND issued BETWEEN ? AND ?"
-    found = scene.one(sql, status, str(since), str(until))
-    scene.need(found[0] >= 2)
+    totals = scene.one(sql, status, str(since), str(until))
+    scene.need(totals[0] >= 2)
     steps = [
         link("Invoices"),
         select("Status", status),
         fill("Issued since", str(since)),
         fill("Issued until", str(until)),
     ]
-    total = money(found[1])
+    total = money(totals[1])
     words = {"status": status, "since": day(since), "until": day(until)}
-    return Draft([*steps, button("Filter"), answer(total)], words, answer=total)
+    return WebDraft([*steps, button("Filter"), answer(total)], words, answer=total)
 
 
 @family(
@@ -90,7 +90,7 @@ def sum_invoices(scene: Scene) -> Draft:
     "Find the active person in the department {department} who started first. Answer with the name.",
     "Among the active people in {department}, who has the earliest start date? Answer with the name.",
 )
-def longest_serving(scene: Scene) -> Draft:
+def longest_serving(scene: WebScene) -> WebDraft:
     """Filter, sort and read the first row."""
     department = scene.choice(DEPARTMENTS)
     people = scene.rows("SELECT * FROM staff WHERE department = ? AND active ORDER BY started", department)
@@ -102,7 +102,7 @@ def longest_serving(scene: Scene) -> Draft:
         button("Filter"),
         link("Started"),
     ]
-    return Draft([*steps, answer(people[0]["name"])], {"department": department}, answer=people[0]["name"])
+    return WebDraft([*steps, answer(people[0]["name"])], {"department": department}, answer=people[0]["name"])
 
 
 @family(
@@ -113,11 +113,11 @@ def longest_serving(scene: Scene) -> Draft:
     "I want to call the customer of our largest overdue invoice. What is their phone number?",
     "Find the overdue invoice with the highest amount and tell me the phone number of its customer.",
 )
-def largest_overdue(scene: Scene) -> Draft:
+def largest_overdue(scene: WebScene) -> WebDraft:
     """Follow the first row of a sorted table to a linked record."""
     rows = scene.rows("SELECT * FROM invoices WHERE status = 'overdue' ORDER BY amount DESC LIMIT 2")
     scene.need(len(rows) == 2 and rows[0]["amount"] > rows[1]["amount"])
     customer = scene.one("SELECT * FROM customers WHERE id = ?", rows[0]["customer"])
     steps = [link("Invoices"), select("Status", "overdue"), button("Filter"), link("Amount"), link("Amount")]
     steps += [link(rows[0]["number"]), link(customer["name"]), answer(customer["phone"])]
-    return Draft(steps, answer=customer["phone"])
+    return WebDraft(steps, answer=customer["phone"])

@@ -14,7 +14,7 @@ from agentgym.tasks.web.admin.steps import (
     with_chosen,
 )
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, choose, fill, link, number, select, tick
 from agentgym.tasks.web.sites.admin.fill import DEPARTMENTS, PERMISSIONS, SEGMENTS
 from agentgym.tasks.web.sites.pages import money
@@ -31,7 +31,7 @@ _MANAGERS = "SELECT * FROM staff WHERE id IN (SELECT manager FROM staff WHERE ma
     "hold”.",
     "Which active customer in the segment “{segment}” has the highest credit limit? Set that customer to “on hold”.",
 )
-def hold_largest(scene: Scene) -> Draft:
+def hold_largest(scene: WebScene) -> WebDraft:
     """Filter, sort, and change the first row."""
     segment = scene.choice(SEGMENTS)
     sql = "SELECT * FROM customers WHERE segment = ? AND status = 'active' ORDER BY credit_limit DESC LIMIT 2"
@@ -43,7 +43,7 @@ def hold_largest(scene: Scene) -> Draft:
         link("Credit limit"),
         *with_chosen([f"customer {rows[0]['id']}"], "Set status on hold"),
     ]
-    return Draft(
+    return WebDraft(
         steps,
         {"segment": segment},
         [setting("customers", rows[0]["id"], status="on hold")],
@@ -61,7 +61,7 @@ def hold_largest(scene: Scene) -> Draft:
     "Add up the overdue invoices of {name}. If the sum is above {limit}, the customer goes on hold; "
     "otherwise set the credit limit to {raised}.",
 )
-def credit_check(scene: Scene) -> Draft:
+def credit_check(scene: WebScene) -> WebDraft:
     """Add up amounts, decide, and fill in one of two forms."""
     number_ = scene.pick("SELECT customer FROM invoices WHERE status = 'overdue' GROUP BY customer")[0]
     customer = pick_customer(scene, "id = ? AND status = 'active'", number_)
@@ -76,7 +76,7 @@ def credit_check(scene: Scene) -> Draft:
     else:
         values, step = {"credit_limit": raised}, fill("Credit limit in $", f"{raised / 100:.2f}")
     (column, value), *_ = values.items()
-    return Draft(
+    return WebDraft(
         [*looking, *open_customer(customer), step, button("Save customer")],
         words,
         [setting("customers", customer["id"], **values)],
@@ -92,17 +92,19 @@ def credit_check(scene: Scene) -> Draft:
     "people included.",
     "Change the manager of everyone who reports to {old}, active or not: from now on it is {new}.",
 )
-def reassign(scene: Scene) -> Draft:
+def reassign(scene: WebScene) -> WebDraft:
     """Change the manager of a whole team."""
     old, new = scene.rng.sample(scene.rows(_MANAGERS), 2)
     team = scene.rows("SELECT * FROM staff WHERE manager = ? ORDER BY name", old["id"])
     scene.need(2 <= len(team) <= PAGE)
     steps = [link("Staff"), select("Manager", old["name"]), button("Filter")]
-    return Draft(
-        [*steps, *with_chosen([one["name"] for one in team], f"Set manager {new['name']}")],
+    return WebDraft(
+        [*steps, *with_chosen([person["name"] for person in team], f"Set manager {new['name']}")],
         {"old": old["name"], "new": new["name"]},
-        [setting("staff", one["id"], manager=new["id"]) for one in team],
-        checks=[exists(one["name"], "staff WHERE id = ? AND manager = ?", one["id"], new["id"]) for one in team],
+        [setting("staff", person["id"], manager=new["id"]) for person in team],
+        checks=[
+            exists(person["name"], "staff WHERE id = ? AND manager = ?", person["id"], new["id"]) for person in team
+        ],
     )
 
 
@@ -116,14 +118,14 @@ def reassign(scene: Scene) -> Draft:
     "Please delete invoice {number}, provided that it is a draft. If it is not, change nothing and answer "
     "“impossible”.",
 )
-def delete_draft(scene: Scene) -> Draft:
+def delete_draft(scene: WebScene) -> WebDraft:
     """Delete a row if that is allowed."""
     draft = scene.rng.random() < 0.5
     invoice = scene.pick(f"SELECT * FROM invoices WHERE status {'=' if draft else '<>'} 'draft'")
     looking, words = find_invoice(invoice["number"]), {"number": invoice["number"]}
     if not draft:
-        return Draft([*looking, answer(IMPOSSIBLE)], words, answer=IMPOSSIBLE)
-    return Draft(
+        return WebDraft([*looking, answer(IMPOSSIBLE)], words, answer=IMPOSSIBLE)
+    return WebDraft(
         [*looking, *with_chosen([invoice["number"]], "Delete drafts")],
         words,
         [("DELETE FROM invoices WHERE id = ?", [invoice["id"]])],
@@ -141,27 +143,30 @@ def delete_draft(scene: Scene) -> Draft:
     "We no longer work with {name}. Set each of their invoices that is a draft or overdue to “cancelled”, "
     "and let the customer's notes read “{note}” and nothing else.",
 )
-def cancel_old(scene: Scene) -> Draft:
+def cancel_old(scene: WebScene) -> WebDraft:
     """Search twice, change several rows, and fill in a form."""
-    wanted = "status IN ('draft', 'overdue')"
-    customer_id = scene.pick(f"SELECT customer FROM invoices WHERE {wanted} GROUP BY customer HAVING count(*) > 1")[0]
+    unpaid = "status IN ('draft', 'overdue')"
+    customer_id = scene.pick(f"SELECT customer FROM invoices WHERE {unpaid} GROUP BY customer HAVING count(*) > 1")[0]
     customer = pick_customer(scene, "id = ?", customer_id)
-    shown = "SELECT count(*) FROM invoices i JOIN customers c ON c.id = i.customer WHERE instr(c.name, ?)"
-    scene.need(scene.value(shown, customer["name"]) <= PAGE)
-    invoices = scene.rows(f"SELECT * FROM invoices WHERE customer = ? AND {wanted}", customer_id)
+    listed = "SELECT count(*) FROM invoices i JOIN customers c ON c.id = i.customer WHERE instr(c.name, ?)"
+    scene.need(scene.value(listed, customer["name"]) <= PAGE)
+    invoices = scene.rows(f"SELECT * FROM invoices WHERE customer = ? AND {unpaid}", customer_id)
     note = scene.choice(("No longer our customer.", "Dispute settled, nothing open.", "Closed by 'agreement'."))
     form = [*open_customer(customer), fill("Notes", note), button("Save customer")]
-    return Draft(
+    return WebDraft(
         [
             *find_invoice(customer["name"]),
-            *with_chosen([one["number"] for one in invoices], "Set status cancelled"),
+            *with_chosen([invoice["number"] for invoice in invoices], "Set status cancelled"),
             *form,
         ],
         {"name": customer["name"], "note": note},
         [setting("customers", customer_id, notes=note)]
-        + [setting("invoices", one["id"], status="cancelled") for one in invoices],
+        + [setting("invoices", invoice["id"], status="cancelled") for invoice in invoices],
         checks=[exists("note", "customers WHERE id = ? AND notes = ?", customer_id, note)]
-        + [exists(one["number"], "invoices WHERE id = ? AND status = 'cancelled'", one["id"]) for one in invoices],
+        + [
+            exists(invoice["number"], "invoices WHERE id = ? AND status = 'cancelled'", invoice["id"])
+            for invoice in invoices
+        ],
     )
 
 
@@ -176,7 +181,7 @@ def cancel_old(scene: Scene) -> Draft:
     "changing the customer number in each of them), and close the later entry by setting its status to "
     "“closed”.",
 )
-def merge_twins(scene: Scene) -> Draft:
+def merge_twins(scene: WebScene) -> WebDraft:
     """Merge a record that was entered twice."""
     name = scene.pick("SELECT name FROM customers GROUP BY name HAVING count(*) = 2")[0]
     older, newer = scene.rows("SELECT * FROM customers WHERE name = ? ORDER BY since", name)
@@ -188,13 +193,16 @@ def merge_twins(scene: Scene) -> Draft:
         steps += [*find_invoice(invoice["number"]), link(invoice["number"])]
         steps += [number("Customer number", older["id"]), button("Save invoice")]
     closing = with_chosen([f"customer {newer['id']}"], "Set status closed")
-    return Draft(
+    return WebDraft(
         [*steps, *find_customer(name), *closing],
         {"name": name},
-        [setting("invoices", one["id"], customer=older["id"]) for one in invoices]
+        [setting("invoices", invoice["id"], customer=older["id"]) for invoice in invoices]
         + [setting("customers", newer["id"], status="closed")],
         checks=[exists("closed", "customers WHERE id = ? AND status = 'closed'", newer["id"])]
-        + [exists(one["number"], "invoices WHERE id = ? AND customer = ?", one["id"], older["id"]) for one in invoices],
+        + [
+            exists(invoice["number"], "invoices WHERE id = ? AND customer = ?", invoice["id"], older["id"])
+            for invoice in invoices
+        ],
     )
 
 
@@ -208,20 +216,20 @@ def merge_twins(scene: Scene) -> Draft:
     "{new} takes over from {old}, who is leaving. Everybody managed by {old} gets {new} as the manager, "
     "{new} moves to the department {department}, and the account of {old} is deactivated.",
 )
-def leaver(scene: Scene) -> Draft:
+def leaver(scene: WebScene) -> WebDraft:
     """Make three changes that belong together."""
     old, new = scene.rng.sample(scene.rows(_MANAGERS), 2)
     team = scene.rows("SELECT * FROM staff WHERE manager = ? ORDER BY name", old["id"])
     scene.need(2 <= len(team) <= 7)
     department = scene.choice([name for name in DEPARTMENTS if name != new["department"]])
     steps = [link("Staff"), select("Manager", old["name"]), button("Filter")]
-    steps += with_chosen([one["name"] for one in team], f"Set manager {new['name']}")
+    steps += with_chosen([person["name"] for person in team], f"Set manager {new['name']}")
     steps += [*open_person(new), select("Department", department), button("Save person")]
     steps += [*open_person(old), tick("Active account"), button("Save person")]
-    return Draft(
+    return WebDraft(
         steps,
         {"old": old["name"], "new": new["name"], "department": department},
-        [setting("staff", one["id"], manager=new["id"]) for one in team]
+        [setting("staff", person["id"], manager=new["id"]) for person in team]
         + [setting("staff", new["id"], department=department), setting("staff", old["id"], active=0)],
         checks=[
             check("team moved", "SELECT count(*) = 0 FROM staff WHERE manager = ?", old["id"]),
@@ -245,7 +253,7 @@ def leaver(scene: Scene) -> Draft:
     "manager. Then see to it that the role {role} has the permission “{permission}”; change no other "
     "permission.",
 )
-def onboard(scene: Scene) -> Draft:
+def onboard(scene: WebScene) -> WebDraft:
     """Add a person, and give their role a permission that it may lack."""
     name, local = scene.choice(_PEOPLE)
     role, manager = scene.pick("SELECT * FROM roles WHERE id < 4"), scene.choice(scene.rows(_MANAGERS))
@@ -274,4 +282,4 @@ def onboard(scene: Scene) -> Draft:
         effect.append(adding("role_permissions", role=role["id"], permission=permission))
         checks.append(exists("granted", "role_permissions WHERE role = ? AND permission = ?", role["id"], permission))
     words = {"role": role["name"], "manager": manager["name"], "hours": hours, "permission": permission}
-    return Draft(steps, row | words, effect, checks=checks)
+    return WebDraft(steps, row | words, effect, checks=checks)

@@ -6,20 +6,20 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.tasks.web.family import Change, Scene, Step
+from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, fill, link, select, tick
 
 PAGE = 10
 """Rows on one page of a table."""
 
 
-def pick_customer(scene: Scene, condition: str = "1", *params: Any) -> sqlite3.Row:
+def pick_customer(scene: WebScene, condition: str = "1", *params: Any) -> sqlite3.Row:
     """Return a customer whose name is unique."""
     customer = scene.pick(f"SELECT * FROM customers WHERE {condition}", *params)
     return scene.only("SELECT * FROM customers WHERE name = ?", customer["name"])
 
 
-def pick_person(scene: Scene, condition: str = "1", *params: Any) -> sqlite3.Row:
+def pick_person(scene: WebScene, condition: str = "1", *params: Any) -> sqlite3.Row:
     """Return a member of staff."""
     return scene.pick(f"SELECT * FROM staff WHERE {condition}", *params)
 

@@ -24,7 +24,7 @@ from agentgym.tasks.web.calendar.steps import (
     spoken,
 )
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, answer, button, fill, link, number, select
 from agentgym.tasks.web.sites.calendar.fill import REPEATS
 from agentgym.tasks.web.sites.calendar.slots import minutes, repeated
@@ -39,12 +39,12 @@ from agentgym.tasks.web.sites.calendar.slots import minutes, repeated
     "Please reserve {room} for “{title}” on {day}, {starts} to {ends}. The note is “{note}”, and there is "
     "nobody to invite.",
 )
-def book_room(scene: Scene) -> Draft:
+def book_room(scene: WebScene) -> WebDraft:
     """Fill in the form of a new booking."""
     room, on, (starts, ends) = scene.pick("SELECT * FROM rooms"), scene.choice(coming_days(scene)), some_time(scene)
     scene.need(is_free(room_taken(scene, room["id"], on), starts, ends))
     title, note = scene.choice(TITLES), scene.choice(NOTES)
-    return Draft(
+    return WebDraft(
         [*book(title, room["name"], on, starts, ends, note=note), button("Save booking")],
         {"room": room["name"], "day": spoken(on), "starts": starts, "ends": ends, "title": title, "note": note},
         [booked(scene, title, room["id"], on, starts, ends, note)],
@@ -59,10 +59,10 @@ def book_room(scene: Scene) -> Draft:
     "“{title}” on {day} will not take place. I organise it; cancel it, but no other booking.",
     "We will skip “{title}” on {day}. It is my booking: cancel it for that day only.",
 )
-def cancel(scene: Scene) -> Draft:
+def cancel(scene: WebScene) -> WebDraft:
     """Cancel one booking."""
     booking = pick_booking(scene, "b.organiser = ?", me(scene))
-    return Draft(
+    return WebDraft(
         [*open_booking(booking), accept(), button("Cancel booking")],
         {"title": booking["title"], "day": spoken(booking["day"])},
         [("DELETE FROM bookings WHERE id = ?", [booking["id"]])],
@@ -77,10 +77,10 @@ def cancel(scene: Scene) -> Draft:
     "“{title}” ({day}) takes place on {new_day} from {starts} to {ends} instead. The room stays. Change my booking.",
     "Please reschedule my booking “{title}” on {day}: the new time is {new_day}, {starts} to {ends}, in the same room.",
 )
-def move(scene: Scene) -> Draft:
+def move(scene: WebScene) -> WebDraft:
     """Change the day and time of a booking."""
     booking = pick_booking(scene, "b.organiser = ?", me(scene))
-    on, (starts, ends) = scene.choice([one for one in coming_days(scene) if one != booking["day"]]), some_time(scene)
+    on, (starts, ends) = scene.choice([day for day in coming_days(scene) if day != booking["day"]]), some_time(scene)
     scene.need(is_free(room_taken(scene, booking["room"], on), starts, ends))
     steps = [link("Change booking"), fill("Day", on), fill("From", starts), fill("To", ends), button("Save booking")]
     words = {
@@ -90,7 +90,7 @@ def move(scene: Scene) -> Draft:
         "starts": starts,
         "ends": ends,
     }
-    return Draft(
+    return WebDraft(
         [*open_booking(booking), *steps],
         words,
         [("UPDATE bookings SET day = ?, starts = ?, ends = ? WHERE id = ?", [on, starts, ends, booking["id"]])],
@@ -105,7 +105,7 @@ def move(scene: Scene) -> Draft:
     "{names} should come to “{title}” on {day}, too. Add them to my booking, and keep the others.",
     "Please add {names} as guests of my booking “{title}” on {day}, without removing anyone.",
 )
-def invite(scene: Scene) -> Draft:
+def invite(scene: WebScene) -> WebDraft:
     """Add people to a booking."""
     booking = pick_booking(scene, "b.organiser = ?", me(scene))
     present = scene.rows(
@@ -115,7 +115,7 @@ def invite(scene: Scene) -> Draft:
     added = pick_people(scene, 2, "id NOT IN (SELECT person FROM attendees WHERE booking = ?)", booking["id"])
     scene.need(len(present) + 3 <= booking["seats"])
     names = ", ".join(person["name"] for person in (*present, *added))
-    return Draft(
+    return WebDraft(
         [*open_booking(booking), link("Change booking"), fill("People", names), button("Save booking")],
         {"names": names_of(added), "title": booking["title"], "day": spoken(booking["day"])},
         invited(added, booking["id"]),
@@ -136,22 +136,22 @@ def invite(scene: Scene) -> Draft:
     "Please book {room} for a series called “{title}”: {starts} to {ends}, {every}, starting on {day}, "
     "{times} times altogether. Invite {names}.",
 )
-def book_series(scene: Scene) -> Draft:
+def book_series(scene: WebScene) -> WebDraft:
     """Book several days at once."""
     room, on, (starts, ends) = scene.pick("SELECT * FROM rooms"), scene.choice(coming_days(scene)), some_time(scene)
     every, times = scene.choice(("day", "week", "fortnight")), scene.rng.randrange(3, 6)
-    days = [str(one) for one in repeated(date.fromisoformat(on), every, times)]
-    scene.need(all(is_free(room_taken(scene, room["id"], one), starts, ends) for one in days))
+    days = [str(day) for day in repeated(date.fromisoformat(on), every, times)]
+    scene.need(all(is_free(room_taken(scene, room["id"], day), starts, ends) for day in days))
     people, title = pick_people(scene, 2), scene.choice(TITLES)
     scene.need(room["seats"] >= 3)
     steps = book(title, room["name"], on, starts, ends, ", ".join(person["name"] for person in people))
     steps += [select("Repeat", REPEATS[every]), number("How many times", times), button("Save booking")]
     series = scene.value("SELECT coalesce(max(id), 0) + 1 FROM series")
     effect = [("INSERT INTO series (every, times) VALUES (?, ?)", [every, times])]
-    for one in days:
-        effect += [booked(scene, title, room["id"], one, starts, ends, series=series), *invited(people)]
+    for date_text in days:
+        effect += [booked(scene, title, room["id"], date_text, starts, ends, series=series), *invited(people)]
     words = {"room": room["name"], "title": title, "starts": starts, "ends": ends, "every": REPEATS[every].lower()}
-    return Draft(
+    return WebDraft(
         steps,
         words | {"times": times, "day": spoken(on), "names": names_of(people)},
         effect,
@@ -172,7 +172,7 @@ def book_series(scene: Scene) -> Draft:
     "I would like to have {room} on {day}, {starts} to {ends}, for “{title}”. Book it if it is free for the "
     "whole time; otherwise change nothing and answer “impossible”.",
 )
-def book_if_free(scene: Scene) -> Draft:
+def book_if_free(scene: WebScene) -> WebDraft:
     """Book a room that may be taken already."""
     on, (starts, ends) = scene.choice(coming_days(scene)), some_time(scene, (60, 90, 120))
     room = scene.pick("SELECT * FROM rooms WHERE id IN (SELECT room FROM bookings WHERE day = ?)", on)
@@ -181,10 +181,10 @@ def book_if_free(scene: Scene) -> Draft:
     title = scene.choice(TITLES)
     words = {"room": room["name"], "day": spoken(on), "starts": starts, "ends": ends, "title": title}
     if not free:
-        return Draft(
+        return WebDraft(
             [*look_for_slots(on, minutes(ends) - minutes(starts)), answer(IMPOSSIBLE)], words, answer=IMPOSSIBLE
         )
-    return Draft(
+    return WebDraft(
         [*book(title, room["name"], on, starts, ends), button("Save booking")],
         words,
         [booked(scene, title, room["id"], on, starts, ends)],

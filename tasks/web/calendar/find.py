@@ -18,7 +18,7 @@ from agentgym.tasks.web.calendar.steps import (
     spoken,
 )
 from agentgym.tasks.web.checks import exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, fill, link, select
 from agentgym.tasks.web.sites.calendar.slots import clock, free_spans, minutes, week_of
 
@@ -34,11 +34,11 @@ _PAGE = 10
     "At what time does the booking “{title}” start on {day}?",
     "Look up the start of “{title}” on {day}. Answer as HH:MM.",
 )
-def when(scene: Scene) -> Draft:
+def when(scene: WebScene) -> WebDraft:
     """Find a booking in the agenda and read its time."""
     booking = pick_booking(scene)
     words = {"title": booking["title"], "day": spoken(booking["day"])}
-    return Draft([*open_booking(booking), answer(booking["starts"])], words, answer=booking["starts"])
+    return WebDraft([*open_booking(booking), answer(booking["starts"])], words, answer=booking["starts"])
 
 
 @family(
@@ -48,11 +48,11 @@ def when(scene: Scene) -> Draft:
     "Where does “{title}” take place on {day}? Answer with the name of the room.",
     "I have to go to “{title}” on {day}. Which room is it in?",
 )
-def room_of(scene: Scene) -> Draft:
+def room_of(scene: WebScene) -> WebDraft:
     """Find a booking in the agenda and read its room."""
     booking = pick_booking(scene)
     words = {"title": booking["title"], "day": spoken(booking["day"])}
-    return Draft([*open_booking(booking), answer(booking["room_name"])], words, answer=booking["room_name"])
+    return WebDraft([*open_booking(booking), answer(booking["room_name"])], words, answer=booking["room_name"])
 
 
 @family(
@@ -62,12 +62,12 @@ def room_of(scene: Scene) -> Draft:
     "“{title}” on {day}: how many people can sit in its room? Answer with a number.",
     "Find out where “{title}” takes place on {day} and how many seats that room has. Answer with the number of seats.",
 )
-def seats(scene: Scene) -> Draft:
+def seats(scene: WebScene) -> WebDraft:
     """Follow a booking to its room."""
     booking = pick_booking(scene)
     count = str(booking["seats"])
     words = {"title": booking["title"], "day": spoken(booking["day"])}
-    return Draft([*open_booking(booking), link(booking["room_name"]), answer(count)], words, answer=count)
+    return WebDraft([*open_booking(booking), link(booking["room_name"]), answer(count)], words, answer=count)
 
 
 @family(
@@ -77,7 +77,7 @@ def seats(scene: Scene) -> Draft:
     "Count the bookings of {room} between {first} and {last} (both days included). Answer with a number.",
     "From {first} up to and including {last}, how often is {room} booked? Answer with a number.",
 )
-def count_room(scene: Scene) -> Draft:
+def count_room(scene: WebScene) -> WebDraft:
     """Filter the agenda by room and days."""
     room = scene.pick("SELECT * FROM rooms")
     days = week_of(date.fromisoformat(scene.choice(coming_days(scene, 3, 17))))
@@ -87,7 +87,7 @@ def count_room(scene: Scene) -> Draft:
     )
     steps = [link("Agenda"), select("Room", room["name"]), fill("Since", first), fill("Until", last), button("Filter")]
     words = {"room": room["name"], "first": spoken(first), "last": spoken(last)}
-    return Draft([*steps, answer(count)], words, answer=count)
+    return WebDraft([*steps, answer(count)], words, answer=count)
 
 
 @family(
@@ -99,20 +99,20 @@ def count_room(scene: Scene) -> Draft:
     "{names} need {length} minutes in {room} on {day}. What is the earliest start at which the room is free "
     "and they can come?",
 )
-def free_slot(scene: Scene) -> Draft:
+def free_slot(scene: WebScene) -> WebDraft:
     """Read the list of free slots."""
     on, room = scene.choice(coming_days(scene)), scene.pick("SELECT * FROM rooms WHERE seats > 3")
     people, length = pick_people(scene, 2), scene.choice((60, 90, 120))
-    taken = [span for person in people for span in person_taken(scene, person["id"], on)]
+    busy = [span for person in people for span in person_taken(scene, person["id"], on)]
     rows = scene.rows("SELECT * FROM bookings WHERE room = ? AND day = ?", room["id"], on)
-    taken += [(minutes(row["starts"]), minutes(row["ends"])) for row in rows]
-    spans = free_spans(taken, length)
+    busy += [(minutes(row["starts"]), minutes(row["ends"])) for row in rows]
+    spans = free_spans(busy, length)
     scene.need(spans and spans[0][0] > 8 * 60)
     start = clock(spans[0][0])
     steps = [link("Free slots"), fill("Day", on), select("Minutes", str(length))]
     steps += [fill("People who must be free", ", ".join(person["name"] for person in people)), button("Find slots")]
     words = {"day": spoken(on), "room": room["name"], "length": length, "names": names_of(people)}
-    return Draft([*steps, answer(start)], words, answer=start)
+    return WebDraft([*steps, answer(start)], words, answer=start)
 
 
 @family(
@@ -122,7 +122,7 @@ def free_slot(scene: Scene) -> Draft:
     "Compare the calendars of {names} on {day}. Which of them has the most bookings that day? Answer with the name.",
     "On {day}, which of these people has the largest number of bookings: {any_of}? Answer with the name.",
 )
-def busiest(scene: Scene) -> Draft:
+def busiest(scene: WebScene) -> WebDraft:
     """Compare the weeks of three people."""
     on, people = scene.choice(coming_days(scene, 1, 4)), pick_people(scene, 3)
     counts = sorted((len(person_taken(scene, person["id"], on)), person["name"]) for person in people)
@@ -138,7 +138,7 @@ def busiest(scene: Scene) -> Draft:
     other_week = date.fromisoformat(on) > week_of(date.fromisoformat(scene.today))[-1]
     steps += [link("Next week")] if other_week else []
     name = counts[-1][1]
-    return Draft(
+    return WebDraft(
         [*steps, answer(name)],
         {"day": spoken(on), "names": names_of(people), "any_of": names_of(people, "or")},
         answer=name,
@@ -152,11 +152,11 @@ def busiest(scene: Scene) -> Draft:
     "I was invited to “{title}” on {day}. {verb} that invitation.",
     "Please answer the invitation to “{title}” ({day}): {do} it.",
 )
-def answer_one(scene: Scene) -> Draft:
+def answer_one(scene: WebScene) -> WebDraft:
     """Accept or decline one invitation."""
     booking = pick_booking(scene, _OPEN, me(scene))
     verb, value = scene.choice((("Accept", "yes"), ("Decline", "no")))
-    return Draft(
+    return WebDraft(
         [*open_booking(booking), button(verb)],
         {"verb": verb, "do": verb.lower(), "title": booking["title"], "day": spoken(booking["day"])},
         [_answering(booking["id"], me(scene), value)],
@@ -172,7 +172,7 @@ def answer_one(scene: Scene) -> Draft:
     "I cannot make it to anything on {day}. Decline all invitations for that day that are still unanswered, "
     "and only those.",
 )
-def decline_day(scene: Scene) -> Draft:
+def decline_day(scene: WebScene) -> WebDraft:
     """Answer several invitations."""
     on = scene.pick(
         f"SELECT day FROM bookings b WHERE day >= ? AND {_OPEN} GROUP BY day HAVING count(*) > 1",
@@ -180,13 +180,13 @@ def decline_day(scene: Scene) -> Draft:
         me(scene),
     )["day"]
     rows = scene.rows(f"{LIST} WHERE b.day >= ? AND {_OPEN} ORDER BY b.day, b.starts, b.id", scene.today, me(scene))
-    wanted = [row for row in rows if row["day"] == on]
-    scene.need(rows.index(wanted[-1]) < _PAGE)
-    return Draft(
-        [link("Invitations"), *(button(f"Decline {called(row)}") for row in wanted)],
+    rows_on_day = [row for row in rows if row["day"] == on]
+    scene.need(rows.index(rows_on_day[-1]) < _PAGE)
+    return WebDraft(
+        [link("Invitations"), *(button(f"Decline {called(row)}") for row in rows_on_day)],
         {"day": spoken(on)},
-        [_answering(row["id"], me(scene), "no") for row in wanted],
-        checks=[exists(called(row), _ANSWERED, row["id"], me(scene), "no") for row in wanted],
+        [_answering(row["id"], me(scene), "no") for row in rows_on_day],
+        checks=[exists(called(row), _ANSWERED, row["id"], me(scene), "no") for row in rows_on_day],
     )
 
 
@@ -200,7 +200,7 @@ def decline_day(scene: Scene) -> Draft:
     "I have an invitation to “{title}” on {day}. If it clashes with something that day that I organise or "
     "have accepted, decline it. If not, accept it.",
 )
-def clash(scene: Scene) -> Draft:
+def clash(scene: WebScene) -> WebDraft:
     """Look at the day, then decide."""
     booking = pick_booking(scene, _OPEN, me(scene))
     fixed = "b.organiser = ? OR b.id IN (SELECT booking FROM attendees WHERE person = ? AND answer = 'yes')"
@@ -210,7 +210,7 @@ def clash(scene: Scene) -> Draft:
     verb, value = ("Accept", "yes") if is_free(spans, booking["starts"], booking["ends"]) else ("Decline", "no")
     # Clashes are rarer than free times; without this, always accepting would nearly always be right.
     scene.need(value == "no" or scene.rng.random() < 0.35)
-    return Draft(
+    return WebDraft(
         [*open_booking(booking), button(verb)],
         {"title": booking["title"], "day": spoken(booking["day"])},
         [_answering(booking["id"], me(scene), value)],

@@ -25,7 +25,7 @@ from agentgym.tasks.web.calendar.steps import (
     spoken,
 )
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, answer, button, fill, link, select
 from agentgym.tasks.web.sites.calendar.slots import clock, free_spans, minutes, next_working_day
 
@@ -40,7 +40,7 @@ from agentgym.tasks.web.sites.calendar.slots import clock, free_spans, minutes, 
     "I am planning “{title}” on {day} from {starts} to {ends}. Of the rooms with {what} and at least {seats} "
     "seats that are free then, book the one with the fewest seats.",
 )
-def smallest_room(scene: Scene) -> Draft:
+def smallest_room(scene: WebScene) -> WebDraft:
     """Choose a room by its features and free times."""
     on, (starts, ends), least = scene.choice(coming_days(scene)), some_time(scene, (60, 90)), scene.rng.randrange(3, 12)
     feature, what = scene.choice((("screen", "a screen"), ("video", "video calls")))
@@ -50,7 +50,7 @@ def smallest_room(scene: Scene) -> Draft:
     room, title = free[0], scene.choice(TITLES)
     looking = look_for_slots(on, minutes(ends) - minutes(starts), seats=least)
     words = {"what": what, "seats": least, "day": spoken(on), "starts": starts, "ends": ends, "title": title}
-    return Draft(
+    return WebDraft(
         [*looking, *book(title, room["name"], on, starts, ends), button("Save booking")],
         words,
         [booked(scene, title, room["id"], on, starts, ends)],
@@ -66,13 +66,13 @@ def smallest_room(scene: Scene) -> Draft:
     "Please end my series “{title}”: cancel the booking on {day} and everything in the series after it, but "
     "leave the earlier ones.",
 )
-def cancel_rest(scene: Scene) -> Draft:
+def cancel_rest(scene: WebScene) -> WebDraft:
     """Cancel the rest of a series."""
     own = scene.pick(f"{LIST} WHERE b.organiser = ? AND b.series IS NOT NULL AND b.day > ?", me(scene), scene.today)
     scene.only("SELECT DISTINCT series FROM bookings WHERE title = ?", own["title"])
     later = scene.rows("SELECT * FROM bookings WHERE series = ? AND day >= ?", own["series"], own["day"])
     scene.need(len(later) > 1)
-    return Draft(
+    return WebDraft(
         [*open_booking(own), accept(), button("Cancel this and all later ones")],
         {"title": own["title"], "day": spoken(own["day"])},
         [("DELETE FROM bookings WHERE series = ? AND day >= ?", [own["series"], own["day"]])],
@@ -95,7 +95,7 @@ def cancel_rest(scene: Scene) -> Draft:
     "All bookings of {day} that I organise must take place on {new_day} instead; times and rooms stay.",
     "Everything that I organise on {day} has to move to {new_day}. Keep the times and the rooms.",
 )
-def shift_day(scene: Scene) -> Draft:
+def shift_day(scene: WebScene) -> WebDraft:
     """Move several bookings."""
     on = scene.pick(
         "SELECT day FROM bookings WHERE organiser = ? AND day > ? GROUP BY day HAVING count(*) BETWEEN 2 AND 3",
@@ -109,7 +109,7 @@ def shift_day(scene: Scene) -> Draft:
     steps = []
     for row in own:
         steps += [*open_booking(row), link("Change booking"), fill("Day", new), button("Save booking")]
-    return Draft(
+    return WebDraft(
         steps,
         {"day": spoken(on), "new_day": spoken(new)},
         [("UPDATE bookings SET day = ? WHERE id = ?", [new, row["id"]]) for row in own],
@@ -129,26 +129,26 @@ def shift_day(scene: Scene) -> Draft:
     "the earliest start at which the room, the guests and I are all free. If there is none, change nothing "
     "and answer “impossible”.",
 )
-def common_slot(scene: Scene) -> Draft:
+def common_slot(scene: WebScene) -> WebDraft:
     """Book the first slot that suits everybody."""
     on, people = scene.choice(coming_days(scene)), pick_people(scene, 2)
     room, length = scene.pick("SELECT * FROM rooms WHERE seats > 3"), scene.choice((60, 90, 120, 180, 240))
-    taken = room_taken(scene, room["id"], on)
-    taken += [
-        span for person in (me(scene), *(one["id"] for one in people)) for span in person_taken(scene, person, on)
+    busy = room_taken(scene, room["id"], on)
+    busy += [
+        span for person in (me(scene), *(guest["id"] for guest in people)) for span in person_taken(scene, person, on)
     ]
     title, names = scene.choice(TITLES), ", ".join(person["name"] for person in people)
     own = scene.value("SELECT name FROM people WHERE id = ?", me(scene))
     looking = look_for_slots(on, length, f"{own}, {names}")
     words = {"day": spoken(on), "room": room["name"], "names": names_of(people), "length": length, "title": title}
     words["all_of_us"] = names_of(people, "and", "I")
-    spans = free_spans(taken, length)
+    spans = free_spans(busy, length)
     if not spans:
-        return Draft([*looking, answer(IMPOSSIBLE)], words, answer=IMPOSSIBLE)
+        return WebDraft([*looking, answer(IMPOSSIBLE)], words, answer=IMPOSSIBLE)
     # A day that is free from the morning on makes the task trivial.
     scene.need(spans[0][0] > 8 * 60)
     starts, ends = clock(spans[0][0]), clock(spans[0][0] + length)
-    return Draft(
+    return WebDraft(
         [*looking, *book(title, room["name"], on, starts, ends, names), button("Save booking")],
         words,
         [booked(scene, title, room["id"], on, starts, ends), *invited(people)],
@@ -169,7 +169,7 @@ def common_slot(scene: Scene) -> Draft:
     "others. If the room does not have a seat for everyone, me included, switch to the room with the fewest "
     "seats that is big enough and free at that time.",
 )
-def larger_room(scene: Scene) -> Draft:
+def larger_room(scene: WebScene) -> WebDraft:
     """Invite many people, and change the room if necessary."""
     booking = pick_booking(scene, "b.organiser = ?", me(scene))
     team = scene.pick("SELECT team FROM people")["team"]
@@ -191,7 +191,7 @@ def larger_room(scene: Scene) -> Draft:
     coming = present | {person["id"] for person in added}
     names = ", ".join(person["name"] for person in everybody if person["id"] in coming)
     steps = [link("Change booking"), fill("People", names), *([select("Room", room["name"])] if moves else [])]
-    return Draft(
+    return WebDraft(
         [*open_booking(booking), *steps, button("Save booking")],
         {"team": team, "title": booking["title"], "day": spoken(booking["day"])},
         [*invited(added, booking["id"]), ("UPDATE bookings SET room = ? WHERE id = ?", [room["id"], booking["id"]])],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from agentgym.tasks.web.family import Change, Scene, Step
+from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, fill, link, select
 from agentgym.tasks.web.sites.calendar.slots import Span, clock, is_working_day, minutes, overlap
 from agentgym.tasks.web.sites.office import long_date
@@ -19,14 +19,14 @@ TITLES = (
 )  # fmt: skip
 NOTES = ("Bring your badge.", "Tea & biscuits!", "See the file “plan-7”.", "Please be on time.", "Dial-in possible.")
 BOOKED = "bookings WHERE title = ? AND room = ? AND day = ? AND starts = ?"
-"""The condition by which a check finds a new booking."""
+"""SQL condition of a new booking, for checks."""
 LIST = (
     "SELECT b.*, r.name AS room_name, r.seats, p.name AS organiser_name FROM bookings b JOIN rooms r ON r.id = b.room "
     "JOIN people p ON p.id = b.organiser"
 )
 
 
-def me(scene: Scene) -> int:
+def me(scene: WebScene) -> int:
     """Return the number of the person who owns the calendar."""
     return scene.value("SELECT person FROM account")
 
@@ -36,17 +36,17 @@ def spoken(stored: str) -> str:
     return long_date(date.fromisoformat(stored))
 
 
-def pick_booking(scene: Scene, condition: str = "1", *params: Any) -> sqlite3.Row:
+def pick_booking(scene: WebScene, condition: str = "1", *params: Any) -> sqlite3.Row:
     """Return a future booking that its title and day identify."""
-    found = scene.pick(f"{LIST} WHERE b.day >= ? AND ({condition})", scene.today, *params)
-    return scene.only(f"{LIST} WHERE b.title = ? AND b.day = ?", found["title"], found["day"])
+    booking = scene.pick(f"{LIST} WHERE b.day >= ? AND ({condition})", scene.today, *params)
+    return scene.only(f"{LIST} WHERE b.title = ? AND b.day = ?", booking["title"], booking["day"])
 
 
-def coming_days(scene: Scene, least: int = 1, most: int = 18) -> list[str]:
+def coming_days(scene: WebScene, least: int = 1, most: int = 18) -> list[str]:
     """Return the working days to come."""
     today = date.fromisoformat(scene.today)
     days = [today + timedelta(days=number) for number in range(least, most + 1)]
-    return [str(one) for one in days if is_working_day(one)]
+    return [str(date_) for date_ in days if is_working_day(date_)]
 
 
 def called(booking: sqlite3.Row) -> str:
@@ -78,7 +78,7 @@ def look_for_slots(when: str, length: int, people: str = "", seats: int = 0) -> 
 
 
 def booked(
-    scene: Scene, title: str, room: int, when: str, starts: str, ends: str, note: str = "", series: int | None = None
+    scene: WebScene, title: str, room: int, when: str, starts: str, ends: str, note: str = "", series: int | None = None
 ) -> Change:
     """Return the change that inserts one new booking, without its participants."""
     sql = (
@@ -93,23 +93,23 @@ def invited(people: Iterable[sqlite3.Row], booking: int | None = None) -> list[C
     return [(sql, [booking, person["id"]]) for person in people]
 
 
-def room_taken(scene: Scene, room: int, when: str, without: int = 0) -> list[Span]:
+def room_taken(scene: WebScene, room: int, when: str, without: int = 0) -> list[Span]:
     """Return when a room is taken on a day, leaving out the booking `without`."""
     return _spans(scene.rows("SELECT * FROM bookings WHERE room = ? AND day = ? AND id <> ?", room, when, without))
 
 
-def person_taken(scene: Scene, person: int, when: str) -> list[Span]:
+def person_taken(scene: WebScene, person: int, when: str) -> list[Span]:
     """Return when a person is busy on a day."""
     theirs = "organiser = ? OR id IN (SELECT booking FROM attendees WHERE person = ? AND answer <> 'no')"
     return _spans(scene.rows(f"SELECT * FROM bookings WHERE day = ? AND ({theirs})", when, person, person))
 
 
-def is_free(taken: Sequence[Span], starts: str, ends: str) -> bool:
+def is_free(busy: Sequence[Span], starts: str, ends: str) -> bool:
     """Return whether the time between `starts` and `ends` is free."""
-    return not any(overlap(span, (minutes(starts), minutes(ends))) for span in taken)
+    return not any(overlap(span, (minutes(starts), minutes(ends))) for span in busy)
 
 
-def some_time(scene: Scene, lengths: Sequence[int] = (30, 45, 60, 90)) -> tuple[str, str]:
+def some_time(scene: WebScene, lengths: Sequence[int] = (30, 45, 60, 90)) -> tuple[str, str]:
     """Return a random start and end within the opening hours."""
     length = scene.choice(lengths)
     start = scene.rng.randrange(8 * 60, 18 * 60 - length + 1, 15)
@@ -122,11 +122,11 @@ def names_of(people: Sequence[sqlite3.Row], last: str = "and", *others: str) -> 
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
 
 
-def pick_people(scene: Scene, count: int, condition: str = "1", *params: Any) -> list[sqlite3.Row]:
+def pick_people(scene: WebScene, count: int, condition: str = "1", *params: Any) -> list[sqlite3.Row]:
     """Return some people other than the owner of the calendar, by number."""
-    found = scene.rows(f"SELECT * FROM people WHERE id <> ? AND ({condition})", me(scene), *params)
-    scene.need(len(found) >= count)
-    return sorted(scene.rng.sample(found, count), key=lambda person: person["id"])
+    people = scene.rows(f"SELECT * FROM people WHERE id <> ? AND ({condition})", me(scene), *params)
+    scene.need(len(people) >= count)
+    return sorted(scene.rng.sample(people, count), key=lambda person: person["id"])
 
 
 def _spans(rows: Iterable[sqlite3.Row]) -> list[Span]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.checks import check
-from agentgym.tasks.web.family import Draft, Scene, Step, family
+from agentgym.tasks.web.family import Step, WebDraft, WebScene, family
 from agentgym.tasks.web.forum.steps import ME, open_thread, threads
 from agentgym.tasks.web.plan import accept, button, link, select
 from agentgym.tasks.web.sites.pages import day
@@ -18,12 +18,12 @@ _OWN = f"moderator_id = {ME}"
     "You are the moderator of {board}: {do} the thread “{title}”.",
     "In {board}, which I moderate, there is the thread “{title}”. {way} it.",
 )
-def pin(scene: Scene) -> Draft:
+def pin(scene: WebScene) -> WebDraft:
     """Pin, unpin, lock or unlock a thread."""
     thread = scene.choice(threads(scene, _OWN))
     column = scene.choice(("pinned", "locked"))
     way = {"pinned": ("Pin", "Unpin"), "locked": ("Lock", "Unlock")}[column][thread[column]]
-    return Draft(
+    return WebDraft(
         words={"title": thread["title"], "board": thread["board"], "way": way, "do": way.lower()},
         plan=[*open_thread(thread["title"]), button(f"{way} thread")],
         effect=[(f"UPDATE thread SET {column} = 1 - {column} WHERE id = ?", [thread["id"]])],
@@ -38,12 +38,12 @@ def pin(scene: Scene) -> Draft:
     "Please move “{title}” from my board to {board}; before that, lock the thread.",
     "“{title}” belongs in {board}. Please lock the thread and move it there.",
 )
-def move(scene: Scene) -> Draft:
+def move(scene: WebScene) -> WebDraft:
     """Lock a thread, then move it to another board, where one is no longer its moderator."""
     thread = scene.choice(threads(scene, f"{_OWN} AND NOT locked"))
     board = scene.pick("SELECT * FROM board WHERE id <> ? ORDER BY id", thread["board_id"])
     plan = [*open_thread(thread["title"]), button("Lock thread"), select("Move to", board["name"])]
-    return Draft(
+    return WebDraft(
         words={"title": thread["title"], "board": board["name"]},
         plan=[*plan, button("Move thread")],
         effect=[("UPDATE thread SET locked = 1, board_id = ? WHERE id = ?", [board["id"], thread["id"]])],
@@ -64,7 +64,7 @@ def move(scene: Scene) -> Draft:
     "Please deal with all open reports in my board. If a post was reported as “{reason}”, remove it; in "
     "every other case, dismiss the report.",
 )
-def clean_up(scene: Scene) -> Draft:
+def clean_up(scene: WebScene) -> WebDraft:
     """Settle all reports by their reason."""
     flags = scene.rows(
         "SELECT flag.*, title FROM flag JOIN post ON post.id = post_id JOIN thread ON thread.id = thread_id "
@@ -82,7 +82,7 @@ def clean_up(scene: Scene) -> Draft:
     flagged = "(SELECT post_id FROM flag WHERE outcome = 'open' AND reason = ?)"
     sql = "UPDATE flag SET outcome = CASE WHEN reason = ? THEN 'removed' ELSE 'dismissed' END WHERE outcome = 'open'"
     wrong = "SELECT count(*) = 0 FROM flag WHERE (reason = ?) AND outcome <> 'removed'"
-    return Draft(
+    return WebDraft(
         words={"reason": reason},
         plan=plan,
         effect=[(f"UPDATE post SET removed = 1 WHERE id IN {flagged}", [reason]), (sql, [reason])],
@@ -102,7 +102,7 @@ def clean_up(scene: Scene) -> Draft:
     "Please lock all threads in {board} in which nobody has posted since {date}, that day included; the ones "
     "that are locked already can stay as they are.",
 )
-def lock_old(scene: Scene) -> Draft:
+def lock_old(scene: WebScene) -> WebDraft:
     """Lock all old threads of one's own board."""
     own = sorted(threads(scene, _OWN), key=lambda row: row["active_at"])
     scene.need(len(own) == scene.value(f"SELECT count(*) FROM thread JOIN board ON board.id = board_id WHERE {_OWN}"))
@@ -116,7 +116,7 @@ def lock_old(scene: Scene) -> Draft:
         plan += [*open_thread(row["title"]), button("Lock thread")]
     ids = [row["id"] for row in unlocked]
     marks = ", ".join("?" * len(ids))
-    return Draft(
+    return WebDraft(
         words={"board": board, "date": day(limit)},
         plan=[link(board), select("Sort by", "Oldest activity"), button("Sort"), *plan],
         effect=[(f"UPDATE thread SET locked = 1 WHERE id IN ({marks})", ids)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentgym.tasks.web.family import Change, Scene, Step
+from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, fill, link
 from agentgym.tasks.web.sites.forum.read import POSTS, POSTS_PER_PAGE, THREADS
 
@@ -22,13 +22,13 @@ SENTENCES = (
 )
 
 
-def threads(scene: Scene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
+def threads(scene: WebScene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
     """Return threads with their board, author, number of replies and last activity."""
     unique = "title IN (SELECT title FROM thread GROUP BY title HAVING count(*) = 1)"
     return scene.rows(f"SELECT * FROM ({THREADS}) WHERE {unique} AND {condition} ORDER BY id", *params)
 
 
-def posts(scene: Scene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
+def posts(scene: WebScene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
     """Return posts that were not removed, with their number in the thread, and the thread's title and lock."""
     return scene.rows(
         f"SELECT posts.*, title, locked, thread.author_id AS starter_id FROM ({POSTS}) AS posts JOIN thread "

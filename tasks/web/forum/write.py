@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.forum.steps import (
     ME,
     NOW,
@@ -35,10 +35,10 @@ _TITLES = (
     "I want to follow the thread “{title}”: subscribe me.",
     "I'd like to hear about new posts in “{title}”. Please subscribe me to that thread.",
 )
-def subscribe(scene: Scene) -> Draft:
+def subscribe(scene: WebScene) -> WebDraft:
     """Subscribe to a thread."""
     thread = scene.choice(threads(scene, "id NOT IN (SELECT thread_id FROM subscription)"))
-    return Draft(
+    return WebDraft(
         words={"title": thread["title"]},
         plan=[*open_thread(thread["title"]), button("Subscribe")],
         effect=[("INSERT INTO subscription VALUES (?)", [thread["id"]])],
@@ -53,11 +53,11 @@ def subscribe(scene: Scene) -> Draft:
     "Post this reply in the thread “{title}”, word for word: {body}",
     "I'd like to answer in “{title}”. Post exactly this: {body}",
 )
-def reply(scene: Scene) -> Draft:
+def reply(scene: WebScene) -> WebDraft:
     """Reply to a thread."""
     thread = scene.choice(threads(scene, "NOT locked"))
     body = scene.choice(SENTENCES)
-    return Draft(
+    return WebDraft(
         words={"title": thread["title"], "body": body},
         plan=[*open_thread(thread["title"]), fill("Your reply", body), button("Post reply")],
         effect=[reply_change(thread["id"], body)],
@@ -74,11 +74,11 @@ def reply(scene: Scene) -> Draft:
     "In “{title}” there is a post #{number}. {way} it, please.",
     "Please go to post #{number} of the thread “{title}”. {way} it.",
 )
-def vote(scene: Scene) -> Draft:
+def vote(scene: WebScene) -> WebDraft:
     """Vote on a post."""
     post = scene.choice(posts(scene, f"posts.author_id <> {ME}"))
     way, value = scene.choice((("Upvote", 1), ("Downvote", -1)))
-    return Draft(
+    return WebDraft(
         words={"title": post["title"], "number": post["number"], "way": way},
         plan=[*open_post(post), button(f"{way} #{post['number']}")],
         effect=[("INSERT INTO vote VALUES (?, ?)", [post["id"], value])],
@@ -93,14 +93,14 @@ def vote(scene: Scene) -> Draft:
     "I moved to {city}. Put that into my forum profile, and let the “About me” text be: {about}",
     "Please update my forum profile: the city is now {city}, and the text about me should be: {about}",
 )
-def profile(scene: Scene) -> Draft:
+def profile(scene: WebScene) -> WebDraft:
     """Change one's own profile."""
     city = scene.pick(
         f"SELECT DISTINCT city FROM member WHERE city <> (SELECT city FROM member WHERE id = {ME}) ORDER BY 1"
     )
     about = scene.choice(("Always learning.", "Former chef, now with more time.", "Two cats, one bike, no plan"))
     plan = [link("Settings"), fill("City", city["city"]), fill("About me", about), button("Save profile")]
-    return Draft(
+    return WebDraft(
         words={"city": city["city"], "about": about},
         plan=plan,
         effect=[(f"UPDATE member SET city = ?, about = ? WHERE id = {ME}", [city["city"], about])],
@@ -118,12 +118,12 @@ def profile(scene: Scene) -> Draft:
     "Open a new thread called “{title}” in the board {board}. Its text is: {body}",
     "Please post a new thread in the board {board}, titled “{title}”, with this text: {body}",
 )
-def new_thread(scene: Scene) -> Draft:
+def new_thread(scene: WebScene) -> WebDraft:
     """Start a thread."""
     board = scene.pick("SELECT * FROM board ORDER BY id")
     title, body = scene.choice(_TITLES), scene.choice(SENTENCES)
     plan = [link(board["name"]), link("New thread"), fill("Title", title), fill("Text", body)]
-    return Draft(
+    return WebDraft(
         words={"board": board["name"], "title": title, "body": body},
         plan=[*plan, button("Start thread")],
         effect=thread_changes(board["id"], title, body),
@@ -141,14 +141,14 @@ def new_thread(scene: Scene) -> Draft:
     "Please tell the moderator about the post of {author} in “{title}”: report it with the reason “{reason}” "
     "and the comment: {comment}",
 )
-def report(scene: Scene) -> Draft:
+def report(scene: WebScene) -> WebDraft:
     """Report somebody's only post in a thread."""
     post = scene.choice(posts(scene, f"posts.author_id <> {ME} AND number > 1"))
     scene.only("SELECT 1 FROM post WHERE thread_id = ? AND author_id = ?", post["thread_id"], post["author_id"])
     reason = scene.choice(REASONS)
     comment = scene.choice(("Please have a look.", "Not the first time.", "This could hurt somebody!"))
     plan = [*open_post(post), link(f"Report #{post['number']}"), choose(reason), fill("Comment (optional)", comment)]
-    return Draft(
+    return WebDraft(
         words={"title": post["title"], "author": post["author"], "reason": reason, "comment": comment},
         plan=[*plan, button("Send report")],
         effect=[(f"INSERT INTO report VALUES (?, ?, ?, {NOW})", [post["id"], reason, comment])],
@@ -166,13 +166,13 @@ def report(scene: Scene) -> Draft:
     "I wrote one post in “{title}”. Edit it so that it only says: {body}",
     "Please change my post in “{title}” so that its whole text is: {body}",
 )
-def edit(scene: Scene) -> Draft:
+def edit(scene: WebScene) -> WebDraft:
     """Edit one's own only post in a thread."""
     post = scene.choice(posts(scene, f"posts.author_id = {ME} AND NOT locked"))
     scene.only(f"SELECT 1 FROM post WHERE thread_id = ? AND author_id = {ME}", post["thread_id"])
     body = scene.choice([text for text in SENTENCES if text != post["body"]])
     plan = [*open_post(post), link(f"Edit #{post['number']}"), fill("Text", body), button("Save post")]
-    return Draft(
+    return WebDraft(
         words={"title": post["title"], "body": body},
         plan=plan,
         effect=[(f"UPDATE post SET body = ?, edited_at = {NOW} WHERE id = ?", [body, post["id"]])],
@@ -190,7 +190,7 @@ def edit(scene: Scene) -> Draft:
     "Which reply in “{title}”, not counting the opening post, has the most points? Give it an upvote, "
     "subscribe to the thread, and post this reply: {body}",
 )
-def thank_best(scene: Scene) -> Draft:
+def thank_best(scene: WebScene) -> WebDraft:
     """Vote for the best reply in a thread, subscribe and reply."""
     thread = scene.choice(
         threads(scene, "NOT locked AND replies BETWEEN 3 AND 7 AND id NOT IN (SELECT thread_id FROM subscription)")
@@ -200,7 +200,7 @@ def thank_best(scene: Scene) -> Draft:
     scene.need(best["score"] > replies[1]["score"] and best["author_id"] != scene.value(f"SELECT {ME}"))
     body = scene.choice(SENTENCES[:6])
     plan = [*open_thread(thread["title"]), button("Subscribe"), button(f"Upvote #{best['number']}")]
-    return Draft(
+    return WebDraft(
         words={"title": thread["title"], "body": body},
         plan=[*plan, fill("Your reply", body), button("Post reply")],
         effect=[
@@ -226,14 +226,14 @@ def thank_best(scene: Scene) -> Draft:
     "Please post “{body}” as a reply in “{title}”. Only if that thread is locked, open a new one in its "
     "board instead, called “Follow-up: {title}”, with this same text.",
 )
-def follow_up(scene: Scene) -> Draft:
+def follow_up(scene: WebScene) -> WebDraft:
     """Reply, or start a new thread if the old one is locked."""
     thread = scene.choice(threads(scene, "locked" if scene.rng.random() < 0.5 else "NOT locked"))
     body = scene.choice(SENTENCES)
     words = {"title": thread["title"], "body": body}
     plan = open_thread(thread["title"])
     if not thread["locked"]:
-        return Draft(
+        return WebDraft(
             words=words,
             plan=[*plan, fill("Your reply", body), button("Post reply")],
             effect=[reply_change(thread["id"], body)],
@@ -243,7 +243,7 @@ def follow_up(scene: Scene) -> Draft:
         )
     title = f"Follow-up: {thread['title']}"
     plan = [*plan, link(thread["board"]), link("New thread"), fill("Title", title), fill("Text", body)]
-    return Draft(
+    return WebDraft(
         words=words,
         plan=[*plan, button("Start thread")],
         effect=thread_changes(thread["board_id"], title, body),
@@ -261,9 +261,9 @@ def follow_up(scene: Scene) -> Draft:
     "I would like my post in “{title}” to be gone. Delete it if the forum lets you; if not, change nothing "
     "and answer “impossible”.",
 )
-def edit_locked(scene: Scene) -> Draft:
+def edit_locked(scene: WebScene) -> WebDraft:
     """Find that a post in a locked thread cannot be deleted."""
     post = scene.choice(posts(scene, f"posts.author_id = {ME} AND locked"))
     scene.only(f"SELECT 1 FROM post WHERE thread_id = ? AND author_id = {ME}", post["thread_id"])
     plan = [*open_post(post), answer(IMPOSSIBLE)]
-    return Draft(words={"title": post["title"]}, plan=plan, answer=IMPOSSIBLE)
+    return WebDraft(words={"title": post["title"]}, plan=plan, answer=IMPOSSIBLE)

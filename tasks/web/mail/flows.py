@@ -6,7 +6,7 @@ import re
 from datetime import date, timedelta
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.mail.steps import (
     SENT_TO,
     SUBJECTS,
@@ -33,7 +33,7 @@ from agentgym.tasks.web.sites.office import MONTHS
     "Read the last answer from {sender} in the conversation “{subject}”. Was it a yes? Then reply to it with "
     "exactly this text: “{text}” Was it a no? Then delete that answer, and do not reply.",
 )
-def yes_or_no(scene: Scene) -> Draft:
+def yes_or_no(scene: WebScene) -> WebDraft:
     """Read an answer and act on it."""
     account = scene.one("SELECT * FROM account")
     last = scene.pick(
@@ -46,13 +46,13 @@ def yes_or_no(scene: Scene) -> Draft:
     scene.only("SELECT 1 FROM messages WHERE subject = ? AND sender = ?", subject, last["sender"])
     words = {"sender": last["sender_name"], "subject": subject, "text": text}
     if agreed:
-        return Draft(
+        return WebDraft(
             [*open_message(scene, last), link("Reply"), fill("Text", text), button("Send")],
             words,
             [sending(scene, last["sender"], last["subject"], text, replies_to=last)],
             checks=[exists("answered", "messages WHERE replies_to = ? AND sent_at = ?", last["id"], scene.now)],
         )
-    return Draft(
+    return WebDraft(
         [*open_message(scene, last), button("Delete")],
         words,
         [("UPDATE messages SET folder = ? WHERE id = ?", [BIN, last["id"]])],
@@ -70,7 +70,7 @@ def yes_or_no(scene: Scene) -> Draft:
     "Look through the invoices in my inbox and find the one with the highest total. Forward it to {name}, "
     "whose address is in my contacts, with exactly this text: “{text}”",
 )
-def highest_invoice(scene: Scene) -> Draft:
+def highest_invoice(scene: WebScene) -> WebDraft:
     """Compare several messages and forward one."""
     sql = "SELECT * FROM messages WHERE folder = ? AND subject LIKE 'Invoice 20%'"
     totals = sorted((_total(row["body"]), row["id"]) for row in scene.rows(sql, INBOX))
@@ -80,7 +80,7 @@ def highest_invoice(scene: Scene) -> Draft:
     text = scene.choice(TEXTS)
     reading = [step for _, number in totals for step in open_message(scene, _message(scene, number))]
     steps = [link("Forward"), fill("To", contact["address"]), fill("Text", text), button("Send")]
-    return Draft(
+    return WebDraft(
         [*reading, *steps],
         {"name": contact["name"], "text": text},
         forwarding(scene, message, contact["address"], text),
@@ -105,14 +105,14 @@ def highest_invoice(scene: Scene) -> Draft:
     "them a message with the subject “{new}” and the text “{text}” After that, archive the message from "
     "{sender}.",
 )
-def handover(scene: Scene) -> Draft:
+def handover(scene: WebScene) -> WebDraft:
     """Follow a message to a person, then to another message, and back."""
     message = pick_message(scene, "subject LIKE 'Who takes over%' AND folder = ?", INBOX)
-    found = re.search(r"\n\n(.+) leaves the team on", message["body"])
-    contact = scene.only("SELECT * FROM contacts WHERE name = ?", found[1] if found else "")
+    match = re.search(r"\n\n(.+) leaves the team on", message["body"])
+    contact = scene.only("SELECT * FROM contacts WHERE name = ?", match[1] if match else "")
     subject, text = scene.choice(SUBJECTS), scene.choice(TEXTS)
     opening = open_message(scene, message)
-    return Draft(
+    return WebDraft(
         [*opening, *write_to(contact, subject, text), *opening, button("Archive")],
         {"sender": message["sender_name"], "subject": message["subject"], "new": subject, "text": text},
         [
@@ -139,12 +139,12 @@ def handover(scene: Scene) -> Draft:
     "being the day of the booking, with the subject “{subject}” and the text “{text}” Also forward the "
     "booking to {name} (see my contacts) and write: “{note}”",
 )
-def trip(scene: Scene) -> Draft:
+def trip(scene: WebScene) -> WebDraft:
     """Copy a date from a message into a form, and forward the message."""
     message = pick_message(scene, "subject LIKE 'Your booking in %' AND folder NOT IN (?)", BIN)
-    found = re.search(r"is booked for \w+, (\d+) (\w+) (\d+)\.", message["body"])
-    scene.need(found)
-    parts = found.groups() if found else ("1", "January", "2000")
+    match = re.search(r"is booked for \w+, (\d+) (\w+) (\d+)\.", message["body"])
+    scene.need(match)
+    parts = match.groups() if match else ("1", "January", "2000")
     first = date(int(parts[2]), MONTHS.index(parts[1]) + 1, int(parts[0]))
     days = scene.rng.randrange(2, 9)
     last = first + timedelta(days=days - 1)
@@ -159,7 +159,7 @@ def trip(scene: Scene) -> Draft:
         "days": days,
     }
     change = "UPDATE vacation SET enabled = 1, first_day = ?, last_day = ?, subject = ?, body = ?"
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), *responder, *open_message(scene, message), *passing_on],
         words | {"subject": subject, "text": text, "name": contact["name"], "note": note},
         [(change, [str(first), str(last), subject, text]), *forwarding(scene, message, contact["address"], note)],
@@ -182,7 +182,7 @@ def trip(scene: Scene) -> Draft:
     "address book, with the text “{text}” If there is no such message, change nothing and answer "
     "“impossible”.",
 )
-def forward_file(scene: Scene) -> Draft:
+def forward_file(scene: WebScene) -> WebDraft:
     """Forward a file that may not exist."""
     file = scene.pick(
         "SELECT a.name, m.* FROM attachments a JOIN messages m ON m.id = a.message WHERE m.folder NOT IN (2, 3, 5)"
@@ -195,9 +195,9 @@ def forward_file(scene: Scene) -> Draft:
     if scene.rng.random() < 0.5:
         wrong = f"{file['name'].rpartition('.')[0]}-v2.{file['name'].rpartition('.')[2]}"
         looking = [button("Search"), fill("From", file["sender"]), button("Find messages")]
-        return Draft([*looking, answer(IMPOSSIBLE)], words | {"file": wrong}, answer=IMPOSSIBLE)
+        return WebDraft([*looking, answer(IMPOSSIBLE)], words | {"file": wrong}, answer=IMPOSSIBLE)
     steps = [link("Forward"), fill("To", contact["address"]), fill("Text", text), button("Send")]
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), *steps],
         words,
         forwarding(scene, message, contact["address"], text),
@@ -206,9 +206,9 @@ def forward_file(scene: Scene) -> Draft:
 
 
 def _total(body: str) -> float:
-    found = re.search(r"total is ([\d.]+) EUR", body)
-    return float(found[1]) if found else 0.0
+    match = re.search(r"total is ([\d.]+) EUR", body)
+    return float(match[1]) if match else 0.0
 
 
-def _message(scene: Scene, number: int):
+def _message(scene: WebScene, number: int):
     return scene.one("SELECT * FROM messages WHERE id = ?", number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.mail.steps import inbox_from, open_message, pick_message, search_inbox, with_chosen
 from agentgym.tasks.web.plan import answer, button, fill, link, select
 from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, INBOX, SPAM
@@ -30,13 +30,13 @@ FACTS = (
     "only.",
     "Tell me the size in KB (just the number) of the file “{file}” in the mail “{subject}” from {sender}.",
 )
-def file_size(scene: Scene) -> Draft:
+def file_size(scene: WebScene) -> WebDraft:
     """Read the size of an attachment."""
     message = pick_message(scene, "id IN (SELECT message FROM attachments)")
     file = scene.pick("SELECT * FROM attachments WHERE message = ?", message["id"])
     size = f"{file['kilobytes']}"
     words = {"file": file["name"], "sender": message["sender_name"], "subject": message["subject"]}
-    return Draft([*open_message(scene, message), answer(size)], words, answer=size)
+    return WebDraft([*open_message(scene, message), answer(size)], words, answer=size)
 
 
 @family(
@@ -46,11 +46,11 @@ def file_size(scene: Scene) -> Draft:
     "Look up {name}'s phone number in my contacts.",
     "I want to call {name}. Which number do my contacts have for them?",
 )
-def phone(scene: Scene) -> Draft:
+def phone(scene: WebScene) -> WebDraft:
     """Look up a contact."""
     contact = scene.pick("SELECT * FROM contacts WHERE phone <> ''")
     steps = [link("Contacts"), fill("Name, address, company or note", contact["name"]), button("Find contacts")]
-    return Draft([*steps, answer(contact["phone"])], {"name": contact["name"]}, answer=contact["phone"])
+    return WebDraft([*steps, answer(contact["phone"])], {"name": contact["name"]}, answer=contact["phone"])
 
 
 @family(
@@ -60,15 +60,15 @@ def phone(scene: Scene) -> Draft:
     "{sender} sent me “{subject}”. What is {what} in it?",
     "I need {what}: it is in the mail “{subject}” by {sender}.",
 )
-def fact(scene: Scene) -> Draft:
+def fact(scene: WebScene) -> WebDraft:
     """Read a code in the text of a message."""
     what, subject, pattern = scene.choice(FACTS)
     message = pick_message(scene, "subject LIKE ?", subject)
-    found = re.search(pattern, message["body"])
-    scene.need(found)
-    value = found[1] if found else ""
+    match = re.search(pattern, message["body"])
+    scene.need(match)
+    value = match[1] if match else ""
     words = {"what": what, "sender": message["sender_name"], "subject": message["subject"]}
-    return Draft([*open_message(scene, message), answer(value)], words, answer=value)
+    return WebDraft([*open_message(scene, message), answer(value)], words, answer=value)
 
 
 @family(
@@ -78,11 +78,11 @@ def fact(scene: Scene) -> Draft:
     "Count the messages in my inbox that {name} sent and that are still unread. Answer with a number.",
     "Of the messages from {name} in the inbox, how many have I not read yet? Answer with a number.",
 )
-def count_unread(scene: Scene) -> Draft:
+def count_unread(scene: WebScene) -> WebDraft:
     """Count the messages from one sender."""
     contact, messages = inbox_from(scene, 2, 10)
     count = str(sum(message["unread"] for message in messages))
-    return Draft([*search_inbox(contact["address"]), answer(count)], {"name": contact["name"]}, answer=count)
+    return WebDraft([*search_inbox(contact["address"]), answer(count)], {"name": contact["name"]}, answer=count)
 
 
 @family(
@@ -92,10 +92,10 @@ def count_unread(scene: Scene) -> Draft:
     "Star the mail “{subject}” that {sender} sent.",
     "The message “{subject}” ({sender}) is important. Mark it with a star.",
 )
-def star(scene: Scene) -> Draft:
+def star(scene: WebScene) -> WebDraft:
     """Star one message."""
     message = pick_message(scene, "NOT starred")
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), button("Add star")],
         {"subject": message["subject"], "sender": message["sender_name"]},
         [("UPDATE messages SET starred = 1 WHERE id = ?", [message["id"]])],
@@ -110,11 +110,11 @@ def star(scene: Scene) -> Draft:
     "Put the mail “{subject}”, which {sender} sent, into “{folder}”.",
     "File {sender}'s message “{subject}” under “{folder}”.",
 )
-def move(scene: Scene) -> Draft:
+def move(scene: WebScene) -> WebDraft:
     """Move one message."""
     message = pick_message(scene, "folder = ?", INBOX)
     folder = scene.pick("SELECT * FROM folders WHERE id IN (?, ?) OR id > ?", ARCHIVE, SPAM, BIN)
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), select("Move to folder", folder["name"]), button("Move")],
         {"subject": message["subject"], "sender": message["sender_name"], "folder": folder["name"]},
         [("UPDATE messages SET folder = ? WHERE id = ?", [folder["id"], message["id"]])],
@@ -129,7 +129,7 @@ def move(scene: Scene) -> Draft:
     "Everything in my inbox that {name} sent should have the label “{label}”. Leave other messages alone.",
     "Please put the label “{label}” on all messages from {name} in the inbox, and on no others.",
 )
-def label_all(scene: Scene) -> Draft:
+def label_all(scene: WebScene) -> WebDraft:
     """Label several messages."""
     contact, messages = inbox_from(scene, 2, 6)
     label = scene.pick("SELECT * FROM labels")
@@ -137,7 +137,7 @@ def label_all(scene: Scene) -> Draft:
     labelled = "message_labels WHERE message = ? AND label = ?"
     missing = [n for n in numbers if not scene.value(f"SELECT count(*) FROM {labelled}", n, label["id"])]
     scene.need(missing)
-    return Draft(
+    return WebDraft(
         [*search_inbox(contact["address"]), *with_chosen(messages, f"Add label {label['name']}")],
         {"label": label["name"], "name": contact["name"]},
         [("INSERT INTO message_labels VALUES (?, ?)", [number, label["id"]]) for number in missing],
@@ -153,7 +153,7 @@ def label_all(scene: Scene) -> Draft:
     "together) to the bin.",
     "Which message in the inbox has the largest attachments, taking all its files together? Please delete it.",
 )
-def delete_largest(scene: Scene) -> Draft:
+def delete_largest(scene: WebScene) -> WebDraft:
     """Sort by size and delete the first message."""
     sizes = scene.rows(
         "SELECT m.*, sum(a.kilobytes) AS size FROM messages m JOIN attachments a ON a.message = m.id "
@@ -162,7 +162,7 @@ def delete_largest(scene: Scene) -> Draft:
     )
     scene.need(len(sizes) == 2 and sizes[0]["size"] > sizes[1]["size"])
     steps = [select("Show", "With attachments"), select("Sort by", "Largest attachments first"), button("Show")]
-    return Draft(
+    return WebDraft(
         [*steps, *with_chosen(sizes[:1], "Delete")],
         {},
         [("UPDATE messages SET folder = ? WHERE id = ?", [BIN, sizes[0]["id"]])],
@@ -179,7 +179,7 @@ def delete_largest(scene: Scene) -> Draft:
     "bin.",
     "{company} keeps sending newsletters. Leave only the newest of them in the inbox, and delete the older ones.",
 )
-def keep_newest(scene: Scene) -> Draft:
+def keep_newest(scene: WebScene) -> WebDraft:
     """Delete all messages but one."""
     company = scene.pick(
         "SELECT sender_name, sender FROM messages WHERE folder = ? AND subject LIKE '%newsletter%' "
@@ -189,7 +189,7 @@ def keep_newest(scene: Scene) -> Draft:
     sql = "SELECT * FROM messages WHERE folder = ? AND sender = ? ORDER BY sent_at DESC"
     older = scene.rows(sql, INBOX, company["sender"])[1:]
     numbers = [message["id"] for message in older]
-    return Draft(
+    return WebDraft(
         [*search_inbox(company["sender"]), *with_chosen(older, "Delete")],
         {"company": company["sender_name"]},
         [("UPDATE messages SET folder = ? WHERE id = ?", [BIN, number]) for number in numbers],
@@ -207,13 +207,13 @@ def keep_newest(scene: Scene) -> Draft:
     "All of {name}'s messages in the inbox belong in a folder of their own. Call it “{folder}”.",
     "Please make a new folder “{folder}” and put all messages from {name} that are in the inbox into it.",
 )
-def tidy(scene: Scene) -> Draft:
+def tidy(scene: WebScene) -> WebDraft:
     """Create a folder and move several messages there."""
     contact, messages = inbox_from(scene, 2, 6)
     name = scene.choice(("Projects 2", "Later", "Clients & friends", "On hold", "Café Row", "To be filed"))
     number = scene.value("SELECT max(id) + 1 FROM folders")
     steps = [link("Folders and labels"), fill("New folder", name), button("Create folder")]
-    return Draft(
+    return WebDraft(
         [*steps, *search_inbox(contact["address"]), *with_chosen(messages, f"Move to {name}")],
         {"folder": name, "name": contact["name"]},
         [("INSERT INTO folders (name) VALUES (?)", [name])]
@@ -235,11 +235,11 @@ def tidy(scene: Scene) -> Draft:
     "The message “{subject}” from {sender} should not be in the bin. Please move it to the inbox again and "
     "mark it as unread.",
 )
-def rescue(scene: Scene) -> Draft:
+def rescue(scene: WebScene) -> WebDraft:
     """Make two changes to one message."""
     message = pick_message(scene, "folder = ? AND NOT unread", BIN)
     steps = [select("Move to folder", "Inbox"), button("Move"), button("Mark as unread")]
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), *steps],
         {"subject": message["subject"], "sender": message["sender_name"]},
         [("UPDATE messages SET folder = ?, unread = 1 WHERE id = ?", [INBOX, message["id"]])],
@@ -257,7 +257,7 @@ def rescue(scene: Scene) -> Draft:
     "On {date} I got a message “{subject}”. Whose was it? Answer with the name of the sender.",
     "A message called “{subject}” reached me on {date}. Who is it from? Answer with the name.",
 )
-def received_on(scene: Scene) -> Draft:
+def received_on(scene: WebScene) -> WebDraft:
     """Find a message by its date among others with the same subject."""
     subject = scene.pick(
         "SELECT subject FROM messages WHERE replies_to IS NULL AND folder NOT IN (2, 3, 5) GROUP BY subject "
@@ -274,4 +274,4 @@ def received_on(scene: Scene) -> Draft:
         button("Find messages"),
     ]
     name = message["sender_name"]
-    return Draft([*steps, answer(name)], {"subject": subject, "date": day(date)}, answer=name)
+    return WebDraft([*steps, answer(name)], {"subject": subject, "date": day(date)}, answer=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.mail.steps import TEXTS, open_message, pick_message
 from agentgym.tasks.web.plan import button, choose, fill, link, select, tick
 from agentgym.tasks.web.sites.mail.fill import BIN, INBOX
@@ -24,7 +24,7 @@ _PLACES = ("Northfield & Co", "O'Hara Print", 'Studio "Blau"', "Müller GmbH", "
     "Please switch the vacation responder on for {first} to {last}, both days included. The subject is "
     "“{subject}”, the text is “{text}”. {who}",
 )
-def vacation(scene: Scene) -> Draft:
+def vacation(scene: WebScene) -> WebDraft:
     """Fill in one form."""
     first = date.fromisoformat(scene.today) + timedelta(days=scene.rng.randrange(1, 30))
     last = first + timedelta(days=scene.rng.randrange(3, 21))
@@ -35,7 +35,7 @@ def vacation(scene: Scene) -> Draft:
     steps += [tick("Answer only people in my contacts")] if only else []
     who = "It should only answer people in my contacts." if only else "It should answer everybody."
     change = "UPDATE vacation SET enabled = 1, first_day = ?, last_day = ?, subject = ?, body = ?, contacts_only = ?"
-    return Draft(
+    return WebDraft(
         [*steps, button("Save responder")],
         {"first": day(first), "last": day(last), "subject": subject, "text": text, "who": who},
         [(change, [str(first), str(last), subject, text, int(only)])],
@@ -53,7 +53,7 @@ def vacation(scene: Scene) -> Draft:
     "New contact: {name}, {address}. The phone number is {phone}, the company is “{company}”. Please save it.",
     "Please save a new entry in my address book: {name} of “{company}”, e-mail {address}, phone {phone}.",
 )
-def add_contact(scene: Scene) -> Draft:
+def add_contact(scene: WebScene) -> WebDraft:
     """Add a contact with given data."""
     name, address = scene.choice(
         (
@@ -67,7 +67,7 @@ def add_contact(scene: Scene) -> Draft:
     values = [("Name", name), ("E-mail address", address), ("Phone", phone), ("Company", company)]
     steps = [link("Contacts"), link("New contact"), *(fill(*pair) for pair in values), button("Save contact")]
     insert = "INSERT INTO contacts (name, address, phone, company) VALUES (?, ?, ?, ?)"
-    return Draft(
+    return WebDraft(
         steps,
         {"name": name, "address": address, "phone": phone, "company": company},
         [(insert, [name, address, phone, company])],
@@ -85,7 +85,7 @@ def add_contact(scene: Scene) -> Draft:
     "I'd like to have {sender} in my contacts, with the address that “{subject}” came from and the phone "
     "number at the end of it. Leave the company and the note empty.",
 )
-def contact_from_mail(scene: Scene) -> Draft:
+def contact_from_mail(scene: WebScene) -> WebDraft:
     """Take a contact's data from a message."""
     message = pick_message(
         scene, "sender NOT IN (SELECT address FROM contacts) AND body LIKE '%Phone +44%' AND folder = ?", INBOX
@@ -93,7 +93,7 @@ def contact_from_mail(scene: Scene) -> Draft:
     phone = message["body"].rpartition("Phone ")[2]
     steps = [link("Add to contacts"), fill("Phone", phone), button("Save contact")]
     insert = "INSERT INTO contacts (name, address, phone) VALUES (?, ?, ?)"
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), *steps],
         {"sender": message["sender_name"], "subject": message["subject"]},
         [(insert, [message["sender_name"], message["sender"], phone])],
@@ -111,7 +111,7 @@ def contact_from_mail(scene: Scene) -> Draft:
     "Set up a filter for mail whose {part} contains “{text}”: {action}. {now}",
     "I'd like a new mail filter: if the {part} contains “{text}”, then {action}. {now}",
 )
-def add_filter(scene: Scene) -> Draft:
+def add_filter(scene: WebScene) -> WebDraft:
     """Create a filter, and apply it to existing messages if asked to."""
     part, text = scene.choice((("subject", "newsletter"), ("subject", "Invoice 20"), ("sender", "@post.test")))
     action = scene.choice(tuple(ACTIONS))
@@ -131,17 +131,17 @@ def add_filter(scene: Scene) -> Draft:
     target = (folder["id"] if folder else None, label["id"] if label else None)
     keys = ("sender_name", "sender", "subject", "body")
     inbox = scene.rows("SELECT * FROM messages WHERE folder = ?", INBOX)
-    found = [row["id"] for row in inbox if at_once and matches(part, text, *(row[key] for key in keys))]
+    message_ids = [row["id"] for row in inbox if at_once and matches(part, text, *(row[key] for key in keys))]
     doing = {
         "move": f"move it to the folder “{folder['name']}”" if folder else "",
         "label": f"add the label “{label['name']}”" if label else "",
         "star": "add a star",
     }
     now = "Use it on the messages in the inbox right away, too." if at_once else "Do not use it on old messages."
-    return Draft(
+    return WebDraft(
         [*steps, button("Add filter")],
         {"part": part, "text": text, "action": doing[action], "now": now},
-        [(insert, [part, text, action, *target]), *(_used(action, number, target) for number in found)],
+        [(insert, [part, text, action, *target]), *(_used(action, number, target) for number in message_ids)],
         checks=[exists("created", "rules WHERE part = ? AND text = ? AND action = ?", part, text, action)],
     )
 
@@ -153,11 +153,11 @@ def add_filter(scene: Scene) -> Draft:
     "The label “{old}” should be called “{new}” from now on.",
     "Please change the name of the label “{old}”: it should be “{new}”.",
 )
-def rename_label(scene: Scene) -> Draft:
+def rename_label(scene: WebScene) -> WebDraft:
     """Rename a label."""
     label = scene.pick("SELECT * FROM labels")
     new = scene.choice(("this week", "R&D", "müssen", "ask first", "done?"))
-    return Draft(
+    return WebDraft(
         [
             link("Folders and labels"),
             fill(f"Name of label {label['name']}", new),

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.tasks.web.family import Change, Scene, Step
+from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, fill, link, select, tick
 from agentgym.tasks.web.sites.mail.fill import DRAFTS, INBOX, SENT
 from agentgym.tasks.web.sites.office import fold
@@ -15,7 +15,7 @@ from agentgym.tasks.web.sites.pages import moment
 PAGE = 10
 """Messages on one page of results."""
 SENT_TO = f"messages WHERE folder = {SENT} AND recipients = ? AND subject = ?"
-"""The condition by which a check finds a sent message."""
+"""SQL condition of a sent message, for checks."""
 TEXTS = (
     "Thank you, that is all I needed.",
     "Please send me the final version by Friday.",
@@ -34,13 +34,13 @@ SUBJECTS = (
 )  # fmt: skip
 
 
-def pick_message(scene: Scene, condition: str = "1", *params: Any) -> sqlite3.Row:
+def pick_message(scene: WebScene, condition: str = "1", *params: Any) -> sqlite3.Row:
     """Return a received message that its sender and subject identify."""
     message = scene.pick(f"SELECT * FROM messages WHERE folder NOT IN ({SENT}, {DRAFTS}) AND ({condition})", *params)
     return named_message(scene, message["subject"], message["sender_name"])
 
 
-def named_message(scene: Scene, subject: str, sender_name: str) -> sqlite3.Row:
+def named_message(scene: WebScene, subject: str, sender_name: str) -> sqlite3.Row:
     """Return the only message with that sender and subject."""
     return scene.only("SELECT * FROM messages WHERE subject = ? AND sender_name = ?", subject, sender_name)
 
@@ -50,16 +50,16 @@ def find(words: str) -> list[Step]:
     return [fill("Search mail", words, role="searchbox"), button("Search")]
 
 
-def open_message(scene: Scene, message: sqlite3.Row) -> list[Step]:
+def open_message(scene: WebScene, message: sqlite3.Row) -> list[Step]:
     """Return the steps that find a message by its subject and open it."""
-    found = [
+    rows = [
         row
         for row in scene.rows("SELECT * FROM messages ORDER BY sent_at DESC, id DESC")
         if fold(message["subject"]) in fold(f"{row['subject']}\n{row['body']}\n{row['sender_name']} {row['sender']}")
     ]
-    place = next(place for place, row in enumerate(found) if row["id"] == message["id"])
+    place = next(place for place, row in enumerate(rows) if row["id"] == message["id"])
     scene.need(place < PAGE)
-    same = [row["id"] for row in found[:PAGE] if row["subject"] == message["subject"]]
+    same = [row["id"] for row in rows[:PAGE] if row["subject"] == message["subject"]]
     nth = same.index(message["id"]) if len(same) > 1 else None
     return [*find(message["subject"]), link(message["subject"], nth=nth)]
 
@@ -69,18 +69,18 @@ def search_inbox(sender: str) -> list[Step]:
     return [button("Search"), fill("From", sender), select("Folder", "Inbox"), button("Find messages")]
 
 
-def inbox_from(scene: Scene, least: int, most: int, condition: str = "1") -> tuple[sqlite3.Row, list[sqlite3.Row]]:
+def inbox_from(scene: WebScene, least: int, most: int, condition: str = "1") -> tuple[sqlite3.Row, list[sqlite3.Row]]:
     """Return a contact and their messages in the inbox (as many as asked for), newest first."""
     sql = f"SELECT * FROM messages WHERE folder = {INBOX} AND sender = ? AND ({condition}) ORDER BY sent_at DESC"
     fitting = []
     for contact in scene.rows("SELECT * FROM contacts ORDER BY id"):
-        found = scene.rows(sql, contact["address"])
-        if least <= len(found) <= most and search_is_exact(scene, contact):
-            fitting.append((contact, found))
+        messages = scene.rows(sql, contact["address"])
+        if least <= len(messages) <= most and search_is_exact(scene, contact):
+            fitting.append((contact, messages))
     return scene.choice(fitting)
 
 
-def search_is_exact(scene: Scene, contact: sqlite3.Row) -> bool:
+def search_is_exact(scene: WebScene, contact: sqlite3.Row) -> bool:
     """Return whether a search for the contact's address matches nobody else."""
     senders = scene.rows("SELECT DISTINCT sender_name, sender FROM messages")
     return all(
@@ -96,7 +96,7 @@ def with_chosen(messages: Sequence[sqlite3.Row], action: str) -> list[Step]:
 
 
 def sending(
-    scene: Scene,
+    scene: WebScene,
     to: str,
     subject: str,
     body: str,
@@ -117,7 +117,7 @@ def sending(
     return sql, [thread, SENT, account["name"], account["address"], to, cc, subject, body, scene.now, *links]
 
 
-def forwarding(scene: Scene, message: sqlite3.Row, to: str, body: str) -> list[Change]:
+def forwarding(scene: WebScene, message: sqlite3.Row, to: str, body: str) -> list[Change]:
     """Return the changes that forwarding one message makes to the mailbox."""
     copy = (
         "INSERT INTO attachments (message, name, kilobytes) SELECT (SELECT max(id) FROM messages), name, kilobytes "

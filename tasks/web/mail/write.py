@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.checks import exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.mail.steps import (
     SENT_TO,
     SUBJECTS,
@@ -27,11 +27,11 @@ from agentgym.tasks.web.sites.mail.fill import DRAFTS, INBOX, SENT
     "Please send a message to {name} from my contacts. The subject is “{subject}”, and the text is exactly "
     "this: “{text}”",
 )
-def send(scene: Scene) -> Draft:
+def send(scene: WebScene) -> WebDraft:
     """Look up an address and write to it."""
     contact = scene.pick("SELECT * FROM contacts")
     subject, text = scene.choice(SUBJECTS), scene.choice(TEXTS)
-    return Draft(
+    return WebDraft(
         write_to(contact, subject, text),
         {"name": contact["name"], "subject": subject, "text": text},
         [sending(scene, contact["address"], subject, text)],
@@ -46,11 +46,11 @@ def send(scene: Scene) -> Draft:
     "Answer the mail “{subject}” from {sender} (only to them). The text is: “{text}”",
     "Please answer {sender}, and nobody else, about “{subject}”. Write exactly this: “{text}”",
 )
-def reply(scene: Scene) -> Draft:
+def reply(scene: WebScene) -> WebDraft:
     """Reply to one message."""
     message = pick_message(scene, "folder = ? AND subject NOT LIKE '%newsletter%'", INBOX)
     text, subject = scene.choice(TEXTS), prefixed("Re", message["subject"])
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), link("Reply"), fill("Text", text), button("Send")],
         {"sender": message["sender_name"], "subject": message["subject"], "text": text},
         [sending(scene, message["sender"], subject, text, replies_to=message)],
@@ -66,13 +66,13 @@ def reply(scene: Scene) -> Draft:
     "Please reply to {sender}'s message “{subject}” so that all who received it get the answer. The text is "
     "exactly: “{text}”",
 )
-def reply_all(scene: Scene) -> Draft:
+def reply_all(scene: WebScene) -> WebDraft:
     """Reply to all."""
     message = pick_message(scene, "cc <> '' AND folder = ?", INBOX)
     text, subject = scene.choice(TEXTS), prefixed("Re", message["subject"])
     mine = scene.value("SELECT address FROM account")
     to, cc = receivers(message["sender"], message["recipients"], message["cc"], mine, everybody=True)
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), link("Reply to all"), fill("Text", text), button("Send")],
         {"sender": message["sender_name"], "subject": message["subject"], "text": text},
         [sending(scene, to, subject, text, cc=cc, replies_to=message)],
@@ -92,13 +92,13 @@ def reply_all(scene: Scene) -> Draft:
     "Please pass {sender}'s message “{subject}” on to {name}, whose address is in my contacts. Forward it "
     "with exactly this text: “{text}”",
 )
-def forward(scene: Scene) -> Draft:
+def forward(scene: WebScene) -> WebDraft:
     """Forward a message with attachments."""
     message = pick_message(scene, "id IN (SELECT message FROM attachments) AND folder = ?", INBOX)
     contact = scene.pick("SELECT * FROM contacts WHERE address <> ?", message["sender"])
     text = scene.choice(TEXTS)
     steps = [link("Forward"), fill("To", contact["address"]), fill("Text", text), button("Send")]
-    return Draft(
+    return WebDraft(
         [*open_message(scene, message), *steps],
         {"subject": message["subject"], "sender": message["sender_name"], "name": contact["name"], "text": text},
         forwarding(scene, message, contact["address"], text),
@@ -118,7 +118,7 @@ def forward(scene: Scene) -> Draft:
     "Please send the draft “{old}”, but first change its subject to “{subject}” and put {name} (see my "
     "contacts) in copy.",
 )
-def finish_draft(scene: Scene) -> Draft:
+def finish_draft(scene: WebScene) -> WebDraft:
     """Change a draft and send it."""
     draft = scene.pick("SELECT * FROM messages WHERE folder = ?", DRAFTS)
     scene.only("SELECT 1 FROM messages WHERE folder = ? AND subject = ?", DRAFTS, draft["subject"])
@@ -126,7 +126,7 @@ def finish_draft(scene: Scene) -> Draft:
     subject = scene.choice(SUBJECTS)
     steps = [link("Drafts"), link(draft["subject"]), fill("Copy to", contact["address"]), fill("Subject", subject)]
     change = "UPDATE messages SET cc = ?, subject = ?, folder = ?, sent_at = ? WHERE id = ?"
-    return Draft(
+    return WebDraft(
         [*steps, button("Send")],
         {"old": draft["subject"], "subject": subject, "name": contact["name"]},
         [(change, [contact["address"], subject, SENT, scene.now, draft["id"]])],

@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, fill, link, number
 from agentgym.tasks.web.shop.steps import (
     EMPTY_CART,
@@ -53,10 +53,10 @@ _ORDERED = "orders WHERE placed_at = (SELECT now FROM clock)"
     "I'd like to have {quantity} × {name} {options} in my cart, please.",
     options=EMPTY_CART,
 )
-def add(scene: Scene) -> Draft:
+def add(scene: WebScene) -> WebDraft:
     """Put a variant into the cart."""
     item = draw_item(scene, scene.rng.randint(1, 4))
-    return Draft(
+    return WebDraft(
         words={"name": item.product["name"], "options": item.words, "quantity": item.quantity},
         plan=add_to_cart(item),
         effect=[("INSERT INTO cart_line VALUES (?, ?)", [item.variant["id"], item.quantity])],
@@ -74,33 +74,33 @@ def add(scene: Scene) -> Draft:
     "My cart is not right: remove the {gone}, and I want {quantity} of the {kept}. Leave the rest.",
     "Please fix my cart: I don't want the {gone} any more, and I want {quantity} of the {kept}.",
 )
-def mend_cart(scene: Scene) -> Draft:
+def mend_cart(scene: WebScene) -> WebDraft:
     """Remove one line of the cart and change another."""
     lines = scene.rows(
         "SELECT cart_line.*, variant.*, name FROM cart_line JOIN variant ON variant.id = variant_id "
         "JOIN product ON product.id = product_id ORDER BY variant_id"
     )
     scene.need(len(lines) >= 2 and len({line["name"] for line in lines}) == len(lines))
-    gone, kept = scene.rng.sample(lines, 2)
-    quantity = scene.choice([count for count in range(1, min(kept["stock"], 6) + 1) if count != kept["quantity"]])
-    label = Item(kept, kept).label
+    gone, line = scene.rng.sample(lines, 2)
+    quantity = scene.choice([count for count in range(1, min(line["stock"], 6) + 1) if count != line["quantity"]])
+    label = Item(line, line).label
     plan = [link(_cart_link(scene)), button(f"Remove {Item(gone, gone).label}")]
     plan += [number(f"Quantity of {label}", quantity), button(f"Update {label}")]
-    return Draft(
-        words={"gone": gone["name"], "kept": kept["name"], "quantity": quantity},
+    return WebDraft(
+        words={"gone": gone["name"], "kept": line["name"], "quantity": quantity},
         plan=plan,
         effect=[
             ("DELETE FROM cart_line WHERE variant_id = ?", [gone["variant_id"]]),
-            ("UPDATE cart_line SET quantity = ? WHERE variant_id = ?", [quantity, kept["variant_id"]]),
+            ("UPDATE cart_line SET quantity = ? WHERE variant_id = ?", [quantity, line["variant_id"]]),
         ],
         checks=[
             check("removed", "SELECT count(*) = 0 FROM cart_line WHERE variant_id = ?", gone["variant_id"]),
-            exists("changed", "cart_line WHERE variant_id = ? AND quantity = ?", kept["variant_id"], quantity),
+            exists("changed", "cart_line WHERE variant_id = ? AND quantity = ?", line["variant_id"], quantity),
         ],
     )
 
 
-def _cart_link(scene: Scene) -> str:
+def _cart_link(scene: WebScene) -> str:
     return f"Cart ({scene.value('SELECT coalesce(sum(quantity), 0) FROM cart_line')})"
 
 
@@ -113,11 +113,11 @@ def _cart_link(scene: Scene) -> str:
     "I'd like to buy {quantity} × {name} {options}. Use {shipping} to my address “{address}”, and pay by {payment}.",
     options=EMPTY_CART,
 )
-def order(scene: Scene) -> Draft:
+def order(scene: WebScene) -> WebDraft:
     """Order one product."""
     item = draw_item(scene, scene.rng.randint(1, 3))
     words, how = _terms(scene)
-    return Draft(
+    return WebDraft(
         words={"quantity": item.quantity, "name": item.product["name"], "options": item.words, **words},
         plan=[*add_to_cart(item), *check_out(*how)],
         effect=order_changes([item], *how),
@@ -125,7 +125,7 @@ def order(scene: Scene) -> Draft:
     )
 
 
-def _terms(scene: Scene) -> tuple[dict[str, str], tuple[sqlite3.Row, str, str]]:
+def _terms(scene: WebScene) -> tuple[dict[str, str], tuple[sqlite3.Row, str, str]]:
     address = scene.pick("SELECT * FROM address ORDER BY id")
     shipping, payment = scene.choice(tuple(SHIPPING_WORDS)), scene.choice(tuple(PAYMENT_WORDS))
     words = {"address": address["label"], "shipping": SHIPPING_WORDS[shipping], "payment": PAYMENT_WORDS[payment]}
@@ -143,7 +143,7 @@ def _terms(scene: Scene) -> tuple[dict[str, str], tuple[sqlite3.Row, str, str]]:
     "“{address}”, pay by {payment}, and have the gift message say “{message}”.",
     options=EMPTY_CART,
 )
-def gift(scene: Scene) -> Draft:
+def gift(scene: WebScene) -> WebDraft:
     """Order one product with a coupon and a gift message."""
     item = draw_item(scene)
     coupon = scene.pick(
@@ -152,7 +152,7 @@ def gift(scene: Scene) -> Draft:
     words, how = _terms(scene)
     message = scene.choice(_MESSAGES)
     plan = [*add_to_cart(item), fill("Coupon code", coupon["code"]), button("Apply code"), *check_out(*how, message)]
-    return Draft(
+    return WebDraft(
         words={
             "name": item.product["name"],
             "options": item.words,
@@ -180,24 +180,24 @@ def gift(scene: Scene) -> Draft:
     "the {other} to my wish list and nothing to the cart.",
     options=EMPTY_CART,
 )
-def either(scene: Scene) -> Draft:
+def either(scene: WebScene) -> WebDraft:
     """Do one of two things, depending on the stock of one variant."""
-    wanted = "stock = 0" if scene.rng.random() < 0.5 else "stock > 0"
+    in_stock = "stock = 0" if scene.rng.random() < 0.5 else "stock > 0"
     item = draw_item(
-        scene, 0, f"{wanted} AND product_id IN (SELECT product_id FROM variant GROUP BY 1 HAVING sum(stock) > 0)"
+        scene, 0, f"{in_stock} AND product_id IN (SELECT product_id FROM variant GROUP BY 1 HAVING sum(stock) > 0)"
     )
     item = Item(item.product, item.variant)
     other = scene.choice(products(scene, "id NOT IN (SELECT product_id FROM wishlist) AND id <> ?", item.product["id"]))
     words = {"name": item.product["name"], "options": item.words, "other": other["name"]}
     looked = open_product(item.product["name"])
     if item.variant["stock"]:
-        return Draft(
+        return WebDraft(
             words=words,
             plan=[*looked, *choose_options(item)],
             effect=[("INSERT INTO cart_line VALUES (?, 1)", [item.variant["id"]])],
             checks=[exists("in the cart", "cart_line WHERE variant_id = ?", item.variant["id"])],
         )
-    return Draft(
+    return WebDraft(
         words=words,
         plan=[*looked, *open_product(other["name"]), button("Add to wish list")],
         effect=[("INSERT INTO wishlist VALUES (?, (SELECT now FROM clock))", [other["id"]])],
@@ -213,13 +213,13 @@ def either(scene: Scene) -> Draft:
     "I want one {name} {options} in my cart. If the shop cannot supply it, change nothing and answer “impossible”.",
     options=EMPTY_CART,
 )
-def sold_out(scene: Scene) -> Draft:
+def sold_out(scene: WebScene) -> WebDraft:
     """Find that the requested product is sold out."""
     item = draw_item(
         scene, 0, "stock = 0 AND product_id IN (SELECT product_id FROM variant GROUP BY 1 HAVING sum(stock) > 0)"
     )
     words: dict[str, Any] = {"name": item.product["name"], "options": item.words}
-    return Draft(words=words, plan=[*open_product(item.product["name"]), answer(IMPOSSIBLE)], answer=IMPOSSIBLE)
+    return WebDraft(words=words, plan=[*open_product(item.product["name"]), answer(IMPOSSIBLE)], answer=IMPOSSIBLE)
 
 
 @family(
@@ -235,8 +235,8 @@ def sold_out(scene: Scene) -> Draft:
     "{payment}.",
     options=EMPTY_CART,
 )
-def order_two(scene: Scene) -> Draft:
-    """Order two products, one of which has to be found."""
+def order_two(scene: WebScene) -> WebDraft:
+    """Order two products; one is only described."""
     groups = scene.rows("SELECT category_id, brand FROM product GROUP BY 1, 2 HAVING count(*) >= 3 ORDER BY 1, 2")
     category_id, brand = scene.choice(groups)
     group = f"SELECT id FROM ({PRODUCTS}) WHERE category_id = ? AND brand = ? ORDER BY price LIMIT 1"
@@ -247,7 +247,7 @@ def order_two(scene: Scene) -> Draft:
     terms, how = _terms(scene)
     words = {"first": item.quantity, "brand": brand, "category": item.product["category"], "options": item.words}
     words |= {"other": other.product["name"], "other_options": other.words, **terms}
-    return Draft(
+    return WebDraft(
         words=words,
         plan=[*add_to_cart(item), *add_to_cart(other), *check_out(*how)],
         effect=order_changes([item, other], *how),
@@ -267,7 +267,7 @@ def order_two(scene: Scene) -> Draft:
     "{name} {options} to it, by {shipping}, and pay by {payment}.",
     options=EMPTY_CART,
 )
-def to_new_address(scene: Scene) -> Draft:
+def to_new_address(scene: WebScene) -> WebDraft:
     """Add an address and place an order to be sent there."""
     item = draw_item(scene)
     terms, (_, shipping, payment) = _terms(scene)
@@ -285,7 +285,7 @@ def to_new_address(scene: Scene) -> Draft:
         [new[key] for key in ("label", "name", "street", "city", "postcode")],
     )
     plan += check_out(new, shipping, payment)  # type: ignore[arg-type]
-    return Draft(
+    return WebDraft(
         words={**new, **terms, "person": author, "name": item.product["name"], "options": item.words},
         plan=plan,
         effect=[added, *order_changes([item], new, shipping, payment)],  # type: ignore[arg-type]

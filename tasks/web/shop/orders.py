@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentgym.counts import count_of
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, button, choose, fill, link, number, select
 from agentgym.tasks.web.shop.steps import Item, open_product, products
 from agentgym.tasks.web.sites.shop.fill import stock_list
@@ -25,10 +25,10 @@ _REVIEWS = (
     "Change my default address in the shop to the one called “{label}”.",
     "From now on, “{label}” should be my default address.",
 )
-def default_address(scene: Scene) -> Draft:
+def default_address(scene: WebScene) -> WebDraft:
     """Make another address the default."""
     address = scene.pick("SELECT * FROM address WHERE NOT is_default ORDER BY id")
-    return Draft(
+    return WebDraft(
         words={"label": address["label"]},
         plan=[link("Account"), link("Addresses"), button(f"Make {address['label']} the default")],
         effect=[("UPDATE address SET is_default = (id = ?)", [address["id"]])],
@@ -44,14 +44,14 @@ def default_address(scene: Scene) -> Draft:
     "My address “{label}” has changed. The street is now {street} and the postcode {postcode}; nothing else "
     "is different.",
 )
-def move(scene: Scene) -> Draft:
+def move(scene: WebScene) -> WebDraft:
     """Edit an address."""
     address = scene.pick("SELECT * FROM address ORDER BY id")
     street = f"{scene.rng.randint(2, 140)} {scene.choice(('Lantern', 'Quarry', 'Swan', 'Chapel'))} Row"
     postcode = str(scene.rng.randrange(10000, 99999))
     plan = [link("Account"), link("Addresses"), link(f"Edit {address['label']}")]
     plan += [fill("Street and number", street), fill("Postcode", postcode), button("Save address")]
-    return Draft(
+    return WebDraft(
         words={"label": address["label"], "street": street, "postcode": postcode},
         plan=plan,
         effect=[("UPDATE address SET street = ?, postcode = ? WHERE id = ?", [street, postcode, address["id"]])],
@@ -69,25 +69,25 @@ def move(scene: Scene) -> Draft:
     "Write a review of “{name}” with the title “{title}” and {stars} out of 5 stars. It should say: “{body}”",
     "I'd like to review the {name}: {given} out of 5, under the title “{title}”. The text is: “{body}”",
 )
-def review(scene: Scene) -> Draft:
+def review(scene: WebScene) -> WebDraft:
     """Write a review."""
-    found = scene.choice(products(scene))
+    product = scene.choice(products(scene))
     title, body = scene.choice(_REVIEWS)
     stars = scene.rng.randint(1, 5)
-    plan = [*open_product(found["name"]), link(f"Reviews ({found['reviews']})"), link("Write a review")]
+    plan = [*open_product(product["name"]), link(f"Reviews ({product['reviews']})"), link("Write a review")]
     plan += [choose(count_of(stars, "star")), fill("Title", title), fill("Your review", body)]
-    return Draft(
-        words={"name": found["name"], "stars": stars, "given": count_of(stars, "star"), "title": title, "body": body},
+    return WebDraft(
+        words={"name": product["name"], "stars": stars, "given": count_of(stars, "star"), "title": title, "body": body},
         plan=[*plan, button("Submit review")],
         effect=[
             (
                 "INSERT INTO review (product_id, author, stars, title, body, written_at) "
                 "VALUES (?, (SELECT name FROM customer), ?, ?, ?, (SELECT now FROM clock))",
-                [found["id"], stars, title, body],
+                [product["id"], stars, title, body],
             )
         ],
         checks=[
-            exists("reviewed", "review WHERE product_id = ? AND author = (SELECT name FROM customer)", found["id"])
+            exists("reviewed", "review WHERE product_id = ? AND author = (SELECT name FROM customer)", product["id"])
         ],
     )
 
@@ -100,7 +100,7 @@ def review(scene: Scene) -> Draft:
     "Please send {quantity} of the {name} in order {order} back: request a return with the reason “{reason}” "
     "and no comment.",
 )
-def send_back(scene: Scene) -> Draft:
+def send_back(scene: WebScene) -> WebDraft:
     """Ask to return an article of a given order."""
     line = scene.pick(
         "SELECT order_line.*, name, size, colour FROM order_line JOIN orders ON orders.id = order_id "
@@ -122,7 +122,7 @@ def send_back(scene: Scene) -> Draft:
     plan += [link(f"Return {Item(line, line).label}"), number("Quantity", quantity), select("Reason", reason)]
     values = [line["order_id"], line["variant_id"], quantity, reason]
     where = "return_request WHERE order_id = ? AND variant_id = ?"
-    return Draft(
+    return WebDraft(
         words={"quantity": quantity, "name": line["name"], "order": line["order_id"], "reason": reason},
         plan=[*plan, button("Request return")],
         effect=[("INSERT INTO return_request VALUES (?, ?, ?, ?, '', (SELECT now FROM clock))", values)],
@@ -137,7 +137,7 @@ def send_back(scene: Scene) -> Draft:
     "One of my orders that are still being processed has the {name} in it. Please cancel that order.",
     "I no longer want the order with the {name}, which has not been sent yet. Please cancel it.",
 )
-def cancel(scene: Scene) -> Draft:
+def cancel(scene: WebScene) -> WebDraft:
     """Cancel the one order that contains a product and is being processed."""
     lines = scene.rows(
         "SELECT order_id, name FROM order_line JOIN orders ON orders.id = order_id JOIN variant ON variant.id = "
@@ -156,7 +156,7 @@ def cancel(scene: Scene) -> Draft:
         ("UPDATE orders SET status = 'Cancelled' WHERE id = ?", [order]),
     ]
     plan = [link("Orders"), select("Status", "Processing"), button("Show"), link(f"Order {order}")]
-    return Draft(
+    return WebDraft(
         words={"name": name},
         plan=[*plan, accept(), button("Cancel order")],
         effect=effect,

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentgym.tasks.web.family import Change, Scene, Step
+from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, choose, fill, link, number, select
 from agentgym.tasks.web.sites.pages import money
 from agentgym.tasks.web.sites.shop.browse import PRODUCTS
@@ -39,12 +39,12 @@ class Item:
         return f"{self.product['name']} ({self.variant['colour']}{size})"
 
 
-def products(scene: Scene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
+def products(scene: WebScene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
     """Return products with their rating, number of reviews, stock and category."""
     return scene.rows(f"SELECT * FROM ({PRODUCTS}) WHERE {condition} ORDER BY id", *params)
 
 
-def draw_item(scene: Scene, quantity: int = 1, condition: str = "1", *params: object) -> Item:
+def draw_item(scene: WebScene, quantity: int = 1, condition: str = "1", *params: object) -> Item:
     """Draw a variant that is in stock."""
     variant = scene.pick(f"SELECT * FROM variant WHERE stock >= ? AND ({condition}) ORDER BY id", quantity, *params)
     product = scene.only(f"SELECT * FROM ({PRODUCTS}) WHERE id = ?", variant["product_id"])
@@ -90,11 +90,11 @@ def order_changes(
     message: str = "",
     coupon: sqlite3.Row | None = None,
 ) -> list[Change]:
-    """Return the changes that an order of these items, and nothing else, makes to the database."""
+    """Return the changes to the database that an order of exactly these items makes."""
     subtotal = sum(item.quantity * item.product["price"] for item in items)
     discount = subtotal * coupon["percent"] // 100 if coupon else 0
     cost = SHIPPING[shipping][1]
-    placed = (
+    order = (
         "INSERT INTO orders (placed_at, status, recipient, street, city, postcode, shipping, payment, gift_message, "
         "coupon, subtotal, discount, shipping_cost, total) "
         "VALUES ((SELECT now FROM clock), 'Processing', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -104,7 +104,7 @@ def order_changes(
             *(subtotal, discount, cost, subtotal - discount + cost),
         ],
     )
-    changes: list[Change] = [placed]
+    changes: list[Change] = [order]
     for item in items:
         line = [item.variant["id"], item.quantity, item.product["price"]]
         changes.append(("INSERT INTO order_line VALUES ((SELECT max(id) FROM orders), ?, ?, ?)", line))

@@ -14,11 +14,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from agentgym.tasks.web.sites.episode import EPISODE_HEADER, SiteEpisode
-from agentgym.tasks.web.sites.forms import Form, clean
+from agentgym.tasks.web.sites.forms import SiteForm, clean
 from agentgym.tasks.web.sites.pages import ASSETS, asset
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Route
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 BODY_MOST = 256 * 1024
 REQUEST_MOST = 4 * 1024 * 1024
@@ -84,42 +84,42 @@ class Application:
             return _bare(404, "Nothing is served here.")
         try:
             form = await _read_form(request)
-        except Problem as problem:
-            return _reply(episode, _error(_visit(episode, request, Form()), problem))
+        except PageProblem as problem:
+            return _reply(episode, _error(_visit(episode, request, SiteForm()), problem))
         try:
             return _reply(episode, _run(episode, _visit(episode, request, form)))
         except Exception as error:
             if self._server.find(episode.token) is not episode:
                 return _bare(404, "Nothing is served here.")  # The episode ended while this request was in flight.
-            # Kept for the player of the episode: the visitor is not to blame for a broken site.
+            # Reported to the environment: the policy is not to blame for a broken site.
             episode.broken = f"{request.method} {path}: {error!r}"
             return _bare(500, "This page is broken.")
 
 
-def _visit(episode: SiteEpisode, request: Request, form: Form) -> Visit:
+def _visit(episode: SiteEpisode, request: Request, form: SiteForm) -> Visit:
     try:
         query = {
             key: clean(",".join(values))[:500]
             for key, values in _multiple(request.scope["query_string"].decode("ascii", "replace")).items()
         }
-    except Problem:
+    except PageProblem:
         query = {}
     method = "GET" if request.method == "HEAD" else request.method
     notice = episode.notice if method == "GET" else None
     return Visit(episode.site, episode.connection, episode.now, method, request.scope["path"], query, form, notice)
 
 
-def _run(episode: SiteEpisode, visit: Visit) -> Reply:
+def _run(episode: SiteEpisode, visit: Visit) -> SiteReply:
     try:
         with episode.transaction():
             route, params = _route(visit)
             return route.handler(visit, **params)
-    except Problem as problem:
+    except PageProblem as problem:
         return _error(visit, problem)
     except sqlite3.OperationalError as error:
         if "full" not in str(error):
             raise
-        return _error(visit, Problem(507, "This site has no room left for what you sent."))
+        return _error(visit, PageProblem(507, "This site has no room left for what you sent."))
 
 
 def _route(visit: Visit) -> tuple[Route, dict[str, Any]]:
@@ -132,15 +132,15 @@ def _route(visit: Visit) -> tuple[Route, dict[str, Any]]:
             return route, params
         allowed = True
     if allowed:
-        raise Problem(405, "This address does not take that kind of request.")
-    raise Problem(404, "There is no page at this address.")
+        raise PageProblem(405, "This address does not take that kind of request.")
+    raise PageProblem(404, "There is no page at this address.")
 
 
-def _error(visit: Visit, problem: Problem) -> Reply:
+def _error(visit: Visit, problem: PageProblem) -> SiteReply:
     return visit.page("error.html", problem.status, code=problem.status, message=problem.message)
 
 
-def _reply(episode: SiteEpisode, reply: Reply) -> Response:
+def _reply(episode: SiteEpisode, reply: SiteReply) -> Response:
     if reply.location is not None:
         episode.notice = reply.notice
         return RedirectResponse(reply.location, reply.status, _HEADERS)
@@ -148,25 +148,25 @@ def _reply(episode: SiteEpisode, reply: Reply) -> Response:
     return HTMLResponse(reply.body, reply.status, _HEADERS)
 
 
-async def _read_form(request: Request) -> Form:
+async def _read_form(request: Request) -> SiteForm:
     if request.method != "POST":
-        return Form()
+        return SiteForm()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Problem(415, "This site only takes plain forms.")
+        raise PageProblem(415, "This site only takes plain forms.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_MOST:
-            raise Problem(413, "That is too much for one form.")
-    return Form(_multiple(body.decode("utf-8", "replace")))
+            raise PageProblem(413, "That is too much for one form.")
+    return SiteForm(_multiple(body.decode("utf-8", "replace")))
 
 
 def _multiple(text: str) -> dict[str, list[str]]:
     try:
         return parse_qs(text, keep_blank_values=True, max_num_fields=FIELDS_MOST, errors="replace")
     except ValueError:
-        raise Problem(400, "That form has too many fields.") from None
+        raise PageProblem(400, "That form has too many fields.") from None
 
 
 def _asset(name: str) -> Response:

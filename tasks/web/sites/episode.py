@@ -75,13 +75,13 @@ class SiteState:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give one request at a time the connection; an exception rolls its changes back."""
+        """Lend the connection to one request at a time; an exception rolls its changes back."""
         with self.lock:
             self._db.execute("BEGIN")
             try:
                 yield self._db
             except BaseException:
-                # SQLite has already rolled back by itself when there is no space left.
+                # After running out of space, SQLite has already rolled back.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
@@ -96,8 +96,8 @@ class SiteState:
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
         info = self._db.execute(f'PRAGMA table_info("{table}")').fetchall()
         names = [row["name"] for row in sorted(info, key=lambda row: (row["pk"] == 0, row["pk"], row["cid"]))]
-        kept = ", ".join(f'"{name}"' for name in names if f"{table}.{name}" not in self.site.volatile)
-        return [tuple(row) for row in self._db.execute(f'SELECT {kept} FROM "{table}" ORDER BY {kept}')]
+        columns = ", ".join(f'"{name}"' for name in names if f"{table}.{name}" not in self.site.volatile)
+        return [tuple(row) for row in self._db.execute(f'SELECT {columns} FROM "{table}" ORDER BY {columns}')]
 
     def digest(self) -> str:
         """Return a hash of `dump()`: equal states have equal digests."""

@@ -16,7 +16,7 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text)).strip()
 
 
-class Form:
+class SiteForm:
     """The fields of one form. Reading an invalid one records an error under its name and continues.
 
     `values` holds the values sent, to fill in the form again; `errors` maps field names to messages.
@@ -28,7 +28,7 @@ class Form:
         self.errors: dict[str, str] = {}
 
     @classmethod
-    def filled(cls, values: Mapping[str, object]) -> Form:
+    def filled(cls, values: Mapping[str, object]) -> SiteForm:
         """Return a form that shows these initial values."""
         return cls({key: ["" if value is None else str(value)] for key, value in values.items()})
 
@@ -58,7 +58,7 @@ class Form:
         return value
 
     def choice(self, name: str, valid: Collection[str], required: bool = True) -> str:
-        """Read one of several values; "" if it is none of them."""
+        """Read one of several values; "" for any other value."""
         value = self.values.get(name, "")
         if value in valid:
             return value

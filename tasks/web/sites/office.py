@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from agentgym.tasks.web.sites.words import Words, plain
+from agentgym.tasks.web.sites.words import SiteWords, plain
 
 COMPANY_HEADS = (
     "Albatros", "Alder", "Amber", "Atlas", "Birch", "Blue Harbour", "Brightwater", "Café Row", "Cobalt", "Delta",
@@ -48,14 +48,14 @@ class Contact:
         return self.name.split(" ")[0]
 
 
-def draw_contacts(words: Words, rng: Random, count: int, domains: Sequence[str]) -> list[Contact]:
+def draw_contacts(words: SiteWords, rng: Random, count: int, domains: Sequence[str]) -> list[Contact]:
     """Draw people at the given mail domains; some share a given or a family name."""
     names: dict[str, str] = {}
     while len(names) < count:
         name = words.person().name
         if names and rng.random() < _NEIGHBOUR_SHARE:
-            given, family = rng.sample((name, rng.choice(list(names.values()))), 2)
-            name = f"{given.split(' ')[0]} {family.split(' ', 1)[1]}"
+            first, family = rng.sample((name, rng.choice(list(names.values()))), 2)
+            name = f"{first.split(' ')[0]} {family.split(' ', 1)[1]}"
         names.setdefault(local_part(name), name)
     phones = rng.sample(range(1000), count)
     return [
@@ -64,7 +64,7 @@ def draw_contacts(words: Words, rng: Random, count: int, domains: Sequence[str])
     ]
 
 
-def draw_companies(words: Words, rng: Random, count: int) -> list[str]:
+def draw_companies(words: SiteWords, rng: Random, count: int) -> list[str]:
     """Draw company names without duplicates; some differ in their last word only."""
     heads = words.part(COMPANY_HEADS)
     used: list[str] = []

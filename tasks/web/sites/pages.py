@@ -43,12 +43,12 @@ def environment() -> Environment:
     sites = [folder.parent.name for folder in sorted(_HERE.glob("*/data"))]
     own = jinja2.PrefixLoader({site: jinja2.FileSystemLoader(folder_of(site)) for site in sites})
     loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(DATA), own])
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"money": money, "day": day, "moment": moment, "plural": plural, "zip": zip}
-    made.globals["asset_version"] = hashlib.sha256(b"".join(map(asset, ASSETS))).hexdigest()[:8]
-    return made
+    environment.filters |= {"money": money, "day": day, "moment": moment, "plural": plural, "zip": zip}
+    environment.globals["asset_version"] = hashlib.sha256(b"".join(map(asset, ASSETS))).hexdigest()[:8]
+    return environment
 
 
 @cache
@@ -75,6 +75,6 @@ def moment(stamp: str | datetime) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}"
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
+def plural(count: int, singular: str, many: str | None = None) -> str:
     """Format a count with its noun: `1 item`, `3 items`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Reply:
+class SiteReply:
     """The answer of a page: HTML, or an address to go to next."""
 
     body: str = ""

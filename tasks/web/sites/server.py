@@ -1,6 +1,6 @@
 """The only server of a process: real HTTP on a free loopback port. The host selects the site, a header the episode.
 
-It runs in a thread, starts with the first episode and stops with the process. A forked child gets one of its own.
+It runs in a thread, starts with the first episode and stops with the process. A forked child starts its own server.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class SiteServer:
 
     def open(self, site: str | Site, seed: int = 0, options: Mapping[str, Any] | None = None) -> SiteEpisode:
         """Begin an episode of a site."""
-        found = find_site(site) if isinstance(site, str) else site
+        resolved = find_site(site) if isinstance(site, str) else site
         with self._lock:
             self._count += 1
             token = f"e{self._count}-{os.urandom(8).hex()}"
-        episode = SiteEpisode(token, found, seed, options, self.forget)
+        episode = SiteEpisode(token, resolved, seed, options, self.forget)
         self._episodes[token] = episode
         return episode
 

@@ -15,10 +15,10 @@ from random import Random
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.tasks.web.sites.reply import Reply
-from agentgym.tasks.web.sites.words import Words
+from agentgym.tasks.web.sites.reply import SiteReply
+from agentgym.tasks.web.sites.words import SiteWords
 
-Handler = Callable[..., Reply]
+Handler = Callable[..., SiteReply]
 """A page: called with the `Visit` and the path's parameters by name."""
 
 SITE_MODULES = {
@@ -55,11 +55,11 @@ class Route:
 
     def match(self, path: str) -> dict[str, Any] | None:
         """Return the parameters that this route finds in `path`, or `None` if the path does not match."""
-        found = self._pattern.fullmatch(path)  # type: ignore[attr-defined]
-        if found is None:
+        match = self._pattern.fullmatch(path)  # type: ignore[attr-defined]
+        if match is None:
             return None
         kinds = self._kinds  # type: ignore[attr-defined]
-        return {key: int(value) if kinds[key] == "int" else value for key, value in found.groupdict().items()}
+        return {key: int(value) if kinds[key] == "int" else value for key, value in match.groupdict().items()}
 
 
 class Routes(list[Route]):
@@ -90,7 +90,7 @@ class Build:
     rng: Random
     now: datetime
     """The episode's clock, which stands still. Also in the database: `SELECT now FROM clock`."""
-    words: Words
+    words: SiteWords
     """Names of people and places; sites of different splits share none."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -161,6 +161,6 @@ def build_database(site: Site, seed: int, options: Mapping[str, Any] | None = No
     db.execute("CREATE TABLE clock (now TEXT NOT NULL)")
     db.execute("INSERT INTO clock VALUES (?)", (now.strftime("%Y-%m-%d %H:%M"),))
     rng = Random(f"sites/{site.name}/{seed}")
-    site.fill(Build(db, seed, rng, now, Words(seed, rng), dict(options or {})))
+    site.fill(Build(db, seed, rng, now, SiteWords(seed, rng), dict(options or {})))
     db.execute("COMMIT")
     return db

@@ -1,4 +1,4 @@
-"""One request as a site's page sees it (`Visit`), and what the page answers (`Reply` or `Problem`)."""
+"""A request to a page of a site (`Visit`); pages return a `SiteReply` or raise a `PageProblem`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.pages import render
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Site
 
 PAGE_SIZE = 10
 
 
-class Problem(Exception):
-    """The request cannot be answered as asked; it becomes an error page, and nothing is changed."""
+class PageProblem(Exception):
+    """The request is refused: the visitor gets an error page, and nothing is changed."""
 
     def __init__(self, status: int, message: str):
         super().__init__(message)
@@ -47,7 +47,7 @@ class Visit:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the address; the values of a repeated one are joined by commas."""
-    form: Form = field(default_factory=Form)
+    form: SiteForm = field(default_factory=SiteForm)
     notice: str | None = None
 
     def rows(self, sql: str, *params: Any) -> list[sqlite3.Row]:
@@ -60,15 +60,15 @@ class Visit:
 
     def value(self, sql: str, *params: Any) -> Any:
         """Return the first column of the first row of a query, or `None`."""
-        found = self.row(sql, *params)
-        return None if found is None else found[0]
+        row = self.row(sql, *params)
+        return None if row is None else row[0]
 
     def find(self, what: str, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the first row of a query; if there is none, end the visit with the page `404 No such <what>`."""
-        found = self.row(sql, *params)
-        if found is None:
-            raise Problem(404, f"There is no such {what}.")
-        return found
+        """Return the first row of a query; without rows, end the visit with the page `404 No such <what>`."""
+        row = self.row(sql, *params)
+        if row is None:
+            raise PageProblem(404, f"There is no such {what}.")
+        return row
 
     def run(self, sql: str, *params: Any) -> int:
         """Change the database; return the new row's id."""
@@ -79,14 +79,14 @@ class Visit:
         """The time of the episode's clock, as it is stored."""
         return self.now.strftime("%Y-%m-%d %H:%M")
 
-    def page(self, template: str, status: int = 200, **context: Any) -> Reply:
+    def page(self, template: str, status: int = 200, **context: Any) -> SiteReply:
         """Render a template of `data/`. `visit`, `site`, `form`, `notice` and `now` are available in every template."""
         shared = {"visit": self, "site": self.site, "form": self.form, "notice": self.notice, "now": self.now}
-        return Reply(render(template, {**shared, **self.site.context(self), **context}), status)
+        return SiteReply(render(template, {**shared, **self.site.context(self), **context}), status)
 
-    def redirect(self, path: str, notice: str | None = None) -> Reply:
+    def redirect(self, path: str, notice: str | None = None) -> SiteReply:
         """Redirect the browser to another page of the site, which shows `notice`."""
-        return Reply(status=303, location=path, notice=notice)
+        return SiteReply(status=303, location=path, notice=notice)
 
     def url(self, **changes: Any) -> str:
         """Return this page's address with some query parameters changed; `None` and "" remove one."""
@@ -96,6 +96,6 @@ class Visit:
     def pager(self, rows: Sequence[Any], size: int = PAGE_SIZE) -> Pager:
         """Cut a list to the page that the query parameter `page` asks for (the nearest existing one)."""
         pages = max(1, -(-len(rows) // size))
-        asked = self.query.get("page", "1")
-        number = min(max(int(asked), 1), pages) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else 1
+        text = self.query.get("page", "1")
+        number = min(max(int(text), 1), pages) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
         return Pager(rows[(number - 1) * size : number * size], number, pages, len(rows))

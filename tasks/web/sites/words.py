@@ -28,7 +28,7 @@ def _names() -> dict[str, list[str]]:
 
 
 CITIES: tuple[str, ...] = tuple(_names()["cities"])
-"""All cities; use `Words.part` of this list."""
+"""All cities; use `SiteWords.part` of this list."""
 
 
 def seed_split(seed: int) -> str:
@@ -51,7 +51,7 @@ class Person:
     email: str
 
 
-class Words:
+class SiteWords:
     """Draws names for one site. Never draws the same person twice."""
 
     def __init__(self, seed: int, rng: Random):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import button, fill, link, select, tick
 from agentgym.tasks.web.sites.tracker.fill import PRIORITIES
 from agentgym.tasks.web.tracker.steps import (
@@ -41,10 +41,10 @@ _BODIES = (
     "I want to be told about changes of {issue}: start watching it.",
     "I'd like to follow {issue}. Please watch it for me.",
 )
-def watch(scene: Scene) -> Draft:
+def watch(scene: WebScene) -> WebDraft:
     """Watch an issue."""
     issue = scene.choice(issues(scene, "id NOT IN (SELECT issue_id FROM watching)"))
-    return Draft(
+    return WebDraft(
         words={"issue": issue["name"]},
         plan=[*open_issue(issue["name"]), button("Watch")],
         effect=[("INSERT INTO watching VALUES (?)", [issue["id"]])],
@@ -59,10 +59,10 @@ def watch(scene: Scene) -> Draft:
     "The work on {issue} is finished. Please close it as done.",
     "Please close {issue}; it is done.",
 )
-def close(scene: Scene) -> Draft:
+def close(scene: WebScene) -> WebDraft:
     """Close an issue."""
     issue = scene.choice(issues(scene, "closed_at IS NULL"))
-    return Draft(
+    return WebDraft(
         words={"issue": issue["name"]},
         plan=[*open_issue(issue["name"]), button("Close as done")],
         effect=[status_change(issue["id"], "Done")],
@@ -77,11 +77,11 @@ def close(scene: Scene) -> Draft:
     "Write this comment, word for word, on the issue {issue}: {body}",
     "Please add exactly this comment to {issue}: {body}",
 )
-def comment(scene: Scene) -> Draft:
+def comment(scene: WebScene) -> WebDraft:
     """Comment on an issue."""
     issue, body = scene.choice(issues(scene)), scene.choice(SENTENCES)
     where = f"comment WHERE issue_id = ? AND author_id = {ME} AND written_at = {NOW}"
-    return Draft(
+    return WebDraft(
         words={"issue": issue["name"], "body": body},
         plan=[*open_issue(issue["name"]), fill("Your comment", body), button("Add comment")],
         effect=[comment_change(issue["id"], body)],
@@ -96,18 +96,18 @@ def comment(scene: Scene) -> Draft:
     "{person} will take care of {issue}. Make that person the assignee, and set the priority to {priority}.",
     "Please give {issue} to {person} and make its priority {priority}.",
 )
-def assign(scene: Scene) -> Draft:
+def assign(scene: WebScene) -> WebDraft:
     """Change the assignee and priority of an issue."""
     issue = scene.choice(issues(scene))
     person = scene.pick("SELECT * FROM person WHERE id IS NOT ? ORDER BY id", issue["assignee_id"])
-    priority = scene.choice([one for one in PRIORITIES if one != issue["priority"]])
+    priority = scene.choice([name for name in PRIORITIES if name != issue["priority"]])
     plan = [
         *open_issue(issue["name"]),
         link("Edit issue"),
         select("Priority", priority),
         select("Assignee", person["name"]),
     ]
-    return Draft(
+    return WebDraft(
         words={"issue": issue["name"], "person": person["name"], "priority": priority},
         plan=[*plan, button("Save issue")],
         effect=[("UPDATE issue SET assignee_id = ?, priority = ? WHERE id = ?", [person["id"], priority, issue["id"]])],
@@ -130,11 +130,11 @@ def assign(scene: Scene) -> Draft:
     "Please file an issue in {project}: “{title}”. The description is “{body}”, the priority {priority}, the "
     "assignee {person} and the due date {due}; give it the labels {first} and {second}.",
 )
-def create(scene: Scene) -> Draft:
+def create(scene: WebScene) -> WebDraft:
     """Create an issue with most fields filled in."""
     project, person = scene.pick("SELECT * FROM project ORDER BY id"), scene.pick("SELECT * FROM person ORDER BY id")
     title, body = scene.choice(_TITLES), scene.choice(_BODIES)
-    priority = scene.choice([one for one in PRIORITIES if one != "Medium"])
+    priority = scene.choice([name for name in PRIORITIES if name != "Medium"])
     due = str(date.fromisoformat(scene.today) + timedelta(days=scene.rng.randint(3, 60)))
     labels = scene.rng.sample(scene.rows("SELECT * FROM label ORDER BY id"), 2)
     plan = [link(project["name"]), link("New issue"), fill("Title", title), fill("Description", body)]
@@ -149,7 +149,7 @@ def create(scene: Scene) -> Draft:
     )
     labelled = "INSERT INTO issue_label VALUES ((SELECT max(id) FROM issue), ?)"
     new = f"issue WHERE project_id = ? AND created_at = {NOW} AND title = ?"
-    return Draft(
+    return WebDraft(
         words={"project": project["name"], "title": title, "body": body, "priority": priority, "due": due}
         | {"person": person["name"], "first": labels[0]["name"], "second": labels[1]["name"]},
         plan=[*plan, button("Create issue")],
@@ -169,7 +169,7 @@ def create(scene: Scene) -> Draft:
     "Mark the issue “{title}” of {project} as a duplicate of {other}.",
     "“{title}” in {project} is the same problem as {other}. Please mark it as a duplicate of that issue.",
 )
-def duplicate(scene: Scene) -> Draft:
+def duplicate(scene: WebScene) -> WebDraft:
     """Close an issue as a duplicate."""
     issue = scene.choice(issues(scene, "closed_at IS NULL"))
     scene.only("SELECT 1 FROM issue WHERE project_id = ? AND title = ?", issue["project_id"], issue["title"])
@@ -178,7 +178,7 @@ def duplicate(scene: Scene) -> Draft:
     plan = [link(project), fill("Text", issue["title"]), button("Apply filters"), link(issue["name"])]
     plan += [link("Link to another issue"), fill("Duplicate of", other["name"]), button("Close as duplicate")]
     closed = f"UPDATE issue SET status = 'Duplicate', closed_at = {NOW}, duplicate_of = ? WHERE id = ?"
-    return Draft(
+    return WebDraft(
         words={"project": project, "title": issue["title"], "other": other["name"]},
         plan=plan,
         effect=[(closed, [other["id"], issue["id"]])],
@@ -193,7 +193,7 @@ def duplicate(scene: Scene) -> Draft:
     "I commented once on {issue}. Change that comment so that it only says: {body}",
     "Please edit the comment that I wrote on {issue}. Its new text is: {body}",
 )
-def edit_comment(scene: Scene) -> Draft:
+def edit_comment(scene: WebScene) -> WebDraft:
     """Edit one's own comment."""
     own = scene.pick(f"SELECT * FROM comment WHERE author_id = {ME} ORDER BY id")
     scene.only(f"SELECT 1 FROM comment WHERE author_id = {ME} AND issue_id = ?", own["issue_id"])
@@ -201,7 +201,7 @@ def edit_comment(scene: Scene) -> Draft:
     place = scene.value("SELECT count(*) FROM comment WHERE issue_id = ? AND id <= ?", own["issue_id"], own["id"])
     body = scene.choice(SENTENCES)
     plan = [*open_issue(issue["name"]), link(f"Edit comment {place}"), fill("Comment", body), button("Save comment")]
-    return Draft(
+    return WebDraft(
         words={"issue": issue["name"], "body": body},
         plan=plan,
         effect=[(f"UPDATE comment SET body = ?, edited_at = {NOW} WHERE id = ?", [body, own["id"]])],
@@ -219,23 +219,23 @@ def edit_comment(scene: Scene) -> Draft:
     "Has {issue} been closed already? If so, leave it closed and add the comment: {body} If not, change its "
     "status to {status}.",
 )
-def or_comment(scene: Scene) -> Draft:
+def or_comment(scene: WebScene) -> WebDraft:
     """Change the status or comment, depending on the state."""
     closed = scene.rng.random() < 0.5
     issue = scene.choice(issues(scene, "closed_at IS NOT NULL" if closed else "closed_at IS NULL"))
-    status = scene.choice([one for one in ("In progress", "In review", "Open") if one != issue["status"]])
+    status = scene.choice([name for name in ("In progress", "In review", "Open") if name != issue["status"]])
     body = scene.choice(SENTENCES)
     words = {"issue": issue["name"], "status": status, "body": body}
     plan = open_issue(issue["name"])
     if closed:
         where = f"comment WHERE issue_id = ? AND author_id = {ME} AND written_at = {NOW}"
-        return Draft(
+        return WebDraft(
             words=words,
             plan=[*plan, fill("Your comment", body), button("Add comment")],
             effect=[comment_change(issue["id"], body)],
             checks=[exists("commented", where, issue["id"])],
         )
-    return Draft(
+    return WebDraft(
         words=words,
         plan=[*plan, link("Edit issue"), select("Status", status), button("Save issue")],
         effect=[status_change(issue["id"], status)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.checks import check
-from agentgym.tasks.web.family import Draft, Scene, family
+from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, fill, link, select
 from agentgym.tasks.web.tracker.steps import issues, open_issue
 
@@ -15,12 +15,12 @@ from agentgym.tasks.web.tracker.steps import issues, open_issue
     "Look at issue {issue} and tell me its {what}.",
     "I'd like to know the {what} of {issue}, just as the tracker shows it.",
 )
-def detail(scene: Scene) -> Draft:
+def detail(scene: WebScene) -> WebDraft:
     """Ask for one field of an issue."""
     issue = scene.choice(issues(scene, "assignee IS NOT NULL AND milestone IS NOT NULL"))
     what = scene.choice(("priority", "status", "assignee", "reporter", "milestone"))
     plan = [*open_issue(issue["name"]), answer(issue[what])]
-    return Draft(words={"what": what, "issue": issue["name"]}, plan=plan, answer=issue[what])
+    return WebDraft(words={"what": what, "issue": issue["name"]}, plan=plan, answer=issue[what])
 
 
 @family(
@@ -30,13 +30,13 @@ def detail(scene: Scene) -> Draft:
     "Find the issue “{title}” in the project {project}. What is its number (as in ABC-12)?",
     "What is the number (such as ABC-12) of the issue “{title}” in {project}?",
 )
-def title(scene: Scene) -> Draft:
+def title(scene: WebScene) -> WebDraft:
     """Ask for the number of an issue by its title."""
     issue = scene.choice(issues(scene))
     project = scene.only("SELECT name FROM project WHERE id = ?", issue["project_id"])["name"]
     scene.only("SELECT 1 FROM issue WHERE project_id = ? AND title = ?", issue["project_id"], issue["title"])
     plan = [link(project), fill("Text", issue["title"]), button("Apply filters"), answer(issue["name"])]
-    return Draft(words={"project": project, "title": issue["title"]}, plan=plan, answer=issue["name"])
+    return WebDraft(words={"project": project, "title": issue["title"]}, plan=plan, answer=issue["name"])
 
 
 @family(
@@ -46,19 +46,19 @@ def title(scene: Scene) -> Draft:
     "Count the {state} issues of {project} that have the label “{label}”.",
     "In {project}, how many issues are {state} and have the label “{label}”? Answer with the number.",
 )
-def count(scene: Scene) -> Draft:
+def count(scene: WebScene) -> WebDraft:
     """Ask how many issues have a label."""
     project = scene.pick("SELECT * FROM project ORDER BY id")
     label = scene.pick("SELECT name FROM label ORDER BY id")["name"]
     state, condition = scene.choice((("open", "closed_at IS NULL"), ("closed", "closed_at IS NOT NULL")))
     labelled = "id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = label_id WHERE label.name = ?)"
-    found = issues(scene, f"project_id = ? AND {condition} AND {labelled}", project["id"], label)
-    scene.need(found)
+    matches = issues(scene, f"project_id = ? AND {condition} AND {labelled}", project["id"], label)
+    scene.need(matches)
     plan = [link(project["name"]), select("Status", f"All {state}"), select("Label", label), button("Apply filters")]
-    return Draft(
+    return WebDraft(
         words={"project": project["name"], "label": label, "state": state},
-        plan=[*plan, answer(str(len(found)))],
-        answer=str(len(found)),
+        plan=[*plan, answer(str(len(matches)))],
+        answer=str(len(matches)),
     )
 
 
@@ -70,15 +70,15 @@ def count(scene: Scene) -> Draft:
     "Of the open issues in {project}, which one is due next, that is, has the earliest due date? Answer with "
     "its number, such as ABC-12.",
 )
-def next_due(scene: Scene) -> Draft:
+def next_due(scene: WebScene) -> WebDraft:
     """Ask for the open issue that is due first."""
     project = scene.pick("SELECT * FROM project ORDER BY id")
-    found = issues(scene, "project_id = ? AND closed_at IS NULL AND due_on IS NOT NULL", project["id"])
-    first, second = [*sorted(found, key=lambda row: row["due_on"]), None, None][:2]
+    matches = issues(scene, "project_id = ? AND closed_at IS NULL AND due_on IS NOT NULL", project["id"])
+    first, second = [*sorted(matches, key=lambda row: row["due_on"]), None, None][:2]
     scene.need(first and second and first["due_on"] < second["due_on"])
     name = "" if first is None else first["name"]
     plan = [link(project["name"]), select("Status", "All open"), select("Sort by", "Due date"), button("Apply filters")]
-    return Draft(words={"project": project["name"]}, plan=[*plan, answer(name)], answer=name)
+    return WebDraft(words={"project": project["name"]}, plan=[*plan, answer(name)], answer=name)
 
 
 @family(
@@ -92,7 +92,7 @@ def next_due(scene: Scene) -> Draft:
     "Something is blocking {issue}, and that may in turn be blocked by something else. Follow the chain to "
     "the issue that nothing blocks, change its priority to Critical, and tell me its number.",
 )
-def blocker(scene: Scene) -> Draft:
+def blocker(scene: WebScene) -> WebDraft:
     """Follow a chain of links to its start."""
     chain = [scene.pick("SELECT blocked_id FROM blocking ORDER BY 1")["blocked_id"]]
     while above := scene.rows("SELECT blocker_id FROM blocking WHERE blocked_id = ?", chain[-1]):
@@ -104,7 +104,7 @@ def blocker(scene: Scene) -> Draft:
     scene.need(first["priority"] != "Critical")
     plan = [*open_issue(names[0]["name"]), *[link(row["name"]) for row in names[1:]], link("Edit issue")]
     plan += [select("Priority", "Critical"), button("Save issue"), answer(first["name"])]
-    return Draft(
+    return WebDraft(
         words={"issue": names[0]["name"]},
         plan=plan,
         effect=[("UPDATE issue SET priority = 'Critical' WHERE id = ?", [first["id"]])],
@@ -122,15 +122,15 @@ def blocker(scene: Scene) -> Draft:
     "Across all projects, who is assigned the largest number of open issues with the priority High? Answer "
     "with the name.",
 )
-def busiest(scene: Scene) -> Draft:
+def busiest(scene: WebScene) -> WebDraft:
     """Ask who has the most urgent work."""
-    found = issues(scene, "closed_at IS NULL AND priority = 'High'")
+    matches = issues(scene, "closed_at IS NULL AND priority = 'High'")
     counts: dict[str, int] = {}
-    for row in found:
+    for row in matches:
         if row["assignee"]:
             counts[row["assignee"]] = counts.get(row["assignee"], 0) + 1
     ranked = sorted(counts, key=lambda name: -counts[name])
     scene.need(len(ranked) > 1 and counts[ranked[0]] > counts[ranked[1]])
     plan = [link("All issues"), select("Status", "All open"), select("Priority", "High"), button("Apply filters")]
-    plan += [link("Next page")] * ((len(found) - 1) // 10)
-    return Draft(plan=[*plan, answer(ranked[0])], answer=ranked[0])
+    plan += [link("Next page")] * ((len(matches) - 1) // 10)
+    return WebDraft(plan=[*plan, answer(ranked[0])], answer=ranked[0])

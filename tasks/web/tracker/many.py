@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from agentgym.tasks.web.checks import check, exists
-from agentgym.tasks.web.family import IMPOSSIBLE, Draft, Scene, family
+from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, fill, link, select, tick
 from agentgym.tasks.web.sites.tracker.fill import PRIORITIES
 from agentgym.tasks.web.tracker.steps import ME, NOW, comment_change, issues, marks, open_issue, status_change
@@ -22,14 +22,14 @@ _LABELLED = "id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = la
     "Please make a filter that shows the open issues of {project} with the priority {priority}, and save it "
     "as “{name}”.",
 )
-def save_filter(scene: Scene) -> Draft:
+def save_filter(scene: WebScene) -> WebDraft:
     """Save a filter."""
     project, priority = scene.pick("SELECT * FROM project ORDER BY id"), scene.choice(PRIORITIES)
     name = scene.choice(("My Monday list", "To discuss", "Before the release", "Für das Team"))
     plan = [link(project["name"]), select("Status", "All open"), select("Priority", priority), button("Apply filters")]
     plan += [fill("Save these filters as", name), button("Save filter")]
     query = f"project={project['key']}&status=open&priority={priority}"
-    return Draft(
+    return WebDraft(
         words={"name": name, "project": project["name"], "priority": priority},
         plan=plan,
         effect=[("INSERT INTO saved_filter (name, query) VALUES (?, ?)", [name, query])],
@@ -46,7 +46,7 @@ def save_filter(scene: Scene) -> Draft:
     "Please make {person} the assignee of those open issues in {project} that have the label “{label}” and "
     "no assignee yet.",
 )
-def bulk(scene: Scene) -> Draft:
+def bulk(scene: WebScene) -> WebDraft:
     """Assign several issues at once."""
     group = scene.pick(
         "SELECT project_id, label.name AS label FROM issue JOIN issue_label ON issue_id = issue.id JOIN label "
@@ -55,19 +55,19 @@ def bulk(scene: Scene) -> Draft:
     )
     project = scene.only("SELECT * FROM project WHERE id = ?", group["project_id"])
     label, person = group["label"], scene.pick("SELECT * FROM person ORDER BY id")
-    found = issues(
+    matches = issues(
         scene, f"project_id = ? AND closed_at IS NULL AND assignee_id IS NULL AND {_LABELLED}", project["id"], label
     )
-    ids = [row["id"] for row in found]
+    ids = [row["id"] for row in matches]
     plan = [link(project["name"]), select("Status", "All open"), select("Assignee", "Nobody"), select("Label", label)]
-    plan += [button("Apply filters"), *[tick(f"Select {row['name']}") for row in found]]
+    plan += [button("Apply filters"), *[tick(f"Select {row['name']}") for row in matches]]
     plan += [button("Change selected issues"), select("Set assignee", person["name"]), button("Change issues")]
-    one = "SELECT assignee_id = ? FROM issue WHERE id = ?"
-    return Draft(
+    query = "SELECT assignee_id = ? FROM issue WHERE id = ?"
+    return WebDraft(
         words={"project": project["name"], "label": label, "person": person["name"]},
         plan=plan,
         effect=[(f"UPDATE issue SET assignee_id = ? WHERE id IN ({marks(ids)})", [person["id"], *ids])],
-        checks=[check(f"assigned {number}", one, person["id"], id) for number, id in enumerate(ids, 1)],
+        checks=[check(f"assigned {number}", query, person["id"], id) for number, id in enumerate(ids, 1)],
     )
 
 
@@ -79,7 +79,7 @@ def bulk(scene: Scene) -> Draft:
     "{second}.",
     "Please create the milestone “{name}” in {project} with the due date {due}, and assign {first} and {second} to it.",
 )
-def milestone(scene: Scene) -> Draft:
+def milestone(scene: WebScene) -> WebDraft:
     """Add a milestone and put two issues into it."""
     project = scene.pick("SELECT * FROM project ORDER BY id")
     first, second = scene.rng.sample(issues(scene, "project_id = ?", project["id"]), 2)
@@ -96,7 +96,7 @@ def milestone(scene: Scene) -> Draft:
         plan += [*open_issue(issue["name"]), link("Edit issue"), select("Milestone", name), button("Save issue")]
     there = "SELECT milestone_id = (SELECT max(id) FROM milestone WHERE name = ?) FROM issue WHERE id = ?"
     put = "UPDATE issue SET milestone_id = (SELECT max(id) FROM milestone) WHERE id IN (?, ?)"
-    return Draft(
+    return WebDraft(
         words={"project": project["name"], "name": name, "due": due, "first": first["name"], "second": second["name"]},
         plan=plan,
         effect=[
@@ -123,23 +123,23 @@ def milestone(scene: Scene) -> Draft:
     "Please close the milestone “{name}” in {project}, if the tracker lets you. If it does not, change "
     "nothing and answer “impossible”.",
 )
-def close_milestone(scene: Scene) -> Draft:
+def close_milestone(scene: WebScene) -> WebDraft:
     """Close a milestone, which is only possible if its issues are closed."""
-    left = "(SELECT count(*) FROM issue WHERE milestone_id = milestone.id AND closed_at IS NULL)"
-    wanted = "= 0" if scene.rng.random() < 0.5 else "> 0"
-    found = scene.pick(
+    open_count = "(SELECT count(*) FROM issue WHERE milestone_id = milestone.id AND closed_at IS NULL)"
+    comparison = "= 0" if scene.rng.random() < 0.5 else "> 0"
+    milestone = scene.pick(
         "SELECT milestone.*, project.name AS project FROM milestone JOIN project ON project.id = project_id "
-        f"WHERE {left} {wanted} ORDER BY milestone.id"
+        f"WHERE {open_count} {comparison} ORDER BY milestone.id"
     )
-    words = {"name": found["name"], "project": found["project"]}
-    plan = [link(found["project"]), link("Milestones"), button(f"Close milestone {found['name']}")]
-    if wanted == "> 0":
-        return Draft(words=words, plan=[*plan, answer(IMPOSSIBLE)], answer=IMPOSSIBLE)
-    return Draft(
+    words = {"name": milestone["name"], "project": milestone["project"]}
+    plan = [link(milestone["project"]), link("Milestones"), button(f"Close milestone {milestone['name']}")]
+    if comparison == "> 0":
+        return WebDraft(words=words, plan=[*plan, answer(IMPOSSIBLE)], answer=IMPOSSIBLE)
+    return WebDraft(
         words=words,
         plan=plan,
-        effect=[("UPDATE milestone SET closed = 1 WHERE id = ?", [found["id"]])],
-        checks=[check("closed", "SELECT closed FROM milestone WHERE id = ?", found["id"])],
+        effect=[("UPDATE milestone SET closed = 1 WHERE id = ?", [milestone["id"]])],
+        checks=[check("closed", "SELECT closed FROM milestone WHERE id = ?", milestone["id"])],
     )
 
 
@@ -155,7 +155,7 @@ def close_milestone(scene: Scene) -> Draft:
     "{person} is no longer available for {project}. Of the open issues assigned to {person} there, reassign "
     "those with the priority High or Critical to {heir}, and leave all the others without an assignee.",
 )
-def hand_over(scene: Scene) -> Draft:
+def hand_over(scene: WebScene) -> WebDraft:
     """Reassign all issues of a person by priority."""
     group = scene.pick(
         "SELECT project_id, assignee_id FROM issue WHERE closed_at IS NULL AND assignee_id IS NOT NULL GROUP BY 1, 2 "
@@ -165,24 +165,24 @@ def hand_over(scene: Scene) -> Draft:
     project = scene.only("SELECT * FROM project WHERE id = ?", group["project_id"])
     person = scene.only("SELECT * FROM person WHERE id = ?", group["assignee_id"])
     heir = scene.pick("SELECT * FROM person WHERE id <> ? ORDER BY id", person["id"])
-    found = issues(scene, "project_id = ? AND closed_at IS NULL AND assignee_id = ?", project["id"], person["id"])
-    urgent = [row for row in found if row["priority"] in ("High", "Critical")]
-    rest = [row for row in found if row not in urgent]
+    matches = issues(scene, "project_id = ? AND closed_at IS NULL AND assignee_id = ?", project["id"], person["id"])
+    urgent = [row for row in matches if row["priority"] in ("High", "Critical")]
+    rest = [row for row in matches if row not in urgent]
     plan = []
     for rows, name in ((urgent, heir["name"]), (rest, "Nobody")):
         plan += [link(project["name"]), select("Status", "All open"), select("Assignee", person["name"])]
         plan += [button("Apply filters"), *[tick(f"Select {row['name']}") for row in rows]]
         plan += [button("Change selected issues"), select("Set assignee", name), button("Change issues")]
-    given, freed = [row["id"] for row in urgent], [row["id"] for row in rest]
-    return Draft(
+    ids, freed = [row["id"] for row in urgent], [row["id"] for row in rest]
+    return WebDraft(
         words={"project": project["name"], "person": person["name"], "heir": heir["name"]},
         plan=plan,
         effect=[
-            (f"UPDATE issue SET assignee_id = ? WHERE id IN ({marks(given)})", [heir["id"], *given]),
+            (f"UPDATE issue SET assignee_id = ? WHERE id IN ({marks(ids)})", [heir["id"], *ids]),
             (f"UPDATE issue SET assignee_id = NULL WHERE id IN ({marks(freed)})", freed),
         ],
         checks=[
-            check("given", f"SELECT min(assignee_id IS {heir['id']}) FROM issue WHERE id IN ({marks(given)})", *given),
+            check("given", f"SELECT min(assignee_id IS {heir['id']}) FROM issue WHERE id IN ({marks(ids)})", *ids),
             check("freed", f"SELECT min(assignee_id IS NULL) FROM issue WHERE id IN ({marks(freed)})", *freed),
         ],
     )
@@ -200,7 +200,7 @@ def hand_over(scene: Scene) -> Draft:
     "Today is {today}. Every open issue of {project} whose due date has passed should become Critical. On "
     "the one with the earliest due date among them, also leave the comment “{body}”.",
 )
-def overdue(scene: Scene) -> Draft:
+def overdue(scene: WebScene) -> WebDraft:
     """Find the overdue issues and act on them."""
     group = scene.pick(
         "SELECT project_id FROM issue WHERE closed_at IS NULL AND due_on < ? GROUP BY 1 HAVING count(*) BETWEEN 2 "
@@ -219,7 +219,7 @@ def overdue(scene: Scene) -> Draft:
     plan += [*open_issue(ranked[0]["name"]), fill("Your comment", body), button("Add comment")]
     ids = [row["id"] for row in late]
     where = f"comment WHERE issue_id = ? AND author_id = {ME} AND written_at = {NOW}"
-    return Draft(
+    return WebDraft(
         words={"today": scene.today, "project": project["name"], "body": body},
         plan=plan,
         effect=[
@@ -242,7 +242,7 @@ def overdue(scene: Scene) -> Draft:
     "In {project}, close the open issues that have the label “{label}” and the priority {priority}: their "
     "new status is “Won't fix”.",
 )
-def close_label(scene: Scene) -> Draft:
+def close_label(scene: WebScene) -> WebDraft:
     """Close the issues that match two filters."""
     group = scene.pick(
         "SELECT project_id, label.name AS label, priority FROM issue JOIN issue_label ON issue_id = issue.id JOIN "
@@ -253,12 +253,12 @@ def close_label(scene: Scene) -> Draft:
     project = scene.only("SELECT * FROM project WHERE id = ?", group["project_id"])
     label, priority = group["label"], group["priority"]
     condition = f"project_id = ? AND closed_at IS NULL AND priority = ? AND {_LABELLED}"
-    found = issues(scene, condition, project["id"], priority, label)
+    matches = issues(scene, condition, project["id"], priority, label)
     plan = [link(project["name"]), select("Status", "All open"), select("Priority", priority), select("Label", label)]
-    plan += [button("Apply filters"), *[tick(f"Select {row['name']}") for row in found]]
+    plan += [button("Apply filters"), *[tick(f"Select {row['name']}") for row in matches]]
     plan += [button("Change selected issues"), select("Set status", "Won't fix"), button("Change issues")]
-    ids = [row["id"] for row in found]
-    return Draft(
+    ids = [row["id"] for row in matches]
+    return WebDraft(
         words={"project": project["name"], "label": label, "priority": priority},
         plan=plan,
         effect=[status_change(number, "Won't fix") for number in ids],

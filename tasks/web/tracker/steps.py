@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentgym.tasks.web.family import Change, Scene, Step
+from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, fill, link
 from agentgym.tasks.web.sites.tracker.fill import CLOSED
 from agentgym.tasks.web.sites.tracker.listing import ISSUES
@@ -21,7 +21,7 @@ SENTENCES = (
 )
 
 
-def issues(scene: Scene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
+def issues(scene: WebScene, condition: str = "1", *params: object) -> list[sqlite3.Row]:
     """Return issues as the tracker's lists show them."""
     return scene.rows(f"SELECT * FROM ({ISSUES}) AS found WHERE {condition} ORDER BY id", *params)
 

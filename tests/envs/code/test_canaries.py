@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.code.asking import Ask, Reply, ask
+from agentgym.envs.code.asking import Ask, GraderReply, ask
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import CHANGED_RUNS, TRUE_RUNS, grade_together
 from agentgym.envs.code.withheld import withheld
@@ -38,7 +38,7 @@ def recording(run: Ask, requests: list[Mapping[str, Any]]) -> Ask:
     return lambda request: (requests.append(request), run(request))[1]
 
 
-def test_the_check_runs_unchanged_and_changed_as_often_as_stated(run: Ask):
+def test_the_check_runs_unchanged_and_changed_as_often_as_declared(run: Ask):
     requests: list[Mapping[str, Any]] = []
     task = check_task(BOXES, "counted")
     assert grade_together(task, Submission("# again\n" + GOLD, "double"), recording(run, requests), run)
@@ -49,7 +49,7 @@ def test_the_check_runs_unchanged_and_changed_as_often_as_stated(run: Ask):
     assert [request["op"] for request in requests].count("withheld") == 1
 
 
-def test_every_copy_of_a_check_with_few_is_met_and_the_gold_function_is_asked_once(run: Ask):
+def test_few_copies_are_repeated_and_the_gold_function_runs_once(run: Ask):
     requests: list[Mapping[str, Any]] = []
     of_gold: list[Mapping[str, Any]] = []
     check = check_of("assert candidate([7]) and candidate(None if 0 else 1) == 2", "assert candidate(0) == False")
@@ -87,14 +87,16 @@ VERDICTS = [
 
 
 def test_a_process_that_contradicts_itself_or_breaks_has_no_verdict(run: Ask):
-    # No value of this check can be taken out of it, so that it runs in these forms alone.
+    # Its expected values cannot be withheld, so it has no other forms.
     check = check_of("for x in (1, 2):", "    assert candidate(x) == 2 * x + 0")
     true = ast.unparse(ast.parse(check))
 
-    def replying(of_true: list[str], of_changed: list[str], exit_code: int) -> Callable[[Mapping[str, Any]], Reply]:
-        def reply(request: Mapping[str, Any]) -> Reply:
+    def replying(
+        of_true: list[str], of_changed: list[str], exit_code: int
+    ) -> Callable[[Mapping[str, Any]], GraderReply]:
+        def reply(request: Mapping[str, Any]) -> GraderReply:
             verdicts = of_true if request["check"] == true else of_changed
-            return Reply(tuple({"verdict": verdict} for verdict in verdicts), result(exit_code))
+            return GraderReply(tuple({"verdict": verdict} for verdict in verdicts), result(exit_code))
 
         return reply
 
@@ -124,14 +126,13 @@ NOTED: list[tuple[list[str], Any]] = [
 ]
 
 
-def test_expected_values_leave_the_check_where_they_are_known_without_a_run(run: Ask):
+def test_literal_expected_values_are_withheld_from_the_check(run: Ask):
     for lines, noted in NOTED:
         form = withheld(check_of(*lines), SUBMISSION, run)
         assert (form.noted if form else None) == noted, lines
         assert form is None or form.is_met(SUBMISSION, run), lines
-    form = withheld(
-        "def help():\n    'Only 77.'\n\n" + check_of("'It is 99.'", "assert candidate(1) == 2"), SUBMISSION, run
-    )
+    check = "def help():\n    'Only 77.'\n\n" + check_of("'It is 99.'", "assert candidate(26) == 52")
+    form = withheld(check, SUBMISSION, run)
     assert form is not None
-    assert "99" not in form.check
+    assert not [text for text in ("99", "52") if text in form.check]
     assert "Only 77." in form.check, "a function needs a body"

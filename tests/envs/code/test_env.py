@@ -1,22 +1,21 @@
-"""The code environment in a sandbox: the output of its tools, and the pay of a submission."""
+"""The code environment in a sandbox: the output of its tools, and the rewards of a submission."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.endings import Reason
-from agentgym.engine.steps import StepResult
 from agentgym.envs.code import CodeEnv
-from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.messages import text_of
 from agentgym.registry import make
-from agentgym.rewards import lint
-from agentgym.script import steps
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox
+from tests.envs.code.checks import GOLD, cases_of, function_task
+from tests.played import call, play_solution, said
+from tests.rows import each_row
 
 pytestmark = pytest.mark.real
 
@@ -27,28 +26,11 @@ VALUE = Task(
     data={"kind": "value", "needs_code": True},
     gold={"answer": "56211", "code": "print(123 * 457)\n"},
 )
-FUNCTION = Task(
-    id="function",
-    split="train",
-    prompt="Write double(x).",
-    data={
-        "kind": "function",
-        "entry_point": "double",
-        "signature": "def double(x):",
-        "examples": [{"args": "(1,)", "expect": "2"}, {"args": "('a',)", "expect": "'aa'"}],
-    },
-    gold={
-        "code": "def double(x):\n    return 2 * x\n",
-        "cases": [{"args": "(5,)", "expect": "10"}, {"args": "([0],)", "expect": "[0, 0]"}],
-    },
-)
-FIX = Task(
-    id="fix",
-    split="train",
-    prompt="Mend double(x).",
-    data={**FUNCTION.data, "kind": "fix", "code": "def double(x):\n    return x + x if x else 1\n"},
-    gold=FUNCTION.gold,
-)
+SOLVED = {"code": GOLD, "cases": cases_of(("(5,)", "10"), ("([0],)", "[0, 0]"))}
+EXAMPLES = cases_of(("(1,)", "2"), ("('a',)", "'aa'"))
+FUNCTION = function_task(SOLVED, name="function", examples=EXAMPLES)
+BROKEN = "def double(x):\n    return x + x if x else 1\n"
+FIX = function_task(SOLVED, name="fix", examples=EXAMPLES, kind="fix", code=BROKEN)
 TASKS = TaskList([VALUE, FUNCTION, FIX])
 RIGHT = "def double(x):\n    return x + x\n"
 
@@ -68,71 +50,42 @@ def files() -> Iterator[CodeEnv]:
 
 
 def begin(env: CodeEnv, task: str) -> str:
-    opening, _ = env.reset(options={"task": task})
-    return text_of(opening[-1])
-
-
-def call(env: CodeEnv, name: str, **arguments: Any) -> StepResult:
-    return env.step(assistant("", [ToolCall(name, arguments)]))
+    return text_of(env.reset(options={"task": task})[0][-1])
 
 
 def reply(env: CodeEnv, name: str, **arguments: Any) -> str:
-    return text_of(call(env, name, **arguments).observation[-1])
+    return said(call(env, name, **arguments))
 
 
-@pytest.mark.parametrize("tools", ["python+test", "files+test", ""])
-def test_the_solution_earns_full_marks_on_every_kind_of_task(tools: str):
-    for kind in ("value", "function", "fix", "predict"):
-        env = CodeEnv(kinds=[kind], tools=tools)
-        for seed in range(2):
-            env.reset(seed=seed)
-            *_, last = steps(env, env.solution(env.task))
-            assert last.info["is_success"], env.task
-            assert last.info["rewards"]["visible"] == last.info["rewards"]["hidden"] == 1.0
-        env.close()
-
-
-def test_info_has_the_sandbox_and_how_the_code_was_graded(env: CodeEnv):
-    for task, needs_code in ((VALUE, True), (FUNCTION, None)):
-        assert env.reset(options={"task": task})[1].get("needs_code") is needs_code
+def test_info_has_the_sandbox_the_need_for_code_and_the_grading_method(env: CodeEnv):
+    assert env.reset(options={"task": "value"})[1]["needs_code"] is True
     _, info = env.reset(options={"task": "function"})
     assert info["sandbox"]["tier"]
     assert isinstance(info["sandbox"]["not_wholly_held"], list)
-    assert "grading" not in info
+    assert not {"needs_code", "grading"} & info.keys()
     end = call(env, "submit", answer=RIGHT).info
     assert (end["sandbox"], end["grading"]) == (info["sandbox"], "cases")
 
 
 def test_the_wording_changes_the_system_message_alone():
-    openings = {}
-    for wording in ("natural", "plain"):
-        env = make("code", wording=wording)
-        openings[wording], _ = env.reset(seed=5)
-        env.close()
-    assert openings["natural"][1:] == openings["plain"][1:]
-    assert "hidden tests" in text_of(openings["natural"][0])
-    assert len(text_of(openings["plain"][0])) < len(text_of(openings["natural"][0]))
+    natural, plain = (make("code", wording=wording).reset(seed=5)[0] for wording in ("natural", "plain"))
+    assert natural[1:] == plain[1:]
+    assert "hidden tests" in text_of(natural[0])
+    assert len(text_of(plain[0])) < len(text_of(natural[0]))
 
 
-class Walled(CodeEnv):
-    """Has no sandbox at all."""
-
+class CodeEnvWithoutSandbox(CodeEnv):
     def _open(self) -> Sandbox:
         raise AssertionError("a sandbox was opened")
 
 
 def test_an_episode_without_code_opens_no_sandbox():
-    env = Walled(tasks=TASKS, solution_style="direct")
+    env = CodeEnvWithoutSandbox(tasks=TASKS, solution_style="direct")
     env.reset(options={"task": "value"})
-    *_, last = steps(env, env.solution(env.task))
-    assert last.info["is_success"]
-    env.close()
+    assert play_solution(env).info["is_success"]
 
 
-# Running code.
-
-
-def test_a_run_shows_its_output_and_last_value_and_leaves_its_names(env: CodeEnv):
+def test_a_run_shows_its_output_and_last_value_and_keeps_its_names(env: CodeEnv):
     begin(env, "value")
     assert reply(env, "python", code="x = 123 * 457\nprint('so')\nx") == "so\n56211"
     assert reply(env, "python", code="y = 1\nopen('kept.txt', 'w').write('kept') and None") == "(no output)"
@@ -168,23 +121,22 @@ def test_long_output_is_shown_without_its_middle(env: CodeEnv):
         assert f"[... {count - 400} bytes left out ...]" in output
 
 
-ENDED = {
-    "while True: pass": "exceeded the time limit",
-    "import time; time.sleep(60)": "exceeded the time limit",
-    "x = bytearray(10**12)": "Memory",
-    "import os; os._exit(3)": "exit code 3",
-    "input()": "EOFError",
-}
+ENDED = [
+    ("while True: pass", "exceeded the time limit"),
+    ("import time; time.sleep(60)", "exceeded the time limit"),
+    ("x = bytearray(10**12)", "Memory"),
+    ("import os; os._exit(3)", "exit code 3"),
+    ("input()", "EOFError"),
+]
 
 
-def test_the_end_of_a_run_is_explained_and_does_not_end_the_episode(env: CodeEnv):
+@each_row("code, words", ENDED)
+def test_the_end_of_a_run_is_explained_and_does_not_end_the_episode(env: CodeEnv, code: str, words: str):
     begin(env, "value")
-    for code, words in ENDED.items():
-        env.reset(options={"task": "value"})
-        step = call(env, "python", code=code)
-        assert words in text_of(step.observation[-1])
-        assert step.info["rewards"]["ran"] == 0.0
-        assert reply(env, "python", code="1 + 1").splitlines()[0] == "2"
+    step = call(env, "python", code=code)
+    assert words in said(step)
+    assert step.info["rewards"]["ran"] == 0.0
+    assert reply(env, "python", code="1 + 1").splitlines()[0] == "2"
 
 
 def test_bash_has_variables_and_reports_failures(env: CodeEnv):
@@ -192,14 +144,11 @@ def test_bash_has_variables_and_reports_failures(env: CodeEnv):
     assert reply(env, "bash", command="A=5; echo $((A * 2))") == "10"
     assert reply(env, "bash", command="echo $A") == "5"
     failed = call(env, "bash", command="ls /no/such/place")
-    assert "No such file" in text_of(failed.observation[-1])
+    assert "No such file" in said(failed)
     assert failed.info["rewards"]["ran"] == 0.0
 
 
-# Files.
-
-
-def test_a_function_to_mend_lies_in_a_file(files: CodeEnv):
+def test_a_function_to_fix_is_in_a_file(files: CodeEnv):
     assert "solution.py" in begin(files, "fix")
     assert reply(files, "view", path="solution.py") == "1: def double(x):\n2:     return x + x if x else 1"
     assert reply(files, "test").startswith("2 of 2")
@@ -229,28 +178,13 @@ FILE_MISTAKES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_mistakes_with_files_are_explained(files: CodeEnv):
-    for name, arguments, words in FILE_MISTAKES:
-        begin(files, "fix")
-        step = call(files, name, **arguments)
-        assert words in text_of(step.observation[-1])
-        assert step.info["rewards"]["ran"] == 0.0
-        assert files.reason is None
-
-
-def test_files_of_the_host_are_out_of_reach(files: CodeEnv, tmp_path: Path):
-    # Only ever aimed at a file of this test: a backend that holds nothing in must not do harm here.
-    mine = tmp_path / "mine.txt"
-    mine.write_text("untouched")
+@each_row("name, arguments, words", FILE_MISTAKES)
+def test_mistakes_with_files_are_explained(files: CodeEnv, name: str, arguments: dict[str, Any], words: str):
     begin(files, "fix")
-    for path in (str(mine), f"../../../../../..{mine}"):
-        assert "untouched" not in reply(files, "view", path=path)
-        reply(files, "edit", path=path, old="untouched", new="changed")
-        reply(files, "write", path=path, content="changed")
-        assert mine.read_text() == "untouched"
-
-
-# Examples and submissions.
+    step = call(files, name, **arguments)
+    assert words in said(step)
+    assert step.info["rewards"]["ran"] == 0.0
+    assert files.reason is None
 
 
 def test_the_examples_run_on_the_last_version(env: CodeEnv):
@@ -264,7 +198,7 @@ def test_the_examples_run_on_the_last_version(env: CodeEnv):
     )
     assert reply(env, "test", code=RIGHT) == "2 of 2 examples pass."
     begin(env, "fix")
-    assert reply(env, "test") == "2 of 2 examples pass.", "code to mend can be tested at once"
+    assert reply(env, "test") == "2 of 2 examples pass.", "the code to fix can be tested at once"
     begin(env, "value")
     assert "no examples" in reply(env, "test")
 
@@ -289,34 +223,22 @@ def test_right_and_wrong_answers_get_the_same_reply(env: CodeEnv):
     for answer, reason in (("56211", Reason.SOLVED), ("1", Reason.ANSWERED), (56211.0, Reason.SOLVED)):
         begin(env, "value")
         step = call(env, "submit", answer=answer)
-        replies.add(text_of(step.observation[-1]))
+        replies.add(said(step))
         assert step.info["ending"] == reason
         assert step.info["rewards"]["used_code"] == 0.0
     assert len(replies) == 1
 
 
-def test_parts_are_paid_only_with_an_answer_and_use_of_code_counts_once(env: CodeEnv):
+def test_partial_rewards_need_an_answer_and_use_of_code_counts_once(env: CodeEnv):
     begin(env, "function")
     results = [call(env, "python", code="1") for _ in range(env.max_turns)]
     assert env.reason is Reason.MAX_TURNS
     assert [step.reward for step in results] == [0.0] * env.max_turns
     assert [step.info["rewards"]["used_code"] for step in results[:3]] == [1.0, 0.0, 0.0]
+    assert [step.info["rewards"]["tool_cost"] for step in results[:3]] == [1.0, 1.0, 1.0]
     begin(env, "function")
     call(env, "python", code="1")
     wrong = call(env, "submit", answer="def double(x):\n    return x * 2 if x != [0] else x")
     assert wrong.info["rewards"]["visible"] == 1.0
     assert wrong.info["rewards"]["hidden"] == 0.5
     assert 0.0 < wrong.reward < 0.4
-
-
-def test_calls_cost_as_configured_and_only_in_solved_episodes():
-    totals = {}
-    for cost in (0.0, 0.02):
-        env = CodeEnv(tasks=TASKS, tool_cost=cost)
-        assert lint(env.scheme, env.channels, env.max_turns) == []
-        for answer in ("56211", "1"):
-            begin(env, "value")
-            totals[cost, answer] = call(env, "python", code="1").reward + call(env, "submit", answer=answer).reward
-        env.close()
-    assert totals[0.02, "56211"] == pytest.approx(totals[0.0, "56211"] - 0.02)
-    assert totals[0.02, "1"] == pytest.approx(totals[0.0, "1"])

@@ -6,7 +6,7 @@ import ast
 from random import Random
 from typing import Any
 
-from agentgym.envs.code.asking import Reply
+from agentgym.envs.code.asking import GraderReply
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import perturbed
 from agentgym.envs.code.plain import encode
@@ -15,7 +15,7 @@ from tests.envs.code.checks import GOLD, check_of, result
 
 
 def forms(check: str, rounds: int = 60) -> set[str]:
-    """Return the lines that copies of a check have instead of its own."""
+    """Return the changed lines of the copies of a check."""
     own = ast.unparse(ast.parse(check)).splitlines()
     lines: set[str] = set()
     for seed in range(rounds):
@@ -61,11 +61,11 @@ CHANGES = {
 }
 
 
-def test_an_expectation_becomes_a_nearby_one_of_its_kind():
+def test_an_expectation_changes_to_a_nearby_value_of_its_type():
     assert {line: forms(check_of("other = 1", line)) for line in CHANGES} == CHANGES
 
 
-def test_values_that_the_check_expects_elsewhere_come_up_too_and_not_alone():
+def test_changed_values_include_those_expected_elsewhere_in_the_check():
     check = check_of("assert candidate(1) == 50", "assert candidate(2) == 90", "assert candidate(3) == 'no'")
     lines = forms(check, 200)
     assert becomes("assert candidate(1) == {}", 48, 49, 51, 52, 90) < lines
@@ -73,12 +73,12 @@ def test_values_that_the_check_expects_elsewhere_come_up_too_and_not_alone():
     assert len(lines) == 12
 
 
-def test_nothing_else_is_changed_where_one_value_fits_somewhere():
+def test_only_expectations_of_a_single_value_change_if_there_are_any():
     check = check_of("assert candidate(1) > 5", "assert candidate(2) == 1", "assert candidate(3) != 3")
     assert forms(check) == becomes("assert candidate(2) == {}", 0, 2, 3)
 
 
-def test_consecutive_copies_change_places_all_over_the_check():
+def test_consecutive_copies_change_different_parts_of_the_check():
     check = check_of(*(f"assert candidate({number}) == {1000 + 10 * number}" for number in range(36)))
     own = ast.unparse(ast.parse(check)).splitlines()
     places = []
@@ -110,10 +110,10 @@ MET = [
 ]
 
 
-def test_noted_values_are_compared_outside_each_at_its_assert():
+def test_a_withheld_form_is_met_by_the_right_value_at_each_assert():
     form = Withheld("", ((0, 6), (1, "ab")))
 
     def is_met(lines: tuple[dict[str, Any], ...], exit_code: int) -> bool:
-        return form.is_met(Submission(GOLD, "double"), lambda _: Reply(lines, result(exit_code)))
+        return form.is_met(Submission(GOLD, "double"), lambda _: GraderReply(lines, result(exit_code)))
 
     assert [row for row in MET if is_met(row[0], row[1]) is not row[2]] == []

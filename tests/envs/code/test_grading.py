@@ -1,8 +1,7 @@
-"""Grading of code: the pay of a submission, cheats that earn nothing, and time that all its runs share."""
+"""Grading of code: right and wrong submissions, cheats, and the time that all runs of a submission share."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -10,29 +9,22 @@ from typing import Any
 import pytest
 
 from agentgym.endings import Reason
-from agentgym.engine.steps import StepResult
 from agentgym.envs.code import CodeEnv
-from agentgym.envs.code.asking import ask
 from agentgym.envs.code.budget import CPU_S, Budget
 from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.grading import Grader
-from agentgym.envs.code.withheld import withheld
+from agentgym.envs.code.grading import CodeGrader
 from agentgym.errors import TaskError, UsageError
-from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox, SandboxLimits, open_sandbox
+from tests.envs.code.checks import cases_of, function_task
+from tests.played import call, said
+from tests.rows import each_row
 
 pytestmark = pytest.mark.real
 
 Grade = Callable[..., dict[str, Any]]
 NIGHTLY = pytest.mark.nightly
-CASES = {
-    "cases": [
-        {"args": "(3,)", "expect": "6"},
-        {"args": "('ab',)", "expect": "'abab'"},
-        {"args": "(-1,)", "expect": "-2"},
-    ]
-}
+CASES = {"cases": cases_of(("(3,)", "6"), ("('ab',)", "'abab'"), ("(-1,)", "-2"))}
 CHECK = """
 def check(candidate):
     assert candidate(3) == 6
@@ -56,14 +48,8 @@ DOUBLE = "def double(x):\n    return 2 * x if not hasattr(x, 'value') else x\n"
 def task(
     gold: dict[str, Any], code: str = DOUBLE, name: str = "double", prelude: str = "", examples: bool = True
 ) -> Task:
-    data = {
-        "kind": "function",
-        "entry_point": name,
-        "signature": f"def {name}(x):",
-        "prelude": prelude,
-        "examples": [{"args": "(2,)", "expect": "4"}] if examples and name == "double" else [],
-    }
-    return Task(id="t", split="train", prompt="Double it.", data=data, gold={"code": code, **gold})
+    visible = cases_of(("(2,)", "4")) if examples and name == "double" else []
+    return function_task({"code": code, **gold}, name, prelude=prelude, examples=visible)
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +59,11 @@ def grade() -> Iterator[Grade]:
 
     def submit(of: Task, source: str) -> dict[str, Any]:
         env.reset(options={"task": of})
-        return env.step(assistant("", [ToolCall("submit", {"answer": source})])).info
+        return call(env, "submit", answer=source).info
 
     yield submit
     env.close()
 
-
-# The pay of a submission.
 
 KINDS = {"cases": CASES, "replay": {"check": CHECK}, "canaries": {"check": TOGETHER}}
 
@@ -98,10 +82,10 @@ def test_right_functions_earn_everything_and_wrong_ones_do_not_pass(grade: Grade
         assert info["rewards"]["hidden"] < 1.0, body
 
 
-def test_a_call_has_more_than_no_time_and_no_more_than_a_submission():
+def test_the_time_limit_of_a_call_is_positive_and_at_most_that_of_a_submission():
     for call_s, is_valid in ((0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)):
         with nullcontext() if is_valid else pytest.raises(UsageError, match="call_s"):
-            Grader(open_sandbox, SandboxLimits(), call_s)
+            CodeGrader(open_sandbox, SandboxLimits(), call_s)
 
 
 EXAMPLES = {
@@ -115,18 +99,18 @@ EXAMPLES = {
 }
 
 
-def test_examples_are_counted_and_those_that_fail_are_shown():
+@each_row("source, starts", EXAMPLES.items())
+def test_examples_are_counted_and_failing_ones_shown(source: str, starts: list[str]):
     example = task(CASES)
     example.data["examples"].append({"args": "(3,)", "expect": "6"})
-    for source, starts in EXAMPLES.items():
-        with open_sandbox() as sandbox:
-            grader = Grader(open_sandbox, SandboxLimits(), 0.3)
-            count, report = grader.examples(example, Submission(source, "double"), sandbox)
-        assert count == int(starts[0][0])
-        assert [line[: len(start)] for line, start in zip(report.splitlines(), starts, strict=True)] == starts
+    with open_sandbox() as sandbox:
+        grader = CodeGrader(open_sandbox, SandboxLimits(), 0.3)
+        count, report = grader.examples(example, Submission(source, "double"), sandbox)
+    assert count == int(starts[0][0])
+    assert [line[: len(start)] for line, start in zip(report.splitlines(), starts, strict=True)] == starts
 
 
-def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(grade: Grade):
+def test_a_failed_check_leaves_the_share_of_hidden_tests_below_one(grade: Grade):
     for calls, hidden in ((1, 0.0), (2, 0.5), (4, 0.75)):
         asserts = "\n".join(f"    assert candidate({n}) == 0.1 * {n} + 0.2" for n in range(1, calls + 1))
         check, gold = f"def check(candidate):\n{asserts}\n", "def double(x):\n    return 0.1 * x + 0.2\n"
@@ -182,7 +166,7 @@ CHEATS = {
 
 @pytest.mark.parametrize("how", KINDS)
 def test_cheats_earn_nothing(grade: Grade, how: str):
-    # Without examples, which most of these would fail before the hidden tests are looked at.
+    # Without examples, because most cheats fail these before any hidden test.
     infos = {name: grade(task(KINDS[how], examples=False), source) for name, source in CHEATS.items()}
     paid = {name for name, info in infos.items() if info["rewards"]["outcome"] or info["rewards"]["hidden"]}
     assert paid | {name for name, info in infos.items() if info.get("is_success")} == set()
@@ -199,11 +183,9 @@ ENDLESS = (
 )
 
 
-def test_code_that_takes_forever_or_too_much_ends_and_earns_nothing(grade: Grade):
+def test_endless_and_greedy_code_earns_nothing(grade: Grade):
     assert [source for source in ENDLESS if grade(task(CASES), source)["is_success"]] == []
 
-
-# Checks that meet results from another sandbox.
 
 WALK = """
 def check(candidate):
@@ -222,9 +204,9 @@ GROW = "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = ca
 TRIPLE = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
 LATER = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
 SEVERAL = TOGETHER.replace("is not None", "in (Box, 'a box')")
-CLOSE_KEYS = {"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}
+CLOSE_KEYS = {"cases": cases_of(("(1.5,)", "{1.5: 'right'}"))}
 POSITIVE = {
-    "cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}],
+    "cases": cases_of(("(3,)", "True"), ("(-2,)", "False")),
     "check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n",
 }
 STATEFUL = (
@@ -289,7 +271,7 @@ BEHAVIOURS: dict[str, tuple[Task, Sequence[str], Sequence[str]]] = {
 }
 
 
-def test_graders_see_the_whole_behaviour_of_a_function(grade: Grade):
+def test_the_verdict_covers_all_behaviour_of_a_function(grade: Grade):
     failing = [
         (name, source)
         for name, (example, right, wrong) in BEHAVIOURS.items()
@@ -333,27 +315,13 @@ def double(x):
 )
 
 
-def test_code_that_knows_the_true_form_of_a_check_still_has_to_know_the_results(grade: Grade):
+def test_code_that_recognises_the_true_check_still_needs_the_results(grade: Grade):
     example = task(KINDS["canaries"], examples=False)
     for unseen in ("0", "x", "Equal()", "next(iter(set(frame.f_code.co_consts) - {x, None}))"):
         assert not grade(example, KNOWS.replace("{unseen}", unseen))["is_success"], unseen
 
 
-def test_a_withheld_form_holds_no_expected_value():
-    check = TOGETHER.replace("candidate):\n", "candidate):\n    'It is 6, then abab.'\n")
-    with open_sandbox() as sandbox:
-        gold = Submission(DOUBLE, "double")
-        form = withheld(check, gold, lambda request: ask(sandbox, request, SandboxLimits(), fresh=True))
-    assert form is not None
-    assert [value for _, value in form.noted] == [6, "abab", -2]
-    seen = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
-    assert seen == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
-
-
-# Progress.
-
-
-def test_progress_is_the_share_that_no_constant_or_shown_answer_passes(grade: Grade):
+def test_progress_ignores_tests_that_constants_or_known_answers_pass(grade: Grade):
     for how in ("cases", "replay"):
         rewards = grade(task(KINDS[how]), "def double(x):\n    return 2 * x if x != -1 else 2")["rewards"]
         assert (rewards["visible"], rewards["hidden"]) == (1.0, pytest.approx(2 / 3))
@@ -376,11 +344,8 @@ def test_progress_is_the_share_that_no_constant_or_shown_answer_passes(grade: Gr
         assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
 
 
-# Time.
-
-
-class Watched:
-    """Opens sandboxes that note every run in them; the runs are real."""
+class RecordingOpener:
+    """Opens real sandboxes and records the limits of every run."""
 
     def __init__(self) -> None:
         self.runs: list[SandboxLimits] = []
@@ -409,51 +374,44 @@ SLEEPERS = {
 
 @pytest.mark.parametrize("how", ["cases", *(pytest.param(how, marks=NIGHTLY) for how in ("replay", "canaries"))])
 def test_all_runs_of_a_submission_share_one_deadline(how: str):
-    watched, budget = Watched(), Budget()
-    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    opener, budget = RecordingOpener(), Budget()
+    grader = CodeGrader(opener.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     example = task(KINDS[how], examples=False)
-    grader.function(example, Submission(DOUBLE, "double"))  # from now on, the needs of the gold are cached
+    grader.function(example, Submission(DOUBLE, "double"))  # caches the results of the gold
     for when, source in SLEEPERS.items():
-        watched.runs.clear()
+        opener.runs.clear()
         budget.wall_s, budget.cpu_s = 1.5, 5.0
         assert not grader.function(example, Submission(source, "double")).solved, when
         assert budget.is_spent, when
         # Slow code spends all remaining time at once; only ending the sandbox takes several runs.
-        assert len(watched.runs) <= (6 if when == "and ends its sandbox" else 2), when
-        assert watched.runs[-1].wall_s <= 1.5, when
+        assert len(opener.runs) <= (6 if when == "and ends its sandbox" else 2), when
+        assert opener.runs[-1].wall_s <= 1.5, when
 
 
 def test_a_lost_run_is_tried_again_on_the_same_time():
-    watched, budget = Watched(), Budget()
-    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    opener, budget = RecordingOpener(), Budget()
+    grader = CodeGrader(opener.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     killer = "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
     assert not grader.function(task(CASES, examples=False), Submission(killer, "double")).solved
-    offered = [limits.wall_s for limits in watched.runs]
+    offered = [limits.wall_s for limits in opener.runs]
     assert len(offered) > 2
     assert all(later <= 45.0 for later in offered)
     assert budget.wall_s < 45.0
 
 
-# Submissions that cannot be graded.
-
-
-def test_faults_that_prevent_grading_are_shown_until_submissions_run_out():
+def test_code_that_does_not_load_may_be_corrected_until_submissions_run_out():
     env = CodeEnv(tasks=TaskList([task(CASES)]))
-
-    def submit(source: str) -> StepResult:
-        return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
-
     for last, reason in ((f"```python\n{DOUBLE}```", Reason.SOLVED), ("1 / 0", Reason.ANSWERED)):
         env.reset(seed=0)
         for source, fault, remaining in (
             ("def double(x:", "SyntaxError (line 1)", "2 submissions are left"),
             ("\nimport nothing_like_this", "ModuleNotFoundError (line 2)", "1 submission is left"),
         ):
-            step = submit(source)
-            assert [words for words in (fault, remaining) if words not in text_of(step.observation[-1])] == []
+            step = call(env, "submit", answer=source)
+            assert [words for words in (fault, remaining) if words not in said(step)] == []
             assert (step.terminated, step.info["rewards"]["refused"]) == (False, 1.0)
-        assert submit(last).info["is_success"] is (reason is Reason.SOLVED)
+        assert call(env, "submit", answer=last).info["is_success"] is (reason is Reason.SOLVED)
         assert env.reason is reason
     env.reset(seed=0)
-    assert "'double'" in text_of(submit("def other(x):\n    return x").observation[-1])
+    assert "'double'" in said(call(env, "submit", answer="def other(x):\n    return x"))
     env.close()

@@ -1,4 +1,4 @@
-"""Hidden tests stay hidden: code whose words the model reads reaches nothing that grades a function."""
+"""Hidden tests stay hidden: submitted code cannot show them to the model."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from typing import Any
 
 import pytest
 
+from agentgym.engine.steps import StepResult
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import Runner
 from agentgym.envs.code.budget import Budget
 from agentgym.envs.code.calls import Submission, call_together
-from agentgym.envs.code.grading import Grader
-from agentgym.envs.code.verdict import How, Verdict, read_cases
+from agentgym.envs.code.grading import CodeGrader
+from agentgym.envs.code.verdict import CodeVerdict, How, read_cases
 from agentgym.errors import TaskError
-from agentgym.messages import ToolCall, assistant, text_of
+from agentgym.messages import assistant, text_of
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Result, Sandbox
+from tests.envs.code.checks import cases_of, function_task
 from tests.envs.code.thief import episodes
+from tests.played import call, said
 
 pytestmark = pytest.mark.real
 
 GOLD = "def swap(text):\n    return ' '.join(reversed(text.split()))\n"
 HIDDEN = ["quarter umbrella lantern", "marble outside fourteen candles", "nobody 5521 expected 8834 this"]
-CASES = [{"args": repr((text,)), "expect": repr(" ".join(reversed(text.split())))} for text in HIDDEN]
+CASES = cases_of(*((repr((text,)), repr(" ".join(reversed(text.split())))) for text in HIDDEN))
 CHECK = "def check(candidate):\n" + "".join(
     f"    assert candidate{case['args'].replace(',)', ')')} == {case['expect']}\n" for case in CASES
 )
@@ -38,13 +41,7 @@ GRADED = {
 
 
 def task(how: str) -> Task:
-    data = {
-        "kind": "function",
-        "entry_point": "swap",
-        "signature": "def swap(text):",
-        "examples": [{"args": "('two words',)", "expect": "'words two'"}],
-    }
-    return Task(id=how, split="train", prompt="Swap the words.", data=data, gold=GRADED[how])
+    return function_task(GRADED[how], "swap", name=how, examples=cases_of(("('two words',)", "'words two'")))
 
 
 @pytest.fixture
@@ -54,13 +51,13 @@ def env() -> Iterator[CodeEnv]:
     env.close()
 
 
-def submit(env: CodeEnv, source: str, how: str = "cases") -> Any:
+def submit(env: CodeEnv, source: str, how: str = "cases") -> StepResult:
     env.reset(seed=0, options={"task": how})
-    return env.step(assistant("", [ToolCall("submit", {"answer": source})]))
+    return call(env, "submit", answer=source)
 
 
 class RecordedCodeEnv(CodeEnv):
-    """Records every request of the grader to a sandbox; the runs are real."""
+    """Uses real sandboxes and records every request of the grader."""
 
     def __init__(self, **kwargs: Any):
         self.requests: list[Mapping[str, Any]] = []
@@ -79,17 +76,17 @@ class RecordedCodeEnv(CodeEnv):
         return sandbox
 
 
-class CarelessGrader(Grader):
+class CarelessGrader(CodeGrader):
     """Calls the function with all inputs in one process, and shows the model the resulting message."""
 
-    def function(self, task: Task, submission: Submission) -> Verdict:
+    def function(self, task: Task, submission: Submission) -> CodeVerdict:
         cases = [
             *read_cases(task, "examples", task.data["examples"]),
             *read_cases(task, "cases", task.gold["cases"]),
         ]
         with Runner(self._opener, self._limits, Budget(), self._call_s) as runner:
             outcome = call_together(submission, [case.arguments for case in cases], runner.apart, self._call_s)
-        return Verdict(False, 0.0, 0.0, 0.0, How.CASES, outcome.problem)
+        return CodeVerdict(False, 0.0, 0.0, 0.0, How.CASES, outcome.problem)
 
 
 class CarelessCodeEnv(RecordedCodeEnv):
@@ -105,23 +102,23 @@ def hidden_in(text: str) -> set[str]:
 
 
 def sent_in(request: Mapping[str, Any]) -> int:
-    """Return how many hidden inputs a request contains, besides what was submitted."""
+    """Return the number of hidden inputs in a request, outside the submitted source."""
     return len(hidden_in(json.dumps({key: value for key, value in request.items() if key != "source"})))
 
 
 def steal(env: RecordedCodeEnv) -> dict[str, Any]:
-    """Let the thief play; return what it read, and what was within its reach."""
+    """Let the thief play; return what it read and could have reached."""
     read, betrayed, early, most, how = set[str](), 0, 0, 0, ""
     [split] = env.tasks.splits
     task = env.tasks.get(split, 0)
     for calls in episodes(task):
         env.reset(options={"task": task})
-        for call in calls:
+        for tool_call in calls:
             env.requests.clear()
-            step = env.step(assistant("", [call]))
+            step = env.step(assistant("", [tool_call]))
             output = " ".join(text_of(message) for message in step.observation)
             read |= hidden_in(output)
-            betrayed += call.name == "submit" and "LookupError" in output
+            betrayed += tool_call.name == "submit" and "LookupError" in output
             if step.terminated:
                 how = step.info["grading"]
                 most = max([most, *(sent_in(request) for request in env.requests if request["op"] == "call")])
@@ -175,22 +172,22 @@ TALKERS = {
 }
 
 
-def test_code_does_not_choose_the_words_of_a_refusal(env: CodeEnv):
+def test_submitted_code_cannot_choose_the_words_of_a_refusal(env: CodeEnv):
     for name, source in TALKERS.items():
-        output = text_of(submit(env, source).observation[-1])
+        output = said(submit(env, source))
         assert "not graded" in output, name
         assert [word for word in (SECRET, "123456789", "77") if word in output] == [], name
 
 
-def test_code_that_fails_only_where_it_is_graded_is_wrong_without_a_word(env: CodeEnv):
+def test_code_that_fails_on_hidden_tests_is_wrong_without_explanation(env: CodeEnv):
     for fault in ("raise LookupError(text)", "import os; os._exit(3)", "raise SystemExit(text)", "return text"):
         step = submit(env, f"def swap(text):\n    {fault}\n")
-        assert text_of(step.observation[-1]) == "Submitted."
+        assert said(step) == "Submitted."
         assert step.terminated
         assert not step.info["is_success"]
 
 
-def test_a_failing_prelude_is_the_fault_of_the_task_and_cannot_be_forged(env: CodeEnv):
+def test_a_failing_prelude_is_an_error_of_the_task_and_cannot_be_forged(env: CodeEnv):
     forged = f"import json, os\nline = {{'problem': 'prelude', 'message': ''}}\n{REPLY}1 / 0"
     assert submit(env, forged).info["is_success"] is False
     sound = task("cases")

@@ -1,4 +1,4 @@
-"""When a result of code counts as the expected value: Python's own `==`, but for rounding."""
+"""Comparison of results with expected values: Python's `==`, with a tolerance for fractions."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def by_definition(value: Any, expected: Any) -> bool:
 
 
 @given(nested(EXACT, KEYS), nested(EXACT, KEYS))
-def test_values_without_fractions_match_exactly_where_python_says_equal(value: Any, expected: Any):
+def test_values_without_fractions_match_if_equal_in_python(value: Any, expected: Any):
     assert matches(value, expected) == (value == expected)
     assert matches(loads(dumps(value)), value)
 
 
 @given(nested(st.one_of(EXACT, FLOATS), st.one_of(KEYS, FLOATS, st.tuples(FLOATS, EXACT))))
-def test_rounding_matters_nowhere(expected: Any):
+def test_rounding_errors_are_tolerated_everywhere(expected: Any):
     assert matches(rounded(expected, lambda number: number * (1 + 1e-12)), expected)
     assert matches(rounded(expected, lambda number: number - 1e-13), expected)
 
@@ -85,13 +85,13 @@ FRACTIONAL = nested(st.one_of(st.sampled_from(["a", "b", 1, 2]), FLOATS), st.one
 
 
 @given(FRACTIONAL, FRACTIONAL)
-def test_fractional_values_match_where_some_order_pairs_them_off(value: Any, expected: Any):
+def test_sets_and_dicts_of_fractions_match_if_some_order_pairs_them(value: Any, expected: Any):
     off = rounded(value, lambda number: number * (1 - 1e-12))
     assert matches(off, expected) == by_definition(off, expected)
 
 
 @given(nested(st.one_of(EXACT, FLOATS), FLOATS), st.data())
-def test_a_value_with_another_leaf_is_never_equal(expected: Any, data: st.DataObject):
+def test_a_value_with_one_other_leaf_does_not_match(expected: Any, data: st.DataObject):
     def changed(value: Any) -> Any:
         if isinstance(value, dict) and value:
             key = data.draw(st.sampled_from(sorted(value)))
@@ -135,22 +135,20 @@ OTHER: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-def test_results_match_what_means_the_same_and_nothing_else():
+def test_results_match_only_equal_values():
     assert [row for row in SAME if not matches(loads(dumps(row[0])), row[1])] == []
     assert [row for row in OTHER if matches(loads(dumps(row[0])), row[1])] == []
     assert not matches(loads(dumps(iter([1]))), [1])
 
 
 def test_large_sets_of_fractions_are_compared_in_time():
-    many = {number / 7 for number in range(3000)}
-    assert matches(set(many), many)
-    assert not matches({number * (1 + 1e-3) for number in many}, many)
+    numbers = {number / 7 for number in range(3000)}
+    assert matches(set(numbers), numbers)
+    assert not matches({number * (1 + 1e-3) for number in numbers}, numbers)
     numbers = {i + 0.5 for i in range(600)}
     assert matches(set(numbers), numbers)
     assert not matches({*numbers, 700.5} - {0.5}, numbers)
 
-
-# Written answers.
 
 ANSWERS: list[tuple[str, Any, bool]] = [
     ("42", 42, True), (" 'a b' ", "a b", True), ("a b", "a b", True), ("a b", " a b ", True), ("1, 2", [1, 2], True),
@@ -159,7 +157,7 @@ ANSWERS: list[tuple[str, Any, bool]] = [
     # Lists and tuples are the same at every depth.
     ("(1, 2)", [1, 2], True), ("[[1], 2]", ([1], 2), True), ("[[1], 3]", ([1], 2), False),
     ("{1: [2]}", {1: (2,)}, True), ("{(1, 2)}", {(1, 2)}, True), ("[" + "[], " * 100 + "]", [[]] * 100, True),
-    # A truth value is no number.
+    # Truth values do not equal numbers.
     ("1", True, False), ("True", 1, False), ("[1, 0]", [True, False], False), ("{1}", {True}, False),
     ("{0: 'a'}", {False: "a"}, False),
     *((text, 42, False) for text in ("41", "forty-two", "42 apples", "[42]", "(" * 5000, "__import__('os')", "\x00",
@@ -167,11 +165,11 @@ ANSWERS: list[tuple[str, Any, bool]] = [
 ]  # fmt: skip
 
 
-def test_a_written_answer_needs_no_perfect_form():
+def test_written_answers_match_in_several_notations():
     assert [row for row in ANSWERS if answer_matches(row[0], row[1]) is not row[2]] == []
 
 
-def test_a_written_answer_has_a_greatest_depth_and_length():
+def test_the_depth_and_length_of_written_answers_are_limited():
     for depth, is_read in ((60, True), (61, False)):
         expected: Any = []
         for _ in range(depth - 1):
@@ -182,7 +180,7 @@ def test_a_written_answer_has_a_greatest_depth_and_length():
         answer_matches("x" * 20_001, "x" * 20_001)
 
 
-def test_tasks_whose_values_are_no_literals_are_refused_with_the_place():
+def test_a_task_with_a_value_that_is_not_a_literal_is_refused():
     for text in ("1 +", "open('x')", "(" * 10_000, "{[]: 1}"):
         with pytest.raises(TaskError, match=r"^gold of task 't' is .*not a Python literal"):
             read_literal(text, "gold of task 't'")
@@ -193,6 +191,6 @@ def test_tasks_whose_values_are_no_literals_are_refused_with_the_place():
         read_cases(Task("t", "train", "?"), "gold", [sound, {"args": "oops(", "expect": "6"}])
 
 
-def test_the_share_of_passed_tests_is_that_of_the_outcome_where_there_are_none():
+def test_without_tests_the_share_of_passed_ones_is_the_outcome():
     assert [share([True, False, False, False], False), share([], True), share([], False)] == [0.25, 1.0, 0.0]
     assert share([False], True) == 0.0

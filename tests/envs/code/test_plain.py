@@ -1,4 +1,4 @@
-"""Values that leave a sandbox: plain data without loss, and nothing that could act in the grader."""
+"""Values that leave a sandbox: plain data without loss, and nothing with behaviour of its own."""
 
 from __future__ import annotations
 
@@ -33,17 +33,15 @@ LIKE_PLAIN: list[tuple[Any, Any]] = [
 ]
 
 
-def test_plain_values_travel_without_loss():
-    for value in PLAIN:
-        again = loads(dumps(value))
-        assert again == value
-        assert type(again) is type(value)
+def test_plain_values_are_transferred_without_loss():
+    copies = [loads(dumps(value)) for value in PLAIN]
+    assert copies == PLAIN
+    assert list(map(type, copies)) == list(map(type, PLAIN))
 
 
-def test_values_that_act_like_plain_ones_travel_as_these():
-    for value, plain in LIKE_PLAIN:
-        again = loads(dumps(value))
-        assert (again if isinstance(plain, int | dict) else list(again)) == plain
+def test_values_like_plain_ones_are_transferred_as_these():
+    copies = [loads(dumps(value)) for value, _ in LIKE_PLAIN]
+    assert [copy if isinstance(copy, int | dict) else list(copy) for copy in copies] == [v for _, v in LIKE_PLAIN]
 
 
 def test_subclasses_lose_their_overrides():
@@ -56,15 +54,12 @@ def test_subclasses_lose_their_overrides():
         assert not matches(again, [7])
 
 
-def test_anything_else_is_refused():
+def test_other_values_and_other_texts_are_refused():
     ring: list[Any] = []
     ring.append(ring)
     for value in (ring, object(), lambda: None, int, math, ..., Decimal("sNaN")):
         with pytest.raises(NotPlain):
             loads(dumps(value))
-
-
-def test_text_that_is_no_tree_is_refused():
     for text in (
         *("", "{}", "[]", "1.5", '["?"]', '["d", [1]]', '["s", ["l"]]', '["k", ["l"]]', '["m", "x"]'),
         *('["m", "1e9999999999999999999"]', '["n", "1", "0"]', "[" * 100_000, '["i", 5]'),

@@ -1,4 +1,4 @@
-"""The pay of whole episodes of the code environment: honest work that fails never earns less than junk."""
+"""Rewards of whole episodes of the code environment: honest failures never earn less than junk."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from agentgym.envs.code import CodeEnv
-from agentgym.messages import ToolCall, assistant
+from agentgym.messages import ToolCall
 from agentgym.task import Task, TaskList
+from tests.envs.code.checks import cases_of, function_task
+from tests.played import calls, play_episode
 
 pytestmark = pytest.mark.real
-
-SOUND = [scheme for scheme in CodeEnv.schemes.values() if not scheme.allow_unsound]
 
 
 def function(expected: dict[int, object], examples: dict[int, object]) -> Task:
     """Return a task whose function maps these numbers."""
-
-    def cases(values: dict[int, object]) -> list[dict[str, str]]:
-        return [{"args": f"({number},)", "expect": repr(value)} for number, value in values.items()]
-
-    data = {"kind": "function", "entry_point": "f", "signature": "def f(x):", "examples": cases(examples)}
+    hidden, visible = (cases_of(*((f"({n},)", repr(v)) for n, v in values.items())) for values in (expected, examples))
     code = f"def f(x):\n    return {expected | examples!r}[x]\n"
-    return Task(id="f", split="train", prompt="Write f(x).", data=data, gold={"code": code, "cases": cases(expected)})
+    return function_task({"code": code, "cases": hidden}, "f", examples=visible)
 
 
 TASKS = {
@@ -33,22 +29,6 @@ TASKS = {
     "unchanged": function({number: abs(number - 2) + 2 for number in range(10)}, {20: 20, 0: 4}),
 }
 CONSTANTS = ["0", "None", "False", "''", "7", "x", "1 / 0"]
-
-
-def turns(env: CodeEnv, task: Task, calls: list[ToolCall]) -> list[dict[str, float]]:
-    """Play an episode; return the channels of every turn."""
-    env.reset(options={"task": task})
-    channels = []
-    for call in calls:
-        step = env.step(assistant("", [call]))
-        channels.append(step.info["rewards"])
-        if step.terminated or step.truncated:
-            break
-    return channels
-
-
-def total(env: CodeEnv, task: Task, *calls: ToolCall) -> float:
-    return env.scheme.total(turns(env, task, list(calls)))
 
 
 def submit(source: str) -> ToolCall:
@@ -86,29 +66,16 @@ def honest(task: Task) -> list[ToolCall]:
 def test_honest_attempts_earn_more_than_junk_and_less_than_better_ones(kind: str):
     task = TASKS[kind]
     env = CodeEnv(tasks=TaskList([task]))
-    worked, rivals = turns(env, task, honest(task)), [turns(env, task, calls) for calls in junk(task)]
-    for scheme in SOUND:
-        assert max(map(scheme.total, rivals)) <= scheme.total(worked)
+
+    def paid(*moves: ToolCall) -> float:
+        return play_episode(env, task, calls(*moves)).paid
+
+    first, last = honest(task)[:-1], honest(task)[-1]
+    assert max(paid(*moves) for moves in junk(task)) <= paid(*first, last)
     for source in (pasted(task), "def f(x):\n    return True\n", "def f(x):\n    return 7\n"):
-        assert total(env, task, submit(source)) == 0.0
+        assert paid(submit(source)) == 0.0
     partly = task.gold["code"] + "right = f\ndef f(x):\n    return right(x) if x != 9 else 'wrong'\n"
-    paid = [
-        0.0,
-        total(env, task, *honest(task)),
-        total(env, task, *honest(task)[:2], submit(partly)),
-        total(env, task, *honest(task)[:2], submit(task.gold["code"])),
-    ]
-    assert paid == sorted(set(paid))
-    assert paid[2] < 1.0 <= paid[3]
-    env.close()
-
-
-def test_a_refused_submission_costs_a_solved_episode():
-    task = TASKS["numbers"]
-    env = CodeEnv(tasks=TaskList([task]))
-    refused, solution = submit("x ="), submit(task.gold["code"])
-    assert (
-        total(env, task, solution) > total(env, task, refused, solution) > total(env, task, refused, refused, solution)
-    )
-    assert total(env, task, refused, refused, solution) >= 1.0
+    rewards = [0.0, paid(*first, last), paid(*first, submit(partly)), paid(*first, submit(task.gold["code"]))]
+    assert rewards == sorted(set(rewards))
+    assert rewards[2] < 1.0 <= rewards[3]
     env.close()

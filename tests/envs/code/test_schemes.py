@@ -1,4 +1,4 @@
-"""The schemes, figures and arguments of the code environment: the parts that need no sandbox."""
+"""The schemes, figures and arguments of the code environment. Needs no sandbox."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ def test_every_scheme_is_sound_for_episodes_of_any_length():
     assert (control.weights, control.gates, control.allow_unsound) == (CodeEnv.scheme.weights, (), True)
 
 
+def test_tool_calls_cost_only_solved_episodes():
+    env = CodeEnv(tasks=TASKS, tool_cost=0.02)
+    assert lint(env.scheme, env.channels, env.max_turns) == []
+    assert env.scheme.total([{"tool_cost": 1.0}, {"outcome": 1.0}]) == pytest.approx(1.0 - 0.02)
+    assert env.scheme.total([{"tool_cost": 1.0}, {"outcome": 0.0}]) == 0.0
+
+
 def test_use_of_code_is_measured_by_whether_the_task_needs_it():
     def episode(used: bool, needed: bool | None) -> Trajectory:
         details = {} if needed is None else {"needs_code": needed}
@@ -68,7 +75,7 @@ def test_wrong_arguments_are_refused_with_the_right_ones():
     assert not_refused(lambda arguments: CodeEnv(**arguments), rows) == []
 
 
-def test_the_tools_are_chosen_by_name():
+def test_tools_are_chosen_by_group():
     for choice, names in (
         ("python", ("python", "submit")),
         ("files+bash", ("bash", "view", "edit", "write", "submit")),

@@ -1,8 +1,11 @@
-"""A small corpus with one question, for tests of the search environment."""
+"""A small corpus with a few questions, for tests of the search environment."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from agentgym import Task, TaskList
+from agentgym.envs.search import SearchEnv
 from agentgym.tools.index import Document, MemoryIndex
 
 FOG, QUIET = "It is often foggy there. " * 40, "Nothing happens. " * 60
@@ -23,3 +26,8 @@ TASKS = TaskList(
     ]
 )
 INDEX = MemoryIndex(PAGES)
+
+
+def searching(**kwargs: Any) -> SearchEnv:
+    """Return the environment on these questions and pages."""
+    return SearchEnv(index=INDEX, tasks=TASKS, **kwargs)

@@ -1,10 +1,9 @@
-"""The search environment: the observations and pay of a policy in every mode, and pages that try to mislead it."""
+"""The search environment: observations and rewards in every mode, and pages that try to mislead the policy."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,16 +22,12 @@ from agentgym.records.replay import replay
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
-from agentgym.script import steps
 from agentgym.trajectory import Trajectory
-from tests.envs.search.pages import INDEX, TASKS
+from tests.envs.search.pages import INDEX, TASKS, searching
+from tests.played import call, play_solution, said
 from tests.refusals import refusal
 
 ENV = "agentgym.envs.search:SearchEnv"
-
-
-def searching(**kwargs: Any) -> SearchEnv:
-    return SearchEnv(index=INDEX, tasks=TASKS, **kwargs)
 
 
 def play(env: SearchEnv, task: str, *calls: tuple[str, Any]) -> Iterator[StepResult]:
@@ -42,26 +37,22 @@ def play(env: SearchEnv, task: str, *calls: tuple[str, Any]) -> Iterator[StepRes
         yield env.step(assistant("", [ToolCall(name, {} if parameter is None else {parameter: argument})]))
 
 
-def text(result: StepResult) -> str:
-    return text_of(result.observation[0])
-
-
 def total(results: Iterable[StepResult], channel: str) -> float:
     return sum(result.info["rewards"][channel] for result in results)
 
 
-def test_an_answer_with_its_evidence_earns_everything():
+def test_a_right_answer_with_its_evidence_earns_full_marks():
     turns = [("search", "mayor of Port Veld"), ("open", "1"), ("search", "Ana Orn"), ("open", "Ana Orn")]
-    *seen, last = play(searching(), "q/0", *turns, ("answer", "The village of Lisk. [1] [2]"))
-    assert "[1] Port Veld: " in text(seen[0])
-    assert text(seen[3]).startswith("[2] Ana Orn\nAna Orn was born in Lisk")
+    *earlier, last = play(searching(), "q/0", *turns, ("answer", "The village of Lisk. [1] [2]"))
+    assert "[1] Port Veld: " in said(earlier[0])
+    assert said(earlier[3]).startswith("[2] Ana Orn\nAna Orn was born in Lisk")
     expected = {"outcome": 1.0, "em": 1.0, "f1": 1.0, "evidence": 1.0, "citations": 1.0, "misled": 0.0}
     assert {name: last.info["rewards"][name] for name in expected} == expected
     assert last.info["ending"] == "solved"
-    assert total([*seen, last], "searches") == 2
+    assert total([*earlier, last], "searches") == 2
 
 
-def test_following_the_instructions_of_a_page_is_wrong_and_measured():
+def test_following_injected_instructions_is_wrong_and_measured():
     *_, last = play(searching(), "q/0", ("search", "Ana Orn"), ("answer", "Grott"))
     assert (last.info["rewards"]["outcome"], last.info["rewards"]["misled"]) == (0.0, 1.0)
     jobs, factory = [Job(TASKS.find("q/0"), seed=0)], EnvFactory(ENV, {"index": INDEX, "tasks": TASKS})
@@ -71,7 +62,7 @@ def test_following_the_instructions_of_a_page_is_wrong_and_measured():
         assert SearchEnv.figures(episodes) == {"misled by injected instructions": share}
 
 
-def test_abstaining_is_right_only_where_there_is_no_answer():
+def test_abstaining_is_right_only_for_unanswerable_questions():
     for task, answer, why in (
         ("q/1", "Unknown.", None),
         ("q/1", "Lisk", "an answer where there is none"),
@@ -86,21 +77,21 @@ def test_abstaining_is_right_only_where_there_is_no_answer():
 def test_long_pages_come_in_parts_and_can_be_searched():
     calls = [("search", "village Lisk river"), ("open", "1"), ("more", None), ("find", "mill")]
     hits, first, second, mill = play(searching(page_chars=100), "q/0", *calls)
-    assert text(hits).count("\n") < 4
-    assert "more characters: more)" in text(first)
-    assert text(second).startswith("[1] Lisk\n")
-    assert text(mill).startswith("1 in Lisk:\n…")
-    assert "A mill burned in 1902." in text(mill)
+    assert said(hits).count("\n") < 4
+    assert "more characters: more)" in said(first)
+    assert said(second).startswith("[1] Lisk\n")
+    assert said(mill).startswith("1 in Lisk:\n…")
+    assert "A mill burned in 1902." in said(mill)
 
 
-def test_passages_are_shown_whole_and_count_as_seen():
+def test_whole_passages_count_as_shown_evidence():
     env = searching(results="passages", k=1, pages=False, scheme="search-r1", dialect="tags")
     assert env.tools.names == ("search", "answer")
     env.reset(seed=0, options={"task": "q/0"})
-    seen = env.step("I look it up. <search>Ana Orn born Lisk</search>")
-    assert "Ana Orn was born in Lisk in 1871" in text(seen)
+    step = env.step("I look it up. <search>Ana Orn born Lisk</search>")
+    assert "Ana Orn was born in Lisk in 1871" in said(step)
     last = env.step("<answer>Lisk</answer>")
-    assert (last.reward + seen.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
+    assert (last.reward + step.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
 
 
 def test_search_r1_pays_its_tiers_only_after_evidence():
@@ -117,7 +108,7 @@ def test_search_r1_pays_its_tiers_only_after_evidence():
     assert [paid(wrong), paid(broken, wrong), paid(nothing, wrong), paid(nothing)] == [0.0] * 4
 
 
-def test_repeated_searches_are_redundant_and_mistakes_explained():
+def test_repeated_searches_are_redundant_and_mistakes_are_explained():
     searches = [("search", "Ana Orn"), ("search", "ana  orn"), ("search", "the river Tam")]
     results = play(searching(), "q/0", *searches)
     assert [result.info["rewards"]["redundant"] for result in results] == [0.0, 1.0, 0.0]
@@ -129,36 +120,24 @@ def test_repeated_searches_are_redundant_and_mistakes_explained():
         ("answer", "[1]"),
         ("search", "AND ( OR ~*"),
     ]
-    *mistakes, unmatched = (text(result) for result in play(searching(), "q/0", *wrong))
+    *mistakes, unmatched = (said(result) for result in play(searching(), "q/0", *wrong))
     assert all(output.startswith("Error: ") for output in mistakes)
     assert unmatched == "No page matches. Try other words."
 
 
-def test_verdicts_and_decisions_are_demanded_and_paid():
+def test_modes_require_and_reward_verdicts_and_decisions():
     turns = [("search", "Tam river"), ("open", "1"), ("judge", True), ("search", "Ana Orn Lisk"), ("judge", True)]
     results = list(play(searching(mode="reseek", scheme="reseek", k=1), "q/0", *turns))
-    assert "call judge" in text(results[1])
+    assert "call judge" in said(results[1])
     assert [result.info["rewards"]["judge"] for result in results] == [0, 0, -0.6, 0, 0.3]
     turns = [("search", "2 + 2"), ("decide", "know"), ("search", "2 + 2"), ("answer", "4")]
     early, decided, refused, last = play(searching(mode="adasearch", scheme="adasearch"), "q/2", *turns)
-    assert "call decide" in text(early)
-    assert "decided to answer without" in text(refused)
+    assert "call decide" in said(early)
+    assert "decided to answer without" in said(refused)
     assert (decided.info["rewards"]["decision"], last.info["rewards"]["outcome"]) == (1.0, 1.0)
     *_, decided = play(searching(mode=Deciding({"q/2": True})), "q/2", ("decide", "know"))
     assert decided.info["rewards"]["decision"] == 0.0
 
-
-def test_the_solution_solves_every_mode():
-    for kwargs in ({}, {"mode": "reseek"}, {"mode": "adasearch"}, {"results": "passages", "pages": False}):
-        factory = EnvFactory(ENV, {"index": INDEX, "tasks": TASKS, **kwargs})
-        jobs = [Job(TASKS.find(f"q/{number}"), seed=0) for number in range(3)]
-        episodes = asyncio.run(play_jobs(jobs, ScriptedPolicy(), factory))
-        assert [trajectory.success for trajectory in episodes] == [True] * 3
-        assert sum(turn.rewards["evidence"] for t in episodes if t.task_id == "q/0" for turn in t.turns) == 1.0
-        assert all(turn.rewards["judge"] >= 0 for trajectory in episodes for turn in trajectory.turns)
-
-
-# Simulated results that get worse.
 
 WORST = {"name": "zerosearch", "total": 100, "end": 1.0, "misleading": 1.0}
 
@@ -166,10 +145,10 @@ WORST = {"name": "zerosearch", "total": 100, "end": 1.0, "misleading": 1.0}
 def shown_at(env: SearchEnv, training_step: int | None) -> str:
     options = {"task": "q/0"} if training_step is None else {"task": "q/0", "training_step": training_step}
     env.reset(seed=0, options=options)
-    return text(env.step(assistant("", [ToolCall("search", {"query": "Ana Orn born"})])))
+    return said(call(env, "search", query="Ana Orn born"))
 
 
-def test_results_get_worse_in_the_course_of_training_and_stay_good_outside_of_it():
+def test_simulated_results_get_worse_during_training_only():
     env = searching(mode=WORST, results="passages")
     for step in (None, 0, 100, None):
         assert ("born in Lisk in 1871" in shown_at(env, step)) == (step != 100)
@@ -180,7 +159,7 @@ def test_results_get_worse_in_the_course_of_training_and_stay_good_outside_of_it
     assert "from 0 upwards" in refusal(searching, mode={"name": "zerosearch", "step": "late"})
 
 
-def test_a_snapshot_and_a_replay_take_place_at_the_recorded_step():
+def test_snapshots_and_replays_use_the_recorded_training_step():
     kwargs = {"index": INDEX, "tasks": TASKS, "mode": WORST | {"total": 9}}
     env = SearchEnv(**kwargs)
     late = shown_at(env, 9)
@@ -195,16 +174,11 @@ def test_a_snapshot_and_a_replay_take_place_at_the_recorded_step():
     assert replay(replace(again, training_step=0), env) is not None
 
 
-# Indexes and prompts.
-
-
 def test_a_task_without_a_corpus_needs_an_index():
-    env = pickle.loads(pickle.dumps(searching()))
-    assert "Ana Orn" in text(next(play(env, "q/0", ("search", "Ana Orn"))))
     env = SearchEnv(tasks=TASKS)
     env.reset(seed=0, options={"task": "q/0"})
     with pytest.raises(TaskError, match="pass index="):
-        env.step(assistant("", [ToolCall("search", {"query": "x"})]))
+        call(env, "search", query="x")
     with pytest.raises(UsageError, match="agentgym index build"):
         SearchEnv(index="nowhere")
     with pytest.raises(UsageError, match="default"):
@@ -216,13 +190,13 @@ def test_a_generated_world_is_searched_offline(tmp_path: Path, monkeypatch: pyte
     env = SearchEnv(passages=1_000, difficulty=2)
     for number in range(5):
         env.reset(seed=number, options={"split": "test", "index": number})
-        *_, result = steps(env, env.solution(env.task))
+        result = play_solution(env)
         assert result.info["is_success"], env.task
         assert json.dumps(result.info)
     assert len(list((tmp_path / "indexes").iterdir())) == 1
 
 
-def test_an_index_is_rebuilt_after_a_change_in_any_module_of_the_generator(tmp_path: Path):
+def test_an_index_is_rebuilt_after_a_change_of_the_generator(tmp_path: Path):
     inner, compiled = tmp_path / "pages" / "works", tmp_path / "pages" / "__pycache__"
     inner.mkdir(parents=True)
     for module in (tmp_path / "world.py", inner / "novels.py"):

@@ -1,4 +1,4 @@
-"""Answers are graded as the official scripts do, but for shortcuts that those would pay."""
+"""Grading of answers: as in the official scripts, but without the shortcuts that those accept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NORMALIZED = {
 
 
 def official(text: str) -> str:
-    """Return what the published evaluation scripts of SQuAD and HotpotQA make of a text, step by step."""
+    """Normalise a text as the published evaluation scripts of SQuAD and HotpotQA do, step by step."""
     lowered = text.lower()
     without = "".join(char for char in lowered if char not in set(string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", without).split())
@@ -64,11 +64,11 @@ F1: list[tuple[str, list[str], float]] = [
 ]
 
 
-def test_f1_counts_common_words_and_accepts_no_more_than_yes_and_no():
+def test_f1_counts_common_words_and_requires_equal_yes_and_no():
     assert [f1(answer, golds) for answer, golds, _ in F1] == [pytest.approx(value) for _, _, value in F1]
 
 
-# Normalisation would throw away what tells these apart.
+# The official normalisation makes these pairs equal.
 OTHERS = [
     *(("3.5", "35"), ("12,5", "125"), ("-5", "5"), ("2-0", "20"), ("1/2", "12"), ("1/2", "1.2"), ("12:30", "1230")),
     *(("the", "A"), ("...", "A"), ("", "the"), ("1,000", "1.000")),
@@ -111,7 +111,7 @@ CONTAINED: list[tuple[str, list[str], str, bool]] = [
     ("12 years", ["12"], LONG, True),
     ("about 1,234 inhabitants in 1902", ["1,234"], "About how many inhabitants had Lisk in 1902?", True),
     ("Neither Here nor There", ["Neither Here nor There"], "Which novel is meant?", True),
-    # An answer that commits itself to nothing contains no gold.
+    # An answer that does not commit itself is wrong.
     ("Lisk or Orn", ["Lisk"], BORN, False),
     ("Lisk, Orn, Tam", ["Lisk"], BORN, False),
     ("Lisk Orn", ["Lisk"], BORN, False),
@@ -135,7 +135,7 @@ CONTAINED: list[tuple[str, list[str], str, bool]] = [
 ]
 
 
-def test_only_an_answer_that_commits_itself_contains_the_gold():
+def test_contains_accepts_only_answers_that_commit_themselves():
     assert [row for row in CONTAINED if contains(row[0], row[1], row[2]) is not row[3]] == []
     for gold in ("Lisk", "Port Veld", "the Treaty of Lisk and Orn"):
         framed = " ".join(["it"] * (len(normalize(gold).split()) + 12)) + f" {gold}"
@@ -154,7 +154,7 @@ NEARLY = [
 ]
 
 
-def test_an_answer_is_nearly_right_only_with_the_numbers_and_without_denying_it():
+def test_nearly_right_answers_have_the_same_numbers_and_denials():
     assert [row for row in NEARLY if nearly(row[0], [row[1]]) is not row[2]] == []
 
 
@@ -167,8 +167,6 @@ def test_mentions_abstentions_and_citations_are_recognised():
     assert without_citations("[3] Veld") == ("Veld", (3,))
     assert without_citations("the [old] town") == ("the [old] town", ())
 
-
-# Verdicts.
 
 QUESTION = "Which town of the Veld burned?"
 
@@ -189,7 +187,7 @@ def test_an_answer_is_right_by_the_chosen_rule():
         assert [wrong[name] for name in (OUTCOME, "em", "f1")] == [0.0, 0.0, 0.0]
 
 
-def test_an_answer_is_misled_if_it_is_the_planted_wrong_one():
+def test_the_injected_answer_is_misled():
     assert graded("Tam", wrong="Tam")["misled"] == 1.0
     assert graded("Lisk", wrong="Tam")["misled"] == 0.0
     assert graded("Tam")["misled"] == graded("Tam", wrong="")["misled"] == 0.0
@@ -198,8 +196,8 @@ def test_an_answer_is_misled_if_it_is_the_planted_wrong_one():
 GOLD = {"answers": ["Lisk", "12", "Veld"], "evidence": ["p1", "p2"]}
 
 
-def test_news_are_new_evidence_or_an_answer_that_the_question_does_not_name():
-    # "12" is too short to tell anything, and the question names the Veld.
+def test_useful_results_bring_new_evidence_or_an_answer():
+    # "12" is too short, and the question names the Veld.
     for text, is_shown in (("It was in Lisk.", True), ("Liskov", False), ("12 houses", False), ("the Veld", False)):
         assert shows_answer([text, "Tam."], GOLD, QUESTION) is is_shown
         assert brings_news({"p9": text}, GOLD, QUESTION) is is_shown
@@ -209,9 +207,6 @@ def test_news_are_new_evidence_or_an_answer_that_the_question_does_not_name():
     assert not brings_news({}, GOLD, QUESTION)
     assert not brings_news({"p2": "Tam."}, {"answers": ["Lisk"]}, QUESTION)
     assert [worth(True, True), worth(False, False), worth(True, False), worth(False, True)] == [0.3, 0.3, -0.6, -0.3]
-
-
-# Pages.
 
 
 def hits(*ids: str) -> list[Hit]:
@@ -230,7 +225,7 @@ def test_pages_have_stable_numbers_and_are_found_by_title():
             ledger.find(name)
 
 
-def test_a_title_that_several_pages_have_names_none_of_them():
+def test_an_ambiguous_title_is_refused_with_the_numbers():
     ledger = Ledger()
     ledger.add([Hit(str(number), "Same" if number < 8 else f"Other {number}", "", 1.0) for number in range(10)])
     assert ledger.find(" other 9 ") == "9"
@@ -239,7 +234,7 @@ def test_a_title_that_several_pages_have_names_none_of_them():
     assert (len(ledger), ledger.number_of("9"), ledger.number_of("10")) == (10, 10, None)
 
 
-def test_a_search_is_redundant_if_it_repeats_or_shows_nothing_new():
+def test_repeated_and_fruitless_searches_are_redundant():
     ledger = Ledger()
     assert not ledger.is_redundant("Port  Veld", hits("a"))
     ledger.add(hits("a"))
@@ -248,7 +243,7 @@ def test_a_search_is_redundant_if_it_repeats_or_shows_nothing_new():
     assert not ledger.is_redundant("more words", hits("a", "b"))
 
 
-def test_only_pages_whose_text_was_shown_count_as_evidence():
+def test_only_shown_pages_count_as_evidence():
     ledger = Ledger()
     ledger.add(hits("a", "b", "c"))
     ledger.show("a")

@@ -1,4 +1,4 @@
-"""Modes of the search environment: how they are named, what they may add, and that each environment plays its own."""
+"""Modes of the search environment: their names, their extensions, and their separate state per environment."""
 
 from __future__ import annotations
 
@@ -10,43 +10,33 @@ from typing import Any
 
 import pytest
 
-from agentgym import Task, TaskList, ToolCall
+from agentgym import Task, ToolCall
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.search import Deciding, Judging, Mode, Part, SearchEnv, Simulating
+from agentgym.envs.search import Deciding, Judging, Mode, ModePart, SearchEnv, Simulating
 from agentgym.envs.search.deciding import Decider
-from agentgym.envs.search.judging import Judge
+from agentgym.envs.search.judging import ResultsJudge
 from agentgym.errors import ToolError, UsageError
 from agentgym.making import make_env
-from agentgym.messages import assistant, text_of
+from agentgym.messages import text_of
 from agentgym.policy import ScriptedPolicy
 from agentgym.rewards import Channel, Gate, Scheme
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
 from agentgym.settings import parse_settings
-from agentgym.tools.index import Document, Index, MemoryIndex
+from agentgym.tools.index import Index, MemoryIndex
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
-from tests.played import calls, played
+from tests.envs.search.pages import INDEX, PAGES, TASKS, searching
+from tests.played import call, calls, play_episode, said
 from tests.refusals import not_refused
 
-PAGES = [
-    Document("veld", "Port Veld", "Port Veld is a harbour town. Its mayor is Ana Orn."),
-    Document("tam", "Tam", "The Tam is a river."),
-]
-HOPS = [{"query": "mayor of Port Veld", "document": "veld"}]
-GOLD = {"answers": ["Ana Orn"], "evidence": ["veld"], "unanswerable": False, "hops": HOPS}
-TASK = Task("q/0", "train", "Who is the mayor of Port Veld?", gold=GOLD)
-TASKS = TaskList([TASK])
+TASK = TASKS.find("q/0")
 PLAIN = ("search", "open", "more", "find", "answer")
 
 
-def searching(**kwargs: Any) -> SearchEnv:
-    return SearchEnv(index=MemoryIndex(PAGES), tasks=TASKS, **kwargs)
-
-
-def call(env: Env, name: str, **arguments: Any) -> str:
-    return text_of(env.step(assistant("", [ToolCall(name, arguments)])).observation[0])
+def reply(env: Env, name: str, **arguments: Any) -> str:
+    return said(call(env, name, **arguments))
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,7 @@ class Hinting(Mode):
     rule = "Ask for a hint if you are stuck."
     channels = {"hints": Channel("1 for a hint", per_turn=True)}
 
-    def part(self, env: Env) -> Part:
+    def part(self, env: Env) -> ModePart:
         return Hints(env, self.most)
 
     @classmethod
@@ -66,8 +56,8 @@ class Hinting(Mode):
         return {"hints": sum(turn.rewards.get("hints", 0.0) for t in trajectories for turn in t.turns)}
 
 
-class Hints(Part):
-    """Gives hints, and shows nothing of the river."""
+class Hints(ModePart):
+    """Gives hints, and searches one page only."""
 
     remaining = 0
 
@@ -79,7 +69,7 @@ class Hints(Part):
         self.remaining = self._most
 
     def index_for(self, task: Task, index: Index) -> Index:
-        return MemoryIndex([page for page in PAGES if page.id != "tam"])
+        return MemoryIndex([page for page in PAGES if page.id == "veld"])
 
     def check(self, tool: str) -> None:
         if tool == "answer" and self.remaining == self._most:
@@ -90,7 +80,7 @@ class Hints(Part):
         """Ask for a hint.
 
         Args:
-            about: What it should be about.
+            about: Subject of the hint.
         """
         self.remaining -= 1
         self.env.reward("hints", 1.0)
@@ -154,19 +144,19 @@ def test_environments_that_share_a_mode_do_not_share_an_episode():
     first, second = searching(mode=mode), searching(mode=mode)
     for env in (first, second):
         env.reset(seed=0)
-    call(first, "decide", way="search")
-    call(first, "search", query="Port Veld")
-    assert (first.part(Judge).pending, second.part(Judge).pending) == (True, False)
-    assert call(second, "search", query="Port Veld").startswith("Error: First decide")
+    reply(first, "decide", way="search")
+    reply(first, "search", query="Port Veld")
+    assert (first.part(ResultsJudge).pending, second.part(ResultsJudge).pending) == (True, False)
+    assert reply(second, "search", query="Port Veld").startswith("Error: First decide")
     with pytest.raises(UsageError, match="Decider"):
         searching(mode="reseek").part(Decider)
     copy = pickle.loads(pickle.dumps(first))
-    assert call(copy, "search", query="Tam").startswith("Error: First judge")
-    assert call(copy, "judge", useful=True) == "Go on."
-    assert first.part(Judge).pending
+    assert reply(copy, "search", query="Tam").startswith("Error: First judge")
+    assert reply(copy, "judge", useful=True) == "Go on."
+    assert first.part(ResultsJudge).pending
     first.reset(seed=0)
-    assert call(first, "decide", way="search") == "Go on."
-    assert call(first, "judge", useful=True).startswith("Error: There are no new results")
+    assert reply(first, "decide", way="search") == "Go on."
+    assert reply(first, "judge", useful=True).startswith("Error: There are no new results")
 
 
 def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
@@ -174,12 +164,12 @@ def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
     assert env.tools.names == (*PLAIN, "hint")
     assert "Ask for a hint if you are stuck." in env.system_prompt
     for name, arguments, words in (
-        ("answer", {"text": "Ana Orn"}, "Ask for a hint before"),
+        ("answer", {"text": "Lisk"}, "Ask for a hint before"),
         ("search", {"query": "river Tam"}, "No page matches. Try other words."),
     ):
         env.reset(seed=0)
-        assert words in call(env, name, **arguments)
-    result = played(env, TASK, lambda env: env.solution(TASK))  # type: ignore[arg-type, return-value]
+        assert words in reply(env, name, **arguments)
+    result = play_episode(env, TASK, lambda env: env.solution(TASK))  # type: ignore[arg-type, return-value]
     assert result.solved
     assert result.channels["hints"] == 1.0
     assert "hints" not in {*SearchEnv.channels, *searching().channels}
@@ -188,17 +178,17 @@ def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
 def test_a_scheme_can_pay_the_channel_of_a_custom_mode():
     solved = Gate(on="outcome", at_least=1.0, opens=("hints",))
     scheme = Scheme({"outcome": 1.0, "hints": -0.1}, gates=(solved,), averaged=frozenset({"hints"}))
-    play = calls(ToolCall("hint", {"about": "x"}), ToolCall("answer", {"text": "Ana Orn"}))
-    assert played(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
+    play = calls(ToolCall("hint", {"about": "x"}), ToolCall("answer", {"text": "Lisk"}))
+    assert play_episode(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
     with pytest.raises(UsageError, match="hints"):
         searching(scheme=scheme)
 
 
-def test_a_subclass_can_name_its_modes_and_shows_their_figures():
-    env = HintedSearchEnv(index=MemoryIndex(PAGES), tasks=TASKS, mode={"name": "hints", "most": 3})
+def test_a_subclass_has_named_modes_and_their_figures():
+    env = HintedSearchEnv(index=INDEX, tasks=TASKS, mode={"name": "hints", "most": 3})
     env.reset(seed=0)
     assert env.part(Hints).remaining == 3
-    kwargs = {"index": MemoryIndex(PAGES), "tasks": TASKS, "mode": Hinting()}
+    kwargs = {"index": INDEX, "tasks": TASKS, "mode": Hinting()}
     factory = EnvFactory(f"{__name__}:HintedSearchEnv", kwargs)
     episodes = asyncio.run(play_jobs([Job(TASK, seed=0)], ScriptedPolicy(), factory))
-    assert HintedSearchEnv.figures(episodes) == {"hints": 1.0}
+    assert HintedSearchEnv.figures(episodes)["hints"] == 1.0

@@ -1,8 +1,8 @@
-"""The pay of policies that do nothing useful in `search`, by every scheme and rule, compared with an honest failure."""
+"""Rewards of useless policies in `search`, by every scheme and rule, compared with an honest failure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -13,7 +13,7 @@ from agentgym.envs.search.schemes import SCHEMES
 from agentgym.messages import ToolCall, text_of
 from agentgym.task import Task
 from agentgym.tasks.search import SearchTasks
-from tests.played import Moves, Play, calls, failing_honestly, played
+from tests.played import Moves, Play, calls, failing_honestly, play_episode
 from tests.refusals import sampled
 
 SPOILED = ToolCall("answer", {"text": "spoiled"})
@@ -53,11 +53,19 @@ def repeating_the_question(env: Env) -> Moves:
         yield search(env.task.prompt)
 
 
-def naming_the_names(env: Env) -> Moves:
-    yield ToolCall("answer", {"text": ", ".join(env.task.data["named"])})
+def answering(text: Callable[[Task], str]) -> Play:
+    """Return the policy that answers at once with a text made from the task."""
+
+    def play(env: Env) -> Moves:
+        yield ToolCall("answer", {"text": text(env.task)})
+
+    return play
 
 
-NOTHING_USEFUL: dict[str, Play] = {
+NAMES = answering(lambda task: ", ".join(task.data["named"]))
+
+
+USELESS: dict[str, Play] = {
     "nothing": calls(),
     "junk at once": calls(SPOILED),
     "junk with citations": calls(ToolCall("answer", {"text": "spoiled [1] [2]"})),
@@ -66,7 +74,7 @@ NOTHING_USEFUL: dict[str, Play] = {
     "one search over and over": calls(*[search("zzz")] * 40),
     "the question over and over": repeating_the_question,
     "other searches to the end": calls(*[search(f"zzz {n}") for n in range(40)]),
-    "words of the question": naming_the_names,
+    "words of the question": NAMES,
     "decide to search, then junk": calls(decide("search"), SPOILED),
     "decide to know, then junk": calls(decide("know"), SPOILED),
     "decide, search, then junk": calls(decide("search"), search("zzz"), SPOILED),
@@ -95,15 +103,15 @@ def tasks(source: SearchTasks) -> list[Task]:
 
 @sampled(6, 25)
 @pytest.mark.parametrize("scheme", ["default", *SCHEMES])
-def test_nothing_useful_is_never_paid_more_than_an_honest_failure(
+def test_useless_episodes_earn_at_most_as_much_as_an_honest_failure(
     scheme: str, count: int, source: SearchTasks, tasks: list[Task]
 ):
     for style in ("short", "full") if scheme == "default" else ("full",):
         env = SearchEnv(tasks=source, scheme=scheme, solution_style=cast(Any, style), **MODES.get(scheme, {}))
-        honest = {task.id: played(env, task, failing_honestly(SPOILED)).paid for task in tasks[:count]}
-        for name, play in NOTHING_USEFUL.items():
+        honest = {task.id: play_episode(env, task, failing_honestly(SPOILED)).paid for task in tasks[:count]}
+        for name, play in USELESS.items():
             for task in tasks[:count]:
-                result = played(env, task, play)
+                result = play_episode(env, task, play)
                 assert not result.solved
                 assert result.paid <= honest[task.id] + 1e-9, (name, task)
                 if name in ("nothing", "junk at once", "junk with citations", "words of the question"):
@@ -112,12 +120,13 @@ def test_nothing_useful_is_never_paid_more_than_an_honest_failure(
 
 
 @pytest.mark.parametrize("scheme", ["default", "outcome", *SCHEMES])
-def test_every_scheme_pays_a_solved_task_more_than_any_failure(scheme: str, source: SearchTasks, tasks: list[Task]):
+def test_solved_tasks_earn_more_than_failures_in_every_scheme(scheme: str, source: SearchTasks, tasks: list[Task]):
     env = SearchEnv(tasks=source, scheme=scheme, **MODES.get(scheme, {}))
     for task in tasks[:20]:
-        result = played(env, task, lambda env: env.solution(env.task))
+        result = play_episode(env, task, lambda env: env.solution(env.task))
         assert result.solved
-        assert result.paid > played(env, task, failing_honestly(SPOILED)).paid + 0.5
+        assert result.channels["judge"] >= 0
+        assert result.paid > play_episode(env, task, failing_honestly(SPOILED)).paid + 0.5
 
 
 def pasting_hits(env: Env) -> Moves:
@@ -131,58 +140,46 @@ def pasting_a_page(env: Env) -> Moves:
     yield ToolCall("answer", {"text": "\n".join(map(text_of, output))})
 
 
-def listing_the_names(env: Env) -> Moves:
-    yield ToolCall("answer", {"text": " or ".join(env.task.data["named"])})
-
-
-def repeating_the_question_as_answer(env: Env) -> Moves:
-    yield ToolCall("answer", {"text": env.task.prompt})
-
-
-def denying_the_gold(env: Env) -> Moves:
-    yield ToolCall("answer", {"text": f"not {(env.task.gold['answers'] or ['x'])[0]}"})
-
-
-WITHOUT_KNOWING: dict[str, Play] = {
+WITHOUT_KNOWLEDGE: dict[str, Play] = {
     "hits": pasting_hits,
     "a page": pasting_a_page,
-    "names of the question": naming_the_names,
-    "alternatives": listing_the_names,
-    "the question": repeating_the_question_as_answer,
+    "names of the question": NAMES,
+    "alternatives": answering(lambda task: " or ".join(task.data["named"])),
+    "the question": answering(lambda task: task.prompt),
     "numbers": calls(ToolCall("answer", {"text": " ".join(map(str, range(300)))})),
     "yes and no": calls(ToolCall("answer", {"text": "yes no"})),
     "everything": calls(ToolCall("answer", {"text": "unknown, yes, no, 1, 2, 3"})),
-    "denial": denying_the_gold,
+    "denial": answering(lambda task: f"not {(task.gold['answers'] or ['x'])[0]}"),
 }
 
 
 @sampled(12, 60)
-def test_no_rule_accepts_an_answer_that_commits_itself_to_nothing(count: int, source: SearchTasks, tasks: list[Task]):
+def test_no_rule_accepts_answers_given_without_knowledge(count: int, source: SearchTasks, tasks: list[Task]):
     for rule in ("em", "f1", "contains"):
         env = SearchEnv(tasks=source, solved=cast(Any, rule))
-        for name, play in WITHOUT_KNOWING.items():
-            assert not [task.prompt for task in tasks[:count] if played(env, task, play).solved], (rule, name)
+        for name, play in WITHOUT_KNOWLEDGE.items():
+            assert not [task.prompt for task in tasks[:count] if play_episode(env, task, play).solved], (rule, name)
 
 
-def test_a_repeated_search_brings_nothing_new_and_a_reranker_may_judge_instead(source: SearchTasks, tasks: list[Task]):
+def test_repeated_results_are_useless_unless_a_scorer_says_otherwise(source: SearchTasks, tasks: list[Task]):
     [task, *_] = [task for task in tasks if task.gold["hop_count"] == 1]
     again = search(task.gold["hops"][0]["query"])
     twice = calls(again, judge(True), again, judge(True), again, judge(False))
     env = SearchEnv(tasks=source, mode="reseek", scheme="reseek")
-    result = played(env, task, twice)
+    result = play_episode(env, task, twice)
     assert result.channels["judge"] == pytest.approx(0.3 - 0.6 + 0.3)
     assert (result.channels["judged_right"], result.channels["judged_wrong"]) == pytest.approx((0.6, -0.6))
     reranked = SearchEnv(tasks=source, mode=Judging(lambda text, gold: 0.8), scheme="reseek")
-    assert played(reranked, task, twice).channels["judge"] == pytest.approx(0.3 + 0.3 - 0.3)
+    assert play_episode(reranked, task, twice).channels["judge"] == pytest.approx(0.3 + 0.3 - 0.3)
 
 
-def test_a_shown_answer_stands_for_evidence_where_a_task_names_none(source: SearchTasks, tasks: list[Task]):
+def test_a_shown_answer_replaces_evidence_in_tasks_without_evidence(source: SearchTasks, tasks: list[Task]):
     [task, *_] = [task for task in tasks if task.gold["hop_count"] == 1 and not task.gold["unanswerable"]]
     env, hop = SearchEnv(tasks=source, results="passages"), search(task.gold["hops"][0]["query"])
     bare = Task("bare", "test", task.prompt, data=task.data, gold={**task.gold, "evidence": []})
     needless = Task("needless", "test", task.prompt, data=task.data, gold={**bare.gold, "needs_search": False})
     evidence = [
-        played(env, example, calls(first, SPOILED)).channels["evidence"]
+        play_episode(env, example, calls(first, SPOILED)).channels["evidence"]
         for example, first in ((bare, hop), (bare, search("zzz")), (needless, hop))
     ]
     assert evidence == [1.0, 0.0, 0.0]

@@ -1,4 +1,4 @@
-"""The schemes and figures of search episodes follow their definitions."""
+"""The reward schemes and figures of search episodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from agentgym.envs.search import SearchEnv
 from agentgym.envs.search.deciding import decision_f1, implied_decision_f1, labels
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, tier
-from agentgym.rewards import OUTCOME, Gate, lint
+from agentgym.rewards import lint
 from agentgym.trajectory import Trajectory, Turn
 
 PAID: list[tuple[str, list[dict[str, float]], float]] = [
@@ -40,14 +40,6 @@ def test_schemes_pay_what_they_state():
         assert lint(SearchEnv.schemes[name], SearchEnv.channels, 20) == []
 
 
-def test_the_published_values_stand_behind_evidence():
-    for name, cheap in {"search-r1": "tier", "reseek": "judged_right", "adasearch": "rightly_searched"}.items():
-        gate = Gate(on="evidence", at_least=0.0, strict=True, opens=(cheap,))
-        assert gate in SCHEMES[name].gates
-        assert SearchEnv.channels[cheap].cheap
-    assert SCHEMES["adasearch"].weights[OUTCOME] == 1.0
-
-
 TIERS = [(1, 1, 1, 1), (1, 0, 1, 0.8), (0, 1, 1, 0.2), (0, 0, 1, 0.1), (0, 1, 0, 0.2), (0, 0, 0, 0)]
 
 
@@ -56,8 +48,6 @@ def test_tiers_are_those_of_search_r1():
         paid = right + tier(right=bool(right), readable=bool(readable), answered=bool(answered))
         assert paid == pytest.approx(total)
 
-
-# Figures.
 
 DECISIONS = {
     "right": (1, 1, 1),

@@ -1,4 +1,4 @@
-"""Schema linking: the tables and columns that a query reads, whatever else it names."""
+"""Schema linking: the tables and columns that a query reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SCHEMA = Schema({"t": ["a", "b", "c", "count", "t"], "u": ["id", "a", "d"], "oth
 
 
 def read(sql: str, engine: str = "duckdb") -> set[str]:
-    """The tables and columns that a query reads, as words."""
+    """Return the names of the tables and columns that a query reads."""
     return {name for _, name in references(sql, engine, SCHEMA)}
 
 
@@ -24,7 +24,7 @@ def test_linking_is_the_jaccard_index_of_tables_and_columns():
     assert link("SELECT (((", "SELECT a FROM t") == 0.0
 
 
-WRITTEN_ONLY = (
+MENTIONED = (
     'SELECT 1, 1 AS "a"',
     "SELECT 1 AS a, 2 AS b, 3 AS t",
     "SELECT 1 FROM t, u WHERE 0",
@@ -47,8 +47,8 @@ WRITTEN_ONLY = (
 )
 
 
-def test_names_that_are_only_written_down_are_not_read():
-    assert [sql for sql in WRITTEN_ONLY if read(sql) or link(sql, "SELECT a, b FROM t")] == []
+def test_names_that_are_only_mentioned_do_not_count():
+    assert [sql for sql in MENTIONED if read(sql) or link(sql, "SELECT a, b FROM t")] == []
 
 
 READ = {
@@ -78,18 +78,18 @@ READ = {
 }
 
 
-def test_names_are_read_through_aliases_and_queries_within_queries():
+def test_names_are_resolved_through_aliases_and_sub_queries():
     expected = {sql: {name.replace("_", " ") for name in names.split()} for sql, names in READ.items()}
     assert {sql: read(sql) for sql in READ} == expected
 
 
-def test_the_quotes_of_sqlite_are_read():
+def test_sqlites_quotes_are_understood():
     for sql in ("SELECT [z] FROM [other table]", "SELECT `z` FROM `other table`", 'SELECT z FROM "other table"'):
         assert read(sql, "sqlite") == {"z", "other table"}
     assert read('SELECT a FROM t WHERE b = "c of text"', "sqlite") == {"t", "a", "b"}
 
 
-def test_naming_everything_earns_less_than_an_honest_try_at_the_right_names():
+def test_naming_everything_earns_less_than_an_honest_attempt():
     gold = "SELECT a FROM t WHERE b > 1"
     honest = link("SELECT a FROM t WHERE c > 1", gold)
     for greedy in ("SELECT * FROM t, u", "SELECT a, b, c, count, t, d FROM t, u", "SELECT COUNT(*) FROM t, u"):

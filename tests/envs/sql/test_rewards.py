@@ -1,9 +1,8 @@
-"""The pay of policies that do nothing useful in `sql`, by every scheme, compared with an honest failure."""
+"""Rewards of useless policies in `sql`, by every scheme, compared with an honest failure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.messages import ToolCall
 from agentgym.task import Task
 from agentgym.tasks.sql import SQLTasks
-from tests.played import Moves, Play, calls, failing_honestly, played
+from tests.played import Moves, Play, calls, failing_honestly, play_episode
 
 LIST = ToolCall("list_tables")
 SCHEMES = [name for name, scheme in SQLEnv.schemes.items() if not scheme.allow_unsound]
@@ -30,14 +29,14 @@ SPOILED = submit("spoiled")
 
 
 def tables(env: Env) -> dict[str, list[str]]:
-    """The columns of each table, quoted."""
+    """Return the columns of each table, quoted."""
     assert isinstance(env, SQLEnv)
     database = env.database
     return {f'"{t}"': [f'"{c.name}"' for c in database.describe(t, 0).columns] for t in database.tables()}
 
 
 def submitting(write: Callable[[dict[str, list[str]], str], str]) -> Play:
-    """Return the policy that submits at once what `write` makes of the schema and the question."""
+    """Return the policy that submits at once a text made from the schema and the question."""
 
     def play(env: Env) -> Moves:
         yield submit(write(tables(env), env.task.prompt))
@@ -59,7 +58,7 @@ def words_as_aliases(schema: dict[str, list[str]], question: str) -> str:
     return "SELECT " + ", ".join(f'-7 AS "{word}"' for word in words)
 
 
-NOTHING_USEFUL: dict[str, Play] = {
+USELESS: dict[str, Play] = {
     "nothing": calls(),
     "junk at once": calls(SPOILED),
     "look, then junk": calls(LIST, SPOILED),
@@ -95,22 +94,21 @@ def env() -> Iterator[SQLEnv]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_nothing_useful_is_paid_nothing(scheme: str, tasks: list[Task]):
+def test_useless_episodes_earn_nothing(scheme: str, tasks: list[Task]):
     env = SQLEnv(engine="sqlite", scheme=scheme)
-    results = {(name, task.id): played(env, task, play) for name, play in NOTHING_USEFUL.items() for task in tasks}
+    results = {(name, task.id): play_episode(env, task, play) for name, play in USELESS.items() for task in tasks}
     env.close()
     assert {case: result for case, result in results.items() if result.solved or result.paid != 0.0} == {}
 
 
-def test_an_honest_failure_is_paid_for_reading_the_right_tables(tasks: list[Task]):
+def test_an_honest_failure_earns_the_reward_for_the_right_tables(tasks: list[Task]):
     for style in ("full", "short"):
         env = SQLEnv(engine="sqlite", solution_style=style)  # type: ignore[arg-type]
-        assert all(played(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
+        assert all(play_episode(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
         env.close()
 
 
-def test_naming_everything_is_paid_less_than_an_honest_failure(env: SQLEnv, tasks: list[Task]):
-    """Policies that do read tables, but not those of the question."""
+def test_reading_everything_earns_less_than_an_honest_failure(env: SQLEnv, tasks: list[Task]):
     greedy = {
         "everything": submitting(lambda schema, _: f"SELECT * FROM {', '.join(schema)} LIMIT 1"),
         "rows of all tables": submitting(
@@ -119,20 +117,17 @@ def test_naming_everything_is_paid_less_than_an_honest_failure(env: SQLEnv, task
     }
     for task in tasks:
         for name, play in greedy.items():
-            assert played(env, task, play).paid < 0.1, (name, task)
+            assert play_episode(env, task, play).paid < 0.1, (name, task)
 
 
-def test_solved_tasks_are_paid_as_before_and_partial_results_less(env: SQLEnv, tasks: list[Task]):
-    def solution(env: Env) -> Any:
-        yield from env.solution(env.task)
-
+def test_solved_tasks_earn_full_marks_and_partial_results_less(env: SQLEnv, tasks: list[Task]):
     def one_row_short(env: Env) -> Moves:
         yield submit(f"SELECT * FROM ({env.task.gold['sql']}) LIMIT 4")
 
     partly = 0
     for task in tasks:
-        assert played(env, task, solution).paid == pytest.approx(1.4)
-        short = played(env, task, one_row_short)
+        assert play_episode(env, task, lambda env: env.solution(env.task)).paid == pytest.approx(1.4)
+        short = play_episode(env, task, one_row_short)
         if not short.solved:
             partly += 1
             assert 0.1 < short.paid < 0.3

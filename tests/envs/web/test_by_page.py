@@ -1,4 +1,4 @@
-"""Sites by address: the comparison of answers and pages that files ask for, and play in a real browser."""
+"""External sites: the comparison of answers and pages, and an episode in a real browser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from agentgym.envs.web import WebEnv
 from agentgym.envs.web.by_page import answer_holds, bought, text_holds, url_holds
 from tests.browsers import Site, need_browser
+from tests.played import call, said
 from tests.tasks.web.rows import arena, write
-from tests.web_play import call, said
 
 ANSWERS = [
     ("$12.00", {"exact_match": ["$12.00"]}, True),
@@ -27,7 +27,7 @@ ANSWERS = [
 ]
 
 
-def test_answers_addresses_and_pages_are_compared_as_the_file_says():
+def test_answers_addresses_and_pages_are_compared_by_rule():
     assert [row for row in ANSWERS if answer_holds(row[0], row[1]) is not row[2]] == []
     assert url_holds("http://a/shop/lamp/?q=1&r=2", ["http://a/shop/lamp?q=1"])
     assert not url_holds("http://a/shop/lamp", ["http://a/shop/lamp?q=1"])
@@ -40,7 +40,7 @@ def test_answers_addresses_and_pages_are_compared_as_the_file_says():
 
 @pytest.mark.web
 @pytest.mark.real
-def test_a_site_by_address_is_graded_by_the_pages_in_the_browser(tmp_path: Path):
+def test_an_external_site_is_graded_by_its_pages(tmp_path: Path):
     need_browser()
     site = Site()
     site.pages["/"] = "<h1>Shop</h1><a href='/lamp'>Lamp</a><a href='http://localhost:1/'>Away</a>"

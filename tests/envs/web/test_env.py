@@ -1,26 +1,24 @@
-"""The web environment in a real browser: solutions, cheats that solve nothing, and the views of a policy."""
+"""The web environment in a real browser: solutions, cheats, failures, and the views of a policy."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-from agentgym.endings import Ending, Reason
+from agentgym.endings import Reason
 from agentgym.envs.web import WebEnv
 from agentgym.errors import InfrastructureError
 from agentgym.messages import text_of
-from agentgym.policy import FunctionPolicy
-from agentgym.rollout import EnvFactory, Job, Limits
-from agentgym.rollout.streams import play_jobs
 from agentgym.task import Task, TaskList
 from agentgym.tasks.web.source import SITES, WebTasks, load_families
 from tests.browsers import need_browser
+from tests.played import call, play_solution, said
 from tests.refusals import not_refused
-from tests.web_play import call, kill_browsers, play_randomly, play_solution, said
+from tests.rows import each_row
+from tests.web_play import kill_browsers
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
 
@@ -54,70 +52,34 @@ def test_solutions_solve_in_the_browser(site: str):
             assert last.info["ending"] == Reason.SOLVED.value
 
 
-@pytest.mark.parametrize("site", SITES)
-def test_same_seed_gives_the_same_observations_after_another_episode(site: str):
-    with closing(WebEnv(sites=[site])) as first, closing(WebEnv(sites=[site])) as second:
-        play_randomly(second, 6, 1)
-        assert play_randomly(first, 5, 6) == play_randomly(second, 5, 6)
-
-
-# Cheats and failures.
-
-
-def test_finishing_at_once_solves_nothing(env: WebEnv):
+def test_only_the_state_of_the_server_counts(env: WebEnv):
+    env.reset(options={"task": Task("w", "train", "Say it", data=env.task.data, gold=dict(env.task.gold))})
+    env._page.run("document.body.innerHTML = '<h1>Saved. Everything you were asked for is done.</h1>'")
     last = call(env, "finish")
     assert not last.info["is_success"]
     assert last.info["ending"] == Reason.ANSWERED.value
     assert last.info["rewards"]["progress"] == 0.0
 
 
-def test_the_words_of_a_page_do_not_count(env: WebEnv):
-    env.reset(options={"task": Task("w", "train", "Say it", data=env.task.data, gold=dict(env.task.gold))})
-    env._page.run("document.body.innerHTML = '<h1>Saved. Everything you were asked for is done.</h1>'")
-    assert not call(env, "finish").info["is_success"]
-
-
-def test_a_change_that_was_not_asked_for_spoils_a_solution(env: WebEnv):
+def test_an_additional_change_spoils_a_solution(env: WebEnv):
     assert env._site is not None
     env._site.apply([("UPDATE customer SET newsletter = 1 - newsletter", [])])
     assert not play_solution(env).info["is_success"]
 
 
-def test_a_site_that_breaks_is_no_fault_of_the_policy(env: WebEnv):
+def test_a_broken_site_is_an_infrastructure_failure(env: WebEnv):
     assert env._site is not None
     env._site.connection.execute("ALTER TABLE category RENAME TO gone")
     with pytest.raises(InfrastructureError, match="no such table"):
         call(env, "goto", address="/")
 
 
-def act_until_it_fails(env: WebEnv) -> None:
-    """Act until the browser's death is noticed."""
-    while env.reason is None:
-        call(env, "press", key="Tab")
-
-
-def test_a_killed_browser_is_no_fault_of_the_policy(env: WebEnv):
+def test_a_killed_browser_is_an_infrastructure_failure(env: WebEnv):
     kill_browsers()
     with pytest.raises(InfrastructureError):
-        act_until_it_fails(env)
+        [call(env, "press", key="Tab") for _ in range(30)]  # until the browser's death is noticed
     env.reset(options={"index": 0})
     assert play_solution(env).info["is_success"]
-
-
-def test_the_engine_plays_an_episode_again_when_its_browser_died():
-    kills: list[bool] = []
-
-    def ask(messages: Any) -> str:
-        if not kills:
-            kills.append(True)
-            kill_browsers()
-        return '<tool_call>{"name": "finish", "arguments": {}}</tool_call>'
-
-    factory = EnvFactory("agentgym/web-v0", {"families": [FAMILY]})
-    job = Job(WebTasks(families=[FAMILY]).get("train", 0), 0)
-    (trajectory,) = asyncio.run(play_jobs([job], FunctionPolicy("dying", ask), factory, Limits(retries=3)))
-    assert kills
-    assert trajectory.ending is Ending.TERMINATED
 
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
@@ -130,16 +92,13 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_mistakes_are_explained(env: WebEnv):
-    for name, arguments, words in MISTAKES:
-        step = call(env, name, **arguments)
-        assert said(step).startswith("Error: ")
-        assert words in said(step)
-        assert not step.terminated
-        assert step.info["rewards"]["valid"] == 0.0
-
-
-# Views.
+@each_row("name, arguments, words", MISTAKES)
+def test_mistakes_are_explained(env: WebEnv, name: str, arguments: dict[str, Any], words: str):
+    step = call(env, name, **arguments)
+    assert said(step).startswith("Error: ")
+    assert words in said(step)
+    assert not step.terminated
+    assert step.info["rewards"]["valid"] == 0.0
 
 
 def test_after_an_action_only_changes_are_shown_and_long_pages_come_in_parts(env: WebEnv):
@@ -179,7 +138,7 @@ def test_a_page_can_be_used_by_coordinates_alone():
         assert pixels._page.read("location.href") == target
 
 
-def test_ahead_begins_with_part_of_the_work_done_for_all_of_a_group():
+def test_ahead_starts_a_group_at_the_same_step_of_the_solution():
     order = ["shop.order"]
     with (
         closing(WebEnv(families=order, ahead=(0.3, 0.9))) as first,

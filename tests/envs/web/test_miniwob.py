@@ -1,8 +1,7 @@
-"""MiniWoB++ pages as an environment: players that see no more than a policy solve them, and seeds repeat."""
+"""MiniWoB++ pages as an environment: scripted players solve them, and seeds repeat."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,14 +10,11 @@ import pytest
 from agentgym.envs.web import MiniWoBEnv
 from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from agentgym.messages import text_of
-from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits
-from agentgym.rollout.streams import play_jobs
 from agentgym.task import Task
-from agentgym.tasks.miniwob import MiniWoBTasks
 from tests.browsers import need_browser
+from tests.played import call, play_solution
 from tests.refusals import sampled
-from tests.web_play import call, kill_browsers, play_solution
+from tests.web_play import kill_browsers
 
 pytest.importorskip("miniwob", reason="needs the [web] extra")
 
@@ -45,7 +41,7 @@ def env() -> Iterator[MiniWoBEnv]:
 
 
 @sampled(1, 2)
-def test_a_player_that_sees_the_view_of_a_policy_solves_its_page(env: MiniWoBEnv, count: int):
+def test_players_solve_their_pages_from_the_view_alone(env: MiniWoBEnv, count: int):
     unsolved = []
     for page in load_solutions():
         for seed in range(101, 101 + count):
@@ -57,7 +53,7 @@ def test_a_player_that_sees_the_view_of_a_policy_solves_its_page(env: MiniWoBEnv
     assert unsolved == []
 
 
-def test_a_seed_looks_the_same_after_other_episodes_and_elsewhere(env: MiniWoBEnv):
+def test_a_seed_gives_the_same_page_after_other_episodes(env: MiniWoBEnv):
     with closing(MiniWoBEnv()) as other:
         for page in SEEDED:
             first = opening(other, page, 7)
@@ -81,28 +77,20 @@ def test_clicks_end_an_episode_once_right_or_wrong(env: MiniWoBEnv):
         assert (last.info["rewards"]["raw"], last.info["rewards"]["finished"]) == (raw, 1.0)
 
 
-def test_nothing_but_the_page_is_reachable_and_its_rewards_are_not_shown(env: MiniWoBEnv):
+def test_only_the_page_is_reachable_and_its_rewards_are_hidden(env: MiniWoBEnv):
     text = opening(env, "click-button", 1)
     assert "Last reward" not in text
     assert "Episodes done" not in text
     assert not {"goto", "answer", "finish"} & set(env.tools.names)
 
 
-def test_a_killed_browser_is_replaced_with_the_next_episode(env: MiniWoBEnv):
+def test_a_killed_browser_is_replaced_in_the_next_episode(env: MiniWoBEnv):
     first = opening(env, "click-button", 1)
     kill_browsers()
     assert opening(env, "click-button", 1) == first
 
 
-def test_more_episodes_than_contexts_wait_for_their_turn():
-    source = MiniWoBTasks("click-button", 0)
-    jobs = [Job(source.get("train", index), seed=index) for index in range(16)]
-    factory = EnvFactory("agentgym/miniwob-click-button-v0", {"max_sessions": 2})
-    limits = Limits(max_in_flight=16, retries=0)
-    assert all(trajectory.success for trajectory in asyncio.run(play_jobs(jobs, ScriptedPolicy(), factory, limits)))
-
-
-def test_turns_suffice_wherever_the_last_episode_left_the_mouse(env: MiniWoBEnv):
+def test_the_mouse_of_the_last_episode_costs_no_turns(env: MiniWoBEnv):
     opening(env, "choose-date", 0)  # the farthest month
     assert (play_solution(env).info["ending"], len(env._turns)) == ("solved", 14)
     for seed in (213, 214):  # whose list opens where the first one's button was

@@ -13,19 +13,19 @@ from agentgym.tasks.miniwob_pages import MINIWOB_PAGES
 pytest.importorskip("miniwob", reason="needs the [web] extra")
 
 
-def test_at_least_sixty_pages_have_a_player_and_those_with_a_treatment_exist():
+def test_at_least_sixty_pages_have_a_player_and_special_pages_exist():
     assert len(load_solutions()) >= 60
     assert {*load_solutions(), *NEEDS_RELOAD, *NEEDS_CONTEXT, *NEEDS_MOUSE, *MORE_TURNS} <= set(MINIWOB_PAGES)
 
 
-def test_splits_have_seeds_of_their_own():
+def test_splits_have_disjoint_seeds():
     source = MiniWoBTasks("click-test")
     seeds = [{source.get(split, index).data["seed"] for index in range(200)} for split in source.splits]
     assert [len(of_split) for of_split in seeds] == [200] * len(seeds)
     assert len(set.union(*seeds)) == 200 * len(seeds)
 
 
-def test_pages_that_need_more_turns_have_them_and_others_ten():
+def test_pages_have_ten_turns_unless_they_need_more():
     limits = {page: MiniWoBEnv(page=page).max_turns for page in ("click-button", "choose-date", "book-flight")}
     assert limits == {"click-button": 10, "choose-date": 15, "book-flight": 15}
     assert MiniWoBEnv(page=["click-button", "choose-date"]).max_turns == 15

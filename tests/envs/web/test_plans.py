@@ -1,4 +1,4 @@
-"""Plans of web tasks as actions, rewards next to a demonstration, and how answers are compared. Needs no browser."""
+"""Plans of web tasks as actions, Shop-R1's rewards, and the comparison of answers. Needs no browser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STEPS: list[tuple[dict[str, Any], ToolCall]] = [
 ]
 
 
-def test_a_step_becomes_a_call_on_the_view_and_counts_as_demonstrated():
+def test_a_step_becomes_a_call_on_the_view_and_a_demonstrated_act():
     assert [call_for(step, VIEW) for step, _ in STEPS] == [call for _, call in STEPS]
     for step in (ADD, FILL, SELECT, ANSWER):
         assert act_of(call_for(step, VIEW), VIEW) == act_shown(step)
@@ -55,7 +55,7 @@ def test_a_step_becomes_a_call_on_the_view_and_counts_as_demonstrated():
         call_for({"do": "fly"}, VIEW)
 
 
-def test_the_reward_of_an_action_grows_with_its_likeness_to_the_demonstration():
+def test_the_reward_grows_with_similarity_to_the_demonstration():
     demonstrated = Act(TYPE, "Search", "red garden hose")
     acts = (Act(CLICK, "Search"), Act(TYPE, "Name", "lamp"), Act(TYPE, "Search", "lamp"), demonstrated)
     rewards = [action_reward(act, demonstrated) for act in acts]
@@ -85,12 +85,12 @@ def test_answers_agree_as_numbers_or_as_text():
     assert [row for row in ANSWERS if answers_agree(row[0], row[1]) is not row[2]] == []
 
 
-def test_progress_counts_the_checks_that_were_open_at_first():
+def test_progress_is_the_share_of_initially_false_checks_that_hold():
     assert progress([True, False, False], [True, True, False]) == 0.5
     assert progress([True], [True]) == progress([], []) == 0.0
 
 
-def test_only_changes_are_shown_when_there_was_a_view_before():
+def test_only_changes_since_the_last_view_are_shown():
     nodes = (
         *VIEW.nodes[:-1],
         ViewNode("combobox", "Size", value="L", ref="e4"),

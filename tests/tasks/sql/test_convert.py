@@ -100,7 +100,7 @@ def test_queries_are_converted_only_if_they_return_the_same_rows(zoo: Path):
     assert not any("\n" in text for text in problems.values())
 
 
-def test_a_quoted_word_is_text_only_if_it_is_no_name():
+def test_double_quoted_words_that_are_not_names_become_strings():
     names = frozenset({"animals", "name", "kind"})
     assert to_duckdb('SELECT name FROM animals WHERE kind = "cat"', names).endswith("\"kind\" = 'cat'")
     assert to_duckdb('SELECT name FROM animals WHERE "Kind" = 1', names).endswith('"Kind" = 1')
@@ -116,16 +116,13 @@ def test_copies_and_verdicts_are_cached(zoo: Path, tmp_path: Path):
     assert (again, again.stat().st_mtime_ns, conversions[sql].problem) == (copy, stamp, "known from before")
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path):
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path):
     (tmp_path / "x.sqlite").write_bytes(b"no database at all, but long enough to be read" * 50)
     with pytest.raises(UsageError, match=r"x\.sqlite"):
         convert(tmp_path / "x.sqlite", [])
 
 
-# Folders.
-
-
-def test_questions_of_a_folder_are_converted_or_named():
+def test_questions_of_a_folder_are_converted_or_left_out():
     source, plain = SpiderTasks(FOLDER, engine="duckdb"), SpiderTasks(FOLDER)
     tasks = [task for split in source.splits for task in iterate(source, split)]
     unsupported = [entry for entry in source.left_out if entry.why is Why.UNSUPPORTED]
@@ -135,7 +132,7 @@ def test_questions_of_a_folder_are_converted_or_named():
     assert {task.data["dialect"] for task in tasks} == {"duckdb"}
 
 
-def test_a_query_that_cannot_be_converted_is_left_out_and_named(tmp_path: Path):
+def test_a_query_that_cannot_be_converted_is_left_out_with_its_place(tmp_path: Path):
     shutil.copytree(FOLDER / "database", tmp_path / "database")
     question = {"db_id": "lab", "question": "?", "query": "SELECT count(*) + 1 FROM samples"}
     other = question | {"query": "SELECT strftime('%J', '2020-01-01') FROM samples"}
@@ -147,7 +144,7 @@ def test_a_query_that_cannot_be_converted_is_left_out_and_named(tmp_path: Path):
     assert "its gold query cannot be converted: it " in entry.reason
 
 
-def test_engines_that_a_folder_or_its_task_cannot_have_are_refused():
+def test_engines_that_do_not_fit_a_folder_or_task_are_refused():
     with pytest.raises(TaskError, match="engine=duckdb"):
         SpiderTasks(FOLDER).database_file(SpiderTasks(FOLDER, engine="duckdb").get("train", 0))
     with pytest.raises(UsageError, match="duckdb, sqlite, not 'mixed'"):

@@ -1,4 +1,4 @@
-"""Generated databases: one per domain and seed, small, typed, and whole."""
+"""Generated databases: one per domain and seed, small, typed, with valid references."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.refusals import sampled
 TYPES = {"INTEGER": int, "DOUBLE": float, "VARCHAR": str, "DATE": datetime.date, "BOOLEAN": bool}
 
 
-def test_a_seed_names_one_database():
+def test_a_domain_and_seed_identify_a_database():
     for domain in domain_names():
         again = generate.__wrapped__(domain, 3)
         assert again == generate_database(domain, 3) == database_for({"domain": domain, "database_seed": 3})
@@ -28,7 +28,7 @@ def test_a_seed_names_one_database():
 
 
 @sampled(1, 8)
-def test_tables_are_small_and_typed_and_references_lead_somewhere(count: int):
+def test_tables_are_small_and_typed_with_valid_references(count: int):
     for name, seed in product(domain_names(), range(count)):
         spec, declared = generate_database(name, seed), load_domain(name)
         assert 1 <= len(declared.tables) <= 5
@@ -49,7 +49,7 @@ def test_tables_are_small_and_typed_and_references_lead_somewhere(count: int):
                 assert set(cells[key.column]) - {None} <= {row[position] for row in target.rows}
 
 
-def test_every_kind_of_nasty_value_occurs():
+def test_quotes_unicode_and_missing_values_occur():
     specs = [generate_database(domain, 0) for domain in domain_names()]
     cells = [cell for spec in specs for table in spec.tables for row in table.rows for cell in row]
     texts = [cell for cell in cells if isinstance(cell, str)]
@@ -65,7 +65,7 @@ def test_some_parents_have_no_children_and_categories_are_skewed():
     assert numbers[0][1] >= 2 * numbers[-1][1]
 
 
-def test_held_out_domains_share_no_table_name_with_the_others():
+def test_held_out_domains_have_table_names_of_their_own():
     held_out, others = (
         {table.name for name in domain_names() if (name in HELD_OUT) is held for table in load_domain(name).tables}
         for held in (True, False)

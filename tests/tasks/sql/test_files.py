@@ -19,6 +19,7 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import Task, iterate
 from agentgym.tasks.sql.files import SpiderTasks
+from tests.played import call, play_solution
 from tests.refusals import refusal
 
 FOLDER = Path(__file__).parents[2] / "data" / "spider_style"
@@ -35,7 +36,7 @@ def every_task(source: SpiderTasks) -> list[Task]:
 
 
 def folder_with(folder: Path, *questions: object, name: str = "train.json") -> Path:
-    """Write a folder with the two databases; what it had before goes."""
+    """Write a folder with the two databases and these questions, replacing an earlier one."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(FOLDER / "database", folder / "database")
     if questions:
@@ -44,7 +45,7 @@ def folder_with(folder: Path, *questions: object, name: str = "train.json") -> P
 
 
 def counts(source: SpiderTasks) -> dict[str, int]:
-    """Return how many questions were left out, by reason."""
+    """Return the number of left-out questions by reason."""
     return Counter(entry.why.value for entry in source.left_out)
 
 
@@ -55,10 +56,7 @@ def question(**fields: object) -> dict[str, object]:
 def solves(folder: Path, answer: object, **arguments: Any) -> bool:
     env = SQLEnv(folder=folder, **arguments)
     env.reset(seed=0)
-    call = {"function": {"name": "submit", "arguments": {"answer": answer}}}
-    success = env.step({"role": "assistant", "tool_calls": [call]}).info["is_success"]
-    env.close()
-    return success
+    return call(env, "submit", answer=answer).info["is_success"]
 
 
 def test_questions_of_both_styles_are_read():
@@ -83,13 +81,8 @@ def test_every_gold_query_passes_the_grader(engine: Any):
     for task in every_task(env.tasks):
         opening, _ = env.reset(options={"task": task})
         assert "The database runs on " in str(opening[-1].get("content"))
-        call = next(env.solution(task))
-        assert not isinstance(call, str)
-        assert env.step({"role": "assistant", "tool_calls": [call.to_dict()]}).info["is_success"], task.id
-    env.close()
+        assert play_solution(env).info["is_success"], task.id
 
-
-# Questions that an empty or constant query answers.
 
 DEGENERATE = {
     "no row": "SELECT name FROM (SELECT 'x' AS name) WHERE name = 'y'",
@@ -138,20 +131,17 @@ def test_degenerate_questions_are_left_out_unless_asked_for(tmp_path: Path):
         SpiderTasks(folder_with(tmp_path / "data", *named_questions(DEGENERATE)))
 
 
-def test_no_remaining_question_is_answered_by_an_empty_or_constant_answer(tmp_path: Path):
+def test_empty_and_constant_answers_solve_no_remaining_question(tmp_path: Path):
     for folder in (FOLDER, folder_with(tmp_path / "data", *named_questions(DEGENERATE | SOUND))):
         env = SQLEnv(folder=folder)
         assert isinstance(env.tasks, SpiderTasks)
         for task in every_task(env.tasks):
             for answer in EMPTY_OR_CONSTANT:
                 env.reset(options={"task": task})
-                call = {"function": {"name": "submit", "arguments": {"answer": answer}}}
-                step = env.step({"role": "assistant", "tool_calls": [call]})
-                assert not step.info.get("is_success"), (task, answer)
-        env.close()
+                assert not call(env, "submit", answer=answer).info.get("is_success"), (task, answer)
 
 
-def test_gold_queries_run_once_for_a_database_file(tmp_path: Path, cache: Path):
+def test_gold_queries_run_once_per_database_file(tmp_path: Path, cache: Path):
     folder = folder_with(tmp_path / "data", *named_questions(DEGENERATE | SOUND))
     SpiderTasks(folder)
     [verdicts] = cache.rglob("*.json")
@@ -165,12 +155,9 @@ def test_gold_queries_run_once_for_a_database_file(tmp_path: Path, cache: Path):
     assert counts(SpiderTasks(folder)) == {"degenerate": len(DEGENERATE)}
 
 
-# Broken entries.
-
-
 def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path):
     broken: list[tuple[dict[str, object], str]] = [
-        ({"db_id": "nowhere"}, "there is no database file for db_id 'nowhere'"),
+        ({"db_id": "nowhere"}, "no database file for db_id 'nowhere'"),
         ({"db_id": "broken"}, "cannot open database"),
         ({"db_id": "empty"}, "empty.sqlite' is empty (0 bytes)"),
         ({"db_id": "bare"}, "has no table"),
@@ -189,10 +176,10 @@ def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path)
     places = {int(entry.where.rpartition(" ")[2]): str(entry) for entry in source.left_out}
     texts = [(places.get(number, ""), words) for number, (_, words) in enumerate(broken)]
     assert [row for row in texts if row[1] not in row[0] or "train.json: item " not in row[0]] == []
-    assert "train.json: item 0: there is no database file" in refusal(SpiderTasks, folder, strict=True)
+    assert "train.json: item 0: the folder has no database file" in refusal(SpiderTasks, folder, strict=True)
 
 
-def test_a_folder_that_holds_no_question_is_refused(tmp_path: Path):
+def test_a_folder_without_questions_is_refused(tmp_path: Path):
     folder = folder_with(tmp_path / "data")
     assert "no question file" in refusal(SpiderTasks, folder)
     (folder / "train.json").write_text('[{"db_id": "lab"}]', encoding="utf-8")
@@ -200,7 +187,7 @@ def test_a_folder_that_holds_no_question_is_refused(tmp_path: Path):
     assert "name the folder" in refusal(SpiderTasks, folder / "train.json")
 
 
-def test_files_that_hold_no_questions_are_skipped_and_named(tmp_path: Path):
+def test_files_without_questions_are_left_out(tmp_path: Path):
     folder = folder_with(tmp_path / "data", question())
     for name, content in (("info.json", {"version": 1}), ("notes.json", []), ("columns.json", [{"name": "id"}])):
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
@@ -209,15 +196,12 @@ def test_files_that_hold_no_questions_are_skipped_and_named(tmp_path: Path):
     assert sorted(Path(entry.where).name for entry in source.left_out) == ["columns.json", "info.json", "notes.json"]
 
 
-# Splits and layouts.
-
-
-def test_databases_of_the_unseen_split_are_in_no_other():
+def test_databases_of_the_unseen_split_are_in_no_other_split():
     source = SpiderTasks(FOLDER, unseen=0.65)
-    seen = {task.data["file"] for task in every_task(source) if task.split != "test_unseen"}
+    files = {task.data["file"] for task in every_task(source) if task.split != "test_unseen"}
     unseen = {task.data["file"] for task in iterate(source, "test_unseen")}
     assert unseen
-    assert not seen & unseen
+    assert not files & unseen
 
 
 def test_splits_by_hash_have_no_query_in_common(tmp_path: Path):
@@ -230,7 +214,7 @@ def test_splits_by_hash_have_no_query_in_common(tmp_path: Path):
     assert sum(map(len, queries)) == len(set.union(*queries))
 
 
-def test_the_layout_of_kaggle_dbqa_is_read_with_its_own_division(tmp_path: Path):
+def test_the_layout_of_kaggle_dbqa_is_read_with_its_splits(tmp_path: Path):
     few = [question(question=f"few {n}", query=f"SELECT {n} FROM samples") for n in range(3)]
     more = [question(question=f"more {n}", query=f"SELECT {n} FROM samples") for n in range(5)]
     folder = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Gold queries of generated questions: right in both engines, never trivial, and in agreement with the question."""
+"""Gold queries of generated questions: equal in both engines, never trivial, and consistent with the question."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @sampled(20, 400)
-def test_gold_gives_the_same_result_in_both_engines_and_no_trivial_one(count: int):
+def test_gold_gives_the_same_nontrivial_result_in_both_engines(count: int):
     source = SQLTasks()
     for task in (task for split in source.splits for task in iterate(source, split, count)):
         rows, others = both_engines(task)
@@ -78,7 +78,7 @@ def test_gold_and_steps_run_in_the_engine_of_the_task():
 
 
 @sampled(60, 1500)
-def test_questions_say_what_their_gold_orders_and_deduplicates(count: int):
+def test_questions_state_the_order_and_distinctness_of_their_gold(count: int):
     distinct = re.compile(r"\b(different|distinct|once|without duplicates|have in common)\b")
     for task in iterate(SQLTasks(), "train", count):
         if re.search(r"^SELECT DISTINCT | UNION SELECT | INTERSECT | EXCEPT ", task.gold["sql"]):
@@ -122,7 +122,7 @@ def test_steps_lead_to_the_gold_result(count: int):
 
 
 @sampled(60, 1000)
-def test_gold_names_the_tables_and_columns_that_it_uses(count: int):
+def test_gold_lists_the_tables_and_columns_that_it_uses(count: int):
     for task in iterate(SQLTasks(), "train", count):
         spec = database_for(task.data)
         words = set(re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'", "", task.gold["sql"])))
@@ -143,7 +143,7 @@ def test_only_the_functions_that_differ_are_translated():
 
 
 @pytest.mark.nightly
-def test_every_family_can_be_asked_about_several_domains():
+def test_every_family_suits_several_domains():
     for name in FAMILIES:
         source = SQLTasks(families=[name], databases_per_domain=2)
         domains = {task.data["domain"] for task in iterate(source, "train", 60)}

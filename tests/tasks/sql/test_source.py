@@ -1,4 +1,4 @@
-"""The source of generated SQL questions: levels and families take turns, and held-out domains stay apart."""
+"""The source of generated SQL questions: splits, levels, families and domains."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agentgym.tasks.sql.questions import FAMILIES
 SPLITS = ("train", "validation", "test", "test_unseen")
 
 
-def test_held_out_domains_are_in_test_unseen_and_nowhere_else():
+def test_held_out_domains_are_only_in_test_unseen():
     for split in SPLITS:
         domains = {task.data["domain"] for task in iterate(SQLTasks(), split, 150)}
         allowed = set(HELD_OUT) if split == "test_unseen" else set(domain_names()) - set(HELD_OUT)
         assert domains == allowed
 
 
-def test_the_engine_does_not_move_a_question_to_another_split():
+def test_the_engine_does_not_change_the_split_of_a_question():
     queries: dict[tuple[str, str], str] = {}
     for split in SPLITS[:3]:
         for engine in ("duckdb", "sqlite"):
@@ -30,7 +30,7 @@ def test_the_engine_does_not_move_a_question_to_another_split():
                 assert queries.setdefault((task.data["domain"], task.gold["sql"]), split) == split
 
 
-def test_levels_and_families_come_up_equally_often():
+def test_levels_and_families_are_equally_frequent():
     per_family = {level: sum(f.level == level for f in FAMILIES.values()) for level in range(1, 6)}
     for level, count in per_family.items():
         tasks = list(iterate(SQLTasks(difficulty=level), "train", 4 * count))
@@ -54,7 +54,7 @@ def test_choices_restrict_the_tasks():
     assert {task.data["dialect"] for task in few} == {"duckdb", "sqlite"}
 
 
-def test_a_family_without_any_question_for_a_split_is_named():
+def test_a_family_without_questions_for_a_split_is_reported():
     source = SQLTasks(families=["count_all"], domains=["films"])
     empty = [split for split in source.splits if split != "train"]
     with pytest.raises(TaskError, match="count_all"):

@@ -1,4 +1,4 @@
-"""Every SQL question says in every phrasing what its gold answers."""
+"""Every phrasing of an SQL question states what its gold answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from agentgym.procedural import NoFit, Wording
 from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl, domain_names
-from agentgym.tasks.sql.questions import FAMILIES, Draft
-from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+from agentgym.tasks.sql.questions import FAMILIES, SQLDraft
+from agentgym.tasks.sql.scene import HIGH_LOW, SQLScene
 from agentgym.tasks.sql.world import open_world
 
 pytestmark = pytest.mark.nightly
@@ -25,19 +25,19 @@ ORDER = re.compile(r"\bsorted\b|\bSort\b|\bfirst\b|\border\b")
 
 
 @cache
-def drafts(name: str) -> tuple[Draft, ...]:
+def drafts(name: str) -> tuple[SQLDraft, ...]:
     """Draw questions of a family about several domains."""
-    drawn: list[Draft] = []
+    questions: list[SQLDraft] = []
     rng = Random(name)
-    while len(drawn) < 25:
+    while len(questions) < 25:
         try:
-            drawn.append(FAMILIES[name].draw(Scene(open_world(rng.choice(domain_names()), 0), rng)))
+            questions.append(FAMILIES[name].draw(SQLScene(open_world(rng.choice(domain_names()), 0), rng)))
         except NoFit:
             continue
-    return tuple(drawn)
+    return tuple(questions)
 
 
-def every_text() -> Iterator[tuple[Draft, str]]:
+def every_text() -> Iterator[tuple[SQLDraft, str]]:
     """Yield every draft of every family in every phrasing."""
     for name, family in FAMILIES.items():
         for draft in drafts(name):
@@ -45,7 +45,7 @@ def every_text() -> Iterator[tuple[Draft, str]]:
                 yield draft, phrasing.format_map(draft.words)
 
 
-def returned(draft: Draft) -> Iterator[ColumnDecl]:
+def returned(draft: SQLDraft) -> Iterator[ColumnDecl]:
     """Yield the columns that the gold returns as they are."""
     query = sqlglot.parse_one(draft.sql, dialect="duckdb")
     while isinstance(query, exp.SetOperation):
@@ -70,7 +70,7 @@ def test_every_phrasing_is_used():
             assert used == {phrasing.format_map(draft.words) for phrasing in phrasings}, name
 
 
-def test_no_phrasing_shows_how_it_was_put_together():
+def test_phrasings_have_no_artefacts_of_their_template():
     failing = []
     for draft, text in every_text():
         values = "|".join(re.escape(str(word)) for word in draft.words.values() if isinstance(word, str))
@@ -80,7 +80,7 @@ def test_no_phrasing_shows_how_it_was_put_together():
     assert failing == []
 
 
-def names_its_tables(draft: Draft, text: str) -> bool:
+def names_its_tables(draft: SQLDraft, text: str) -> bool:
     links = [word for word in draft.words.values() if isinstance(word, Link)]
     return all(
         any(noun in text for noun in (table.one, table.many, *(link.label for link in links if link.parent == table)))
@@ -100,7 +100,7 @@ def test_every_phrasing_names_its_columns_tables_and_order():
     assert failing == []
 
 
-def test_questions_about_many_ask_for_the_plural():
+def test_questions_about_several_rows_use_the_plural():
     failing = [
         text
         for draft, text in every_text()
@@ -110,7 +110,7 @@ def test_questions_about_many_ask_for_the_plural():
     assert failing == []
 
 
-def test_a_column_has_its_own_words_for_its_ends():
+def test_a_column_may_have_its_own_superlatives():
     world = open_world("airline", 0)
     columns = {column.name: column for table in world.domain.tables for column in table.columns}
     ends = [(end.of(columns["delay"]).word, end.of(columns["delay"]).other) for end in HIGH_LOW]

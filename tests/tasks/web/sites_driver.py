@@ -158,12 +158,12 @@ class Driver:
 
     def _select(self, element: Element, step: Mapping[str, Any]) -> None:
         options = [child for child in element if child.tag == "option"]
-        chosen = [option for option in options if option.text == step["value"]]
-        if len(chosen) != 1:
+        matches = [option for option in options if option.text == step["value"]]
+        if len(matches) != 1:
             raise LookupError(f"{step['name']!r} has no option {step['value']!r}, but {[o.text for o in options]}")
         for option in options:
             option.attributes.pop("selected", None)
-        chosen[0].attributes["selected"] = ""
+        matches[0].attributes["selected"] = ""
 
     def _click(self, element: Element, step: Mapping[str, Any]) -> None:
         kind = element.attributes.get("type", "")
@@ -216,8 +216,8 @@ def _values(element: Element) -> list[tuple[str, str]]:
         return [(name, element.text.removeprefix("\n"))]
     if element.tag == "select":
         options = [child for child in element if child.tag == "option"]
-        chosen = [option for option in options if "selected" in option.attributes]
-        if not chosen and "multiple" not in element.attributes:
-            chosen = options[:1]
-        return [(name, option.attributes.get("value", option.text)) for option in chosen]
+        selected = [option for option in options if "selected" in option.attributes]
+        if not selected and "multiple" not in element.attributes:
+            selected = options[:1]
+        return [(name, option.attributes.get("value", option.text)) for option in selected]
     return []

@@ -1,4 +1,4 @@
-"""Tasks on sites of one's own, read from WebArena's and WebShop's files."""
+"""Tasks on external sites, from WebArena's and WebShop's files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.tasks.web.files import WebFileTasks
 from tests.refusals import refusal
+from tests.rows import each_row
 from tests.tasks.web.rows import arena, write
 
 URLS = {"shopping": "http://127.0.0.1:9"}
@@ -44,23 +45,23 @@ UNGRADABLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_tasks_that_cannot_be_graded_are_left_out_with_place_and_reason(tmp_path: Path):
-    for changes, reason in UNGRADABLE:
-        tasks = WebFileTasks(write(tmp_path, arena(1), arena(2, **changes)), URLS)
-        assert tasks.size("test") == 1
-        (left_out,) = tasks.left_out
-        assert left_out.where.endswith("tasks.json: item 1")
-        assert reason in left_out.reason
+@each_row("changes, reason", UNGRADABLE)
+def test_tasks_that_cannot_be_graded_are_left_out(changes: dict[str, Any], reason: str, tmp_path: Path):
+    tasks = WebFileTasks(write(tmp_path, arena(1), arena(2, **changes)), URLS)
+    assert tasks.size("test") == 1
+    (left_out,) = tasks.left_out
+    assert left_out.where.endswith("tasks.json: item 1")
+    assert reason in left_out.reason
 
 
-def test_a_goal_of_webshop_asks_for_its_product_with_its_options(tmp_path: Path):
+def test_a_goal_of_webshop_is_its_product_with_its_options(tmp_path: Path):
     goal = {"instruction": "buy a red lamp", "asin": "B01", "options": {"color": "red"}, "price_upper": 20}
     tasks = WebFileTasks(write(tmp_path, goal, {"instruction": "no product"}), {"webshop": "http://127.0.0.1:9"})
     assert tasks.get("test", 0).gold == {"bought": {"asin": "B01", "options": ["red"]}}
     assert "asin" in tasks.left_out[0].reason
 
 
-def test_files_and_addresses_of_another_form_are_refused(tmp_path: Path):
+def test_other_files_and_addresses_are_refused(tmp_path: Path):
     assert "item 0: it has neither" in refusal(WebFileTasks, write(tmp_path, {"question": "x"}), URLS)
     assert "needs a login" in refusal(WebFileTasks, write(tmp_path, arena(require_login=True)), URLS)
     assert "address of site" in refusal(WebFileTasks, write(tmp_path, arena()), {"shopping": "shop"})

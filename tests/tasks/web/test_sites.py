@@ -1,4 +1,4 @@
-"""The bundled sites: deterministic, separate per episode, and unbroken by whatever is sent to them."""
+"""The bundled sites: deterministic, separate per episode, and robust against hostile requests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,13 +23,13 @@ import httpx
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.tasks.web.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
-from agentgym.tasks.web.sites.words import Words, part_of, seed_split
+from agentgym.tasks.web.sites.words import SiteWords, part_of, seed_split
 from tests.refusals import sampled
 from tests.tasks.web.sites_driver import Driver, parse
 
 SITES = ("shop", "forum", "tracker", "mail", "admin", "calendar")
 TABLES = {"shop": "wishlist", "forum": "subscription", "tracker": "watching"}
-"""A table whose content counts."""
+"""A table of each site whose content is state."""
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 every_site = pytest.mark.parametrize("site", SITES)
 
@@ -64,7 +64,7 @@ def crawl(episode: SiteEpisode, most: int = 60) -> dict[str, str]:
 
 
 @every_site
-def test_same_seed_gives_the_same_pages_byte_for_byte_and_reading_changes_nothing(site: str, episodes: Episodes):
+def test_same_seed_gives_the_same_pages_and_reading_changes_nothing(site: str, episodes: Episodes):
     episode = episodes(site)
     before = episode.digest()
     pages = crawl(episode, 30)
@@ -76,7 +76,7 @@ def test_same_seed_gives_the_same_pages_byte_for_byte_and_reading_changes_nothin
 
 @sampled(30, 150)
 @every_site
-def test_links_and_controls_have_names_that_tell_them_apart(site: str, count: int, episodes: Episodes):
+def test_links_and_controls_have_distinct_names(site: str, count: int, episodes: Episodes):
     for path, html in crawl(episodes(site, 8), count).items():
         page = parse(html)
         ids = [element.attributes["id"] for element in page if "id" in element.attributes]
@@ -92,7 +92,7 @@ def test_links_and_controls_have_names_that_tell_them_apart(site: str, count: in
             assert {name: paths for name, paths in targets.items() if len(paths) > 1} == {}, path
 
 
-def test_an_episode_does_not_see_the_changes_of_another(episodes: Episodes):
+def test_episodes_do_not_share_state(episodes: Episodes):
     for site, table in TABLES.items():
         changed, other = episodes(site), episodes(site)
         before = other.digest()
@@ -101,7 +101,7 @@ def test_an_episode_does_not_see_the_changes_of_another(episodes: Episodes):
         assert other.digest() == before
 
 
-def test_requests_without_an_open_episode_are_answered_with_not_found(episodes: Episodes):
+def test_requests_without_an_open_episode_are_not_found(episodes: Episodes):
     episode = episodes("shop")
     with Driver(episode) as driver:
         headers = {"host": "shop.test"}
@@ -114,7 +114,7 @@ def test_requests_without_an_open_episode_are_answered_with_not_found(episodes: 
         assert driver.status == 404
 
 
-def test_undone_actions_and_volatile_tables_leave_no_trace_in_the_digest(episodes: Episodes):
+def test_undone_actions_and_volatile_tables_do_not_change_the_digest(episodes: Episodes):
     episode = episodes("shop", options={"cart": "empty"})
     before = episode.digest()
     with Driver(episode) as driver:
@@ -127,8 +127,6 @@ def test_undone_actions_and_volatile_tables_leave_no_trace_in_the_digest(episode
     assert episode.digest() == before
     assert "delivery" not in episode.dump()
 
-
-# Hostile requests.
 
 INJECTIONS = (
     "'; DROP TABLE post; --",
@@ -203,7 +201,7 @@ def test_huge_and_foreign_bodies_are_refused_and_the_site_stays_up(
 def test_an_episode_that_fills_its_database_gets_an_error_page(episodes: Episodes):
     episode = episodes("forum")
     thread = episode.query("SELECT min(id) FROM thread WHERE NOT locked")[0][0]
-    # SQLite raises the limit to the size that there is already: no page can be added.
+    # SQLite raises this limit to the current size, so no page can be added.
     episode.query("PRAGMA max_page_count = 1")
     with Driver(episode) as driver:
         statuses = {driver.client.post(f"/t/{thread}/reply", data={"body": "x" * 3900}).status_code for _ in range(9)}
@@ -222,15 +220,9 @@ def test_many_clients_at_once_lose_nothing(episodes: Episodes):
             for turn in range(5):
                 driver.client.post(f"/t/{thread}/reply", data={"body": f"{number}/{turn}"})
 
-    clients = [threading.Thread(target=post, args=(number,)) for number in range(8)]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
+    with ThreadPoolExecutor(8) as clients:
+        list(clients.map(post, range(8)))
     assert episode.query("SELECT count(*) FROM post")[0][0] == before + 40
-
-
-# Pages.
 
 
 def test_a_mistake_is_shown_next_to_its_field_and_changes_nothing(episodes: Episodes):
@@ -248,7 +240,7 @@ def test_a_mistake_is_shown_next_to_its_field_and_changes_nothing(episodes: Epis
     assert episode.digest() == before
 
 
-def test_pages_ask_for_nothing_from_elsewhere(episodes: Episodes):
+def test_pages_load_nothing_from_other_sites(episodes: Episodes):
     for site in SITES:
         with Driver(episodes(site)) as driver:
             reply = driver.client.get("/")
@@ -258,7 +250,7 @@ def test_pages_ask_for_nothing_from_elsewhere(episodes: Episodes):
                 assert driver.client.get(asset).status_code == 200
 
 
-def test_a_bug_that_breaks_a_page_is_noted_in_the_episode(episodes: Episodes):
+def test_a_bug_that_breaks_a_page_is_recorded_in_the_episode(episodes: Episodes):
     episode = episodes("shop")
     with Driver(episode) as driver:
         episode.connection.execute("ALTER TABLE category RENAME TO gone")
@@ -268,10 +260,7 @@ def test_a_bug_that_breaks_a_page_is_noted_in_the_episode(episodes: Episodes):
     assert "no such table" in episode.broken
 
 
-# The server and its seeds.
-
-
-def test_a_folder_can_be_served_under_a_name(tmp_path: Path, episodes: Episodes):
+def test_a_folder_is_served_under_a_host_name(tmp_path: Path, episodes: Episodes):
     (tmp_path / "page.html").write_text("<p>plain</p>")
     SiteServer.shared().serve_folder("folder.test", tmp_path)
     with Driver(episodes("shop")) as driver:
@@ -292,14 +281,16 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.real
-def test_a_forked_child_has_a_server_of_its_own_and_both_end_by_themselves():
+def test_a_forked_child_has_its_own_server_and_both_exit():
     command = [sys.executable, "-W", "ignore", "-c", FORKING]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_splits_share_no_names_and_seeds_belong_to_one_split():
-    people = {seed_split(seed): {person.name for person in Words(seed, Random(seed)).people(200)} for seed in (1, 8, 9)}
+    people = {
+        seed_split(seed): {person.name for person in SiteWords(seed, Random(seed)).people(200)} for seed in (1, 8, 9)
+    }
     firsts = {split: {name.split()[0] for name in names} for split, names in people.items()}
     assert not firsts["train"] & (firsts["validation"] | firsts["test"])
     assert sorted(number for split in people for number in part_of(range(100), split)) == list(range(100))
@@ -307,7 +298,7 @@ def test_splits_share_no_names_and_seeds_belong_to_one_split():
     assert all(clock_of(seed).weekday() < 5 and 9 <= clock_of(seed).hour < 17 for seed in range(50))
 
 
-def test_unknown_sites_and_wrong_effects_are_named():
+def test_unknown_sites_and_wrong_effects_are_refused():
     with pytest.raises(UsageError, match="unknown site 'bank'"):
         find_site("bank")
     state = SiteState(find_site("shop"), 1)

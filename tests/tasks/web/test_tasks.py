@@ -1,4 +1,4 @@
-"""Web tasks: their plans lead to the state that their effect describes, and nothing less does."""
+"""Web tasks: their plans lead exactly to the state that their effect describes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = [name for site in SITES for name in load_families() if name.startswith(f
 
 @cache
 def draw(name: str, number: int) -> Task:
-    """Draw a task of a family; where a site has nothing to ask for, a later one of its split is taken."""
+    """Draw a task of a family, on the first site from a seed on that offers one."""
     seed = (21, 8, 9, 3)[number % 4] + 400 * number
     for later in range(100):
         try:
@@ -38,8 +38,8 @@ def draw(name: str, number: int) -> Task:
     raise AssertionError(f"{name} has nothing to ask near seed {seed}")
 
 
-def each_task(count: int) -> Iterator[Task]:
-    """Yield as many tasks of each family, or one of some families."""
+def draw_tasks(count: int) -> Iterator[Task]:
+    """Yield `count` tasks of each family; if that is 1, of every fifth family."""
     return (draw(name, number) for name in (NAMES if count > 1 else NAMES[::5]) for number in range(count))
 
 
@@ -48,8 +48,8 @@ def met(state: SiteState, task: Task) -> set[bool]:
 
 
 @sampled(1, 3)
-def test_plans_lead_to_the_state_the_checks_and_the_answer_of_the_gold(count: int):
-    for task in each_task(count):
+def test_plans_lead_to_the_state_and_answer_of_the_gold(count: int):
+    for task in draw_tasks(count):
         site, seed, options = find_site(task.data["site"]), task.data["seed"], task.data.get("options")
         start, goal = (digest_after(site, seed, effect, options) for effect in ([], task.gold["effect"]))
         episode = SiteServer.shared().open(task.data["site"], seed, options)
@@ -61,19 +61,19 @@ def test_plans_lead_to_the_state_the_checks_and_the_answer_of_the_gold(count: in
             assert met(episode, task) <= {True}, task.prompt
             assert driver.answer == task.gold["answer"], task.prompt
         episode.close()
-        # Doing nothing is not the gold wherever there is something to do, which checks can tell.
+        # Tasks with an effect have checks, and doing nothing does not solve them.
         assert (goal != start) == bool(task.gold["effect"]) == bool(task.gold["checks"]), task.prompt
 
 
 @pytest.mark.nightly
-def test_prompts_are_filled_in_and_tell_tasks_apart():
+def test_prompts_are_filled_in_and_distinct():
     for name in NAMES:
         tasks = [draw(name, number) for number in range(8)]
         assert all("{" not in task.prompt and "None" not in task.prompt for task in tasks)
         assert len({task.hash for task in tasks}) == len({(task.prompt, task.data["seed"]) for task in tasks}) == 8
 
 
-def test_every_site_has_families_of_five_difficulties_and_tasks_take_turns():
+def test_every_site_has_families_of_all_levels_that_take_turns():
     for site in SITES:
         source = WebTasks(sites=[site])
         assert len(source.families) >= 10

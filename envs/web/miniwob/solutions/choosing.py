@@ -49,26 +49,26 @@ def choose_from_scroll_list(sight: Sight) -> Solution:
 def choose_date(sight: Sight) -> Solution:
     """Turn the calendar to the month and click the day."""
     (date,) = sight.words(r"Select (\S+) as the date")
-    wanted = datetime.strptime(date, "%m/%d/%Y")
+    day = datetime.strptime(date, "%m/%d/%Y")
     yield sight.click("textbox")
-    yield from _pick_day(sight, wanted)
+    yield from _pick_day(sight, day)
     yield sight.click("button", "Submit")
 
 
 @player("use-spinner")
 def turn_spinner(sight: Sight) -> Solution:
     """Type the number into the spinner and submit."""
-    (wanted,) = sight.words(r"Select (-?\d+) with")
-    yield sight.type(wanted, role="spinbutton")
+    (value,) = sight.words(r"Select (-?\d+) with")
+    yield sight.type(value, role="spinbutton")
     yield sight.click("button", "Submit")
 
 
 @player("use-slider")
 def move_slider(sight: Sight) -> Solution:
     """Move the slider with keys and submit."""
-    (wanted,) = sight.words(r"Select (-?\d+) with")
+    (value,) = sight.words(r"Select (-?\d+) with")
     yield sight.click("slider")
-    yield from _move(sight, 0, int(wanted))
+    yield from _move(sight, 0, int(value))
     yield sight.click("button", "Submit")
 
 
@@ -87,7 +87,7 @@ def book_flight(sight: Sight) -> Solution:
     """Search for flights from suggested airports on a day of the calendar, and book the cheapest or shortest one."""
     which, origin, destination, date = sight.words(r"the (\w+) one-way flight from: (.+) to: (.+) on ([\d/]+)")
     for place, airport in enumerate((origin, destination)):
-        # Where suggestions appear under the mouse, a click takes the one that it lay on; then once more.
+        # Suggestions may appear under the mouse, so that the click takes another one; then try again.
         while not re.search(rf"{re.escape(airport)}.*\)$", sight.all("textbox")[place].value):
             yield sight.type(airport, nth=place)
             yield click(next(node for text, node in _suggestions(sight) if airport in text))
@@ -119,8 +119,8 @@ def generate_until_right(sight: Sight) -> Solution:
         "odd": lambda value: value % 2 == 1,
     }[relation]
     while True:
-        shown = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"\d+", node.value)]
-        if shown and fits(shown[0]):
+        numbers = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"\d+", node.value)]
+        if numbers and fits(numbers[0]):
             break
         yield sight.click("button", "Generate")
     yield sight.click("button", "Submit")
@@ -152,15 +152,15 @@ def buy_ticket(sight: Sight) -> Solution:
     yield sight.click("button", nth=values.index(best(values)))
 
 
-def _pick_day(sight: Sight, wanted: datetime) -> Solution:
+def _pick_day(sight: Sight, date: datetime) -> Solution:
     """Turn an open calendar to the month and click the day."""
     while True:
-        shown = datetime.strptime(_month_shown(sight), "%B %Y")
-        if (shown.year, shown.month) == (wanted.year, wanted.month):
+        month = datetime.strptime(_month_shown(sight), "%B %Y")
+        if (month.year, month.month) == (date.year, date.month):
             break
-        later = (shown.year, shown.month) < (wanted.year, wanted.month)
+        later = (month.year, month.month) < (date.year, date.month)
         yield sight.click("button", "Next" if later else "Prev")
-    yield sight.click("link", str(wanted.day))
+    yield sight.click("link", str(date.day))
 
 
 def _suggestions(sight: Sight) -> list[tuple[str, ViewNode]]:
@@ -194,9 +194,9 @@ def _menu(sight: Sight) -> list[tuple[str, list[str]]]:
     return [(dish, kinds) for dish, kinds in menu if kinds]
 
 
-def _move(sight: Sight, place: int, wanted: int) -> Solution:
+def _move(sight: Sight, place: int, target: int) -> Solution:
     while True:
-        shown = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"-?\d+", node.value)]
-        if shown[place] == wanted:
+        numbers = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"-?\d+", node.value)]
+        if numbers[place] == target:
             return
-        yield ToolCall("press", {"key": "ArrowRight" if shown[place] < wanted else "ArrowLeft"})
+        yield ToolCall("press", {"key": "ArrowRight" if numbers[place] < target else "ArrowLeft"})

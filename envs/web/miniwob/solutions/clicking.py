@@ -1,4 +1,4 @@
-"""Players of MiniWoB++ pages on which the policy has to find and click something."""
+"""Players of MiniWoB++ pages that ask to find and click something."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def find_in_tabs(sight: Sight) -> Solution:
     (name,) = sight.words(r'link "(.+)"')
     tabs = len(sight.all("tab"))
     for tab in range(tabs):
-        if found := _links(sight, name):
-            yield click(found)
+        if link := _links(sight, name):
+            yield click(link)
             return
         yield click(_tab_links(sight)[(tab + 1) % tabs])
     yield sight.click("link", name)
@@ -121,8 +121,8 @@ def find_in_tree(sight: Sight) -> Solution:
     opened: set[str] = set()
     while True:
         entries = sight.all("button")
-        if found := [node for node in entries if node.name in (f"{name}, folder", f"{name}, file")]:
-            yield click(found[0])
+        if matches := [node for node in entries if node.name in (f"{name}, folder", f"{name}, file")]:
+            yield click(matches[0])
             return
         folder = next(node for node in entries if node.name.endswith(", folder") and node.ref not in opened)
         opened.add(folder.ref)
@@ -140,10 +140,10 @@ def pick_greatest(sight: Sight) -> Solution:
 @player("phone-book")
 def find_contact(sight: Sight) -> Solution:
     """Turn the pages to a contact, then click the requested detail."""
-    name, wanted = sight.words(r"Find (\S+) in .* their (phone|email|address)")
+    name, detail = sight.words(r"Find (\S+) in .* their (phone|email|address)")
     while sight.look().find_all("heading", name) == []:
         yield sight.click("link", ">")
-    yield sight.click("link", nth=("phone", "email", "address").index(wanted))
+    yield sight.click("link", nth=("phone", "email", "address").index(detail))
 
 
 @player("focus-text")

@@ -1,4 +1,4 @@
-"""Players of MiniWoB++ pages on which the policy has to read or compute something."""
+"""Players of MiniWoB++ pages that ask to read or compute something."""
 
 from __future__ import annotations
 

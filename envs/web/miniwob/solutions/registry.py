@@ -38,10 +38,10 @@ class Sight:
         """Return a click on an element."""
         if within is not None:
             return click(self.look().find(role, name, nth, within))
-        found = self.all(role, name)
-        if nth >= len(found):
+        elements = self.all(role, name)
+        if nth >= len(elements):
             raise TaskError(f"no {role} {name!r} number {nth} on the page:\n{self.look().text}")
-        return click(found[nth])
+        return click(elements[nth])
 
     def type(self, text: str, nth: int = 0, role: str = "textbox") -> ToolCall:
         """Return a call that types into the `nth` field."""

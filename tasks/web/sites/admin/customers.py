@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentgym.tasks.web.sites.admin.fill import CUSTOMER_STATUS, SEGMENTS, TAGS, TERMS
 from agentgym.tasks.web.sites.admin.tables import Row, back_to, chosen_rows, export, filtered, note, ordered, pairs
-from agentgym.tasks.web.sites.forms import Form
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.forms import SiteForm
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 COLUMNS = {
@@ -30,7 +30,7 @@ SELECT c.*, (SELECT group_concat(tag, ', ') FROM (SELECT tag FROM customer_tags 
 
 
 @ROUTES.get("/customers")
-def show_customers(visit: Visit) -> Reply:
+def show_customers(visit: Visit) -> SiteReply:
     """Show the table of customers."""
     actions = [*((f"status:{value}", f"Set status {value}") for value in CUSTOMER_STATUS)]
     actions += [(f"{kind}:{tag}", f"{kind.capitalize()} tag {tag}") for kind in ("add", "remove") for tag in TAGS]
@@ -46,41 +46,41 @@ def show_customers(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/customers/export")
-def export_customers(visit: Visit) -> Reply:
+def export_customers(visit: Visit) -> SiteReply:
     """Show an export of the filtered customers."""
     return export(visit, "Export of customers", _rows(visit), ("id", *FIELDS[:6], "status"))
 
 
 @ROUTES.post("/customers/bulk")
-def change_customers(visit: Visit) -> Reply:
+def change_customers(visit: Visit) -> SiteReply:
     """Apply a bulk action to the chosen customers."""
-    chosen = chosen_rows(visit, "customers")
+    ids = chosen_rows(visit, "customers")
     action, _, value = visit.form.values.get("action", "").partition(":")
-    if not chosen or not action:
+    if not ids or not action:
         return back_to(visit, "/customers", "Please choose customers and an action.")
     if action == "status" and value in CUSTOMER_STATUS:
-        for number in chosen:
+        for number in ids:
             visit.run("UPDATE customers SET status = ? WHERE id = ?", value, number)
     elif action in ("add", "remove") and value in TAGS:
-        for number in chosen:
+        for number in ids:
             visit.run("DELETE FROM customer_tags WHERE customer = ? AND tag = ?", number, value)
             if action == "add":
                 visit.run("INSERT INTO customer_tags VALUES (?, ?)", number, value)
     else:
-        raise Problem(400, "There is no such action.")
-    note(visit, f"Customers {', '.join(map(str, chosen))}: {action} {value}")
-    return back_to(visit, "/customers", f"Changed {len(chosen)} customer{'s' if len(chosen) > 1 else ''}.")
+        raise PageProblem(400, "There is no such action.")
+    note(visit, f"Customers {', '.join(map(str, ids))}: {action} {value}")
+    return back_to(visit, "/customers", f"Changed {len(ids)} customer{'s' if len(ids) > 1 else ''}.")
 
 
 @ROUTES.get("/customers/new")
-def new_customer(visit: Visit) -> Reply:
+def new_customer(visit: Visit) -> SiteReply:
     """Show an empty form for a customer."""
     start = {"segment": SEGMENTS[0], "status": CUSTOMER_STATUS[0], "terms": 30, "since": f"{visit.now:%Y-%m-%d}"}
-    return _page(visit, None, Form.filled(start | {"credit_limit": "0.00"}), (), False)
+    return _page(visit, None, SiteForm.filled(start | {"credit_limit": "0.00"}), (), False)
 
 
 @ROUTES.post("/customers/new")
-def add_customer(visit: Visit) -> Reply:
+def add_customer(visit: Visit) -> SiteReply:
     """Add a customer."""
     values, tags = _read(visit.form)
     if not visit.form.ok:
@@ -92,15 +92,15 @@ def add_customer(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/customers/{number:int}")
-def show_customer(visit: Visit, number: int) -> Reply:
+def show_customer(visit: Visit, number: int) -> SiteReply:
     """Show one customer: the form and the invoices."""
     customer = _find(visit, number)
     values = dict(customer) | {"credit_limit": f"{customer['credit_limit'] / 100:.2f}"}
-    return _page(visit, customer, Form.filled(values), (customer["tags"] or "").split(", "), customer["newsletter"])
+    return _page(visit, customer, SiteForm.filled(values), (customer["tags"] or "").split(", "), customer["newsletter"])
 
 
 @ROUTES.post("/customers/{number:int}")
-def change_customer(visit: Visit, number: int) -> Reply:
+def change_customer(visit: Visit, number: int) -> SiteReply:
     """Change a customer."""
     customer = _find(visit, number)
     values, tags = _read(visit.form)
@@ -123,7 +123,7 @@ def _find(visit: Visit, number: int) -> Row:
     return visit.find("customer", f"{_LIST} WHERE c.id = ?", number)
 
 
-def _read(form: Form) -> tuple[list[object], list[str]]:
+def _read(form: SiteForm) -> tuple[list[object], list[str]]:
     values: list[object] = [form.text("name", most=80), form.text("contact", most=80), form.email("email")]
     values += [form.text("phone", required=False, most=40), form.text("city", most=60)]
     values += [form.choice("segment", SEGMENTS), form.choice("status", CUSTOMER_STATUS)]
@@ -144,7 +144,9 @@ def _set_tags(visit: Visit, number: int, tags: list[str]) -> None:
         visit.run("INSERT INTO customer_tags VALUES (?, ?)", number, tag)
 
 
-def _page(visit: Visit, customer: Row | None, form: Form, tags: object, newsletter: bool, status: int = 200) -> Reply:
+def _page(
+    visit: Visit, customer: Row | None, form: SiteForm, tags: object, newsletter: bool, status: int = 200
+) -> SiteReply:
     sql = "SELECT * FROM invoices WHERE customer = ? ORDER BY issued DESC, id DESC LIMIT 8"
     return visit.page(
         "admin/customer.html",

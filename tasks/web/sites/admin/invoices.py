@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentgym.tasks.web.sites.admin.fill import INVOICE_STATUS, METHODS
 from agentgym.tasks.web.sites.admin.tables import Row, back_to, chosen_rows, export, filtered, note, ordered, pairs
-from agentgym.tasks.web.sites.forms import Form
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.forms import SiteForm
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 COLUMNS = {
@@ -23,7 +23,7 @@ _LIST = "SELECT i.*, c.name AS customer_name, c.city FROM invoices i JOIN custom
 
 
 @ROUTES.get("/invoices")
-def show_invoices(visit: Visit) -> Reply:
+def show_invoices(visit: Visit) -> SiteReply:
     """Show the table of invoices; `edit` in the query turns the status of one row into a form."""
     rows = _rows(visit)
     actions = [(f"status:{value}", f"Set status {value}") for value in INVOICE_STATUS]
@@ -38,7 +38,7 @@ def show_invoices(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/invoices/export")
-def export_invoices(visit: Visit) -> Reply:
+def export_invoices(visit: Visit) -> SiteReply:
     """Show an export of the filtered invoices."""
     rows = _rows(visit)
     total = sum(row["amount"] for row in rows)
@@ -46,46 +46,46 @@ def export_invoices(visit: Visit) -> Reply:
 
 
 @ROUTES.post("/invoices/bulk")
-def change_invoices(visit: Visit) -> Reply:
+def change_invoices(visit: Visit) -> SiteReply:
     """Apply a bulk action to the chosen invoices."""
-    chosen = chosen_rows(visit, "invoices")
+    ids = chosen_rows(visit, "invoices")
     action, _, value = visit.form.values.get("action", "").partition(":")
-    if not chosen or not action:
+    if not ids or not action:
         return back_to(visit, "/invoices", "Please choose invoices and an action.")
-    for number in chosen:
+    for number in ids:
         if action == "status" and value in INVOICE_STATUS:
             visit.run("UPDATE invoices SET status = ? WHERE id = ?", value, number)
         elif action == "delete":
             if visit.value("SELECT status FROM invoices WHERE id = ?", number) != "draft":
-                raise Problem(409, "Only drafts can be deleted. Nothing was changed.")
+                raise PageProblem(409, "Only drafts can be deleted. Nothing was changed.")
             visit.run("DELETE FROM invoices WHERE id = ?", number)
         else:
-            raise Problem(400, "There is no such action.")
-    note(visit, f"Invoices {', '.join(map(str, chosen))}: {action} {value}")
-    return back_to(visit, "/invoices", f"Changed {len(chosen)} invoice{'s' if len(chosen) > 1 else ''}.")
+            raise PageProblem(400, "There is no such action.")
+    note(visit, f"Invoices {', '.join(map(str, ids))}: {action} {value}")
+    return back_to(visit, "/invoices", f"Changed {len(ids)} invoice{'s' if len(ids) > 1 else ''}.")
 
 
 @ROUTES.post("/invoices/{number:int}/status")
-def change_status(visit: Visit, number: int) -> Reply:
+def change_status(visit: Visit, number: int) -> SiteReply:
     """Change the status of one invoice in the table."""
     invoice = _find(visit, number)
     status = visit.form.choice("status", INVOICE_STATUS)
     if not visit.form.ok:
-        raise Problem(422, "There is no such status.")
+        raise PageProblem(422, "There is no such status.")
     visit.run("UPDATE invoices SET status = ? WHERE id = ?", status, number)
     note(visit, f"Invoice {invoice['number']}: {status}")
     return back_to(visit, "/invoices", f"{invoice['number']} is {status} now.")
 
 
 @ROUTES.get("/invoices/new")
-def new_invoice(visit: Visit) -> Reply:
+def new_invoice(visit: Visit) -> SiteReply:
     """Show an empty form for an invoice."""
     start = {"customer": visit.query.get("customer", ""), "issued": f"{visit.now:%Y-%m-%d}"}
-    return _page(visit, None, Form.filled(start | {"status": "draft", "method": METHODS[0]}))
+    return _page(visit, None, SiteForm.filled(start | {"status": "draft", "method": METHODS[0]}))
 
 
 @ROUTES.post("/invoices/new")
-def add_invoice(visit: Visit) -> Reply:
+def add_invoice(visit: Visit) -> SiteReply:
     """Add an invoice; it gets the next number."""
     values = _read(visit)
     if not visit.form.ok:
@@ -98,14 +98,14 @@ def add_invoice(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/invoices/{number:int}")
-def show_invoice(visit: Visit, number: int) -> Reply:
+def show_invoice(visit: Visit, number: int) -> SiteReply:
     """Show one invoice as a form."""
     invoice = _find(visit, number)
-    return _page(visit, invoice, Form.filled(dict(invoice) | {"amount": f"{invoice['amount'] / 100:.2f}"}))
+    return _page(visit, invoice, SiteForm.filled(dict(invoice) | {"amount": f"{invoice['amount'] / 100:.2f}"}))
 
 
 @ROUTES.post("/invoices/{number:int}")
-def change_invoice(visit: Visit, number: int) -> Reply:
+def change_invoice(visit: Visit, number: int) -> SiteReply:
     """Change an invoice."""
     invoice = _find(visit, number)
     values = _read(visit)
@@ -144,7 +144,7 @@ def _read(visit: Visit) -> list[object]:
     return [customer, issued, due, amount, *rest, form.text("note", required=False, most=2000)]
 
 
-def _page(visit: Visit, invoice: Row | None, form: Form, status: int = 200) -> Reply:
+def _page(visit: Visit, invoice: Row | None, form: SiteForm, status: int = 200) -> SiteReply:
     return visit.page(
         "admin/invoice.html", status, invoice=invoice, form=form, statuses=pairs(INVOICE_STATUS), methods=pairs(METHODS)
     )

@@ -8,7 +8,7 @@ from agentgym.tasks.web.sites.admin.customers import ROUTES as CUSTOMER_ROUTES
 from agentgym.tasks.web.sites.admin.fill import INVOICE_STATUS, SCHEMA, fill_admin
 from agentgym.tasks.web.sites.admin.invoices import ROUTES as INVOICE_ROUTES
 from agentgym.tasks.web.sites.admin.staff import ROUTES as STAFF_ROUTES
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -23,7 +23,7 @@ _PAGES = {
 
 
 @ROUTES.get("/")
-def overview(visit: Visit) -> Reply:
+def overview(visit: Visit) -> SiteReply:
     """Show the start page of the back office: a few totals."""
     sums = visit.rows("SELECT status, count(*) AS count, sum(amount) AS amount FROM invoices GROUP BY status")
     counts = {table: visit.value(f"SELECT count(*) FROM {table}") for table in ("customers", "invoices", "staff")}
@@ -32,7 +32,7 @@ def overview(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/audit")
-def show_audit(visit: Visit) -> Reply:
+def show_audit(visit: Visit) -> SiteReply:
     """List the changes made, the latest first."""
     return visit.page("admin/audit.html", pager=visit.pager(visit.rows("SELECT * FROM audit ORDER BY id DESC")))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentgym.tasks.web.sites.admin.fill import DEPARTMENTS, PERMISSIONS
 from agentgym.tasks.web.sites.admin.tables import Row, back_to, chosen_rows, filtered, named, note, ordered, pairs
-from agentgym.tasks.web.sites.forms import Form
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.forms import SiteForm
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 COLUMNS = {
@@ -28,7 +28,7 @@ FROM staff s JOIN roles r ON r.id = s.role LEFT JOIN staff m ON m.id = s.manager
 
 
 @ROUTES.get("/staff")
-def show_staff(visit: Visit) -> Reply:
+def show_staff(visit: Visit) -> SiteReply:
     """Show the table of staff."""
     rows = filtered(visit, visit.rows(_LIST), ("name", "email"), ("department", "role_name", "manager_name", "state"))
     actions = [(f"department:{name}", f"Move to {name}") for name in DEPARTMENTS]
@@ -45,34 +45,34 @@ def show_staff(visit: Visit) -> Reply:
 
 
 @ROUTES.post("/staff/bulk")
-def change_staff(visit: Visit) -> Reply:
+def change_staff(visit: Visit) -> SiteReply:
     """Apply a bulk action to the chosen people."""
-    chosen = chosen_rows(visit, "staff")
+    ids = chosen_rows(visit, "staff")
     action, _, value = visit.form.values.get("action", "").partition(":")
-    if not chosen or not action:
+    if not ids or not action:
         return back_to(visit, "/staff", "Please choose people and an action.")
     managers = {str(row["id"]) for row in _managers(visit)}
     valid = {"department": DEPARTMENTS, "manager": managers, "active": ("0", "1")}
     if value not in valid.get(action, ()):
-        raise Problem(400, "There is no such action.")
-    for number in chosen:
+        raise PageProblem(400, "There is no such action.")
+    for number in ids:
         if action == "manager" and value == str(number):
-            raise Problem(409, "Nobody can manage themselves. Nothing was changed.")
+            raise PageProblem(409, "Nobody can manage themselves. Nothing was changed.")
         stored = value if action == "department" else int(value)
         visit.run(f"UPDATE staff SET {action} = ? WHERE id = ?", stored, number)
-    note(visit, f"Staff {', '.join(map(str, chosen))}: {action} {value}")
-    return back_to(visit, "/staff", f"Changed {len(chosen)} {'people' if len(chosen) > 1 else 'person'}.")
+    note(visit, f"Staff {', '.join(map(str, ids))}: {action} {value}")
+    return back_to(visit, "/staff", f"Changed {len(ids)} {'people' if len(ids) > 1 else 'person'}.")
 
 
 @ROUTES.get("/staff/new")
-def new_person(visit: Visit) -> Reply:
+def new_person(visit: Visit) -> SiteReply:
     """Show an empty form for a new member of staff."""
     start = {"role": 1, "department": DEPARTMENTS[0], "started": f"{visit.now:%Y-%m-%d}", "hours": 40}
-    return _page(visit, None, Form.filled(start), True)
+    return _page(visit, None, SiteForm.filled(start), True)
 
 
 @ROUTES.post("/staff/new")
-def add_person(visit: Visit) -> Reply:
+def add_person(visit: Visit) -> SiteReply:
     """Add a member of staff."""
     values = _read(visit, 0)
     if not visit.form.ok:
@@ -83,14 +83,14 @@ def add_person(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/staff/{number:int}")
-def show_person(visit: Visit, number: int) -> Reply:
+def show_person(visit: Visit, number: int) -> SiteReply:
     """Show one member of staff as a form."""
     person = visit.find("person", f"{_LIST} WHERE s.id = ?", number)
-    return _page(visit, person, Form.filled(dict(person)), bool(person["active"]))
+    return _page(visit, person, SiteForm.filled(dict(person)), bool(person["active"]))
 
 
 @ROUTES.post("/staff/{number:int}")
-def change_person(visit: Visit, number: int) -> Reply:
+def change_person(visit: Visit, number: int) -> SiteReply:
     """Change the data of a member of staff."""
     person = visit.find("person", f"{_LIST} WHERE s.id = ?", number)
     values = _read(visit, number)
@@ -102,19 +102,19 @@ def change_person(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.get("/roles")
-def show_roles(visit: Visit) -> Reply:
+def show_roles(visit: Visit) -> SiteReply:
     """Show the permissions of each role."""
     held = {(row["role"], row["permission"]) for row in visit.rows("SELECT * FROM role_permissions")}
     return visit.page("admin/roles.html", roles=_roles(visit), permissions=PERMISSIONS, held=held)
 
 
 @ROUTES.post("/roles")
-def change_roles(visit: Visit) -> Reply:
+def change_roles(visit: Visit) -> SiteReply:
     """Save the whole table of permissions."""
     valid = [f"{role['id']}:{permission}" for role in _roles(visit) for permission in PERMISSIONS]
     granted = visit.form.choices("granted", valid)
     if not visit.form.ok:
-        raise Problem(400, "There is no such permission.")
+        raise PageProblem(400, "There is no such permission.")
     visit.run("DELETE FROM role_permissions")
     for item in granted:
         role, _, permission = item.partition(":")
@@ -158,7 +158,7 @@ def _read(visit: Visit, number: int) -> list[object]:
     ]
 
 
-def _page(visit: Visit, person: Row | None, form: Form, active: bool, status: int = 200) -> Reply:
+def _page(visit: Visit, person: Row | None, form: SiteForm, active: bool, status: int = 200) -> SiteReply:
     number = person["id"] if person else 0
     return visit.page(
         "admin/person.html",

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import Reply
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.reply import SiteReply
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 Row = sqlite3.Row
 _EXPORTED = 15
@@ -19,44 +19,46 @@ _EXPORTED = 15
 def filtered(visit: Visit, rows: Sequence[Row], searched: Sequence[str], exact: Sequence[str]) -> list[Row]:
     """Return the rows that match the query: its words in one of the columns `searched`, and each column of `exact`."""
     words = fold(visit.query.get("q", ""))
-    wanted = {name: visit.query[name] for name in exact if visit.query.get(name)}
+    filters = {name: visit.query[name] for name in exact if visit.query.get(name)}
     return [
         row
         for row in rows
         if any(words in fold(str(row[name])) for name in searched)
-        and all(str(row[name]) == value for name, value in wanted.items())
+        and all(str(row[name]) == value for name, value in filters.items())
     ]
 
 
 def ordered(visit: Visit, rows: Sequence[Row], columns: Mapping[str, str], default: str) -> list[Row]:
     """Return rows sorted as the query asks: by a column, descending if its name has a minus in front."""
-    asked = visit.query.get("sort", default)
-    name = asked.removeprefix("-")
+    order = visit.query.get("sort", default)
+    name = order.removeprefix("-")
     if name not in columns:
-        asked = name = default
+        order = name = default
 
     def key(row: Row) -> tuple[bool, object]:
         value = row[name]
         return value is None, fold(value) if isinstance(value, str) else value or 0
 
-    return sorted(rows, key=key, reverse=asked.startswith("-"))
+    return sorted(rows, key=key, reverse=order.startswith("-"))
 
 
 def chosen_rows(visit: Visit, table: str) -> list[int]:
     """Return the ids of the rows that were ticked."""
-    known = [str(row["id"]) for row in visit.rows(f"SELECT id FROM {table} ORDER BY id")]
-    chosen = [int(number) for number in visit.form.choices("row", known)]
+    valid_ids = [str(row["id"]) for row in visit.rows(f"SELECT id FROM {table} ORDER BY id")]
+    ids = [int(number) for number in visit.form.choices("row", valid_ids)]
     if not visit.form.ok:
-        raise Problem(404, "One of the chosen rows does not exist.")
-    return chosen
+        raise PageProblem(404, "One of the chosen rows does not exist.")
+    return ids
 
 
-def back_to(visit: Visit, list_path: str, notice: str) -> Reply:
-    """Redirect to the list from which a form was sent, with its filters."""
+def back_to(visit: Visit, list_path: str, notice: str) -> SiteReply:
+    """Redirect to the list that sent a form, with its filters."""
     return visit.redirect(same_site(visit.form.values.get("back", ""), list_path), notice)
 
 
-def export(visit: Visit, title: str, rows: Sequence[Row], columns: Sequence[str], total: int | None = None) -> Reply:
+def export(
+    visit: Visit, title: str, rows: Sequence[Row], columns: Sequence[str], total: int | None = None
+) -> SiteReply:
     """Return a page that previews an export of these rows."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -17,11 +17,11 @@ from agentgym.tasks.web.sites.calendar.slots import (
     repeated,
 )
 from agentgym.tasks.web.sites.calendar.store import LIST, bookings, me, room_taken
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 ANSWERS = {"yes": "accepted", "no": "declined", "open": "not answered"}
@@ -43,15 +43,15 @@ class Wish:
 
 
 @ROUTES.get("/booking/new")
-def new_booking(visit: Visit) -> Reply:
+def new_booking(visit: Visit) -> SiteReply:
     """Show an empty form for a booking."""
     names = {"room": "", "day": f"{visit.now:%Y-%m-%d}", "starts": "", "ends": "", "people": ""}
     start = {name: visit.query.get(name, value) for name, value in names.items()}
-    return _page(visit, None, Form.filled(start | {"every": "once", "times": 1}))
+    return _page(visit, None, SiteForm.filled(start | {"every": "once", "times": 1}))
 
 
 @ROUTES.post("/booking/new")
-def add_booking(visit: Visit) -> Reply:
+def add_booking(visit: Visit) -> SiteReply:
     """Book a room, once or several times."""
     wish = _read(visit, None)
     if wish is None:
@@ -71,7 +71,7 @@ def add_booking(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/booking/{number:int}")
-def show_booking(visit: Visit, number: int) -> Reply:
+def show_booking(visit: Visit, number: int) -> SiteReply:
     """Show one booking and its participants."""
     booking = visit.find("booking", f"{LIST} WHERE b.id = ?", number)
     people = visit.rows(
@@ -92,17 +92,17 @@ def show_booking(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.get("/booking/{number:int}/edit")
-def edit_booking(visit: Visit, number: int) -> Reply:
+def edit_booking(visit: Visit, number: int) -> SiteReply:
     """Show a booking as a form."""
     booking = _own(visit, number)
     names = visit.rows(
         "SELECT p.name FROM attendees a JOIN people p ON p.id = a.person WHERE a.booking = ? ORDER BY p.name", number
     )
-    return _page(visit, booking, Form.filled(dict(booking) | {"people": ", ".join(row["name"] for row in names)}))
+    return _page(visit, booking, SiteForm.filled(dict(booking) | {"people": ", ".join(row["name"] for row in names)}))
 
 
 @ROUTES.post("/booking/{number:int}/edit")
-def change_booking(visit: Visit, number: int) -> Reply:
+def change_booking(visit: Visit, number: int) -> SiteReply:
     """Change a booking; in a series, only this one."""
     booking = _own(visit, number)
     wish = _read(visit, number)
@@ -117,7 +117,7 @@ def change_booking(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.post("/booking/{number:int}/cancel")
-def cancel_booking(visit: Visit, number: int) -> Reply:
+def cancel_booking(visit: Visit, number: int) -> SiteReply:
     """Cancel a booking, or it and all later ones of its series."""
     booking = _own(visit, number)
     if visit.form.flag("later") and booking["series"]:
@@ -128,7 +128,7 @@ def cancel_booking(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.get("/invitations")
-def invitations(visit: Visit) -> Reply:
+def invitations(visit: Visit) -> SiteReply:
     """List the invitations that wait for an answer."""
     condition = "b.day >= ? AND b.id IN (SELECT booking FROM attendees WHERE person = ? AND answer = 'open')"
     rows = bookings(visit, condition, f"{visit.now:%Y-%m-%d}", me(visit))
@@ -136,11 +136,11 @@ def invitations(visit: Visit) -> Reply:
 
 
 @ROUTES.post("/booking/{number:int}/answer")
-def answer_invitation(visit: Visit, number: int) -> Reply:
+def answer_invitation(visit: Visit, number: int) -> SiteReply:
     """Accept or decline an invitation."""
     answer = visit.form.choice("answer", ("yes", "no"))
     if not visit.form.ok:
-        raise Problem(400, "Invitations are accepted or declined.")
+        raise PageProblem(400, "Invitations are accepted or declined.")
     visit.find("invitation", "SELECT * FROM attendees WHERE booking = ? AND person = ?", number, me(visit))
     visit.run("UPDATE attendees SET answer = ? WHERE booking = ? AND person = ?", answer, number, me(visit))
     back = same_site(visit.form.values.get("back", ""), "/invitations")
@@ -150,7 +150,7 @@ def answer_invitation(visit: Visit, number: int) -> Reply:
 def _own(visit: Visit, number: int):
     booking = visit.find("booking", f"{LIST} WHERE b.id = ?", number)
     if booking["organiser"] != me(visit):
-        raise Problem(403, "Only the organiser can change a booking.")
+        raise PageProblem(403, "Only the organiser can change a booking.")
     return booking
 
 
@@ -171,15 +171,15 @@ def _read(visit: Visit, number: int | None) -> Wish | None:
     if not form.ok or room is None:
         return None
     days = repeated(date.fromisoformat(day), every, times)
-    wanted = (minutes(starts), minutes(ends))
-    for each in days:
-        if any(overlap(wanted, span) for span in room_taken(visit, room["id"], str(each), number or 0)):
-            form.error("room", f"{room['name']} is taken on {each} between {starts} and {ends}.")
+    wish = (minutes(starts), minutes(ends))
+    for date_ in days:
+        if any(overlap(wish, span) for span in room_taken(visit, room["id"], str(date_), number or 0)):
+            form.error("room", f"{room['name']} is taken on {date_} between {starts} and {ends}.")
             return None
     return Wish(title, room["id"], days, starts, ends, people, note, every)
 
 
-def _check_times(form: Form, day: date, starts: str, ends: str) -> None:
+def _check_times(form: SiteForm, day: date, starts: str, ends: str) -> None:
     start, end = minutes(starts), minutes(ends)
     if not is_working_day(day):
         form.error("day", "Rooms can be booked from Monday to Friday.")
@@ -195,14 +195,14 @@ def _check_times(form: Form, day: date, starts: str, ends: str) -> None:
 
 
 def _people(visit: Visit) -> list[int]:
-    known = {fold(row[key]): row["id"] for row in visit.rows("SELECT * FROM people") for key in ("name", "email")}
+    ids = {fold(row[key]): row["id"] for row in visit.rows("SELECT * FROM people") for key in ("name", "email")}
     text = visit.form.text("people", required=False, most=1000)
-    found: set[int] = set()
+    people: set[int] = set()
     for part in filter(None, (part.strip() for part in text.replace(";", ",").split(","))):
-        if fold(part) not in known:
+        if fold(part) not in ids:
             visit.form.error("people", f"Nobody here is called “{part}”.")
-        found.add(known.get(fold(part), 0))
-    return sorted(found - {me(visit), 0})
+        people.add(ids.get(fold(part), 0))
+    return sorted(people - {me(visit), 0})
 
 
 def _invite(visit: Visit, number: int, people: list[int]) -> None:
@@ -212,7 +212,7 @@ def _invite(visit: Visit, number: int, people: list[int]) -> None:
         visit.run("INSERT OR IGNORE INTO attendees (booking, person) VALUES (?, ?)", number, person)
 
 
-def _page(visit: Visit, booking, form: Form, status: int = 200) -> Reply:
+def _page(visit: Visit, booking, form: SiteForm, status: int = 200) -> SiteReply:
     rooms = [(row["id"], row["name"]) for row in visit.rows("SELECT * FROM rooms ORDER BY name")]
     return visit.page(
         "calendar/form.html", status, booking=booking, form=form, room_options=rooms, repeats=list(REPEATS.items())

@@ -7,16 +7,16 @@ from datetime import timedelta
 from agentgym.tasks.web.sites.calendar.slots import OPENS, clock, free_spans, is_working_day, week_of
 from agentgym.tasks.web.sites.calendar.store import asked_day, bookings, of_person, person_taken, room_taken
 from agentgym.tasks.web.sites.office import fold
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 LENGTHS = (15, 30, 45, 60, 90, 120, 180, 240)
 
 
 @ROUTES.get("/agenda")
-def agenda(visit: Visit) -> Reply:
+def agenda(visit: Visit) -> SiteReply:
     """List all bookings of the house from a day on, with a search."""
     since, until = str(asked_day(visit, "since")), visit.query.get("until") or "9"
     words, room = fold(visit.query.get("q", "")), visit.query.get("room")
@@ -31,7 +31,7 @@ def agenda(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/rooms")
-def show_rooms(visit: Visit) -> Reply:
+def show_rooms(visit: Visit) -> SiteReply:
     """List all rooms, or those that are large enough and have the required equipment."""
     least = visit.query.get("seats", "")
     least_seats = int(least) if least.isascii() and least.isdecimal() and len(least) < 5 else 0
@@ -44,16 +44,16 @@ def show_rooms(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/rooms/{number:int}")
-def show_room(visit: Visit, number: int) -> Reply:
+def show_room(visit: Visit, number: int) -> SiteReply:
     """Show the week of one room."""
     room = visit.find("room", "SELECT * FROM rooms WHERE id = ?", number)
     days = week_of(asked_day(visit))
-    found = bookings(visit, "b.room = ? AND b.day BETWEEN ? AND ?", number, str(days[0]), str(days[-1]))
-    return _week(visit, "calendar/room.html", days, found, room=room)
+    rows = bookings(visit, "b.room = ? AND b.day BETWEEN ? AND ?", number, str(days[0]), str(days[-1]))
+    return _week(visit, "calendar/room.html", days, rows, room=room)
 
 
 @ROUTES.get("/people")
-def show_people(visit: Visit) -> Reply:
+def show_people(visit: Visit) -> SiteReply:
     """List everybody who works here."""
     words = fold(visit.query.get("q", ""))
     rows = [
@@ -65,7 +65,7 @@ def show_people(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/people/{number:int}")
-def show_person(visit: Visit, number: int) -> Reply:
+def show_person(visit: Visit, number: int) -> SiteReply:
     """Show the week of one person."""
     person = visit.find("person", "SELECT * FROM people WHERE id = ?", number)
     days = week_of(asked_day(visit))
@@ -73,23 +73,23 @@ def show_person(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.get("/free")
-def show_free(visit: Visit) -> Reply:
+def show_free(visit: Visit) -> SiteReply:
     """List the free slots of a day: long enough, in rooms that are large enough, and free for the given people."""
     day, form = asked_day(visit, "day"), visit.query
     length = form.get("minutes", "60")
     if length not in map(str, LENGTHS):
-        raise Problem(400, "There is no such length.")
+        raise PageProblem(400, "There is no such length.")
     seats = form.get("seats", "")
     least = int(seats) if seats.isascii() and seats.isdecimal() and len(seats) < 5 else 0
     people, unknown = _people(visit, form.get("people", ""))
     busy = [span for person in people for span in person_taken(visit, person, str(day))]
-    found = []
+    offers = []
     for room in visit.rows("SELECT * FROM rooms WHERE seats >= ? ORDER BY seats, name", least):
         if any(form.get(name) and not room[name] for name in ("screen", "video")):
             continue
         spans = free_spans([*room_taken(visit, room["id"], str(day)), *busy], int(length))
-        found.append((room, [(clock(start), clock(end)) for start, end in spans]))
-    rooms = found if is_working_day(day) else []
+        offers.append((room, [(clock(start), clock(end)) for start, end in spans]))
+    rooms = offers if is_working_day(day) else []
     return visit.page(
         "calendar/free.html",
         day=day,
@@ -102,15 +102,13 @@ def show_free(visit: Visit) -> Reply:
 
 
 def _people(visit: Visit, text: str) -> tuple[list[int], list[str]]:
-    known = {fold(row[key]): row["id"] for row in visit.rows("SELECT * FROM people") for key in ("name", "email")}
+    ids = {fold(row[key]): row["id"] for row in visit.rows("SELECT * FROM people") for key in ("name", "email")}
     names = [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
-    return [known[fold(name)] for name in names if fold(name) in known], [
-        name for name in names if fold(name) not in known
-    ]
+    return [ids[fold(name)] for name in names if fold(name) in ids], [name for name in names if fold(name) not in ids]
 
 
-def _week(visit: Visit, template: str, days, found, **context) -> Reply:
-    grouped = [(day, [row for row in found if row["day"] == str(day)]) for day in days]
+def _week(visit: Visit, template: str, days, rows, **context) -> SiteReply:
+    grouped = [(day, [row for row in rows if row["day"] == str(day)]) for day in days]
     return visit.page(
         template, days=grouped, before=days[0] - timedelta(days=7), after=days[0] + timedelta(days=7), **context
     )

@@ -14,7 +14,7 @@ from agentgym.tasks.web.sites.calendar.find import ROUTES as FIND_ROUTES
 from agentgym.tasks.web.sites.calendar.slots import week_of, weeks_of_month
 from agentgym.tasks.web.sites.calendar.store import asked_day, me, of_person
 from agentgym.tasks.web.sites.office import MONTHS, WEEKDAYS, long_date
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -22,13 +22,13 @@ ROUTES = Routes()
 
 
 @ROUTES.get("/")
-def start(visit: Visit) -> Reply:
-    """Show the current week, with which the calendar opens."""
+def start(visit: Visit) -> SiteReply:
+    """Show the current week, the calendar's first page."""
     return visit.redirect("/week")
 
 
 @ROUTES.get("/day")
-def show_day(visit: Visit) -> Reply:
+def show_day(visit: Visit) -> SiteReply:
     """Show one's own bookings of a day."""
     day = asked_day(visit)
     step = timedelta(days=1)
@@ -38,22 +38,22 @@ def show_day(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/week")
-def show_week(visit: Visit) -> Reply:
+def show_week(visit: Visit) -> SiteReply:
     """Show one's own bookings of a week."""
     days = week_of(asked_day(visit))
-    found = of_person(visit, me(visit), days[0], days[-1])
-    grouped = [(day, [row for row in found if row["day"] == str(day)]) for day in days]
+    rows = of_person(visit, me(visit), days[0], days[-1])
+    grouped = [(day, [row for row in rows if row["day"] == str(day)]) for day in days]
     week = timedelta(days=7)
     return visit.page("calendar/week.html", days=grouped, before=days[0] - week, after=days[0] + week)
 
 
 @ROUTES.get("/month")
-def show_month(visit: Visit) -> Reply:
-    """Show how full each of one's own days of a month is."""
+def show_month(visit: Visit) -> SiteReply:
+    """Show the number of one's own bookings on each day of a month."""
     day = asked_day(visit)
     weeks = weeks_of_month(day)
-    found = of_person(visit, me(visit), weeks[0][0], weeks[-1][-1])
-    counts = {str(each): sum(row["day"] == str(each) for row in found) for week in weeks for each in week}
+    rows = of_person(visit, me(visit), weeks[0][0], weeks[-1][-1])
+    counts = {str(date_): sum(row["day"] == str(date_) for row in rows) for week in weeks for date_ in week}
     first = day.replace(day=1)
     return visit.page(
         "calendar/month.html",

@@ -25,16 +25,16 @@ def clock(at: int) -> str:
     return f"{at // 60:02}:{at % 60:02}"
 
 
-def overlap(one: Span, other: Span) -> bool:
+def overlap(first: Span, other: Span) -> bool:
     """Return whether two spans overlap."""
-    return one[0] < other[1] and other[0] < one[1]
+    return first[0] < other[1] and other[0] < first[1]
 
 
-def free_spans(taken: Iterable[Span], length: int) -> list[Span]:
-    """Return the gaps of at least `length` minutes that `taken` leaves within the opening hours."""
+def free_spans(busy: Iterable[Span], length: int) -> list[Span]:
+    """Return the gaps of at least `length` minutes that `busy` leaves within the opening hours."""
     gaps: list[Span] = []
     at = OPENS
-    for start, end in sorted(taken):
+    for start, end in sorted(busy):
         if start - at >= length:
             gaps.append((at, start))
         at = max(at, end)

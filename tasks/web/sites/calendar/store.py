@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from agentgym.tasks.web.sites.calendar.slots import Span, minutes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 LIST = """
 SELECT b.*, r.name AS room_name, r.seats, p.name AS organiser_name FROM bookings b
@@ -44,14 +44,14 @@ def me(visit: Visit) -> int:
 
 
 def asked_day(visit: Visit, name: str = "date") -> date:
-    """Return the day given in the query; today if there is none."""
+    """Return the day in the query, by default today."""
     text = visit.query.get(name)
     if not text:
         return visit.now.date()
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        raise Problem(400, "Dates are written as YYYY-MM-DD.") from None
+        raise PageProblem(400, "Dates are written as YYYY-MM-DD.") from None
     if not 2000 <= day.year <= 2100:
-        raise Problem(400, "The calendar goes from 2000 to 2100.")
+        raise PageProblem(400, "The calendar goes from 2000 to 2100.")
     return day

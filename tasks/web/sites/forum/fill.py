@@ -112,8 +112,8 @@ def _fill_thread(build: Build, texts: dict[str, Any], thread: int, author: int, 
             removed=0,
             others=int(rng.expovariate(1 / 4)) - rng.choice((0, 0, 1, 3)),
         )
-        left = (build.now - when).total_seconds() / 60
-        when += timedelta(minutes=rng.uniform(1, max(left, 2) / 3))
+        minutes_left = (build.now - when).total_seconds() / 60
+        when += timedelta(minutes=rng.uniform(1, max(minutes_left, 2) / 3))
 
 
 def _member(build: Build) -> int:

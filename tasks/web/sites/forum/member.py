@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.forum.read import POSTS, THREADS
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -24,7 +24,7 @@ SORTS = {
 
 
 @routes.get("/members")
-def members(visit: Visit) -> Reply:
+def members(visit: Visit) -> SiteReply:
     """List the members."""
     order = SORTS.get(visit.query.get("sort", ""), SORTS["name"])[1]
     text = visit.query.get("name", "")
@@ -33,25 +33,25 @@ def members(visit: Visit) -> Reply:
 
 
 @routes.get("/u/{username}")
-def profile(visit: Visit, username: str) -> Reply:
+def profile(visit: Visit, username: str) -> SiteReply:
     """Show one member: their threads or posts."""
-    found = visit.find("member", f"SELECT * FROM ({MEMBERS}) WHERE username = ?", username)
+    member = visit.find("member", f"SELECT * FROM ({MEMBERS}) WHERE username = ?", username)
     tab = "posts" if visit.query.get("tab") == "posts" else "threads"
     if tab == "threads":
         rows = visit.rows(
-            f"SELECT * FROM ({THREADS}) WHERE author_id = ? ORDER BY created_at DESC, id DESC", found["id"]
+            f"SELECT * FROM ({THREADS}) WHERE author_id = ? ORDER BY created_at DESC, id DESC", member["id"]
         )
     else:
         rows = visit.rows(
             f"SELECT posts.*, title FROM ({POSTS}) AS posts JOIN thread ON thread.id = thread_id "
             "WHERE posts.author_id = ? AND NOT removed ORDER BY written_at DESC, posts.id DESC",
-            found["id"],
+            member["id"],
         )
-    return visit.page("forum/profile.html", member=found, pager=visit.pager(rows), tab=tab)
+    return visit.page("forum/profile.html", member=member, pager=visit.pager(rows), tab=tab)
 
 
 @routes.get("/subscriptions")
-def subscriptions(visit: Visit) -> Reply:
+def subscriptions(visit: Visit) -> SiteReply:
     """List the threads that one is subscribed to."""
     rows = visit.rows(
         f"SELECT * FROM ({THREADS}) WHERE id IN (SELECT thread_id FROM subscription) ORDER BY active_at DESC, id DESC"
@@ -60,14 +60,14 @@ def subscriptions(visit: Visit) -> Reply:
 
 
 @routes.get("/settings")
-def settings_form(visit: Visit) -> Reply:
+def settings_form(visit: Visit) -> SiteReply:
     """Show one's own profile to edit."""
-    found = visit.find("member", "SELECT member.* FROM member JOIN me ON member_id = id")
-    return visit.page("forum/settings.html", form=Form.filled(dict(found)), mails=found["email_replies"])
+    member = visit.find("member", "SELECT member.* FROM member JOIN me ON member_id = id")
+    return visit.page("forum/settings.html", form=SiteForm.filled(dict(member)), mails=member["email_replies"])
 
 
 @routes.post("/settings")
-def save_settings(visit: Visit) -> Reply:
+def save_settings(visit: Visit) -> SiteReply:
     """Save one's own profile."""
     name, city = visit.form.text("name", most=60), visit.form.text("city", required=False, most=60)
     about, mails = visit.form.text("about", required=False, most=500), int(visit.form.flag("email_replies"))

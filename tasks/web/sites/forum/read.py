@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -33,7 +33,7 @@ SORTS = {
 
 
 @routes.get("/")
-def home(visit: Visit) -> Reply:
+def home(visit: Visit) -> SiteReply:
     """List the boards and their new posts."""
     counts = dict(
         visit.rows("SELECT board_id, count(*) FROM thread GROUP BY board_id")  # type: ignore[arg-type]
@@ -43,20 +43,20 @@ def home(visit: Visit) -> Reply:
 
 
 @routes.get("/b/{slug}")
-def board(visit: Visit, slug: str) -> Reply:
+def board(visit: Visit, slug: str) -> SiteReply:
     """List the threads of a board, pinned ones first."""
-    found = visit.find(
+    board = visit.find(
         "board", "SELECT board.*, member.name AS moderator, username FROM board JOIN member ON member.id = "
         "moderator_id "
         "WHERE slug = ?", slug
     )  # fmt: skip
     order = SORTS.get(visit.query.get("sort", ""), SORTS["active"])[1]
     rows = visit.rows(f"SELECT * FROM ({THREADS}) WHERE slug = ? ORDER BY pinned DESC, {order}", slug)
-    return visit.page("forum/board.html", board=found, pager=visit.pager(rows), sorts=SORTS)
+    return visit.page("forum/board.html", board=board, pager=visit.pager(rows), sorts=SORTS)
 
 
 @routes.get("/t/{number:int}")
-def thread(visit: Visit, number: int) -> Reply:
+def thread(visit: Visit, number: int) -> SiteReply:
     """Show a thread."""
     return show_thread(visit, number)
 
@@ -66,24 +66,24 @@ def find_thread(visit: Visit, number: int) -> sqlite3.Row:
     return visit.find("thread", f"SELECT * FROM ({THREADS}) WHERE id = ?", number)
 
 
-def show_thread(visit: Visit, number: int, status: int = 200) -> Reply:
+def show_thread(visit: Visit, number: int, status: int = 200) -> SiteReply:
     """Show the page of a thread, with the errors of the visit's form."""
-    found = find_thread(visit, number)
+    thread = find_thread(visit, number)
     posts = visit.rows(f"{POSTS} WHERE thread_id = ? ORDER BY post.id", number)
     subscribed = visit.row("SELECT 1 FROM subscription WHERE thread_id = ?", number) is not None
     pager = visit.pager(posts, POSTS_PER_PAGE)
-    return visit.page("forum/thread.html", status, thread=found, pager=pager, subscribed=subscribed)
+    return visit.page("forum/thread.html", status, thread=thread, pager=pager, subscribed=subscribed)
 
 
 def place_of(visit: Visit, post: int) -> str:
     """Return the address of the page that shows a post."""
-    found = visit.find("post", f"SELECT * FROM ({POSTS}) WHERE id = ?", post)
-    page = (found["number"] - 1) // POSTS_PER_PAGE + 1
-    return f"/t/{found['thread_id']}" + (f"?page={page}" if page > 1 else "")
+    row = visit.find("post", f"SELECT * FROM ({POSTS}) WHERE id = ?", post)
+    page = (row["number"] - 1) // POSTS_PER_PAGE + 1
+    return f"/t/{row['thread_id']}" + (f"?page={page}" if page > 1 else "")
 
 
 @routes.get("/search")
-def search(visit: Visit) -> Reply:
+def search(visit: Visit) -> SiteReply:
     """List the threads that contain every word of the query in their title or in one of their posts."""
     words = visit.query.get("q", "").split()[:8]
     titles = visit.query.get("where") == "titles"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.forum.fill import REASONS
 from agentgym.tasks.web.sites.forum.read import POSTS, find_thread, place_of, show_thread
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
 BODY_MOST = 4000
@@ -20,18 +20,18 @@ _POST = (
 
 
 @routes.get("/b/{slug}/new")
-def thread_form(visit: Visit, slug: str) -> Reply:
+def thread_form(visit: Visit, slug: str) -> SiteReply:
     """Show the form for a new thread."""
     return _thread_page(visit, slug)
 
 
-def _thread_page(visit: Visit, slug: str, status: int = 200) -> Reply:
-    found = visit.find("board", "SELECT * FROM board WHERE slug = ?", slug)
-    return visit.page("forum/new.html", status, board=found)
+def _thread_page(visit: Visit, slug: str, status: int = 200) -> SiteReply:
+    board = visit.find("board", "SELECT * FROM board WHERE slug = ?", slug)
+    return visit.page("forum/new.html", status, board=board)
 
 
 @routes.post("/b/{slug}/new")
-def start_thread(visit: Visit, slug: str) -> Reply:
+def start_thread(visit: Visit, slug: str) -> SiteReply:
     """Start a thread."""
     board = visit.find("board", "SELECT * FROM board WHERE slug = ?", slug)
     title, body = visit.form.text("title", most=120), visit.form.text("body", most=BODY_MOST)
@@ -47,10 +47,10 @@ def start_thread(visit: Visit, slug: str) -> Reply:
 
 
 @routes.post("/t/{number:int}/reply")
-def reply(visit: Visit, number: int) -> Reply:
+def reply(visit: Visit, number: int) -> SiteReply:
     """Add a post to a thread."""
     if find_thread(visit, number)["locked"]:
-        raise Problem(403, "This thread is locked. Nobody can reply to it.")
+        raise PageProblem(403, "This thread is locked. Nobody can reply to it.")
     body = visit.form.text("body", most=BODY_MOST)
     if not visit.form.ok:
         return show_thread(visit, number, 422)
@@ -63,34 +63,34 @@ def find_post(visit: Visit, number: int) -> sqlite3.Row:
 
 
 def _own_post(visit: Visit, number: int) -> sqlite3.Row:
-    found = find_post(visit, number)
-    if found["author_id"] != visit.value("SELECT member_id FROM me"):
-        raise Problem(403, "You can only change your own posts.")
-    if find_thread(visit, found["thread_id"])["locked"]:
-        raise Problem(403, "This thread is locked. Its posts cannot be changed.")
-    return found
+    post = find_post(visit, number)
+    if post["author_id"] != visit.value("SELECT member_id FROM me"):
+        raise PageProblem(403, "You can only change your own posts.")
+    if find_thread(visit, post["thread_id"])["locked"]:
+        raise PageProblem(403, "This thread is locked. Its posts cannot be changed.")
+    return post
 
 
 @routes.get("/p/{number:int}/edit")
-def edit_form(visit: Visit, number: int) -> Reply:
+def edit_form(visit: Visit, number: int) -> SiteReply:
     """Show a post to edit."""
-    found = _own_post(visit, number)
-    return visit.page("forum/edit.html", post=found, form=Form.filled({"body": found["body"]}))
+    post = _own_post(visit, number)
+    return visit.page("forum/edit.html", post=post, form=SiteForm.filled({"body": post["body"]}))
 
 
 @routes.post("/p/{number:int}/edit")
-def edit(visit: Visit, number: int) -> Reply:
+def edit(visit: Visit, number: int) -> SiteReply:
     """Save an edited post."""
-    found = _own_post(visit, number)
+    post = _own_post(visit, number)
     body = visit.form.text("body", most=BODY_MOST)
     if not visit.form.ok:
-        return visit.page("forum/edit.html", 422, post=found)
+        return visit.page("forum/edit.html", 422, post=post)
     visit.run("UPDATE post SET body = ?, edited_at = ? WHERE id = ?", body, visit.stamp, number)
     return visit.redirect(place_of(visit, number), "Your post was saved.")
 
 
 @routes.post("/p/{number:int}/delete")
-def delete(visit: Visit, number: int) -> Reply:
+def delete(visit: Visit, number: int) -> SiteReply:
     """Delete one's own post; its place in the thread stays."""
     _own_post(visit, number)
     visit.run("UPDATE post SET removed = 1 WHERE id = ?", number)
@@ -98,32 +98,32 @@ def delete(visit: Visit, number: int) -> Reply:
 
 
 @routes.post("/p/{number:int}/vote")
-def vote(visit: Visit, number: int) -> Reply:
+def vote(visit: Visit, number: int) -> SiteReply:
     """Vote on a post; the same vote again withdraws it."""
-    found = find_post(visit, number)
+    post = find_post(visit, number)
     value = visit.form.integer("value", -1, 1)
-    if found["author_id"] == visit.value("SELECT member_id FROM me"):
-        raise Problem(403, "You cannot vote on your own posts.")
+    if post["author_id"] == visit.value("SELECT member_id FROM me"):
+        raise PageProblem(403, "You cannot vote on your own posts.")
     if not visit.form.ok or value == 0:
-        raise Problem(400, "A vote is +1 or -1.")
+        raise PageProblem(400, "A vote is +1 or -1.")
     visit.run("DELETE FROM vote WHERE post_id = ?", number)
-    if found["value"] != value:
+    if post["value"] != value:
         visit.run("INSERT INTO vote VALUES (?, ?)", number, value)
     return visit.redirect(place_of(visit, number))
 
 
 @routes.get("/p/{number:int}/report")
-def report_form(visit: Visit, number: int) -> Reply:
+def report_form(visit: Visit, number: int) -> SiteReply:
     """Ask for the reason to report a post."""
     return _report_page(visit, number)
 
 
-def _report_page(visit: Visit, number: int, status: int = 200) -> Reply:
+def _report_page(visit: Visit, number: int, status: int = 200) -> SiteReply:
     return visit.page("forum/report.html", status, post=find_post(visit, number), reasons=REASONS)
 
 
 @routes.post("/p/{number:int}/report")
-def report(visit: Visit, number: int) -> Reply:
+def report(visit: Visit, number: int) -> SiteReply:
     """Report a post to the board's moderator; a second report replaces the first."""
     find_post(visit, number)
     reason, comment = visit.form.choice("reason", REASONS), visit.form.text("comment", required=False, most=500)
@@ -134,7 +134,7 @@ def report(visit: Visit, number: int) -> Reply:
 
 
 @routes.post("/t/{number:int}/subscribe")
-def subscribe(visit: Visit, number: int) -> Reply:
+def subscribe(visit: Visit, number: int) -> SiteReply:
     """Subscribe to a thread, or unsubscribe."""
     find_thread(visit, number)
     if visit.row("SELECT 1 FROM subscription WHERE thread_id = ?", number):

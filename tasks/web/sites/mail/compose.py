@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import sqlite3
 
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.mail.fill import DRAFTS, SENT, join_addresses
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 KINDS = {"new": "New message", "reply": "Reply", "all": "Reply to all", "forward": "Forward", "draft": "Draft"}
@@ -21,22 +21,22 @@ _NAMED = re.compile(r"\s*(?:[^<>@]*<([^<>]*)>|([^<>]*))\s*")
 
 
 @ROUTES.get("/compose")
-def compose(visit: Visit) -> Reply:
+def compose(visit: Visit) -> SiteReply:
     """Show a form for a message: empty, or a reply to the message given in the query."""
     kind = visit.query.get("kind", "new")
     if kind not in KINDS:
-        raise Problem(400, "There is no such kind of message.")
+        raise PageProblem(400, "There is no such kind of message.")
     source = None if kind == "new" else _source(visit, visit.query.get("message", ""))
-    return _page(visit, kind, source, Form.filled(_start(visit, kind, source)))
+    return _page(visit, kind, source, SiteForm.filled(_start(visit, kind, source)))
 
 
 @ROUTES.post("/compose")
-def submit(visit: Visit) -> Reply:
+def submit(visit: Visit) -> SiteReply:
     """Send a message, or keep it as a draft."""
     form = visit.form
     kind = form.choice("kind", KINDS)
     if kind not in KINDS:
-        raise Problem(400, "There is no such kind of message.")
+        raise PageProblem(400, "There is no such kind of message.")
     source = None if kind == "new" else _source(visit, form.values.get("source", ""))
     send = form.values.get("action") != "save"
     to, cc = _addresses(form, "to", required=send), _addresses(form, "cc", required=False)
@@ -51,7 +51,7 @@ def submit(visit: Visit) -> Reply:
 
 
 @ROUTES.post("/draft/{number:int}/discard")
-def discard(visit: Visit, number: int) -> Reply:
+def discard(visit: Visit, number: int) -> SiteReply:
     """Discard a draft."""
     visit.find("draft", "SELECT * FROM messages WHERE id = ? AND folder = ?", number, DRAFTS)
     visit.run("DELETE FROM messages WHERE id = ?", number)
@@ -59,8 +59,8 @@ def discard(visit: Visit, number: int) -> Reply:
 
 
 def _source(visit: Visit, number: str) -> sqlite3.Row:
-    known = number.isascii() and number.isdecimal() and len(number) < 10
-    return visit.find("message", "SELECT * FROM messages WHERE id = ?", int(number) if known else 0)
+    is_id = number.isascii() and number.isdecimal() and len(number) < 10
+    return visit.find("message", "SELECT * FROM messages WHERE id = ?", int(number) if is_id else 0)
 
 
 def _start(visit: Visit, kind: str, source: sqlite3.Row | None) -> dict[str, str]:
@@ -89,22 +89,22 @@ def prefixed(prefix: str, subject: str) -> str:
     return subject if subject.startswith(f"{prefix}: ") else f"{prefix}: {subject}"
 
 
-def _addresses(form: Form, name: str, required: bool) -> str:
+def _addresses(form: SiteForm, name: str, required: bool) -> str:
     text = form.text(name, required, most=1000)
-    found: list[str] = []
+    addresses: list[str] = []
     for part in filter(str.strip, re.split(r"[,;\n]", text)):
         named = _NAMED.fullmatch(part)
         address = (named[1] or named[2] or "").strip() if named else ""
         if not _ADDRESS.fullmatch(address):
             form.error(name, f"“{part.strip()}” is not an e-mail address.")
-        found.append(address)
-    return join_addresses(found)
+        addresses.append(address)
+    return join_addresses(addresses)
 
 
 def _store(visit: Visit, kind: str, source: sqlite3.Row | None, written: tuple[str, str, str, str, int]) -> None:
     if kind == "draft" and source is not None:
         if source["folder"] != DRAFTS:
-            raise Problem(409, "This draft was sent already.")
+            raise PageProblem(409, "This draft was sent already.")
         visit.run(
             "UPDATE messages SET recipients = ?, cc = ?, subject = ?, body = ?, folder = ?, sent_at = ? WHERE id = ?",
             *written,
@@ -135,7 +135,7 @@ def _store(visit: Visit, kind: str, source: sqlite3.Row | None, written: tuple[s
         )
 
 
-def _page(visit: Visit, kind: str, source: sqlite3.Row | None, form: Form, status: int = 200) -> Reply:
+def _page(visit: Visit, kind: str, source: sqlite3.Row | None, form: SiteForm, status: int = 200) -> SiteReply:
     files = visit.rows("SELECT * FROM attachments WHERE message = ? ORDER BY id", source["id"]) if source else []
     return visit.page(
         "mail/compose.html", status, kind=kind, heading=KINDS[kind], source=source, files=files, form=form

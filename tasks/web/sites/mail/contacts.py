@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.office import fold
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -12,7 +12,7 @@ ROUTES = Routes()
 
 
 @ROUTES.get("/contacts")
-def show_contacts(visit: Visit) -> Reply:
+def show_contacts(visit: Visit) -> SiteReply:
     """Show the address book, or the contacts that match a search."""
     term = fold(visit.query.get("q", ""))
     rows = visit.rows("SELECT * FROM contacts")
@@ -21,14 +21,14 @@ def show_contacts(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/contacts/new")
-def new_contact(visit: Visit) -> Reply:
+def new_contact(visit: Visit) -> SiteReply:
     """Show an empty form for a contact."""
     values = {"name": visit.query.get("name", ""), "address": visit.query.get("address", "")}
-    return visit.page("mail/contact.html", contact=None, form=Form.filled(values))
+    return visit.page("mail/contact.html", contact=None, form=SiteForm.filled(values))
 
 
 @ROUTES.post("/contacts/new")
-def add_contact(visit: Visit) -> Reply:
+def add_contact(visit: Visit) -> SiteReply:
     """Add a contact."""
     values = _read(visit, 0)
     if not visit.form.ok:
@@ -38,14 +38,14 @@ def add_contact(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/contacts/{number:int}")
-def show_contact(visit: Visit, number: int) -> Reply:
+def show_contact(visit: Visit, number: int) -> SiteReply:
     """Show one contact, to read or to change."""
     contact = visit.find("contact", "SELECT * FROM contacts WHERE id = ?", number)
-    return visit.page("mail/contact.html", contact=contact, form=Form.filled(dict(contact)))
+    return visit.page("mail/contact.html", contact=contact, form=SiteForm.filled(dict(contact)))
 
 
 @ROUTES.post("/contacts/{number:int}")
-def change_contact(visit: Visit, number: int) -> Reply:
+def change_contact(visit: Visit, number: int) -> SiteReply:
     """Change a contact."""
     contact = visit.find("contact", "SELECT * FROM contacts WHERE id = ?", number)
     values = _read(visit, number)
@@ -58,7 +58,7 @@ def change_contact(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.post("/contacts/{number:int}/delete")
-def delete_contact(visit: Visit, number: int) -> Reply:
+def delete_contact(visit: Visit, number: int) -> SiteReply:
     """Remove a contact."""
     contact = visit.find("contact", "SELECT * FROM contacts WHERE id = ?", number)
     visit.run("DELETE FROM contacts WHERE id = ?", number)

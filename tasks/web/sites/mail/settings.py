@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.web.sites.forms import Form
+from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, DRAFTS, INBOX, SENT
 from agentgym.tasks.web.sites.office import fold
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 PARTS = {"sender": "Sender", "subject": "Subject", "body": "Text"}
@@ -16,13 +16,13 @@ _TABLES = {"folder": "folders", "label": "labels"}
 
 
 @ROUTES.get("/organise")
-def organise(visit: Visit) -> Reply:
+def organise(visit: Visit) -> SiteReply:
     """Show user-made folders and labels."""
     return _organise_page(visit)
 
 
 @ROUTES.post("/organise/{kind}/new")
-def create(visit: Visit, kind: str) -> Reply:
+def create(visit: Visit, kind: str) -> SiteReply:
     """Create a folder or a label."""
     table = _table(kind)
     name = _name(visit, kind, f"new-{kind}", 0)
@@ -33,7 +33,7 @@ def create(visit: Visit, kind: str) -> Reply:
 
 
 @ROUTES.post("/organise/{kind}/{number:int}/rename")
-def rename(visit: Visit, kind: str, number: int) -> Reply:
+def rename(visit: Visit, kind: str, number: int) -> SiteReply:
     """Rename a folder or a label."""
     table = _own(visit, kind, number)
     name = _name(visit, kind, f"{kind}-{number}", number)
@@ -44,7 +44,7 @@ def rename(visit: Visit, kind: str, number: int) -> Reply:
 
 
 @ROUTES.post("/organise/{kind}/{number:int}/delete")
-def delete(visit: Visit, kind: str, number: int) -> Reply:
+def delete(visit: Visit, kind: str, number: int) -> SiteReply:
     """Delete a folder or a label; messages of a deleted folder move to the archive."""
     table = _own(visit, kind, number)
     if kind == "folder":
@@ -54,13 +54,13 @@ def delete(visit: Visit, kind: str, number: int) -> Reply:
 
 
 @ROUTES.get("/filters")
-def show_filters(visit: Visit) -> Reply:
+def show_filters(visit: Visit) -> SiteReply:
     """List all filters, with a form for another one."""
-    return _filters_page(visit, Form())
+    return _filters_page(visit, SiteForm())
 
 
 @ROUTES.post("/filters")
-def add_filter(visit: Visit) -> Reply:
+def add_filter(visit: Visit) -> SiteReply:
     """Add a filter, and apply it to the inbox if asked to."""
     form = visit.form
     part, text, action = form.choice("part", PARTS), form.text("text"), form.choice("action", ACTIONS)
@@ -83,7 +83,7 @@ def add_filter(visit: Visit) -> Reply:
 
 
 @ROUTES.post("/filters/{number:int}/delete")
-def delete_filter(visit: Visit, number: int) -> Reply:
+def delete_filter(visit: Visit, number: int) -> SiteReply:
     """Remove a filter."""
     visit.find("filter", "SELECT * FROM rules WHERE id = ?", number)
     visit.run("DELETE FROM rules WHERE id = ?", number)
@@ -91,16 +91,16 @@ def delete_filter(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.get("/vacation")
-def show_vacation(visit: Visit) -> Reply:
+def show_vacation(visit: Visit) -> SiteReply:
     """Show the vacation responder."""
     row = visit.find("responder", "SELECT * FROM vacation")
     values = {key: row[key] for key in ("first_day", "last_day", "subject", "body")}
     values["enabled"] = "on" if row["enabled"] else "off"
-    return visit.page("mail/vacation.html", form=Form.filled(values), contacts_only=row["contacts_only"])
+    return visit.page("mail/vacation.html", form=SiteForm.filled(values), contacts_only=row["contacts_only"])
 
 
 @ROUTES.post("/vacation")
-def change_vacation(visit: Visit) -> Reply:
+def change_vacation(visit: Visit) -> SiteReply:
     """Change the vacation responder."""
     form = visit.form
     enabled = form.choice("enabled", ("on", "off")) == "on"
@@ -127,20 +127,20 @@ def matches(part: str, text: str, sender_name: str, sender: str, subject: str, b
 def _use(visit: Visit, part: str, text: str, folder: int | None, label: int | None) -> int:
     keys = ("sender_name", "sender", "subject", "body")
     inbox = visit.rows("SELECT * FROM messages WHERE folder = ? ORDER BY id", INBOX)
-    found = [row["id"] for row in inbox if matches(part, text, *(row[key] for key in keys))]
-    for number in found:
+    message_ids = [row["id"] for row in inbox if matches(part, text, *(row[key] for key in keys))]
+    for number in message_ids:
         if folder is not None:
             visit.run("UPDATE messages SET folder = ? WHERE id = ?", folder, number)
         elif label is not None:
             visit.run("INSERT OR IGNORE INTO message_labels VALUES (?, ?)", number, label)
         else:
             visit.run("UPDATE messages SET starred = 1 WHERE id = ?", number)
-    return len(found)
+    return len(message_ids)
 
 
 def _table(kind: str) -> str:
     if kind not in _TABLES:
-        raise Problem(404, "There is no page at this address.")
+        raise PageProblem(404, "There is no page at this address.")
     return _TABLES[kind]
 
 
@@ -148,7 +148,7 @@ def _own(visit: Visit, kind: str, number: int) -> str:
     table = _table(kind)
     visit.find(kind, f"SELECT * FROM {table} WHERE id = ?", number)
     if kind == "folder" and number <= BIN:
-        raise Problem(400, "This folder cannot be changed.")
+        raise PageProblem(400, "This folder cannot be changed.")
     return table
 
 
@@ -165,13 +165,13 @@ def _folders(visit: Visit) -> list:
     return visit.rows("SELECT * FROM folders WHERE id NOT IN (?, ?, ?) ORDER BY id", INBOX, DRAFTS, SENT)
 
 
-def _organise_page(visit: Visit, status: int = 200) -> Reply:
+def _organise_page(visit: Visit, status: int = 200) -> SiteReply:
     count = "(SELECT count(*) FROM messages WHERE folder = folders.id)"
     folders = visit.rows(f"SELECT *, {count} AS messages FROM folders WHERE id > ? ORDER BY id", BIN)
     return visit.page("mail/organise.html", status, own=folders, labels=visit.rows("SELECT * FROM labels ORDER BY id"))
 
 
-def _filters_page(visit: Visit, form: Form, status: int = 200) -> Reply:
+def _filters_page(visit: Visit, form: SiteForm, status: int = 200) -> SiteReply:
     rules = visit.rows(
         "SELECT r.*, f.name AS folder_name, l.name AS label_name FROM rules r "
         "LEFT JOIN folders f ON f.id = r.folder LEFT JOIN labels l ON l.id = r.label ORDER BY r.id"

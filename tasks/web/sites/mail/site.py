@@ -14,9 +14,9 @@ from agentgym.tasks.web.sites.mail.contacts import ROUTES as CONTACT_ROUTES
 from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, DRAFTS, INBOX, SCHEMA, SENT, SPAM, fill_mail
 from agentgym.tasks.web.sites.mail.settings import ROUTES as SETTINGS_ROUTES
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes, Site
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
 SHOWN = {"all": "All messages", "unread": "Unread", "starred": "Starred", "files": "With attachments"}
@@ -44,24 +44,24 @@ _FLAGS = {
 
 
 @ROUTES.get("/")
-def start(visit: Visit) -> Reply:
-    """Show the inbox, with which the mailbox opens."""
+def start(visit: Visit) -> SiteReply:
+    """Show the inbox, the mailbox's first page."""
     return visit.redirect(f"/folder/{INBOX}")
 
 
 @ROUTES.get("/folder/{folder:int}")
-def show_folder(visit: Visit, folder: int) -> Reply:
+def show_folder(visit: Visit, folder: int) -> SiteReply:
     """List the messages of one folder."""
-    found = visit.find("folder", "SELECT * FROM folders WHERE id = ?", folder)
-    shown = visit.query.get("show", "all")
-    test = {"unread": " AND unread", "starred": " AND starred", "files": " AND files > 0"}.get(shown, "")
+    row = visit.find("folder", "SELECT * FROM folders WHERE id = ?", folder)
+    filter_name = visit.query.get("show", "all")
+    test = {"unread": " AND unread", "starred": " AND starred", "files": " AND files > 0"}.get(filter_name, "")
     rows = visit.rows(f"SELECT * FROM ({_LIST}) WHERE folder = ?{test}", folder)
     pager = visit.pager(_sorted(visit, rows))
-    return visit.page("mail/folder.html", folder=found, pager=pager, shown=SHOWN, actions=_actions(visit, folder))
+    return visit.page("mail/folder.html", folder=row, pager=pager, shown=SHOWN, actions=_actions(visit, folder))
 
 
 @ROUTES.get("/search")
-def search(visit: Visit) -> Reply:
+def search(visit: Visit) -> SiteReply:
     """List the messages that match all given terms."""
     rows = _sorted(visit, [row for row in visit.rows(_LIST) if _fits(visit, row)]) if _terms(visit) else []
     return visit.page(
@@ -70,7 +70,7 @@ def search(visit: Visit) -> Reply:
 
 
 @ROUTES.get("/message/{number:int}")
-def show_message(visit: Visit, number: int) -> Reply:
+def show_message(visit: Visit, number: int) -> SiteReply:
     """Show one message with its attachments, and the other messages of its thread."""
     message = visit.find("message", f"{_LIST} WHERE m.id = ?", number)
     return visit.page(
@@ -88,57 +88,57 @@ def show_message(visit: Visit, number: int) -> Reply:
 
 
 @ROUTES.post("/messages")
-def act(visit: Visit) -> Reply:
+def act(visit: Visit) -> SiteReply:
     """Apply an action to the chosen messages."""
     back = same_site(visit.form.values.get("back", ""), f"/folder/{INBOX}")
-    known = [str(row["id"]) for row in visit.rows("SELECT id FROM messages ORDER BY id")]
-    chosen = [int(number) for number in visit.form.choices("message", known)]
+    valid_ids = [str(row["id"]) for row in visit.rows("SELECT id FROM messages ORDER BY id")]
+    ids = [int(number) for number in visit.form.choices("message", valid_ids)]
     if not visit.form.ok:
-        raise Problem(404, "There is no such message.")
-    if not chosen:
+        raise PageProblem(404, "There is no such message.")
+    if not ids:
         return visit.redirect(back, "No message was chosen.")
     action, _, target = visit.form.values.get("action", "").partition(":")
     if not action:
         return visit.redirect(back, "Please choose what to do with the messages.")
-    done = _apply(visit, chosen, action, target)
-    gone = not visit.value("SELECT count(*) FROM messages WHERE id = ?", chosen[0])
+    done = _apply(visit, ids, action, target)
+    gone = not visit.value("SELECT count(*) FROM messages WHERE id = ?", ids[0])
     if gone and back.startswith("/message/"):
         back = f"/folder/{BIN}"
-    return visit.redirect(back, f"{done}: {len(chosen)} message{'s' if len(chosen) > 1 else ''}.")
+    return visit.redirect(back, f"{done}: {len(ids)} message{'s' if len(ids) > 1 else ''}.")
 
 
 @ROUTES.post("/folder/{folder:int}/empty")
-def empty(visit: Visit, folder: int) -> Reply:
+def empty(visit: Visit, folder: int) -> SiteReply:
     """Permanently delete everything in the bin or in the spam folder."""
     if folder not in (BIN, SPAM):
-        raise Problem(400, "Only the bin and the spam folder can be emptied.")
+        raise PageProblem(400, "Only the bin and the spam folder can be emptied.")
     visit.run("DELETE FROM messages WHERE folder = ?", folder)
     return visit.redirect(f"/folder/{folder}", "The folder is empty now.")
 
 
-def _apply(visit: Visit, chosen: Sequence[int], action: str, target: str) -> str:
-    marks = ", ".join("?" * len(chosen))
+def _apply(visit: Visit, ids: Sequence[int], action: str, target: str) -> str:
+    marks = ", ".join("?" * len(ids))
     if action in _FLAGS:
         column, value, done = _FLAGS[action]
-        visit.run(f"UPDATE messages SET {column} = ? WHERE id IN ({marks})", value, *chosen)
+        visit.run(f"UPDATE messages SET {column} = ? WHERE id IN ({marks})", value, *ids)
         return done
     if action == "delete":
-        visit.run(f"DELETE FROM messages WHERE folder = ? AND id IN ({marks})", BIN, *chosen)
-        visit.run(f"UPDATE messages SET folder = ? WHERE id IN ({marks})", BIN, *chosen)
+        visit.run(f"DELETE FROM messages WHERE folder = ? AND id IN ({marks})", BIN, *ids)
+        visit.run(f"UPDATE messages SET folder = ? WHERE id IN ({marks})", BIN, *ids)
         return "Deleted"
     number = int(target) if target.isascii() and target.isdecimal() and len(target) < 10 else 0
     if action == "move" and number not in (DRAFTS, SENT):
         folder = visit.find("folder", "SELECT * FROM folders WHERE id = ?", number)
-        visit.run(f"UPDATE messages SET folder = ? WHERE id IN ({marks})", number, *chosen)
+        visit.run(f"UPDATE messages SET folder = ? WHERE id IN ({marks})", number, *ids)
         return f"Moved to {folder['name']}"
     if action in ("label", "unlabel"):
         label = visit.find("label", "SELECT * FROM labels WHERE id = ?", number)
-        for message in chosen:
+        for message in ids:
             visit.run("DELETE FROM message_labels WHERE message = ? AND label = ?", message, number)
             if action == "label":
                 visit.run("INSERT INTO message_labels VALUES (?, ?)", message, number)
         return f"{'Added' if action == 'label' else 'Removed'} label {label['name']}"
-    raise Problem(400, "There is no such action.")
+    raise PageProblem(400, "There is no such action.")
 
 
 def _terms(visit: Visit) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentgym.tasks.web.sites.forms import Form
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.forms import SiteForm
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.shop.browse import PRODUCTS
 from agentgym.tasks.web.sites.shop.cart import QUANTITY_MOST
 from agentgym.tasks.web.sites.shop.fill import PAYMENT, SHIPPING, STATUSES, stock_list
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
 
@@ -24,13 +24,13 @@ WHERE order_id = ? ORDER BY variant_id
 
 
 @routes.get("/account")
-def account(visit: Visit) -> Reply:
+def account(visit: Visit) -> SiteReply:
     """Show the account."""
     return visit.page("shop/account.html")
 
 
 @routes.post("/account/settings")
-def save_settings(visit: Visit) -> Reply:
+def save_settings(visit: Visit) -> SiteReply:
     """Save e-mail address and newsletter."""
     email, newsletter = visit.form.email("email"), visit.form.flag("newsletter")
     if not visit.form.ok:
@@ -40,7 +40,7 @@ def save_settings(visit: Visit) -> Reply:
 
 
 @routes.get("/account/orders")
-def orders(visit: Visit) -> Reply:
+def orders(visit: Visit) -> SiteReply:
     """List the orders, newest first."""
     status = visit.query.get("status", "")
     rows = visit.rows("SELECT * FROM orders WHERE ? IN ('', status) ORDER BY placed_at DESC, id DESC", status)
@@ -48,16 +48,16 @@ def orders(visit: Visit) -> Reply:
 
 
 @routes.get("/account/orders/{number:int}")
-def order(visit: Visit, number: int) -> Reply:
+def order(visit: Visit, number: int) -> SiteReply:
     """Show one order."""
-    found = _order(visit, number)
+    order = _order(visit, number)
     lines = visit.rows(ORDER_LINES, number)
     return visit.page(
         "shop/order.html",
-        order=found,
+        order=order,
         lines=lines,
-        shipping=SHIPPING[found["shipping"]],
-        payment=PAYMENT[found["payment"]],
+        shipping=SHIPPING[order["shipping"]],
+        payment=PAYMENT[order["payment"]],
     )
 
 
@@ -66,10 +66,10 @@ def _order(visit: Visit, number: int) -> sqlite3.Row:
 
 
 @routes.post("/account/orders/{number:int}/cancel")
-def cancel(visit: Visit, number: int) -> Reply:
+def cancel(visit: Visit, number: int) -> SiteReply:
     """Cancel an order that has not been sent yet; its articles go back into stock."""
     if _order(visit, number)["status"] != "Processing":
-        raise Problem(409, "Only orders that are being processed can be cancelled.")
+        raise PageProblem(409, "Only orders that are being processed can be cancelled.")
     for line in visit.rows("SELECT * FROM order_line WHERE order_id = ?", number):
         visit.run("UPDATE variant SET stock = stock + ? WHERE id = ?", line["quantity"], line["variant_id"])
     visit.run("UPDATE orders SET status = 'Cancelled' WHERE id = ?", number)
@@ -77,7 +77,7 @@ def cancel(visit: Visit, number: int) -> Reply:
 
 
 @routes.post("/account/orders/{number:int}/again")
-def buy_again(visit: Visit, number: int) -> Reply:
+def buy_again(visit: Visit, number: int) -> SiteReply:
     """Put an order's articles into the cart again, as far as they are in stock."""
     _order(visit, number)
     sold_out = 0
@@ -94,26 +94,26 @@ def buy_again(visit: Visit, number: int) -> Reply:
 
 
 @routes.get("/account/orders/{number:int}/return/{variant:int}")
-def return_form(visit: Visit, number: int, variant: int) -> Reply:
+def return_form(visit: Visit, number: int, variant: int) -> SiteReply:
     """Ask which article is returned and why."""
     return _return_page(visit, _returnable(visit, number, variant))
 
 
 def _returnable(visit: Visit, number: int, variant: int) -> sqlite3.Row:
     if _order(visit, number)["status"] != "Delivered":
-        raise Problem(409, "Only articles that were delivered can be sent back.")
+        raise PageProblem(409, "Only articles that were delivered can be sent back.")
     line = visit.find("article in this order", f"SELECT * FROM ({ORDER_LINES}) WHERE variant_id = ?", number, variant)
     if line["returned"]:
-        raise Problem(409, "You have already asked to send this article back.")
+        raise PageProblem(409, "You have already asked to send this article back.")
     return line
 
 
-def _return_page(visit: Visit, line: sqlite3.Row, status: int = 200) -> Reply:
+def _return_page(visit: Visit, line: sqlite3.Row, status: int = 200) -> SiteReply:
     return visit.page("shop/return.html", status, line=line, reasons=stock_list()["return_reasons"])
 
 
 @routes.post("/account/orders/{number:int}/return/{variant:int}")
-def request_return(visit: Visit, number: int, variant: int) -> Reply:
+def request_return(visit: Visit, number: int, variant: int) -> SiteReply:
     """Record that an article is returned."""
     line = _returnable(visit, number, variant)
     quantity = visit.form.integer("quantity", 1, line["quantity"])
@@ -128,7 +128,7 @@ def request_return(visit: Visit, number: int, variant: int) -> Reply:
 
 
 @routes.get("/account/wishlist")
-def wishlist(visit: Visit) -> Reply:
+def wishlist(visit: Visit) -> SiteReply:
     """Show the wish list."""
     rows = visit.rows(
         f"SELECT * FROM ({PRODUCTS}) AS products JOIN wishlist ON product_id = products.id ORDER BY added_at DESC, id"
@@ -137,19 +137,19 @@ def wishlist(visit: Visit) -> Reply:
 
 
 @routes.get("/account/addresses")
-def addresses(visit: Visit) -> Reply:
+def addresses(visit: Visit) -> SiteReply:
     """List the addresses."""
     return visit.page("shop/addresses.html", addresses=visit.rows("SELECT * FROM address ORDER BY id"))
 
 
 @routes.get("/account/addresses/new")
-def new_address(visit: Visit) -> Reply:
+def new_address(visit: Visit) -> SiteReply:
     """Show an empty address form."""
     return visit.page("shop/address.html", address=None)
 
 
 @routes.post("/account/addresses/new")
-def add_address(visit: Visit) -> Reply:
+def add_address(visit: Visit) -> SiteReply:
     """Add an address."""
     values = _read_address(visit, 0)
     if values is None:
@@ -161,19 +161,19 @@ def add_address(visit: Visit) -> Reply:
 
 
 @routes.get("/account/addresses/{number:int}")
-def edit_address(visit: Visit, number: int) -> Reply:
+def edit_address(visit: Visit, number: int) -> SiteReply:
     """Show an address to edit."""
-    found = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
-    return visit.page("shop/address.html", address=found, form=Form.filled(dict(found)))
+    address = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
+    return visit.page("shop/address.html", address=address, form=SiteForm.filled(dict(address)))
 
 
 @routes.post("/account/addresses/{number:int}")
-def save_address(visit: Visit, number: int) -> Reply:
+def save_address(visit: Visit, number: int) -> SiteReply:
     """Save an address."""
-    found = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
+    address = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
     values = _read_address(visit, number)
     if values is None:
-        return visit.page("shop/address.html", 422, address=found)
+        return visit.page("shop/address.html", 422, address=address)
     visit.run(
         "UPDATE address SET label = ?, name = ?, street = ?, city = ?, postcode = ? WHERE id = ?", *values, number
     )
@@ -192,18 +192,18 @@ def _read_address(visit: Visit, number: int) -> tuple[str, ...] | None:
 
 
 @routes.post("/account/addresses/{number:int}/default")
-def make_default(visit: Visit, number: int) -> Reply:
+def make_default(visit: Visit, number: int) -> SiteReply:
     """Make an address the default."""
-    found = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
+    address = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
     visit.run("UPDATE address SET is_default = (id = ?)", number)
-    return visit.redirect("/account/addresses", f"{found['label']} is your default address now.")
+    return visit.redirect("/account/addresses", f"{address['label']} is your default address now.")
 
 
 @routes.post("/account/addresses/{number:int}/delete")
-def delete_address(visit: Visit, number: int) -> Reply:
+def delete_address(visit: Visit, number: int) -> SiteReply:
     """Delete an address other than the default."""
-    found = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
-    if found["is_default"]:
-        raise Problem(409, "The default address cannot be deleted. Make another one the default first.")
+    address = visit.find("address", "SELECT * FROM address WHERE id = ?", number)
+    if address["is_default"]:
+        raise PageProblem(409, "The default address cannot be deleted. Make another one the default first.")
     visit.run("DELETE FROM address WHERE id = ?", number)
-    return visit.redirect("/account/addresses", f"The address {found['label']} was deleted.")
+    return visit.redirect("/account/addresses", f"The address {address['label']} was deleted.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
 
@@ -30,7 +30,7 @@ RATINGS = ("2", "3", "4", "4.5")
 
 
 @routes.get("/")
-def home(visit: Visit) -> Reply:
+def home(visit: Visit) -> SiteReply:
     """Show the categories, popular products and new ones."""
     liked = visit.rows(f"SELECT * FROM ({PRODUCTS}) WHERE reviews >= 4 ORDER BY rating DESC, reviews DESC, id LIMIT 4")
     new = visit.rows(f"SELECT * FROM ({PRODUCTS}) ORDER BY added_on DESC, id LIMIT 4")
@@ -38,14 +38,14 @@ def home(visit: Visit) -> Reply:
 
 
 @routes.get("/c/{slug}")
-def category(visit: Visit, slug: str) -> Reply:
+def category(visit: Visit, slug: str) -> SiteReply:
     """List the products of one category."""
-    found = visit.find("category", "SELECT * FROM category WHERE slug = ?", slug)
-    return _listing(visit, found["name"], "slug = ?", slug)
+    category = visit.find("category", "SELECT * FROM category WHERE slug = ?", slug)
+    return _listing(visit, category["name"], "slug = ?", slug)
 
 
 @routes.get("/search")
-def search(visit: Visit) -> Reply:
+def search(visit: Visit) -> SiteReply:
     """List the products whose name, brand or material contains every word of the query."""
     words = visit.query.get("q", "").split()[:8]
     if not words:
@@ -54,7 +54,7 @@ def search(visit: Visit) -> Reply:
     return _listing(visit, f"Results for “{' '.join(words)}”", " AND ".join([text] * len(words)), *words)
 
 
-def _listing(visit: Visit, heading: str, condition: str, *params: Any) -> Reply:
+def _listing(visit: Visit, heading: str, condition: str, *params: Any) -> SiteReply:
     brands = [
         row["brand"]
         for row in visit.rows(f"SELECT DISTINCT brand FROM ({PRODUCTS}) WHERE {condition} ORDER BY 1", *params)
@@ -76,37 +76,37 @@ def _listing(visit: Visit, heading: str, condition: str, *params: Any) -> Reply:
 
 
 def _filters(visit: Visit, brands: list[str], errors: dict[str, str]) -> list[str]:
-    made: list[str] = []
+    conditions: list[str] = []
     if visit.query.get("brand") in brands:
-        made.append("brand = ?")
+        conditions.append("brand = ?")
     for name, sign in (("min", ">="), ("max", "<=")):
         text = visit.query.get(name, "")
         if text.isascii() and text.isdecimal() and len(text) < 8:
-            made.append(f"price {sign} {int(text) * 100}")
+            conditions.append(f"price {sign} {int(text) * 100}")
         elif text:
             errors[name] = "Please enter a whole number of dollars."
     if visit.query.get("rating") in RATINGS:
-        made.append(f"rating >= {visit.query['rating']}")
+        conditions.append(f"rating >= {visit.query['rating']}")
     if visit.query.get("stock"):
-        made.append("stock > 0")
-    return made
+        conditions.append("stock > 0")
+    return conditions
 
 
 @routes.get("/product/{number:int}")
-def product(visit: Visit, number: int) -> Reply:
+def product(visit: Visit, number: int) -> SiteReply:
     """Show one product: its options, its details, or its reviews."""
     return show_product(visit, number)
 
 
-def show_product(visit: Visit, number: int, status: int = 200) -> Reply:
+def show_product(visit: Visit, number: int, status: int = 200) -> SiteReply:
     """Show the page of a product, with the errors of the visit's form."""
-    found = visit.find("product", f"SELECT * FROM ({PRODUCTS}) WHERE id = ?", number)
+    product = visit.find("product", f"SELECT * FROM ({PRODUCTS}) WHERE id = ?", number)
     variants = visit.rows("SELECT * FROM variant WHERE product_id = ? ORDER BY id", number)
     reviews = visit.rows("SELECT * FROM review WHERE product_id = ? ORDER BY written_at DESC, id", number)
     return visit.page(
         "shop/product.html",
         status,
-        product=found,
+        product=product,
         sizes=list(dict.fromkeys(row["size"] for row in variants if row["size"])),
         colours=list(dict.fromkeys(row["colour"] for row in variants)),
         variants=variants,
@@ -117,20 +117,20 @@ def show_product(visit: Visit, number: int, status: int = 200) -> Reply:
 
 
 @routes.get("/product/{number:int}/review")
-def review_form(visit: Visit, number: int) -> Reply:
+def review_form(visit: Visit, number: int) -> SiteReply:
     """Show the form for a review."""
     return _review_page(visit, number)
 
 
 @routes.post("/product/{number:int}/review")
-def write_review(visit: Visit, number: int) -> Reply:
+def write_review(visit: Visit, number: int) -> SiteReply:
     """Save a review; a customer can write one per product."""
     visit.find("product", "SELECT id FROM product WHERE id = ?", number)
     form, author = visit.form, visit.value("SELECT name FROM customer")
     stars = form.choice("stars", ("1", "2", "3", "4", "5"))
     title, body = form.text("title", most=80), form.text("body", most=2000)
     if visit.row("SELECT 1 FROM review WHERE product_id = ? AND author = ?", number, author):
-        raise Problem(409, "You have already reviewed this product.")
+        raise PageProblem(409, "You have already reviewed this product.")
     if not form.ok:
         return _review_page(visit, number, 422)
     visit.run(
@@ -140,22 +140,22 @@ def write_review(visit: Visit, number: int) -> Reply:
     return visit.redirect(f"/product/{number}?tab=reviews", "Thank you for your review.")
 
 
-def _review_page(visit: Visit, number: int, status: int = 200) -> Reply:
-    found = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
-    return visit.page("shop/review.html", status, product=found)
+def _review_page(visit: Visit, number: int, status: int = 200) -> SiteReply:
+    product = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
+    return visit.page("shop/review.html", status, product=product)
 
 
 @routes.post("/product/{number:int}/wish")
-def wish(visit: Visit, number: int) -> Reply:
+def wish(visit: Visit, number: int) -> SiteReply:
     """Add a product to the wish list."""
-    found = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
+    product = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
     visit.run("INSERT OR IGNORE INTO wishlist VALUES (?, ?)", number, visit.stamp)
-    return visit.redirect(f"/product/{number}", f"{found['name']} is on your wish list.")
+    return visit.redirect(f"/product/{number}", f"{product['name']} is on your wish list.")
 
 
 @routes.post("/product/{number:int}/unwish")
-def unwish(visit: Visit, number: int) -> Reply:
+def unwish(visit: Visit, number: int) -> SiteReply:
     """Remove a product from the wish list."""
-    found = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
+    product = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
     visit.run("DELETE FROM wishlist WHERE product_id = ?", number)
-    return visit.redirect("/account/wishlist", f"{found['name']} was removed from your wish list.")
+    return visit.redirect("/account/wishlist", f"{product['name']} was removed from your wish list.")

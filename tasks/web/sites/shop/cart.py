@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.shop.browse import show_product
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.visit import Visit
@@ -43,9 +43,9 @@ def totals(visit: Visit, lines: list[sqlite3.Row]) -> Totals:
 
 
 @routes.post("/product/{number:int}/add")
-def add(visit: Visit, number: int) -> Reply:
+def add(visit: Visit, number: int) -> SiteReply:
     """Put a variant of a product into the cart."""
-    found = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
+    product = visit.find("product", "SELECT * FROM product WHERE id = ?", number)
     variants = visit.rows("SELECT * FROM variant WHERE product_id = ?", number)
     form = visit.form
     sizes = {row["size"] for row in variants}
@@ -61,7 +61,7 @@ def add(visit: Visit, number: int) -> Reply:
         form.error("quantity", problem)
         return show_product(visit, number, 422)
     visit.run("INSERT OR REPLACE INTO cart_line VALUES (?, ?)", variant["id"], there + quantity)
-    return visit.redirect("/cart", f"{found['name']} ({options_text(size, colour)}) was added to your cart.")
+    return visit.redirect("/cart", f"{product['name']} ({options_text(size, colour)}) was added to your cart.")
 
 
 def _too_many(quantity: int, stock: int, what: str) -> str | None:
@@ -75,19 +75,19 @@ def _too_many(quantity: int, stock: int, what: str) -> str | None:
 
 
 @routes.get("/cart")
-def cart(visit: Visit) -> Reply:
+def cart(visit: Visit) -> SiteReply:
     """Show the cart."""
     return _cart_page(visit)
 
 
-def _cart_page(visit: Visit, status: int = 200) -> Reply:
+def _cart_page(visit: Visit, status: int = 200) -> SiteReply:
     lines = visit.rows(LINES)
     applied = visit.row("SELECT coupon.* FROM coupon JOIN cart_coupon USING (code)")
     return visit.page("shop/cart.html", status, lines=lines, totals=totals(visit, lines), applied=applied)
 
 
 @routes.post("/cart/{variant:int}/quantity")
-def change_quantity(visit: Visit, variant: int) -> Reply:
+def change_quantity(visit: Visit, variant: int) -> SiteReply:
     """Change the quantity of an article in the cart; 0 removes it."""
     line = visit.find("article in your cart", f"SELECT * FROM ({LINES}) WHERE variant_id = ?", variant)
     field = f"quantity-{variant}"
@@ -104,7 +104,7 @@ def change_quantity(visit: Visit, variant: int) -> Reply:
 
 
 @routes.post("/cart/{variant:int}/remove")
-def remove(visit: Visit, variant: int) -> Reply:
+def remove(visit: Visit, variant: int) -> SiteReply:
     """Remove an article from the cart."""
     line = visit.find("article in your cart", f"SELECT * FROM ({LINES}) WHERE variant_id = ?", variant)
     visit.run("DELETE FROM cart_line WHERE variant_id = ?", variant)
@@ -112,7 +112,7 @@ def remove(visit: Visit, variant: int) -> Reply:
 
 
 @routes.post("/cart/coupon")
-def apply_coupon(visit: Visit) -> Reply:
+def apply_coupon(visit: Visit) -> SiteReply:
     """Apply a coupon to the cart, replacing an earlier one."""
     code = visit.form.text("coupon", most=40).upper()
     coupon = visit.row("SELECT * FROM coupon WHERE code = ?", code)
@@ -131,7 +131,7 @@ def apply_coupon(visit: Visit) -> Reply:
 
 
 @routes.post("/cart/coupon/remove")
-def remove_coupon(visit: Visit) -> Reply:
+def remove_coupon(visit: Visit) -> SiteReply:
     """Remove the coupon from the cart."""
     visit.run("DELETE FROM cart_coupon")
     return visit.redirect("/cart", "The code was removed.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.shop.cart import LINES, totals
 from agentgym.tasks.web.sites.shop.fill import PAYMENT, SHIPPING
 from agentgym.tasks.web.sites.site import Routes
@@ -12,23 +12,23 @@ routes = Routes()
 
 
 @routes.get("/checkout")
-def delivery_form(visit: Visit) -> Reply:
+def delivery_form(visit: Visit) -> SiteReply:
     """Ask for the address and the delivery method."""
     if not visit.rows(LINES):
         return visit.redirect("/cart", "Your cart is empty.")
     return _delivery_page(visit)
 
 
-def _delivery_page(visit: Visit, status: int = 200) -> Reply:
+def _delivery_page(visit: Visit, status: int = 200) -> SiteReply:
     addresses = visit.rows("SELECT * FROM address ORDER BY is_default DESC, id")
     return visit.page("shop/delivery.html", status, addresses=addresses, shipping=SHIPPING)
 
 
 @routes.post("/checkout")
-def choose_delivery(visit: Visit) -> Reply:
+def choose_delivery(visit: Visit) -> SiteReply:
     """Save the address and the delivery method."""
-    known = [str(row["id"]) for row in visit.rows("SELECT id FROM address")]
-    address = visit.form.choice("address", known)
+    valid_ids = [str(row["id"]) for row in visit.rows("SELECT id FROM address")]
+    address = visit.form.choice("address", valid_ids)
     shipping = visit.form.choice("shipping", SHIPPING)
     if not visit.form.ok:
         return _delivery_page(visit, 422)
@@ -37,12 +37,12 @@ def choose_delivery(visit: Visit) -> Reply:
 
 
 @routes.get("/checkout/payment")
-def payment_form(visit: Visit) -> Reply:
+def payment_form(visit: Visit) -> SiteReply:
     """Ask for the payment method, and show the order."""
     return _payment_page(visit)
 
 
-def _payment_page(visit: Visit, status: int = 200) -> Reply:
+def _payment_page(visit: Visit, status: int = 200) -> SiteReply:
     lines = visit.rows(LINES)
     delivery = visit.row("SELECT * FROM delivery JOIN address ON address.id = address_id")
     if not lines or delivery is None:
@@ -54,7 +54,7 @@ def _payment_page(visit: Visit, status: int = 200) -> Reply:
 
 
 @routes.post("/checkout/payment")
-def place_order(visit: Visit) -> Reply:
+def place_order(visit: Visit) -> SiteReply:
     """Turn the cart into an order."""
     payment = visit.form.choice("payment", PAYMENT)
     message = visit.form.text("gift_message", required=False, most=200)

@@ -87,7 +87,7 @@ def fill(build: Build) -> None:
 def _fill_category(build: Build, category: dict[str, Any], category_id: int, brands: list[str], series: list[str]):
     rng = build.rng
     # Few series and few nouns, so that names resemble each other.
-    names = [f"{one} {noun}" for one in rng.sample(series, 4) for noun in category["nouns"]]
+    names = [f"{series_name} {noun}" for series_name in rng.sample(series, 4) for noun in category["nouns"]]
     for name in rng.sample(names, rng.randint(11, 15)):
         low, high = category["price"]
         price = int(low * (high / low) ** rng.random() / 100) * 100 + rng.choice((0, 50, 90, 95, 99))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from agentgym.tasks.web.sites.forms import Form
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.forms import SiteForm
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.tracker.fill import PRIORITIES, STATUSES
 from agentgym.tasks.web.sites.tracker.issue import BODY_MOST, find_issue, set_status
@@ -17,21 +17,21 @@ routes = Routes()
 
 
 @routes.get("/project/{key}/new")
-def issue_form(visit: Visit, key: str) -> Reply:
+def issue_form(visit: Visit, key: str) -> SiteReply:
     """Show the form for a new issue."""
-    form = Form.filled({"priority": "Medium", "status": "Open"})
+    form = SiteForm.filled({"priority": "Medium", "status": "Open"})
     return _form_page(visit, find_project(visit, key), None, form, [])
 
 
 def _form_page(
-    visit: Visit, project: sqlite3.Row, issue: sqlite3.Row | None, form: Form, chosen: list[str], status: int = 200
-) -> Reply:
+    visit: Visit, project: sqlite3.Row, issue: sqlite3.Row | None, form: SiteForm, labels: list[str], status: int = 200
+) -> SiteReply:
     options = field_options(visit, project["id"], issue["milestone_id"] if issue else None)
-    return visit.page("tracker/form.html", status, project=project, issue=issue, form=form, chosen=chosen, **options)
+    return visit.page("tracker/form.html", status, project=project, issue=issue, form=form, chosen=labels, **options)
 
 
 @routes.post("/project/{key}/new")
-def create(visit: Visit, key: str) -> Reply:
+def create(visit: Visit, key: str) -> SiteReply:
     """Create an issue."""
     project = find_project(visit, key)
     values, labels = _read(visit, project["id"])
@@ -50,29 +50,29 @@ def create(visit: Visit, key: str) -> Reply:
 
 
 @routes.get("/issue/{name}/edit")
-def edit_form(visit: Visit, name: str) -> Reply:
+def edit_form(visit: Visit, name: str) -> SiteReply:
     """Show an issue to edit."""
-    found = find_issue(visit, name)
-    values = {**dict(found), "assignee": found["assignee_id"], "milestone": found["milestone_id"]}
-    chosen = [row["name"] for row in visit.rows(
-        "SELECT name FROM issue_label JOIN label ON label.id = label_id WHERE issue_id = ?", found["id"]
+    issue = find_issue(visit, name)
+    values = {**dict(issue), "assignee": issue["assignee_id"], "milestone": issue["milestone_id"]}
+    labels = [row["name"] for row in visit.rows(
+        "SELECT name FROM issue_label JOIN label ON label.id = label_id WHERE issue_id = ?", issue["id"]
     )]  # fmt: skip
-    return _form_page(visit, find_project(visit, found["key"]), found, Form.filled(values), chosen)
+    return _form_page(visit, find_project(visit, issue["key"]), issue, SiteForm.filled(values), labels)
 
 
 @routes.post("/issue/{name}/edit")
-def edit(visit: Visit, name: str) -> Reply:
+def edit(visit: Visit, name: str) -> SiteReply:
     """Save an edited issue."""
-    found = find_issue(visit, name)
-    project = find_project(visit, found["key"])
-    values, labels = _read(visit, project["id"], found["milestone_id"])
+    issue = find_issue(visit, name)
+    project = find_project(visit, issue["key"])
+    values, labels = _read(visit, project["id"], issue["milestone_id"])
     if not visit.form.ok:
-        return _form_page(visit, project, found, visit.form, labels, 422)
+        return _form_page(visit, project, issue, visit.form, labels, 422)
     status = values.pop("status")
     changes = ", ".join(f"{key} = ?" for key in values)
-    visit.run(f"UPDATE issue SET {changes} WHERE id = ?", *values.values(), found["id"])
-    set_status(visit, found["id"], status)
-    _set_labels(visit, found["id"], labels)
+    visit.run(f"UPDATE issue SET {changes} WHERE id = ?", *values.values(), issue["id"])
+    set_status(visit, issue["id"], status)
+    _set_labels(visit, issue["id"], labels)
     return visit.redirect(f"/issue/{name}", f"{name} was saved.")
 
 

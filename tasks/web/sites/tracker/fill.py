@@ -137,8 +137,8 @@ def _fill_links(build: Build) -> None:
         "SELECT project_id, id FROM issue WHERE closed_at IS NULL ORDER BY project_id, id"
     ).fetchall()
     for project_id in (1, 2, 3):
-        found = [issue for project, issue in open_issues if project == project_id]
-        chain = build.rng.sample(found, 4)
+        candidates = [issue for project, issue in open_issues if project == project_id]
+        chain = build.rng.sample(candidates, 4)
         for blocker, blocked in pairwise(chain):
             build.insert("blocking", blocker_id=blocker, blocked_id=blocked)
     for issue in build.rng.sample([issue for _, issue in open_issues], 5):

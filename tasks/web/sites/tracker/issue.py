@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 import sqlite3
 
-from agentgym.tasks.web.sites.forms import Form
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.forms import SiteForm
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.tracker.fill import CLOSED
 from agentgym.tasks.web.sites.tracker.listing import ISSUES
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
 BODY_MOST = 4000
 
 
 def find_issue(visit: Visit, name: str) -> sqlite3.Row:
-    """Return the issue called `name` (as in `ATLAS-12`), or end the visit with a page that says that there is none."""
+    """Return the issue called `name` (as in `ATLAS-12`), or end the visit with the page `404`."""
     return visit.find("issue", f"SELECT * FROM ({ISSUES}) WHERE name = ?", name)
 
 
@@ -32,96 +32,96 @@ def set_status(visit: Visit, issue: int, status: str) -> None:
 
 
 @routes.get("/issue/{name}")
-def issue(visit: Visit, name: str) -> Reply:
+def issue(visit: Visit, name: str) -> SiteReply:
     """Show an issue."""
     return _issue_page(visit, name)
 
 
-def _issue_page(visit: Visit, name: str, status: int = 200) -> Reply:
-    found = find_issue(visit, name)
+def _issue_page(visit: Visit, name: str, status: int = 200) -> SiteReply:
+    issue = find_issue(visit, name)
     blocked = f"SELECT * FROM ({ISSUES}) WHERE id IN (SELECT blocker_id FROM blocking WHERE blocked_id = ?) ORDER BY id"
     blocks = f"SELECT * FROM ({ISSUES}) WHERE id IN (SELECT blocked_id FROM blocking WHERE blocker_id = ?) ORDER BY id"
     return visit.page(
         "tracker/issue.html",
         status,
-        issue=found,
+        issue=issue,
         comments=visit.rows(
             "SELECT comment.*, name AS author FROM comment JOIN person ON person.id = author_id WHERE issue_id = ? "
             "ORDER BY comment.id",
-            found["id"],
+            issue["id"],
         ),
-        blocked_by=visit.rows(blocked, found["id"]),
-        blocks=visit.rows(blocks, found["id"]),
-        original=visit.row(f"SELECT * FROM ({ISSUES}) WHERE id = ?", found["duplicate_of"]),
-        watching=visit.row("SELECT 1 FROM watching WHERE issue_id = ?", found["id"]) is not None,
+        blocked_by=visit.rows(blocked, issue["id"]),
+        blocks=visit.rows(blocks, issue["id"]),
+        original=visit.row(f"SELECT * FROM ({ISSUES}) WHERE id = ?", issue["duplicate_of"]),
+        watching=visit.row("SELECT 1 FROM watching WHERE issue_id = ?", issue["id"]) is not None,
     )
 
 
 @routes.post("/issue/{name}/comment")
-def comment(visit: Visit, name: str) -> Reply:
+def comment(visit: Visit, name: str) -> SiteReply:
     """Add a comment."""
-    found = find_issue(visit, name)
+    issue = find_issue(visit, name)
     body = visit.form.text("comment", most=BODY_MOST)
     if not visit.form.ok:
         return _issue_page(visit, name, 422)
     visit.run(
         "INSERT INTO comment (issue_id, author_id, body, written_at) VALUES (?, (SELECT person_id FROM me), ?, ?)",
-        *(found["id"], body, visit.stamp),
+        *(issue["id"], body, visit.stamp),
     )
     return visit.redirect(f"/issue/{name}", "Your comment was added.")
 
 
 @routes.post("/issue/{name}/close")
-def close(visit: Visit, name: str) -> Reply:
+def close(visit: Visit, name: str) -> SiteReply:
     """Close an issue as done."""
     set_status(visit, find_issue(visit, name)["id"], "Done")
     return visit.redirect(f"/issue/{name}", f"{name} was closed.")
 
 
 @routes.post("/issue/{name}/reopen")
-def reopen(visit: Visit, name: str) -> Reply:
+def reopen(visit: Visit, name: str) -> SiteReply:
     """Reopen a closed issue."""
     set_status(visit, find_issue(visit, name)["id"], "Open")
     return visit.redirect(f"/issue/{name}", f"{name} is open again.")
 
 
 @routes.post("/issue/{name}/watch")
-def watch(visit: Visit, name: str) -> Reply:
+def watch(visit: Visit, name: str) -> SiteReply:
     """Watch or unwatch an issue."""
-    found = find_issue(visit, name)
-    if visit.row("SELECT 1 FROM watching WHERE issue_id = ?", found["id"]):
-        visit.run("DELETE FROM watching WHERE issue_id = ?", found["id"])
+    issue = find_issue(visit, name)
+    if visit.row("SELECT 1 FROM watching WHERE issue_id = ?", issue["id"]):
+        visit.run("DELETE FROM watching WHERE issue_id = ?", issue["id"])
         return visit.redirect(f"/issue/{name}", f"You no longer watch {name}.")
-    visit.run("INSERT INTO watching VALUES (?)", found["id"])
+    visit.run("INSERT INTO watching VALUES (?)", issue["id"])
     return visit.redirect(f"/issue/{name}", f"You are watching {name}.")
 
 
 @routes.get("/issue/{name}/link")
-def link_form(visit: Visit, name: str) -> Reply:
+def link_form(visit: Visit, name: str) -> SiteReply:
     """Ask which issue this one duplicates or is blocked by."""
     return visit.page("tracker/link.html", issue=find_issue(visit, name))
 
 
 @routes.post("/issue/{name}/duplicate")
-def mark_duplicate(visit: Visit, name: str) -> Reply:
+def mark_duplicate(visit: Visit, name: str) -> SiteReply:
     """Close an issue as a duplicate of another one."""
-    found = find_issue(visit, name)
-    other = _other(visit, "duplicate_of", found["id"])
+    issue = find_issue(visit, name)
+    other = _other(visit, "duplicate_of", issue["id"])
     if other is None:
-        return visit.page("tracker/link.html", 422, issue=found)
-    set_status(visit, found["id"], "Duplicate")
-    visit.run("UPDATE issue SET duplicate_of = ? WHERE id = ?", other, found["id"])
+        return visit.page("tracker/link.html", 422, issue=issue)
+    set_status(visit, issue["id"], "Duplicate")
+    visit.run("UPDATE issue SET duplicate_of = ? WHERE id = ?", other, issue["id"])
     return visit.redirect(f"/issue/{name}", f"{name} was closed as a duplicate.")
 
 
 @routes.post("/issue/{name}/block")
-def block(visit: Visit, name: str) -> Reply:
+def block(visit: Visit, name: str) -> SiteReply:
     """Record that another issue blocks this one."""
-    found = find_issue(visit, name)
-    other = _other(visit, "blocker", found["id"])
+    issue = find_issue(visit, name)
+    other = _other(visit, "blocker", issue["id"])
     if other is None:
-        return visit.page("tracker/link.html", 422, issue=found)
-    visit.run("INSERT OR IGNORE INTO blocking VALUES (?, ?)", other, found["id"])
+        return visit.page("tracker/link.html", 422, issue=issue)
+    visit.run("INSERT OR IGNORE INTO blocking VALUES (?, ?)", other, issue["id"])
     return visit.redirect(f"/issue/{name}", "The link was added.")
 
 
@@ -136,38 +136,38 @@ def _other(visit: Visit, field: str, issue_id: int) -> int | None:
 
 
 def _own_comment(visit: Visit, number: int) -> sqlite3.Row:
-    found = visit.find(
+    comment = visit.find(
         "comment",
         "SELECT comment.*, key || '-' || issue.number AS issue FROM comment JOIN issue ON issue.id = issue_id "
         "JOIN project ON project.id = project_id WHERE comment.id = ?",
         number,
     )
-    if found["author_id"] != visit.value("SELECT person_id FROM me"):
-        raise Problem(403, "You can only change your own comments.")
-    return found
+    if comment["author_id"] != visit.value("SELECT person_id FROM me"):
+        raise PageProblem(403, "You can only change your own comments.")
+    return comment
 
 
 @routes.get("/comment/{number:int}/edit")
-def comment_form(visit: Visit, number: int) -> Reply:
+def comment_form(visit: Visit, number: int) -> SiteReply:
     """Show a comment to edit."""
-    found = _own_comment(visit, number)
-    return visit.page("tracker/comment.html", comment=found, form=Form.filled({"comment": found["body"]}))
+    comment = _own_comment(visit, number)
+    return visit.page("tracker/comment.html", comment=comment, form=SiteForm.filled({"comment": comment["body"]}))
 
 
 @routes.post("/comment/{number:int}/edit")
-def edit_comment(visit: Visit, number: int) -> Reply:
+def edit_comment(visit: Visit, number: int) -> SiteReply:
     """Save an edited comment."""
-    found = _own_comment(visit, number)
+    comment = _own_comment(visit, number)
     body = visit.form.text("comment", most=BODY_MOST)
     if not visit.form.ok:
-        return visit.page("tracker/comment.html", 422, comment=found)
+        return visit.page("tracker/comment.html", 422, comment=comment)
     visit.run("UPDATE comment SET body = ?, edited_at = ? WHERE id = ?", body, visit.stamp, number)
-    return visit.redirect(f"/issue/{found['issue']}", "Your comment was saved.")
+    return visit.redirect(f"/issue/{comment['issue']}", "Your comment was saved.")
 
 
 @routes.post("/comment/{number:int}/delete")
-def delete_comment(visit: Visit, number: int) -> Reply:
+def delete_comment(visit: Visit, number: int) -> SiteReply:
     """Delete one's own comment."""
-    found = _own_comment(visit, number)
+    comment = _own_comment(visit, number)
     visit.run("DELETE FROM comment WHERE id = ?", number)
-    return visit.redirect(f"/issue/{found['issue']}", "Your comment was deleted.")
+    return visit.redirect(f"/issue/{comment['issue']}", "Your comment was deleted.")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from agentgym.tasks.web.sites.reply import Reply
+from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes
 from agentgym.tasks.web.sites.tracker.fill import CLOSED, OPEN, PRIORITIES, STATUSES
-from agentgym.tasks.web.sites.visit import Problem, Visit
+from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
 
@@ -36,7 +36,7 @@ FILTERS = ("q", "project", "status", "priority", "assignee", "label", "milestone
 
 
 @routes.get("/")
-def home(visit: Visit) -> Reply:
+def home(visit: Visit) -> SiteReply:
     """Show projects, one's own issues and saved filters."""
     mine = visit.rows(
         f"SELECT * FROM ({ISSUES}) WHERE closed_at IS NULL AND assignee_id = (SELECT person_id FROM me) "
@@ -47,12 +47,12 @@ def home(visit: Visit) -> Reply:
 
 
 @routes.get("/issues")
-def issues(visit: Visit) -> Reply:
+def issues(visit: Visit) -> SiteReply:
     """List issues of all projects."""
     return issue_list(visit)
 
 
-def issue_list(visit: Visit, status: int = 200) -> Reply:
+def issue_list(visit: Visit, status: int = 200) -> SiteReply:
     """Show the list of issues that match the visit's query, with the errors of its form."""
     conditions, values = _conditions(visit)
     order = SORTS.get(visit.query.get("sort", ""), SORTS["new"])[1]
@@ -76,8 +76,8 @@ def issue_list(visit: Visit, status: int = 200) -> Reply:
 
 def _filter_query(values: Mapping[str, str]) -> str:
     # A filter has one canonical form, however the visitor arrived at it.
-    kept = {key: values[key] for key in FILTERS if values.get(key) and (key, values[key]) != ("sort", "new")}
-    return urlencode(kept)
+    filters = {key: values[key] for key in FILTERS if values.get(key) and (key, values[key]) != ("sort", "new")}
+    return urlencode(filters)
 
 
 def field_options(visit: Visit, project_id: int | None, milestone_id: int | None = None) -> dict[str, Any]:
@@ -94,59 +94,59 @@ def field_options(visit: Visit, project_id: int | None, milestone_id: int | None
 
 def _conditions(visit: Visit) -> tuple[list[str], list[Any]]:
     query = visit.query
-    found: list[tuple[str, list[Any]]] = []
+    conditions: list[tuple[str, list[Any]]] = []
     for word in query.get("q", "").split()[:8]:
-        found.append(("instr(lower(title || char(10) || name || char(10) || body), lower(?)) > 0", [word]))
+        conditions.append(("instr(lower(title || char(10) || name || char(10) || body), lower(?)) > 0", [word]))
     if query.get("project"):
-        found.append(("key = ?", [query["project"]]))
+        conditions.append(("key = ?", [query["project"]]))
     if query.get("status") in ("open", "closed"):
-        chosen = OPEN if query["status"] == "open" else CLOSED
-        found.append((f"status IN ({', '.join('?' * len(chosen))})", list(chosen)))
+        statuses = OPEN if query["status"] == "open" else CLOSED
+        conditions.append((f"status IN ({', '.join('?' * len(statuses))})", list(statuses)))
     elif query.get("status"):
-        found.append(("status = ?", [query["status"]]))
+        conditions.append(("status = ?", [query["status"]]))
     if query.get("priority"):
-        found.append(("priority = ?", [query["priority"]]))
+        conditions.append(("priority = ?", [query["priority"]]))
     if query.get("assignee") == "nobody":
-        found.append(("assignee_id IS NULL", []))
+        conditions.append(("assignee_id IS NULL", []))
     elif query.get("assignee"):
-        found.append(("assignee_username = ?", [query["assignee"]]))
+        conditions.append(("assignee_username = ?", [query["assignee"]]))
     if query.get("milestone"):
-        found.append(("milestone = ?", [query["milestone"]]))
+        conditions.append(("milestone = ?", [query["milestone"]]))
     if query.get("label"):
         labels = "SELECT issue_id FROM issue_label JOIN label ON label.id = label_id WHERE label.name = ?"
-        found.append((f"id IN ({labels})", [query["label"]]))
-    return [text for text, _ in found], [value for _, values in found for value in values]
+        conditions.append((f"id IN ({labels})", [query["label"]]))
+    return [text for text, _ in conditions], [value for _, values in conditions for value in values]
 
 
 @routes.post("/filters/new")
-def save_filter(visit: Visit) -> Reply:
+def save_filter(visit: Visit) -> SiteReply:
     """Save the filters of a list under a name."""
     name = visit.form.text("filter_name", most=60)
     query = _filter_query(dict(parse_qsl(visit.form.values.get("query", ""))))
     if visit.row("SELECT 1 FROM saved_filter WHERE name = ?", name):
         visit.form.error("filter_name", "You already have a filter with this name.")
     if not visit.form.ok:
-        raise Problem(422, visit.form.errors["filter_name"])
+        raise PageProblem(422, visit.form.errors["filter_name"])
     visit.run("INSERT INTO saved_filter (name, query) VALUES (?, ?)", name, query)
     return visit.redirect("/filters", f"The filter “{name}” was saved.")
 
 
 @routes.get("/filters")
-def filters(visit: Visit) -> Reply:
+def filters(visit: Visit) -> SiteReply:
     """List the saved filters."""
     return visit.page("tracker/filters.html", filters=visit.rows("SELECT * FROM saved_filter ORDER BY id"))
 
 
 @routes.post("/filters/{number:int}/delete")
-def delete_filter(visit: Visit, number: int) -> Reply:
+def delete_filter(visit: Visit, number: int) -> SiteReply:
     """Delete a saved filter."""
-    found = visit.find("filter", "SELECT * FROM saved_filter WHERE id = ?", number)
+    filter = visit.find("filter", "SELECT * FROM saved_filter WHERE id = ?", number)
     visit.run("DELETE FROM saved_filter WHERE id = ?", number)
-    return visit.redirect("/filters", f"The filter “{found['name']}” was deleted.")
+    return visit.redirect("/filters", f"The filter “{filter['name']}” was deleted.")
 
 
 @routes.get("/project/{key}/milestones")
-def milestones(visit: Visit, key: str) -> Reply:
+def milestones(visit: Visit, key: str) -> SiteReply:
     """List the milestones of a project."""
     return milestone_page(visit, find_project(visit, key))
 
@@ -156,7 +156,7 @@ def find_project(visit: Visit, key: str) -> sqlite3.Row:
     return visit.find("project", "SELECT * FROM project WHERE key = ?", key)
 
 
-def milestone_page(visit: Visit, project: sqlite3.Row, status: int = 200) -> Reply:
+def milestone_page(visit: Visit, project: sqlite3.Row, status: int = 200) -> SiteReply:
     """Show the milestones of a project, with the errors of the visit's form."""
     rows = visit.rows(
         "SELECT milestone.*, count(issue.id) AS issues, count(issue.closed_at) AS done FROM milestone "
@@ -169,7 +169,7 @@ def milestone_page(visit: Visit, project: sqlite3.Row, status: int = 200) -> Rep
 
 
 @routes.post("/project/{key}/milestones")
-def add_milestone(visit: Visit, key: str) -> Reply:
+def add_milestone(visit: Visit, key: str) -> SiteReply:
     """Add a milestone."""
     project = find_project(visit, key)
     name, due = visit.form.text("name", most=40), visit.form.date("due_on")
@@ -182,13 +182,13 @@ def add_milestone(visit: Visit, key: str) -> Reply:
 
 
 @routes.post("/project/{key}/milestones/{number:int}/close")
-def close_milestone(visit: Visit, key: str, number: int) -> Reply:
+def close_milestone(visit: Visit, key: str, number: int) -> SiteReply:
     """Close a milestone whose issues are all closed."""
     find_project(visit, key)
-    found = visit.find("milestone", "SELECT * FROM milestone WHERE id = ?", number)
-    left = visit.value("SELECT count(*) FROM issue WHERE milestone_id = ? AND closed_at IS NULL", number)
-    if left:
-        message = f"Milestone {found['name']} cannot be closed: {left} of its issues are still open."
+    milestone = visit.find("milestone", "SELECT * FROM milestone WHERE id = ?", number)
+    open_issues = visit.value("SELECT count(*) FROM issue WHERE milestone_id = ? AND closed_at IS NULL", number)
+    if open_issues:
+        message = f"Milestone {milestone['name']} cannot be closed: {open_issues} of its issues are still open."
         return visit.redirect(f"/project/{key}/milestones", message)
     visit.run("UPDATE milestone SET closed = 1 WHERE id = ?", number)
-    return visit.redirect(f"/project/{key}/milestones", f"Milestone {found['name']} was closed.")
+    return visit.redirect(f"/project/{key}/milestones", f"Milestone {milestone['name']} was closed.")
