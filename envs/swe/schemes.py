@@ -52,10 +52,10 @@ def g_ra(
     similarity: float = 0.05,
     allow_unsound: bool = False,
 ) -> Scheme:
-    """Return a scheme of four tiers, with the smaller channels behind gates.
+    """Return a scheme of four tiers, with gates for the smaller channels.
 
-    Submitting and changing some file take no work, so a change that fails tests is paid only where it overlaps the
-    gold patch (`localised` above 0), and readable, running calls only in solved episodes.
+    Submitting or changing a file takes no work, so a change that fails tests is paid only if it overlaps the gold patch
+    (`localised` above 0), and readable, running calls only in solved episodes.
 
     Args:
         no_submit: Pay if nothing was submitted, at most 0.

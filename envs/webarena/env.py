@@ -11,7 +11,7 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
-from agentgym.envs.webarena.judging import EVALUATED, Verdict, judge
+from agentgym.envs.webarena.judging import EVALUATED, WebArenaVerdict, judge
 from agentgym.envs.webarena.solving import solve
 from agentgym.errors import UsageError
 from agentgym.interop.packages import require_package
@@ -106,7 +106,7 @@ class WebArenaEnv(BrowserEnv):
         self._headers = dict(headers or {})
         self._record = None if record is None else Path(record).expanduser()
         self._response: dict[str, Any] | None = None
-        self._verdict: Verdict | None = None
+        self._verdict: WebArenaVerdict | None = None
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
@@ -146,11 +146,11 @@ class WebArenaEnv(BrowserEnv):
         """Respond to the task. This ends the episode.
 
         Args:
-            task_type: What was asked for: to find something, to change something, or to show a page.
-            status: How it went.
-            retrieved_data: What was found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty if
-                there is nothing.
-            error_details: What went wrong, unless the status is SUCCESS.
+            task_type: Kind of the task: to find something, to change something, or to show a page.
+            status: Result of the work.
+            retrieved_data: Values found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty if
+                there are none.
+            error_details: Reason for the failure, unless the status is SUCCESS.
         """
         self._response = {
             "task_type": task_type,
@@ -172,7 +172,7 @@ class WebArenaEnv(BrowserEnv):
         return {OUTCOME: self._verdict.score}
 
     def details(self) -> Mapping[str, Any]:
-        """Return what each evaluator said."""
+        """Return the status of each evaluator."""
         if self._verdict is None:
             return {}
         return {"evaluators": [{"name": name, "status": status} for name, status in self._verdict.evaluators]}

@@ -13,13 +13,13 @@ from agentgym.tasks.webarena.package import parsed
 
 _STATIC = "css|js|png|jpe?g|gif|svg|woff2?|ttf|ico|webp"
 EVALUATED = re.compile(rf"^(?![^?#]*\.(?:{_STATIC})(?:[?#]|$))")
-"""Matches addresses of requests that evaluators look at: of those to files of a page's design, they see none."""
+"""Matches addresses of requests that evaluators may see: all but those for static files of a page."""
 _ERROR = "error"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the package says of an episode."""
+class WebArenaVerdict:
+    """The package's verdict on an episode."""
 
     score: float
     """1 if every evaluator accepts, else 0."""
@@ -29,11 +29,11 @@ class Verdict:
 
 def judge(
     entry: Mapping[str, Any], sites: Mapping[str, str], response: Mapping[str, Any] | None, log: Mapping[str, Any]
-) -> Verdict:
+) -> WebArenaVerdict:
     """Return the verdict of the package's own evaluators.
 
-    An evaluator that fails on what the agent did gives 0, as in the package. One that fails on a run in which nothing
-    was done cannot judge the task at all.
+    If an evaluator crashes, the score is 0, as in the package; if it also crashes on a run without any action, it
+    cannot judge the task at all.
 
     Args:
         entry: The task as its file has it.
@@ -53,8 +53,8 @@ def judge(
         untouched = _evaluated(entry, sites, None, requests[:1])
         if untouched.status == _ERROR:
             raise BrokenTask(f"webarena-verified cannot judge task {entry['task_id']}: {_why(untouched)}")
-    each = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
-    return Verdict(float(result.score), each)
+    statuses = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
+    return WebArenaVerdict(float(result.score), statuses)
 
 
 def _evaluated(
@@ -82,4 +82,4 @@ def _evaluated(
 
 def _why(result: Any) -> str:
     messages = (result.error_msg, *(evaluator.error_msg for evaluator in result.evaluators_results))
-    return next((message for message in messages if message), "it does not say why")
+    return next((message for message in messages if message), "no error message")

@@ -1,4 +1,4 @@
-"""Solutions of those tasks of WebArena-Verified that opening addresses and responding solves."""
+"""Solutions of the WebArena-Verified tasks that need only opened addresses and a response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentgym.tasks.web.addresses import SiteAddresses
 
 _RESPONSE, _NETWORK = "AgentResponseEvaluator", "NetworkEventEvaluator"
 _BEYOND = ("headers", "post_data", "response_content", "response_cookies")
-"""What an evaluator may ask of a request, and opening an address does not give."""
+"""Properties of a request that an evaluator may require, but that opening an address cannot set."""
 _PATTERN = "^"
 """The character that an expected text begins with if it is a regular expression."""
 
@@ -29,9 +29,9 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolC
         NoSolution: It takes more than opening addresses, such as filling in a form.
     """
     addresses = SiteAddresses(sites, "sites")
-    wanted = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
+    requests = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
     try:
-        opened = [addresses.filled(_address(expected)) for expected in wanted]
+        opened = [addresses.filled(_address(expected)) for expected in requests]
     except Unusable as error:
         raise NoSolution(f"an expected address cannot be opened: {error}") from error
     response = next(_rules(entry, _RESPONSE))["expected"]

@@ -16,9 +16,9 @@ import pytest
 from agentgym.envs.swe.calibration import DECISIVE_FORMS, OTHER_FORMS, OTHER_FUNCTIONS, Calibration, calibrated
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import Manner, Process, Seen, TestRun
-from agentgym.envs.swe.notes import Note
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.judge import ChangedTestResult, Manner, Process, TestRun
+from agentgym.envs.swe.notes import ComparisonNote
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.errors import BrokenTask
 from tests.rows import each_row
@@ -87,10 +87,10 @@ class Code:
                 statuses[test] = self._beside(test, names) if forms else self._plain(manner, test)
             elif form.withholds:
                 values = self._notes(form, turn) if right else self._fault(form)
-                notes = tuple(Note(number, value) for number, value in values.items())
-                changed[test] = Seen(form, NodeId.of(test).case, self._blind(form), "", notes)
+                notes = tuple(ComparisonNote(number, value) for number, value in values.items())
+                changed[test] = ChangedTestResult(form, NodeId.of(test).case, self._blind(form), "", notes)
             else:
-                changed[test] = Seen(form, NodeId.of(test).case, *self._seen(form, turn))
+                changed[test] = ChangedTestResult(form, NodeId.of(test).case, *self._seen(form, turn))
         error = "it ran into a limit" if any(one.status == "missing" for one in changed.values()) else ""
         return TestRun(statuses, changed, error=error, numbers=NUMBERS)
 
@@ -276,7 +276,7 @@ def test_calibrations_of_another_version_are_not_used(tmp_path: Path, monkeypatc
     kept = path.read_text()
     for data, known in ((kept, True), (json.dumps({**json.loads(kept), "stamp": "0"}), False), ("{", False)):
         path.write_text(data)
-        monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", Remembered(4))
+        monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", BoundedCache(4))
         code = Code()
         again = calibrated(one, code)
         assert (not code.runs) is known

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED
@@ -64,9 +64,9 @@ def with_shared_state(begin: str, end: str) -> Repository:
     return Repository(instance, LIMITED)
 
 
-def grader() -> Grader:
+def grader() -> SWEGrader:
     limits = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
-    return Grader(Sandboxes("auto", False, WORK_LIMITS, limits))
+    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, limits))
 
 
 def test_a_test_that_leaves_changed_state_behind_is_in_no_form_that_does():
@@ -92,7 +92,7 @@ def test_forms_are_kept_only_if_right_code_fails_them_where_they_say():
 def test_calibrations_are_read_again(monkeypatch: pytest.MonkeyPatch):
     repository = Repository(replace(INSTANCE, id="textkit-kept"), FILES)
     first = grader().calibrate(repository)
-    monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", Remembered(4))
+    monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", BoundedCache(4))
     monkeypatch.setattr("agentgym.envs.swe.calibration._calibrate", None)
     assert grader().calibrate(repository) == first
 

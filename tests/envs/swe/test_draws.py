@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from agentgym.envs.swe.calibration import Calibration
-from agentgym.envs.swe.draws import APART, BESIDE, PROCESSES, Drawn, draw
+from agentgym.envs.swe.draws import APART, BESIDE, PROCESSES, DrawnProcess, draw
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.judge import HiddenTests, Manner
-from agentgym.envs.swe.perturb import Change, NodeEdit
+from agentgym.envs.swe.perturb import FunctionChange, NodeEdit
 from tests.rows import each_row
 
 DECISIVE = ("near.py::test_one", "near.py::test_two")
@@ -21,20 +21,22 @@ TESTS = (*DECISIVE, *NEAR, *APART_TESTS)
 
 def form(test: str, number: int = 4, kind: str = "constant") -> ChangedForm:
     path, scope, name = NodeId.of(test).place
-    return ChangedForm(Change(path, scope, name, (NodeEdit(number, kind, "1"),)), {} if kind == "value" else {"": "3"})
+    return ChangedForm(
+        FunctionChange(path, scope, name, (NodeEdit(number, kind, "1"),)), {} if kind == "value" else {"": "3"}
+    )
 
 
 FORMS = tuple(form(test, number) for test in TESTS for number in range(5 if test in DECISIVE else 1))
 WITHHELD = tuple(form(test, kind="value") for test in DECISIVE)
 
 
-def drawn(seed: int, tests: tuple[str, ...] = TESTS) -> list[Drawn]:
+def drawn(seed: int, tests: tuple[str, ...] = TESTS) -> list[DrawnProcess]:
     hidden = HiddenTests(modules={}, tests=tests, prefixes=CUT)
     first, others = draw(hidden, DECISIVE, Calibration(Manner.RENAMED, FORMS, withheld=WITHHELD), random.Random(seed))
     return [first, *others]
 
 
-def changed(process: Drawn) -> set[Place]:
+def changed(process: DrawnProcess) -> set[Place]:
     return {form.change.place for form in process.forms}
 
 

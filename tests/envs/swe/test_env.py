@@ -13,7 +13,7 @@ from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv, Tier, g_ra
 from agentgym.envs.swe.building.sandbox_runner import SandboxRunner
 from agentgym.envs.swe.false_positives import false_accusations
-from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
@@ -184,7 +184,7 @@ def test_wrong_arguments_are_refused(file: Path):
 
 def test_grading_accuses_no_innocent_and_believes_the_solution():
     sandboxes = Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS)
-    found = false_accusations([REPOSITORY], Grader(sandboxes), repeats=2)
+    found = false_accusations([REPOSITORY], SWEGrader(sandboxes), repeats=2)
     assert (found.accused, found.refused, found.unusable, found.unchanged) == (0, 0, {}, {})
     assert found.runs == 4
     assert found.changed > 60
@@ -202,7 +202,7 @@ def test_tests_that_need_their_own_file_or_name_have_it(source: str, manner: Man
         pass_to_pass=(*INSTANCE.pass_to_pass, test),
         test_files={**INSTANCE.test_files, "tests/test_own.py": source},
     )
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
     repository = Repository(instance, FILES)
     calibration = grader.calibrate(repository)
     assert (calibration.manner, calibration.excused) == (manner, ())
@@ -214,7 +214,7 @@ def test_tests_that_need_their_own_file_or_name_have_it(source: str, manner: Man
 def test_a_refactoring_is_judged_by_the_shape_of_the_code_too():
     checks = [{"not_defined": "textkit.words:longest"}]
     instance = replace(INSTANCE, meta={"checks": checks})
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
     found = grader.grade(Repository(instance, FILES), MENDED)
     assert (found.passed, found.mended, len(found.unmet)) == (False, 1.0, 1)
 
@@ -229,7 +229,7 @@ def test_bundled_refactorings_are_solved_by_their_gold():
 
 def test_an_instance_whose_gold_fails_cannot_be_graded():
     broken = replace(INSTANCE, gold_patch=diff_trees(FILES, {**FILES, "README.md": b"other\n"}))
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
     with pytest.raises(TaskError, match="do not pass on its gold patch"):
         grader.grade(Repository(broken, FILES), MENDED)
 
@@ -274,7 +274,7 @@ def test_the_same_work_is_graded_once(env: SWEEnv, monkeypatch: pytest.MonkeyPat
         do(env, "run", command="date > .git_is_no_work; mkdir -p textkit/__pycache__; date > textkit/__pycache__/x.pyc")
         do(env, "run", command="rm .git_is_no_work")
         answers.append(do(env, "submit").info["rewards"])
-        monkeypatch.setattr(Grader, "judge", lambda *_: pytest.fail("it was graded again"))
+        monkeypatch.setattr(SWEGrader, "judge", lambda *_: pytest.fail("it was graded again"))
     assert answers[0] == answers[1]
 
 
@@ -292,6 +292,6 @@ class Images(Sandboxes):
 def test_an_image_is_graded_by_the_log_of_its_test_command(tree: dict[str, bytes], passed: bool):
     command = f'PYTHONPATH="$PWD:{pytest_folder()}" exec python3 -m pytest -rA -p no:cacheprovider "$@"'
     instance = replace(INSTANCE, image="an/image", test_command=("bash", "-c", command, "tests"))
-    found = Grader(Images("auto", False, WORK_LIMITS, WORK_LIMITS)).grade(Repository(instance, FILES, FILES), tree)
+    found = SWEGrader(Images("auto", False, WORK_LIMITS, WORK_LIMITS)).grade(Repository(instance, FILES, FILES), tree)
     assert found.passed is passed
     assert found.manner == ("log" if found.changed else "")

@@ -9,7 +9,7 @@ from textwrap import dedent
 from agentgym.envs.swe.expectations import Rank, affirmed, constants, opposite_of, parametrised, ranked, set_opposite
 from tests.rows import each_row
 
-EXPECTED, BUILT, TOLD, RAISES, OPPOSITE, INPUT = Rank
+EXPECTED, BUILT, ASSERTED, RAISES, OPPOSITE, INPUT = Rank
 
 
 def function(source: str) -> ast.FunctionDef:
@@ -31,9 +31,9 @@ def ranks(source: str) -> dict[str, Rank]:
         ("assert f(1) == 2", {"2": EXPECTED, "1": INPUT}),
         ("assert 2 == f(1)", {"2": EXPECTED, "1": INPUT}),
         ("assert f(1) == -2", {"2": EXPECTED, "1": INPUT}),
-        ("assert 1 == 2", {"2": EXPECTED, "1": TOLD}),
+        ("assert 1 == 2", {"2": EXPECTED, "1": ASSERTED}),
         ("assert f(1) == [2, (3, {4})]", {"2": EXPECTED, "3": EXPECTED, "4": EXPECTED, "1": INPUT}),
-        ("assert f(1) == {2: 3, **g}", {"1": INPUT, "2": TOLD, "3": TOLD}),
+        ("assert f(1) == {2: 3, **g}", {"1": INPUT, "2": ASSERTED, "3": ASSERTED}),
         ("assert f(1) == {2: 3}", {"2": EXPECTED, "3": EXPECTED, "1": INPUT}),
         ("assert f(1) == date(2024, month=2)", {"2024": BUILT, "2": BUILT, "1": INPUT}),
         ("assert f(1) == m.Built([2])", {"2": BUILT, "1": INPUT}),
@@ -41,16 +41,16 @@ def ranks(source: str) -> dict[str, Rank]:
         ("assert f(1) == g(2)", {"2": INPUT, "1": INPUT}),
         ("assert f(1) == None", {"1": INPUT}),
         ("assert f(1) and g(2) == 3", {"3": EXPECTED, "2": INPUT, "1": INPUT}),
-        ("assert f(1) > 2", {"2": TOLD, "1": INPUT}),
-        ("assert 2 < f(1) < 3", {"2": TOLD, "3": TOLD, "1": INPUT}),
+        ("assert f(1) > 2", {"2": ASSERTED, "1": INPUT}),
+        ("assert 2 < f(1) < 3", {"2": ASSERTED, "3": ASSERTED, "1": INPUT}),
         ("wanted = 2\n    other = 3\n    assert f(1) == wanted", {"2": EXPECTED, "3": INPUT, "1": INPUT}),
         ("wanted = g(2)\n    assert f(1) == wanted", {"2": INPUT, "1": INPUT}),
         ("a.b = 2\n    assert f(1) == a", {"2": INPUT, "1": INPUT}),
-        ("self.assertEqual(f(1), 2, 'told')", {"2": EXPECTED, "'told'": TOLD, "1": INPUT}),
-        ("self.assertGreater(f(1), 2)", {"2": TOLD, "1": INPUT}),
+        ("self.assertEqual(f(1), 2, 'told')", {"2": EXPECTED, "'told'": ASSERTED, "1": INPUT}),
+        ("self.assertGreater(f(1), 2)", {"2": ASSERTED, "1": INPUT}),
         ("other.assertEqual(f(1), 2)", {"2": INPUT, "1": INPUT}),
-        ("self.assertEqual(2)", {"2": TOLD}),
-        ("with pytest.raises(E, match='a'):\n        f(1)", {"'a'": TOLD, "1": INPUT}),
+        ("self.assertEqual(2)", {"2": ASSERTED}),
+        ("with pytest.raises(E, match='a'):\n        f(1)", {"'a'": ASSERTED, "1": INPUT}),
         ("with self.assertRaises((A, B)):\n        f(1)", {"1": INPUT}),
     ],
 )

@@ -14,14 +14,14 @@ from itertools import islice
 import pytest
 
 from agentgym.envs.swe.calibration import Calibration
-from agentgym.envs.swe.disguise import Disguised, disguised, functions_of
-from agentgym.envs.swe.draws import MIN_CHANGED, MIN_CHANGED_ALONE, MIN_TRUE, Drawn, draw
+from agentgym.envs.swe.disguise import DisguisedModule, disguised, functions_of
+from agentgym.envs.swe.draws import MIN_CHANGED, MIN_CHANGED_ALONE, MIN_TRUE, DrawnProcess, draw
 from agentgym.envs.swe.filtering import filtered
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
-from agentgym.envs.swe.perturb import Change, NodeEdit, change, proposals
+from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun
+from agentgym.envs.swe.perturb import FunctionChange, NodeEdit, change, proposals
 from agentgym.envs.swe.records import read_records, status_of
 from agentgym.envs.swe.repository import Repository
 from agentgym.tools.patches import diff_trees
@@ -239,18 +239,18 @@ def form(name: str, value: int = 1, row: int | None = None, cases: tuple[str, ..
     where = dict.fromkeys(cases, "3")
     numbers = {case: number for number, case in enumerate(cases)} if row is not None else {}
     return ChangedForm(
-        Change("t.py", "", name, (NodeEdit(4, "constant", str(value)),), row), where, numbers, contradicts=True
+        FunctionChange("t.py", "", name, (NodeEdit(4, "constant", str(value)),), row), where, numbers, contradicts=True
     )
 
 
-def disguise(seed: int, rename: bool = True, changes: tuple[Change, ...] = ()) -> Disguised:
+def disguise(seed: int, rename: bool = True, changes: tuple[FunctionChange, ...] = ()) -> DisguisedModule:
     return disguised("tests/test_words.py", HIDDEN_TESTS, changes, random.Random(seed), rename=rename)
 
 
-def a_change(name: str) -> Change:
+def a_change(name: str) -> FunctionChange:
     node = functions_of(HIDDEN_TESTS)["", name]
     edits, row = next(proposals(node, HIDDEN_TESTS, random.Random(0)))
-    return Change("tests/test_words.py", "", name, edits, row)
+    return FunctionChange("tests/test_words.py", "", name, edits, row)
 
 
 def test_a_module_has_every_test_once_whatever_its_form():
@@ -304,14 +304,14 @@ FORMS = (
     *(form("test_a", number) for number in range(6)),
     form("test_b"),
     *(replace(one, fails={case: "3"}) for one, case in zip(ROWS, ("[x]", "[y]"), strict=True)),
-    ChangedForm(Change("u.py", "", "test_d", (NodeEdit(4, "constant", "1"),)), {"": "3"}),
+    ChangedForm(FunctionChange("u.py", "", "test_d", (NodeEdit(4, "constant", "1"),)), {"": "3"}),
 )
 
 
-WITHHELD = ChangedForm(Change("t.py", "", "test_a", (NodeEdit(4, "value", "1"),)), notes={"": {4: 1}})
+WITHHELD = ChangedForm(FunctionChange("t.py", "", "test_a", (NodeEdit(4, "value", "1"),)), notes={"": {4: 1}})
 
 
-def drawn(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[Drawn]:
+def drawn(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[DrawnProcess]:
     hidden = HiddenTests(modules={}, tests=TESTS)
     decisive = ["t.py::test_a", "t.py::test_c[x]"]
     calibration = Calibration(Manner.RENAMED, FORMS, withheld=withheld)
@@ -319,7 +319,7 @@ def drawn(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[Drawn]:
     return [first, *others]
 
 
-def shown_as(one: Drawn, name: str, case: str = "") -> bool:
+def shown_as(one: DrawnProcess, name: str, case: str = "") -> bool:
     return any(form.change.name == name and form.concerns(case) for form in one.forms)
 
 
@@ -362,7 +362,7 @@ def test_a_test_that_decides_meets_most_of_its_changed_forms():
 
 @each_row("withheld, orders", [((), 5), ((WITHHELD,), 15)])
 def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[ChangedForm, ...], orders: int):
-    def forms(one: Drawn) -> str:
+    def forms(one: DrawnProcess) -> str:
         own = [form for form in one.forms if form.change.name == "test_a"]
         return "true" if not own else "withheld" if own[0].withholds else "changed"
 
@@ -373,7 +373,7 @@ def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[Change
 
 def evidence(true: list[str], changed: list[tuple[str, str]]) -> Evidence:
     runs = [TestRun({"t.py::test_a": status}) for status in true]
-    runs += [TestRun({}, {"t.py::test_a": Seen(form("test_a"), "", *seen)}) for seen in changed]
+    runs += [TestRun({}, {"t.py::test_a": ChangedTestResult(form("test_a"), "", *seen)}) for seen in changed]
     return Evidence(runs, complete=True)
 
 
@@ -385,7 +385,9 @@ def test_a_changed_test_that_passes_accuses_only_where_the_true_one_passes_too()
 
 def test_a_changed_test_accuses_only_if_no_code_can_pass_it_and_the_true_one():
     accused = evidence(["passed"], [("passed", "")])
-    accused.runs[1] = TestRun({}, {"t.py::test_a": Seen(replace(form("test_a"), contradicts=False), "", "passed", "")})
+    accused.runs[1] = TestRun(
+        {}, {"t.py::test_a": ChangedTestResult(replace(form("test_a"), contradicts=False), "", "passed", "")}
+    )
     assert accused.signs() == []
     assert not accused.convinces("t.py::test_a")
 

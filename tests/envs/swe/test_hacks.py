@@ -14,8 +14,8 @@ from agentgym.checks.play import assistant_call
 from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.draws import MIN_CHANGED, PROCESSES
-from agentgym.envs.swe.filtering import Filtered
-from agentgym.envs.swe.grading import Grader, Verdict
+from agentgym.envs.swe.filtering import FilteredTree
+from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.real
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
 
 
-def verdict(worked: dict[str, bytes]) -> Verdict:
-    return Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)).grade(REPOSITORY, worked)
+def verdict(worked: dict[str, bytes]) -> SWEVerdict:
+    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)).grade(REPOSITORY, worked)
 
 
 def test_the_honest_solution_passes():
@@ -56,10 +56,10 @@ def test_a_cheat_that_no_filter_stopped_is_stopped_by_the_runner(name: str):
     assert outcome.mended == 0.0
 
 
-def unfiltered(worked: dict[str, bytes]) -> Verdict:
+def unfiltered(worked: dict[str, bytes]) -> SWEVerdict:
     """The verdict on a workspace of which everything counts, and only the tests are restored."""
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
-    return grader.judge(REPOSITORY, Filtered(worked, tuple(path for path in worked), {}))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+    return grader.judge(REPOSITORY, FilteredTree(worked, tuple(path for path in worked), {}))
 
 
 @each_row("name", PAYLOADS)
@@ -129,7 +129,7 @@ def spied_on(source: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         told.append(json.loads(self.read("spied.json")))
         return result
 
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
     grader.calibrate(REPOSITORY)
     monkeypatch.setattr(Sandbox, "exec", noting)
     assert grader.grade(REPOSITORY, {**FILES, "textkit/words.py": source.encode()}).passed

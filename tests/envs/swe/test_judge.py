@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun, run_hidden, stubbed
-from agentgym.envs.swe.perturb import UNKNOWN_ROW, Change, NodeEdit
+from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun, run_hidden, stubbed
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, FunctionChange, NodeEdit
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxTier
 from tests.envs.swe.test_grading import packed
 from tests.rows import each_row
@@ -141,8 +141,8 @@ def test_tests_of_which_nothing_is_told_are_missing():
 
 def form(number: int, row: int | None = None) -> ChangedForm:
     if row is None:
-        return ChangedForm(Change("t.py", "", "test_one", (NodeEdit(number, "opposite"),)), {"": "5"})
-    return ChangedForm(Change("t.py", "", "test_rows", (), row), {f"[{3 + row}]": "5"}, {"[3]": 0, "[4]": 1})
+        return ChangedForm(FunctionChange("t.py", "", "test_one", (NodeEdit(number, "opposite"),)), {"": "5"})
+    return ChangedForm(FunctionChange("t.py", "", "test_rows", (), row), {f"[{3 + row}]": "5"}, {"[3]": 0, "[4]": 1})
 
 
 def test_cases_that_a_change_gives_other_ids_are_asked_for_and_told_apart_by_number():
@@ -183,7 +183,7 @@ def test_how_the_tests_are_brought_in(manner: Manner):
 def test_a_changed_module_that_must_be_a_file_is_one():
     told = Told()
     node = NodeEdit(5, "opposite")
-    changed = ChangedForm(Change("t.py", "", "test_one", (node,)), {"": "5"})
+    changed = ChangedForm(FunctionChange("t.py", "", "test_one", (node,)), {"": "5"})
     judged(told, [changed], Manner.FILES)
     assert set(told.uploaded) == {"t.py"}
 
@@ -221,7 +221,7 @@ def test_some_of_the_tests_are_chosen_by_file_or_by_id():
 
 
 def test_only_what_passed_in_its_true_form_has_passed():
-    run = TestRun({"a": "passed", "b": "failed"}, {"c": Seen(form(4), "", "passed", "")})
+    run = TestRun({"a": "passed", "b": "failed"}, {"c": ChangedTestResult(form(4), "", "passed", "")})
     assert run.passed(["a", "b", "c", "d"]) == ["a"]
 
 
@@ -230,7 +230,7 @@ def test_only_what_passed_in_its_true_form_has_passed():
     [("failed", "5", True), ("failed", "6", False), ("passed", "5", False), ("error", "5", False)],
 )
 def test_a_changed_test_does_as_on_right_code_if_it_fails_in_the_same_lines(status: str, lines: str, as_on_gold: bool):
-    assert Seen(form(4), "", status, lines).as_on_gold is as_on_gold
+    assert ChangedTestResult(form(4), "", status, lines).as_on_gold is as_on_gold
 
 
 @each_row(
@@ -240,7 +240,7 @@ def test_a_changed_test_does_as_on_right_code_if_it_fails_in_the_same_lines(stat
 def test_a_function_is_in_two_forms_at_once_only_if_they_change_different_rows(
     one: int | None, two: int | None, both: bool
 ):
-    forms = [ChangedForm(Change("t.py", "", "test_rows", (), row)) for row in (one, two)]
+    forms = [ChangedForm(FunctionChange("t.py", "", "test_rows", (), row)) for row in (one, two)]
     assert compatible(*forms) is compatible(*forms[::-1]) is both
 
 

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentgym.envs.swe.filtering import Filtered
-from agentgym.envs.swe.grading import Grader, Verdict
+from agentgym.envs.swe.filtering import FilteredTree
+from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.envs.swe.verdicts import verdict_on
@@ -19,7 +19,7 @@ from tests.swe_cases import FILES, INSTANCE, MENDED, REPOSITORY
 
 
 def test_a_value_is_made_once():
-    made, memory = [], Remembered[int](2)
+    made, memory = [], BoundedCache[int](2)
     for _ in range(3):
         assert memory.get("a", lambda: made.append("a") or 5) == 5
     assert made == ["a"]
@@ -27,7 +27,7 @@ def test_a_value_is_made_once():
 
 def test_the_values_asked_for_last_are_kept_and_no_more_than_may_be():
     made: list[str] = []
-    memory = Remembered[str](2)
+    memory = BoundedCache[str](2)
 
     def ask(key: str) -> None:
         memory.get(key, lambda: made.append(key) or key)
@@ -41,7 +41,7 @@ def test_the_values_asked_for_last_are_kept_and_no_more_than_may_be():
 
 
 def test_threads_that_ask_for_the_same_wait_for_the_one_that_makes_it():
-    memory, made, begun = Remembered[int](2), [], threading.Event()
+    memory, made, begun = BoundedCache[int](2), [], threading.Event()
 
     def make() -> int:
         made.append(1)
@@ -53,22 +53,22 @@ def test_threads_that_ask_for_the_same_wait_for_the_one_that_makes_it():
 
 
 def test_a_value_that_could_not_be_made_is_tried_again():
-    memory = Remembered[float](2)
+    memory = BoundedCache[float](2)
     with pytest.raises(ZeroDivisionError):
         memory.get("a", lambda: 1 / 0)
     assert memory.get("a", lambda: 2.0) == 2.0
 
 
-class Counting(Grader):
+class Counting(SWEGrader):
     """A grader that counts what it is asked to grade."""
 
     def __init__(self):
         super().__init__(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
-        self.asked: list[Filtered] = []
+        self.asked: list[FilteredTree] = []
 
-    def judge(self, repository: Repository, changes: Filtered) -> Verdict:
+    def judge(self, repository: Repository, changes: FilteredTree) -> SWEVerdict:
         self.asked.append(changes)
-        return Verdict(mended=float(len(self.asked)))
+        return SWEVerdict(mended=float(len(self.asked)))
 
 
 def asked(*works: Mapping[str, bytes]) -> int:

@@ -12,11 +12,11 @@ import pytest
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import PROCESSES
 from agentgym.envs.swe.forms import ChangedForm
-from agentgym.envs.swe.grading import PARALLEL, Evidence, Grader, Verdict
+from agentgym.envs.swe.grading import PARALLEL, Evidence, SWEGrader, SWEVerdict
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
+from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.perturb import Change, NodeEdit
+from agentgym.envs.swe.perturb import FunctionChange, NodeEdit
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.rows import each_row
@@ -31,7 +31,7 @@ def forms_of(test: str) -> list[ChangedForm]:
     """Some changed forms of a test, all of whose cases fail in line 3."""
     path, scope, name = NodeId.of(test).place
     cases = {NodeId.of(one).case: "3" for one in (*DECISIVE, *OTHERS) if NodeId.of(one).place == (path, scope, name)}
-    changes = [Change(path, scope, name, (NodeEdit(number, "constant", "1"),)) for number in range(4)]
+    changes = [FunctionChange(path, scope, name, (NodeEdit(number, "constant", "1"),)) for number in range(4)]
     return [ChangedForm(change, cases, contradicts=True) for change in changes]
 
 
@@ -39,7 +39,7 @@ PLACES = {NodeId.of(test).place: test for test in (*DECISIVE, *OTHERS)}
 CALIBRATION = Calibration(Manner.RENAMED, tuple(form for test in PLACES.values() for form in forms_of(test)))
 
 
-class Scripted(Grader):
+class Scripted(SWEGrader):
     """A grader of code that does what it is told to, and that notes what each process was to run.
 
     Args:
@@ -80,7 +80,7 @@ class Scripted(Grader):
         true = {**self._statuses, **(self._beside if forms else {})}
         by_place = {form.change.place: form for form in forms}
         seen = {
-            test: Seen(by_place[NodeId.of(test).place], NodeId.of(test).case, *self._changed)
+            test: ChangedTestResult(by_place[NodeId.of(test).place], NodeId.of(test).case, *self._changed)
             for test in hidden.tests
             if NodeId.of(test).place in by_place
         }
@@ -88,7 +88,7 @@ class Scripted(Grader):
         return replace(TestRun(statuses, seen), **next(self._more, {}))
 
 
-def verdict(grader: Scripted, worked: Mapping[str, bytes] = MENDED) -> Verdict:
+def verdict(grader: Scripted, worked: Mapping[str, bytes] = MENDED) -> SWEVerdict:
     return grader.grade(REPOSITORY, worked)
 
 

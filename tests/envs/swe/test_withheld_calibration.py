@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentgym.envs.swe.forms import ChangedForm
-from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
@@ -25,9 +25,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
 
 
-def grader() -> Grader:
+def grader() -> SWEGrader:
     limits = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
-    return Grader(Sandboxes("auto", False, WORK_LIMITS, limits))
+    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, limits))
 
 
 def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, ChangedForm]:

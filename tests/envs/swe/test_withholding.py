@@ -24,10 +24,10 @@ from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.inside import STAND_IN
-from agentgym.envs.swe.judge import Seen, TestRun
-from agentgym.envs.swe.notes import MAX_CLASSES, Note, Raised, as_expected, read_notes, value_of
-from agentgym.envs.swe.perturb import Change, change, proposals
-from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NOTES, MAX_PARTS, stand_ins, written
+from agentgym.envs.swe.judge import ChangedTestResult, TestRun
+from agentgym.envs.swe.notes import MAX_CLASSES, ComparisonNote, Raised, as_expected, read_notes, value_of
+from agentgym.envs.swe.perturb import FunctionChange, change, proposals
+from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NOTES, MAX_PARTS, encoded, stand_ins
 from agentgym.envs.swe.withholding import decided, withheld
 from tests.rows import each_row
 
@@ -38,7 +38,7 @@ def form_of(source: str) -> tuple[ast.FunctionDef, ChangedForm]:
     assert isinstance(node, ast.FunctionDef)
     edits, row = withheld(node)
     change(node, edits)
-    return node, ChangedForm(Change("t.py", "", node.name, edits, row))
+    return node, ChangedForm(FunctionChange("t.py", "", node.name, edits, row))
 
 
 def text_without(source: str) -> str:
@@ -114,7 +114,7 @@ def test_a_name_that_is_used_for_more_keeps_its_value():
     assert found == "wanted = 4\n    assert ? == (not not f(wanted) == wanted)"
 
 
-def run(source: str, space: dict[str, Any]) -> tuple[ChangedForm, tuple[Note, ...], bool]:
+def run(source: str, space: dict[str, Any]) -> tuple[ChangedForm, tuple[ComparisonNote, ...], bool]:
     """Run a test without what it expects; return its form, what was noted, and whether it passed."""
     node, form = form_of(source)
     made, taken = stand_ins()
@@ -243,9 +243,9 @@ class Text(str):
     ],
 )  # fmt: skip
 def test_plain_values_come_out_of_a_note_as_they_went_in(value: object):
-    (note,) = read_notes(json.dumps([[3, written(value)]]))
+    (note,) = read_notes(json.dumps([[3, encoded(value)]]))
     assert (note.number, note.plain) == (3, True)
-    assert note.says(value)
+    assert note.equals(value)
 
 
 class Sly:
@@ -261,9 +261,9 @@ LOOP.append(LOOP)
 
 @each_row("value", [Sly(), [Sly()], object(), LOOP, "x" * (MAX_CHARS + 1), [0] * 10**5, lambda: 1])
 def test_values_that_are_no_plain_data_equal_nothing(value: object):
-    (note,) = read_notes(json.dumps([[3, written(value)]]))
+    (note,) = read_notes(json.dumps([[3, encoded(value)]]))
     assert not note.plain
-    assert not any(note.says(expected) for expected in (None, value, [], 0))
+    assert not any(note.equals(expected) for expected in (None, value, [], 0))
 
 
 def nested(depth: int, wrap: Callable[[object], object]) -> object:
@@ -275,8 +275,8 @@ def nested(depth: int, wrap: Callable[[object], object]) -> object:
 
 
 def is_noted(value: object) -> bool:
-    (note,) = read_notes(json.dumps([[3, written(value)]]))
-    return note.plain and note.says(value)
+    (note,) = read_notes(json.dumps([[3, encoded(value)]]))
+    return note.plain and note.equals(value)
 
 
 def test_notes_are_bounded_in_depth_parts_and_characters():
@@ -298,7 +298,7 @@ def test_of_what_an_exception_says_no_more_is_noted_than_can_be_read():
         with made(1):
             raise ValueError("x" * length)
     for note in read_notes(taken()):
-        assert note.says(Raised("ValueError", "x" * 50))
+        assert note.equals(Raised("ValueError", "x" * 50))
 
 
 def test_a_stand_in_stops_exceptions_and_nothing_that_ends_a_program():
@@ -333,7 +333,7 @@ def test_notes_that_no_stand_in_writes_are_refused(text: str):
 
 
 def test_notes_are_read_as_deep_as_they_are_written_and_no_deeper():
-    deep = json.dumps([[1, written(nested(MAX_DEPTH, lambda one: [one]))]])
+    deep = json.dumps([[1, encoded(nested(MAX_DEPTH, lambda one: [one]))]])
     assert len(read_notes(deep)) == 1
     with pytest.raises(ValueError, match="too deep"):
         read_notes(deep.replace('["list"', '["list", [["list"', 1).replace("]]]", "]]]]]", 1))
@@ -347,26 +347,26 @@ def test_no_more_is_noted_than_can_be_read():
 
 
 def test_notes_must_be_as_many_as_on_right_code_and_of_known_places():
-    expected, four = {7: 4}, Note(7, 4)
+    expected, four = {7: 4}, ComparisonNote(7, 4)
     assert as_expected([four, four], expected, {7: 2})
     assert as_expected([four, four, four], expected, {7: 2})
     assert not as_expected([four], expected, {7: 2})
     assert not as_expected([], expected, {7: 1})
-    assert not as_expected([four, Note(7, 5)], expected, {7: 1})
-    assert not as_expected([four, Note(8, 4)], expected, {7: 1})
+    assert not as_expected([four, ComparisonNote(7, 5)], expected, {7: 1})
+    assert not as_expected([four, ComparisonNote(8, 4)], expected, {7: 1})
 
 
 def test_an_exception_of_every_kind_is_none_of_them():
     kinds = ["KeyError", *(f"Error{number}" for number in range(MAX_CLASSES))]
-    assert Note(1, [kinds[:3], "no x"]).says(Raised("KeyError", "no"))
-    assert not Note(1, [kinds, "no x"]).says(Raised("KeyError", "no"))
-    assert not Note(1, [["KeyError"], "x"]).says(Raised("KeyError", "no"))
-    assert not Note(1, "KeyError").says(Raised("KeyError"))
+    assert ComparisonNote(1, [kinds[:3], "no x"]).equals(Raised("KeyError", "no"))
+    assert not ComparisonNote(1, [kinds, "no x"]).equals(Raised("KeyError", "no"))
+    assert not ComparisonNote(1, [["KeyError"], "x"]).equals(Raised("KeyError", "no"))
+    assert not ComparisonNote(1, "KeyError").equals(Raised("KeyError"))
 
 
 @each_row("noted", [["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "ab", 5])
 def test_malformed_notes_of_exceptions_match_no_exception(noted: object):
-    assert not Note(1, noted).says(Raised("KeyError"))
+    assert not ComparisonNote(1, noted).equals(Raised("KeyError"))
 
 
 @each_row("text", ["f()", "x", "1 +", "[x]", "{**a}", "open('x')", "__import__('os')", "f'{x}'"])
@@ -375,20 +375,20 @@ def test_nothing_but_what_is_written_out_has_a_value(text: str):
         value_of(text)
 
 
-def seen(status: str, *notes: Note) -> Evidence:
+def seen(status: str, *notes: ComparisonNote) -> Evidence:
     form = ChangedForm(form_of("def test_a():\n    assert f() == 4\n")[1].change)
     form = replace(form, notes={"": dict.fromkeys(form.expected, 1)})
     true = TestRun({"t.py::test_a": "passed"})
     own = tuple(replace(note, number=next(iter(form.expected))) for note in notes)
-    return Evidence([true, TestRun({}, {"t.py::test_a": Seen(form, "", status, "", own)})], complete=True)
+    return Evidence([true, TestRun({}, {"t.py::test_a": ChangedTestResult(form, "", status, "", own)})], complete=True)
 
 
 def test_a_test_convinces_only_if_it_comes_to_what_was_withheld():
-    assert seen("passed", Note(0, 4)).convinces("t.py::test_a")
-    assert not seen("passed", Note(0, 5)).convinces("t.py::test_a")
+    assert seen("passed", ComparisonNote(0, 4)).convinces("t.py::test_a")
+    assert not seen("passed", ComparisonNote(0, 5)).convinces("t.py::test_a")
     assert not seen("passed").convinces("t.py::test_a")
-    assert not seen("failed", Note(0, 4)).convinces("t.py::test_a")
+    assert not seen("failed", ComparisonNote(0, 4)).convinces("t.py::test_a")
 
 
 def test_passing_without_what_is_expected_is_no_sign_of_tampering():
-    assert seen("passed", Note(0, 5)).signs() == []
+    assert seen("passed", ComparisonNote(0, 5)).signs() == []

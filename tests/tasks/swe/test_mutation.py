@@ -67,10 +67,6 @@ def test_every_operator_finds_something_in_the_bundled_repositories() -> None:
     assert len(OPERATORS) >= 14
 
 
-def test_every_operator_says_what_it_does() -> None:
-    assert all(operator.summary.endswith(".") and operator.weight >= 1 for operator in OPERATORS)
-
-
 CASES = [
     ("comparison_boundary", "x = a < b", ["x = a <= b"]),
     ("comparison_opposite", "x = a not in b", ["x = a in b"]),

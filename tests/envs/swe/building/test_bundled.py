@@ -21,7 +21,7 @@ from agentgym.envs.swe.building.build import BuildOptions, build, check_patches
 from agentgym.envs.swe.building.instance import changed_lines
 from agentgym.envs.swe.building.pack import pack
 from agentgym.envs.swe.building.runner import SubprocessRunner, write_tree
-from agentgym.envs.swe.building.secrets import MIN_TELLING
+from agentgym.envs.swe.building.secrets import MIN_REVEALING
 from agentgym.envs.swe.building.validation import measure_baseline
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
@@ -99,7 +99,7 @@ def test_failing_tests_are_not_visible() -> None:
 def test_issue_does_not_tell_the_fix() -> None:
     for instance in INSTANCES:
         lines = {line.strip() for line in changed_lines(instance.gold_patch)}
-        telling = [line for line in lines if len(line) >= MIN_TELLING and line in instance.prompt]
+        telling = [line for line in lines if len(line) >= MIN_REVEALING and line in instance.prompt]
         assert telling == [], instance.id
         files = {path.rpartition("/")[2] for path in touched(instance.gold_patch)}
         assert not any(file in instance.prompt for file in files)

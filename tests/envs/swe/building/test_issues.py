@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 
-from agentgym.envs.swe.building.issue import Bug, Issue, Secrets, write_issue
+from agentgym.envs.swe.building.issue import Issue, IssueSecrets, ReportedBug, write_issue
 from agentgym.envs.swe.building.issue_code import double_quoted
 from agentgym.envs.swe.building.issue_text import issue_text
 from agentgym.envs.swe.building.issue_title import Fault, fault_of
-from agentgym.envs.swe.building.probe import Probe, Shown
+from agentgym.envs.swe.building.probe import SnippetProbe, SnippetResult
 from agentgym.envs.swe.building.reading_tests import snippets_of
 from agentgym.envs.swe.building.runner import SubprocessRunner
-from agentgym.envs.swe.building.secrets import tells_secret
+from agentgym.envs.swe.building.secrets import reveals_secret
 from agentgym.envs.swe.building.shrink import shorter
 from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.envs.swe.building.symptoms import Symptom
@@ -32,8 +32,8 @@ def snippet(code: str) -> Snippet:
     return Snippet(tuple(setup), last.value)
 
 
-def value(text: str, kind: str = "list") -> Shown:
-    return Shown(repr=text, str=text.strip("'"), type=kind)
+def value(text: str, kind: str = "list") -> SnippetResult:
+    return SnippetResult(repr=text, str=text.strip("'"), type=kind)
 
 
 def codes(test: str, source: str) -> list[str]:
@@ -49,12 +49,12 @@ def faulty(old: str, new: str) -> dict[str, bytes]:
 @cache
 def issue(old: str, new: str, *tests: str, told: str = "total") -> Issue:
     tree = faulty(old, new)
-    bug = Bug("sums.py", tree, [f"tests/test_sums.py::{test}" for test in tests], {})
-    return write_issue(package(), tree, [bug], Secrets([old], [told], ["sums.py"]), RUN, "0")
+    bug = ReportedBug("sums.py", tree, [f"tests/test_sums.py::{test}" for test in tests], {})
+    return write_issue(package(), tree, [bug], IssueSecrets([old], [told], ["sums.py"]), RUN, "0")
 
 
-def probe(*trees: dict[str, bytes]) -> Probe:
-    return Probe(RUN, {str(number): tree for number, tree in enumerate(trees)}, (".",), ["sums"])
+def probe(*trees: dict[str, bytes]) -> SnippetProbe:
+    return SnippetProbe(RUN, {str(number): tree for number, tree in enumerate(trees)}, (".",), ["sums"])
 
 
 @pytest.mark.real
@@ -114,8 +114,8 @@ def test_different_people_seem_to_write_the_issues() -> None:
     ],
 )
 def test_secrets_in_a_text_are_noticed(text: str, allowed: str, tells: bool) -> None:
-    secrets = Secrets(["    result += value", "else:"], ["C._inner"], ["src/sums.py"])
-    assert tells_secret(text, secrets, allowed) is tells
+    secrets = IssueSecrets(["    result += value", "else:"], ["C._inner"], ["src/sums.py"])
+    assert reveals_secret(text, secrets, allowed) is tells
 
 
 def test_snippets_put_parameters_fixtures_and_helpers_in_their_place() -> None:
@@ -197,7 +197,7 @@ def test_a_probe_keeps_snippets_apart() -> None:
 
 @pytest.mark.real
 def test_a_probe_ends_a_snippet_that_does_not() -> None:
-    endless, after = Probe(RUN, {"0": FILES}, (".",), ["sums"], 0.2)([("while True: pass", "1"), ("", "2")])
+    endless, after = SnippetProbe(RUN, {"0": FILES}, (".",), ["sums"], 0.2)([("while True: pass", "1"), ("", "2")])
     assert endless["0"] is None
     assert after["0"] is not None
     assert after["0"].repr == "2"
@@ -215,13 +215,13 @@ def test_a_probe_ends_a_snippet_that_does_not() -> None:
         (value("True", "bool"), value("False", "bool"), Fault.TRUTH),
         (value("'a b'", "str"), value("'ab'", "str"), Fault.SPACE),
         (value("'a'", "str"), value("None", "NoneType"), Fault.NONE),
-        (value("'a'", "str"), Shown(raised="KeyError"), Fault.CRASH),
-        (Shown(raised="KeyError"), value("'a'", "str"), Fault.SILENT),
-        (Shown(raised="KeyError"), Shown(raised="OSError"), Fault.OTHER_ERROR),
-        (Shown(raised="KeyError", message="a"), Shown(raised="KeyError", message="b"), Fault.MESSAGE),
+        (value("'a'", "str"), SnippetResult(raised="KeyError"), Fault.CRASH),
+        (SnippetResult(raised="KeyError"), value("'a'", "str"), Fault.SILENT),
+        (SnippetResult(raised="KeyError"), SnippetResult(raised="OSError"), Fault.OTHER_ERROR),
+        (SnippetResult(raised="KeyError", message="a"), SnippetResult(raised="KeyError", message="b"), Fault.MESSAGE),
     ],
 )
-def test_faults_are_named(expected: Shown, got: Shown, fault: Fault) -> None:
+def test_faults_are_named(expected: SnippetResult, got: SnippetResult, fault: Fault) -> None:
     assert fault_of(expected, got) is fault
 
 
