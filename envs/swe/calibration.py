@@ -73,11 +73,11 @@ class Calibration:
     def unchanged(self, tests: Iterable[str]) -> tuple[str, ...]:
         """Return the tests without a changed form: only their true form can be run."""
         forms = self.by_place()
-        parts = {test: NodeId.of(test) for test in tests}
+        nodes = {test: NodeId.of(test) for test in tests}
         return tuple(
             test
-            for test, parts_of_test in parts.items()
-            if not any(form.concerns(parts_of_test.case) for form in forms.get(parts_of_test.place, ()))
+            for test, node in nodes.items()
+            if not any(form.concerns(node.case) for form in forms.get(node.place, ()))
         )
 
 
@@ -122,27 +122,23 @@ def _calibrate(repository: Repository, run_on: RunHiddenTests) -> Calibration:
     why = ""
     for manner in Manner:
         began = time.monotonic()
-        (plain_run,) = run([(hidden, (), manner)])
+        (plain,) = run([(hidden, (), manner)])
         wall_s = max(LEAST_WALL_S, PATIENCE * (time.monotonic() - began))
-        lost = [test for test in instance.fail_to_pass if plain_run.statuses.get(test) != PASSING]
-        if lost or plain_run.error or plain_run.tampered:
-            why = (
-                plain_run.error
-                or next(iter(plain_run.uncollected.values()), "")
-                or " ".join([*lost[:1], *plain_run.tampered])
-            )
+        lost = [test for test in instance.fail_to_pass if plain.statuses.get(test) != PASSING]
+        if lost or plain.error or plain.tampered:
+            why = plain.error or next(iter(plain.uncollected.values()), "") or " ".join([*lost[:1], *plain.tampered])
             continue
-        excused = tuple(test for test in instance.pass_to_pass if plain_run.statuses.get(test) != PASSING)
+        excused = tuple(test for test in instance.pass_to_pass if plain.statuses.get(test) != PASSING)
         if best is None or len(excused) < len(best[2]):
-            best = manner, plain_run, excused, wall_s
+            best = manner, plain, excused, wall_s
         if not excused:
             break
     if best is None:
         raise BrokenTask(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
-    manner, plain_run, excused, wall_s = best
-    cases = _cases(hidden, excused, plain_run.numbers)
+    manner, plain, excused, wall_s = best
+    cases = _cases(hidden, excused, plain.numbers)
     candidates = _candidate_forms(hidden, instance.fail_to_pass, cases)
-    forms = _undisturbing(hidden, instance.fail_to_pass, candidates, plain_run, manner, partial(run, wall_s=wall_s))
+    forms = _undisturbing(hidden, instance.fail_to_pass, candidates, plain, manner, partial(run, wall_s=wall_s))
     withheld = forms_that_withhold(repository, cases, manner, partial(run_on, wall_s=wall_s))
     return Calibration(manner, forms, excused, withheld)
 
@@ -295,9 +291,9 @@ def _most_suspect(
                 (changed if place in there else true)[place].append(run.statuses.get(test) != PASSING)
 
     def score(place: Place) -> float:
-        lost_when_changed, lost_when_true = changed[place], true[place] or [False]
+        while_changed, while_true = changed[place], true[place] or [False]
         near = 0.5 if place[0] == NodeId.of(test).place[0] else 0.0
-        return near + sum(lost_when_changed) / len(lost_when_changed) - sum(lost_when_true) / len(lost_when_true)
+        return near + sum(while_changed) / len(while_changed) - sum(while_true) / len(while_true)
 
     return max((place for place in suspects if any(changed[place])), key=score, default=None)
 

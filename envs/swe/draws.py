@@ -45,7 +45,7 @@ def draw(
 ) -> tuple[DrawnProcess, list[DrawnProcess]]:
     """Return the first process, which has all tests that decide in their true form, and the others.
 
-    One of the other processes runs all tests; another one runs the tests that it changes in their true form.
+    Another process runs all tests, and a further one runs the tests changed there in their true form.
     """
     forms = calibration.by_place()
     tests: dict[Place, list[str]] = defaultdict(list)
@@ -78,9 +78,8 @@ def draw(
     every = process(1, [*near, *apart], (), [*beside[1], *varied])
     changed = {form.change.place for form in every.forms} - first
     # Runs the tests changed there in their true form, and changes others of the same files.
-    mixed = [
-        place for place in apart if place[0] in {changed_place[0] for changed_place in changed} and place in forms
-    ][:APART]
+    changed_files = {path for path, _, _ in changed}
+    mixed = [place for place in apart if place[0] in changed_files and place in forms][:APART]
     again = process(2, {*beside[2], *changed, *mixed}, changed, {*beside[2], *mixed})
     others = [every, again, *(process(turn, beside[turn], (), beside[turn]) for turn in range(3, PROCESSES))]
     rng.shuffle(others)

@@ -148,8 +148,8 @@ class WebArenaEnv(BrowserEnv):
         Args:
             task_type: Kind of the task: to find something, to change something, or to show a page.
             status: Result of the work.
-            retrieved_data: Values found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty if
-                there are none.
+            retrieved_data: Values found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty
+                without a result.
             error_details: Reason for the failure, unless the status is SUCCESS.
         """
         self._response = {

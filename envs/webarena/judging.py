@@ -38,7 +38,7 @@ def judge(
     Args:
         entry: The task as its file has it.
         sites: Addresses of its sites by name.
-        response: What the agent submitted; `None` if nothing.
+        response: The agent's submission, if any.
         log: A HAR document of the requests of the episode, from the first on.
 
     Raises:

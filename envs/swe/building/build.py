@@ -120,29 +120,25 @@ class _Maker:
         """Instances that cannot be graded, and the reasons."""
         self.valid: dict[Located, frozenset[str]] = {}
         """Valid single bugs, with the tests that each breaks."""
-        self._used_families: set[frozenset[tuple[str, str, str]]] = set()
+        self._families: set[frozenset[tuple[str, str, str]]] = set()
         self._effects: set[tuple[object, ...]] = set()
-        self._tried_candidates: set[BugCandidate] = set()
+        self._attempted: set[BugCandidate] = set()
 
     def make(self, candidates: Iterator[BugCandidate], until: int, tries: int) -> None:
         """Try at most `tries` candidates until there are `until` instances."""
         tries_used = 0
         while len(self.instances) < until and tries_used < tries:
             # Duplicates are decided below, in order, so that the size of a batch changes nothing.
-            new = (
-                item
-                for item in candidates
-                if item.families not in self._used_families and item not in self._tried_candidates
-            )
+            new = (item for item in candidates if item.families not in self._families and item not in self._attempted)
             batch = list(islice(new, min(self._options.workers, tries - tries_used)))
             if not batch:
                 return
             with ThreadPoolExecutor(self._options.workers) as pool:
                 results = list(pool.map(self._try, batch))
             for candidate, result in zip(batch, results, strict=True):
-                if len(self.instances) < until and candidate.families not in self._used_families:
+                if len(self.instances) < until and candidate.families not in self._families:
                     tries_used += 1
-                    self._tried_candidates.add(candidate)
+                    self._attempted.add(candidate)
                     self._decide(candidate, result)
 
     def _try(self, candidate: BugCandidate) -> _CandidateResult:
@@ -173,7 +169,7 @@ class _Maker:
             f"{len(self.instances) + (verdict is CandidateVerdict.VALID)} instances"
         )
         if verdict is CandidateVerdict.VALID and instance is not None:
-            self._used_families.add(candidate.families)
+            self._families.add(candidate.families)
             if len(candidate.located) == 1:
                 self.valid[candidate.located[0]] = failing
             self.instances.append(instance)

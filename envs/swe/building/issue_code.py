@@ -105,11 +105,7 @@ def _with_gaps(code: str) -> list[str]:
     gaps = {
         end for end, column in ends.items() if (end or 0) < len(lines) and lines[end or 0][column : column + 1].strip()
     }
-    return [
-        output_line
-        for number, line in enumerate(lines, start=1)
-        for output_line in ([line, ""] if number in gaps else [line])
-    ]
+    return [part for number, line in enumerate(lines, start=1) for part in ([line, ""] if number in gaps else [line])]
 
 
 def _broken(line: str) -> list[str]:

@@ -145,9 +145,7 @@ def _first_distinguishing(probe: SnippetProbe, candidates: Sequence[Symptom]) ->
         distinguishing = list(_probed(probe, candidates))
         if distinguishing or len(probe.trees) == 2:
             return distinguishing
-        others = [
-            shorter_snippet for item in candidates for shorter_snippet in (_bare(item.snippet), *shorter(item.snippet))
-        ]
+        others = [short for item in candidates for short in (_bare(item.snippet), *shorter(item.snippet))]
         by_code = {snippet.code: Symptom(snippet, *_NOTHING) for snippet in others}
         candidates = sorted(by_code.values(), key=lambda item: len(item.snippet.code))[:_MAX_SNIPPETS]
     return []

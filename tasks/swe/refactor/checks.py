@@ -19,7 +19,6 @@ CHECKS = "checks"
 """Key in an instance's `meta`: the checks for `evaluate`."""
 _MAX_BYTES = 2 * 2**20
 _ROOTS = ("", "src/", "lib/")
-_Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -74,27 +74,14 @@ def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def env(instances: Path) -> Iterator[SWEEnv]:
-    environment = SWEEnv(file=instances, solution_style="short")
-    environment.reset(options={"index": 0})
-    yield environment
-    environment.close()
-
-
-def test_solution_solves_the_task_in_the_image(env: SWEEnv):
+def test_only_the_solution_is_paid_and_runs_on_the_files_of_the_image(instances: Path):
+    env = SWEEnv(file=instances, solution_style="short")
+    env.reset(options={"index": 0})
+    output = text_of(env.step(assistant_call(ToolCall("run", {"command": "pwd; touch here && ls"}))).observation[-1])
+    assert {"/testbed", "here"} <= set(output.split())
     *_, step = steps(env, env.solution(env.task))
-    assert step.info["is_success"], step.info
-    assert step.info["sandbox"]["tier"] == "docker"
-
-
-def test_empty_submission_fails(env: SWEEnv):
+    assert (step.info["is_success"], step.info["sandbox"]["tier"]) == (True, "docker")
+    env.reset(options={"index": 0})
     step = env.step(assistant_call(ToolCall("submit", {})))
     assert (step.terminated, step.info["is_success"]) == (True, False)
-
-
-def test_policy_works_on_the_files_of_the_image(env: SWEEnv):
-    step = env.step(assistant_call(ToolCall("run", {"command": "pwd; touch here && ls"})))
-    output = text_of(step.observation[-1])
-    assert "/testbed" in output
-    assert "here" in output
+    env.close()
