@@ -149,7 +149,7 @@ class WebArenaEnv(BrowserEnv):
             task_type: Kind of the task: to find something, to change something, or to show a page.
             status: Result of the work.
             retrieved_data: Values found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty
-                without a result.
+                if nothing was found.
             error_details: Reason for the failure, unless the status is SUCCESS.
         """
         self._response = {
