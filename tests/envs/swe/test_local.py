@@ -321,8 +321,8 @@ def test_file_cannot_choose_the_python_environment_of_a_sandbox(tmp_path: Path):
 @each_row(
     "changes, reason",
     [
-        ({"FAIL_TO_PASS": "[]"}, "no test says whether it is submitted"),
-        ({"FAIL_TO_PASS": None}, "no test says whether it is submitted"),
+        ({"FAIL_TO_PASS": "[]"}, "no test says whether it is solved"),
+        ({"FAIL_TO_PASS": None}, "no test says whether it is solved"),
         ({"FAIL_TO_PASS": "[oops"}, "'FAIL_TO_PASS' is a string but not JSON"),
         ({"patch": "nonsense"}, "its gold patch"),
         ({"patch": INSTANCE.gold_patch[:-20]}, "its gold patch cannot be read"),
@@ -346,7 +346,7 @@ def test_row_without_a_usable_task_is_left_out_with_the_reason(tmp_path: Path, c
 
 def test_split_comes_from_the_row_or_the_file_name(tmp_path: Path):
     lines = json.dumps(sympy_row()) + "\n" + json.dumps(sympy_row()) + "\n"
-    for name, split in (("dev-00000.jsonl", "validation"), ("test.jsonl", "test"), ("write_rows.jsonl", "train")):
+    for name, split in (("dev-00000.jsonl", "validation"), ("test.jsonl", "test"), ("rows.jsonl", "train")):
         (tmp_path / name).write_text(lines)
         source = InstanceTasks(tmp_path / name)
         assert (source.splits, [entry.why for entry in source.left_out]) == ((split,), [Why.REPEATED])

@@ -179,7 +179,7 @@ def docker(test: Any) -> Any:
 def test_only_the_solution_is_paid(tmp_path: Path, play: Any, write: Callable[[Path], Path]):
     folder = write(tmp_path / "hello")
     ended = play_solution(play(folder))
-    assert (ended.reward, ended.info["ending"], ended.info["is_success"]) == (1.0, "play_solution", True)
+    assert (ended.reward, ended.info["ending"], ended.info["is_success"]) == (1.0, "solved", True)
     idle = step(play(folder), "submit")
     assert (idle.reward, idle.info["ending"], idle.terminated) == (0.0, "answered", True)
 
