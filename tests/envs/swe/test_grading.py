@@ -279,6 +279,7 @@ def test_deciding_tests_run_in_every_process_and_often_enough_in_both_forms(seed
         assert changed >= MIN_CHANGED_ALONE
         assert len(processes) - changed >= MIN_TRUE
         assert all(f"t.py::{name}{case}" in process.hidden.tests for process in processes)
+        assert not is_changed(processes[0], name, case), "in the first process all are true"
     for process in processes:
         for name, case in (("test_a", ""), ("test_b", ""), ("test_c", "[x]"), ("test_c", "[y]")):
             assert sum(form.change.name == name and form.concerns(case) for form in process.forms) <= 1
