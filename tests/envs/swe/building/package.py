@@ -79,7 +79,7 @@ def run(files: Mapping[str, bytes], **options: object) -> build_runner.TestOutco
     return SubprocessRunner()(files, ["tests/test_sums.py"], **options)  # type: ignore[arg-type]
 
 
-def tests_of(body: str) -> dict[str, bytes]:
+def only_tests(body: str) -> dict[str, bytes]:
     return {"tests/test_sums.py": body.encode()}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRunner
 from agentgym.errors import UsageError
-from tests.envs.swe.building.package import FILES, LIBRARY, run, tests_of
+from tests.envs.swe.building.package import FILES, LIBRARY, only_tests, run
 from tests.rows import each_row
 from tests.waiting import eventually, is_running
 
@@ -26,7 +26,7 @@ def test_d(): assert False
 def broken(): raise OSError("x")
 def test_e(broken): pass
 """
-    outcome = run(tests_of(body))
+    outcome = run(only_tests(body))
     assert [status for _, status in sorted(outcome.statuses.items())] == [
         "passed", "failed", "skipped", "xfailed", "error",
     ]  # fmt: skip
@@ -54,7 +54,7 @@ def test_a():
     subprocess.Popen({child.split()})
     time.sleep(600)
 """
-    assert run(tests_of(body), timeout_s=2.0).error is RunError.TIMEOUT
+    assert run(only_tests(body), timeout_s=2.0).error is RunError.TIMEOUT
     assert eventually(lambda: not is_running(child))
 
 
@@ -66,7 +66,7 @@ def test_a():
     ],
 )
 def test_incomplete_runs_report_the_error(body: str, error: RunError, detail: str) -> None:
-    outcome = run(tests_of(body))
+    outcome = run(only_tests(body))
     assert outcome.error is error
     assert detail in outcome.detail
 
@@ -83,7 +83,7 @@ def test_files_outside_of_the_tree_are_refused() -> None:
 
 def test_runner_limits_memory() -> None:
     outcome = SubprocessRunner(memory_mb=600)(
-        tests_of("def test_a():\n    bytearray(2_000_000_000)"), ["tests/test_sums.py"]
+        only_tests("def test_a():\n    bytearray(2_000_000_000)"), ["tests/test_sums.py"]
     )
     assert outcome.failures["tests/test_sums.py::test_a"].exception == "MemoryError"
 
@@ -96,8 +96,8 @@ def test_b():
     assert time.monotonic_ns() - start < 1_000_000_000
 def test_a(): pass
 """
-    usual = run(tests_of(body))
-    other = run(tests_of(body), conditions=Conditions(hash_seed=1, backwards=True, leap=1))
+    usual = run(only_tests(body))
+    other = run(only_tests(body), conditions=Conditions(hash_seed=1, backwards=True, leap=1))
     assert len(usual.passing) == 2
     assert list(other.statuses) == [*usual.statuses][::-1]
     assert other.failing == {"tests/test_sums.py::test_b"}
