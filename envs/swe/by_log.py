@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from agentgym.envs.swe.judge import TestRun
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, TEST_TARGETS
@@ -27,13 +27,13 @@ _FINE_VALUES = tuple(status.value for status in FINE)
 _DETAIL_CHARS = 300
 
 
-_ON_GOLD: Remembered[Repository] = Remembered(512)
+_ON_GOLD: BoundedCache[Repository] = BoundedCache(512)
 
 
 def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], TestRun]) -> Repository:
-    """Return an instance whose tests to keep are those that pass on its gold patch here, measured once.
+    """Return an instance that requires only the tests that pass on its gold patch here, measured once.
 
-    An environment set up by hand may differ from the one in which the instance was made.
+    An environment set up by hand may differ from the one that the instance was made in.
 
     Args:
         repository: The instance.
@@ -43,7 +43,7 @@ def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], Test
         BrokenTask: A test that decides does not pass on the gold patch.
     """
 
-    def found() -> Repository:
+    def measured() -> Repository:
         instance = repository.instance
         gold = run(repository.to_grade(repository.gold))
         lost = [test for test in instance.fail_to_pass if gold.statuses.get(test) != Status.PASSED.value]
@@ -53,10 +53,10 @@ def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], Test
                 f"the tests of {instance.id!r} do not pass on its gold patch in {instance.python!r}, so it cannot be "
                 f"graded: {reason}"
             )
-        kept = tuple(test for test in instance.pass_to_pass if gold.statuses.get(test) in _FINE_VALUES)
-        return replace(repository, instance=replace(instance, pass_to_pass=kept))
+        passing = tuple(test for test in instance.pass_to_pass if gold.statuses.get(test) in _FINE_VALUES)
+        return replace(repository, instance=replace(instance, pass_to_pass=passing))
 
-    return _ON_GOLD.get(repository.key, found)
+    return _ON_GOLD.get(repository.key, measured)
 
 
 def run_by_log(sandbox: Sandbox, repository: Repository, limits: SandboxLimits) -> TestRun:

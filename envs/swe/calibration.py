@@ -25,8 +25,8 @@ from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.judge import FAILED, MISSING, PASSING, HiddenTests, Manner, Process, RunHiddenTests, TestRun
-from agentgym.envs.swe.perturb import Change, proposals
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.perturb import FunctionChange, proposals
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.withheld_calibration import forms_that_withhold
 from agentgym.envs.swe.withholding import decided
@@ -34,13 +34,13 @@ from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.pytest_folder import versions
 
 DECISIVE_FORMS = 12
-"""Changed forms to try of each function with tests that decide."""
+"""Number of changed forms to try for each function with tests that decide."""
 OTHER_FORMS = 3
-"""Changed forms to try of each other function."""
+"""Number of changed forms to try for each other function."""
 OTHER_FUNCTIONS = 40
-"""How many other functions to change; those in files with tests that decide come first."""
+"""Number of other functions to change; those in files with tests that decide come first."""
 MAX_FORMS = 90
-"""Most changed forms to try of one function, whatever the number of its cases."""
+"""Limit on the changed forms of one function, however many cases it has."""
 SMALL = 150
 """Up to this many tests, all run in every process of a calibration; beyond it, most processes run only the files that
 decide."""
@@ -65,33 +65,35 @@ class Calibration:
 
     def by_place(self) -> dict[Place, list[ChangedForm]]:
         """Return the forms of each function."""
-        found: dict[Place, list[ChangedForm]] = defaultdict(list)
+        by_place: dict[Place, list[ChangedForm]] = defaultdict(list)
         for form in self.forms:
-            found[form.change.place].append(form)
-        return dict(found)
+            by_place[form.change.place].append(form)
+        return dict(by_place)
 
     def unchanged(self, tests: Iterable[str]) -> tuple[str, ...]:
-        """Return which of the tests have no changed form, so that nothing but the test itself vouches for them."""
+        """Return the tests without a changed form: only their true form can be run."""
         forms = self.by_place()
-        parts = {test: NodeId.of(test) for test in tests}
+        nodes = {test: NodeId.of(test) for test in tests}
         return tuple(
-            test for test, one in parts.items() if not any(form.concerns(one.case) for form in forms.get(one.place, ()))
+            test
+            for test, node in nodes.items()
+            if not any(form.concerns(node.case) for form in forms.get(node.place, ()))
         )
 
 
-_CALIBRATIONS: Remembered[Calibration] = Remembered(4096)
+_CALIBRATIONS: BoundedCache[Calibration] = BoundedCache(4096)
 
 
 def calibrated(repository: Repository, run: RunHiddenTests) -> Calibration:
-    """Return the calibration of an instance, from memory, from the cache folder, or by a new measurement.
+    """Return the calibration of an instance: from memory, from the cache folder, or newly measured.
 
     Raises:
         BrokenTask: The tests do not pass on the gold solution, so nothing could be graded.
     """
-    return _CALIBRATIONS.get(repository.key, lambda: _kept(repository, run))
+    return _CALIBRATIONS.get(repository.key, lambda: _cached(repository, run))
 
 
-def _kept(repository: Repository, run: RunHiddenTests) -> Calibration:
+def _cached(repository: Repository, run: RunHiddenTests) -> Calibration:
     path = cache_folder() / "swe" / "calibrations" / f"{repository.key[:32]}.json"
     stamp = f"{_VERSION} {versions()}"
     with suppress(OSError, ValueError, KeyError, AssertionError, TypeError):
@@ -100,9 +102,9 @@ def _kept(repository: Repository, run: RunHiddenTests) -> Calibration:
             forms = tuple(map(ChangedForm.from_list, data["forms"]))
             withheld = tuple(map(ChangedForm.from_list, data["withheld"]))
             return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]), withheld)
-    made = _calibrate(repository, run)
-    forms, withheld = ([form.to_list() for form in some] for some in (made.forms, made.withheld))
-    data = {"stamp": stamp, "manner": made.manner.value, "forms": forms, "excused": list(made.excused)}
+    calibration = _calibrate(repository, run)
+    forms, withheld = ([form.to_list() for form in group] for group in (calibration.forms, calibration.withheld))
+    data = {"stamp": stamp, "manner": calibration.manner.value, "forms": forms, "excused": list(calibration.excused)}
     data["withheld"] = withheld
     with suppress(OSError):  # a cache that cannot be written is no reason to stop
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,7 @@ def _kept(repository: Repository, run: RunHiddenTests) -> Calibration:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(data, file)
         os.replace(name, path)
-    return made
+    return calibration
 
 
 def _calibrate(repository: Repository, run_on: RunHiddenTests) -> Calibration:
@@ -120,23 +122,23 @@ def _calibrate(repository: Repository, run_on: RunHiddenTests) -> Calibration:
     why = ""
     for manner in Manner:
         began = time.monotonic()
-        (found,) = run([(hidden, (), manner)])
+        (plain,) = run([(hidden, (), manner)])
         wall_s = max(LEAST_WALL_S, PATIENCE * (time.monotonic() - began))
-        lost = [test for test in instance.fail_to_pass if found.statuses.get(test) != PASSING]
-        if lost or found.error or found.tampered:
-            why = found.error or next(iter(found.uncollected.values()), "") or " ".join([*lost[:1], *found.tampered])
+        lost = [test for test in instance.fail_to_pass if plain.statuses.get(test) != PASSING]
+        if lost or plain.error or plain.tampered:
+            why = plain.error or next(iter(plain.uncollected.values()), "") or " ".join([*lost[:1], *plain.tampered])
             continue
-        excused = tuple(test for test in instance.pass_to_pass if found.statuses.get(test) != PASSING)
+        excused = tuple(test for test in instance.pass_to_pass if plain.statuses.get(test) != PASSING)
         if best is None or len(excused) < len(best[2]):
-            best = manner, found, excused, wall_s
+            best = manner, plain, excused, wall_s
         if not excused:
             break
     if best is None:
         raise BrokenTask(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
-    manner, found, excused, wall_s = best
-    cases = _cases(hidden, excused, found.numbers)
-    tried = _tried(hidden, instance.fail_to_pass, cases)
-    forms = _undisturbing(hidden, instance.fail_to_pass, tried, found, manner, partial(run, wall_s=wall_s))
+    manner, plain, excused, wall_s = best
+    cases = _cases(hidden, excused, plain.numbers)
+    candidates = _candidate_forms(hidden, instance.fail_to_pass, cases)
+    forms = _undisturbing(hidden, instance.fail_to_pass, candidates, plain, manner, partial(run, wall_s=wall_s))
     withheld = forms_that_withhold(repository, cases, manner, partial(run_on, wall_s=wall_s))
     return Calibration(manner, forms, excused, withheld)
 
@@ -150,7 +152,7 @@ def _cases(hidden: HiddenTests, excused: Collection[str], numbers: Mapping[str, 
     return cases
 
 
-def _tried(
+def _candidate_forms(
     hidden: HiddenTests, decisive: Sequence[str], cases: Mapping[Place, Mapping[str, int]]
 ) -> dict[Place, list[ChangedForm]]:
     """Return the forms to try: many of the functions that decide, a few of some others."""
@@ -161,22 +163,22 @@ def _tried(
     others.sort(key=lambda place: place[0] not in files)
     beside = [place for place in others if place[0] in files][: OTHER_FUNCTIONS * 3 // 4]
     apart = [place for place in others if place[0] not in files][: OTHER_FUNCTIONS - len(beside)]
-    tried = {}
+    candidates = {}
     for place in (*first, *beside, *apart):
         function = functions_of(hidden.modules[place[0]]).get(place[1:]) if place[0] in hidden.modules else None
         if function is not None and place in cases:
-            each = DECISIVE_FORMS if place in first else OTHER_FORMS
-            found = proposals(function, hidden.modules[place[0]], rng)
-            some = islice(found, min(each + (len(cases[place]) - 1) * each // 2, MAX_FORMS))
+            per_case = DECISIVE_FORMS if place in first else OTHER_FORMS
+            changes = proposals(function, hidden.modules[place[0]], rng)
+            first_changes = islice(changes, min(per_case + (len(cases[place]) - 1) * per_case // 2, MAX_FORMS))
             certain = decided(function)
-            tried[place] = [
-                _form(Change(*place, edits, row), cases[place], any(edit.number in certain for edit in edits))
-                for edits, row in some
+            candidates[place] = [
+                _form(FunctionChange(*place, edits, row), cases[place], any(edit.number in certain for edit in edits))
+                for edits, row in first_changes
             ]
-    return tried
+    return candidates
 
 
-def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> ChangedForm:
+def _form(change: FunctionChange, cases: Mapping[str, int], contradicts: bool) -> ChangedForm:
     """Return the untried form of a change: it concerns the case of its row, if that is known, or all cases."""
     if change.row is None:
         return ChangedForm(change, contradicts=contradicts)
@@ -186,20 +188,20 @@ def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> Change
 
 def _bundles(forms: Sequence[ChangedForm]) -> list[list[ChangedForm]]:
     """Return a function's forms in groups that can share a process: forms of different rows, or a single one."""
-    made: list[list[ChangedForm]] = []
+    bundles: list[list[ChangedForm]] = []
     for form in forms:
-        own = next((group for group in made if all(compatible(form, one) for one in group)), None)
+        own = next((group for group in bundles if all(compatible(form, other) for other in group)), None)
         if own is None:
-            made.append([form])
+            bundles.append([form])
         else:
             own.append(form)
-    return made
+    return bundles
 
 
 def _undisturbing(
     hidden: HiddenTests,
     decisive: Sequence[str],
-    tried: dict[Place, list[ChangedForm]],
+    candidates: dict[Place, list[ChangedForm]],
     plain: TestRun,
     manner: Manner,
     run: Callable[[Sequence[Process]], Sequence[TestRun]],
@@ -211,35 +213,37 @@ def _undisturbing(
     first = {NodeId.of(test).place for test in decisive}
     passing = frozenset(plain.passed(hidden.tests))
     for round_ in range(MAX_ROUNDS + 1):
-        processes = _processes(hidden, decisive, tried, manner)
-        found = run(processes)
-        while stuck := _stuck(found):
-            tried = {place: [form for form in forms if form not in stuck] for place, forms in tried.items()}
-            processes = _processes(hidden, decisive, tried, manner)
-            found = run(processes)
-        disturbed = _disturbed(processes, found, passing)
+        processes = _processes(hidden, decisive, candidates, manner)
+        runs = run(processes)
+        while stuck := _stuck(runs):
+            candidates = {place: [form for form in forms if form not in stuck] for place, forms in candidates.items()}
+            processes = _processes(hidden, decisive, candidates, manner)
+            runs = run(processes)
+        disturbed = _disturbed(processes, runs, passing)
         if not disturbed:
-            return tuple(_working(found))
-        blamed = {_most_suspect(test, processes, found, tried.keys() - first or tried.keys()) for test in disturbed}
+            return tuple(_working(runs))
+        blamed = {
+            _most_suspect(test, processes, runs, candidates.keys() - first or candidates.keys()) for test in disturbed
+        }
         if round_ >= MAX_ROUNDS - 1 or blamed <= {None}:
-            blamed = {place for place in tried if place[0] in files_of(disturbed)}
-        tried = {place: forms for place, forms in tried.items() if place not in blamed}
+            blamed = {place for place in candidates if place[0] in files_of(disturbed)}
+        candidates = {place: forms for place, forms in candidates.items() if place not in blamed}
     return ()
 
 
 def _processes(
-    hidden: HiddenTests, decisive: Sequence[str], tried: Mapping[Place, Sequence[ChangedForm]], manner: Manner
+    hidden: HiddenTests, decisive: Sequence[str], candidates: Mapping[Place, Sequence[ChangedForm]], manner: Manner
 ) -> list[Process]:
-    """Return processes in which each form is tried once or more, mixed as in grading."""
+    """Return processes that together try each form at least once, mixed as in grading."""
     first, files = {NodeId.of(test).place for test in decisive}, set(files_of(decisive))
     near = hidden.only(
-        [test for test in hidden.tests if NodeId.of(test).place in tried or NodeId.of(test).place in first]
+        [test for test in hidden.tests if NodeId.of(test).place in candidates or NodeId.of(test).place in first]
     ).within(files)
-    bundles = {place: _bundles(forms) for place, forms in tried.items() if forms}
+    bundles = {place: _bundles(forms) for place, forms in candidates.items() if forms}
     others = {place: cycle(own) for place, own in bundles.items() if place not in first}
     bits = max(1, len(others).bit_length())
     number = max((len(own) for place, own in bundles.items() if place in first), default=0)
-    made: list[Process] = []
+    processes: list[Process] = []
     for turn in range(max(number, 2 * bits) + 2):
         forms = [
             form for place in first & bundles.keys() for group in bundles[place][turn : turn + 1] for form in group
@@ -250,23 +254,23 @@ def _processes(
                 forms += next(own)
         whole = turn % 3 == 0 or len(hidden.tests) <= SMALL
         files_here = set(hidden.files) if whole else files
-        some = hidden if whole else near
-        made.append((some, [form for form in forms if form.change.path in files_here], manner))
-    return made
+        tests = hidden if whole else near
+        processes.append((tests, [form for form in forms if form.change.path in files_here], manner))
+    return processes
 
 
-def _stuck(found: Sequence[TestRun]) -> set[ChangedForm]:
+def _stuck(runs: Sequence[TestRun]) -> set[ChangedForm]:
     """Return the forms that did not finish in a process that did not finish: one of them may hang."""
-    return {what.form for one in found if one.error for what in one.changed.values() if what.status == MISSING}
+    return {result.form for run in runs if run.error for result in run.changed.values() if result.status == MISSING}
 
 
-def _disturbed(processes: Sequence[Process], found: Sequence[TestRun], passing: Collection[str]) -> list[str]:
-    """Return the tests that pass alone but failed in their true form beside changed tests."""
+def _disturbed(processes: Sequence[Process], runs: Sequence[TestRun], passing: Collection[str]) -> list[str]:
+    """Return the tests that pass alone, but failed in their true form when others were changed."""
     lost: dict[str, None] = {}
-    for (hidden, _, _), one in zip(processes, found, strict=True):
+    for (hidden, _, _), run in zip(processes, runs, strict=True):
         for test in hidden.tests:
-            whole = not (one.error or one.tampered)
-            if test in passing and test not in one.changed and not (whole and one.statuses.get(test) == PASSING):
+            whole = not (run.error or run.tampered)
+            if test in passing and test not in run.changed and not (whole and run.statuses.get(test) == PASSING):
                 lost[test] = None
     return list(lost)
 
@@ -274,39 +278,39 @@ def _disturbed(processes: Sequence[Process], found: Sequence[TestRun], passing: 
 def _most_suspect(
     test: str,
     processes: Sequence[Process],
-    found: Sequence[TestRun],
+    runs: Sequence[TestRun],
     suspects: Collection[Place],
 ) -> Place | None:
     """Return the function whose changed forms correlate most with the failures of a test."""
     changed: dict[Place, list[bool]] = defaultdict(list)
     true: dict[Place, list[bool]] = defaultdict(list)
-    for (hidden, forms, _), one in zip(processes, found, strict=True):
-        if test not in one.changed and test in hidden.tests:
+    for (hidden, forms, _), run in zip(processes, runs, strict=True):
+        if test not in run.changed and test in hidden.tests:
             there = {form.change.place for form in forms}
             for place in suspects:
-                (changed if place in there else true)[place].append(one.statuses.get(test) != PASSING)
+                (changed if place in there else true)[place].append(run.statuses.get(test) != PASSING)
 
     def score(place: Place) -> float:
-        lost, kept = changed[place], true[place] or [False]
+        while_changed, while_true = changed[place], true[place] or [False]
         near = 0.5 if place[0] == NodeId.of(test).place[0] else 0.0
-        return near + sum(lost) / len(lost) - sum(kept) / len(kept)
+        return near + sum(while_changed) / len(while_changed) - sum(while_true) / len(while_true)
 
     return max((place for place in suspects if any(changed[place])), key=score, default=None)
 
 
-def _working(found: Iterable[TestRun]) -> list[ChangedForm]:
+def _working(runs: Iterable[TestRun]) -> list[ChangedForm]:
     """Return the forms that failed on the gold solution every time, in the same lines, with the cases that did."""
-    seen: dict[ChangedForm, dict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
-    for one in found:
-        for what in one.changed.values():
-            seen[what.form][what.case].add((what.status, what.lines))
-    kept = []
-    for form, cases in seen.items():
+    outcomes_of: dict[ChangedForm, dict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+    for run in runs:
+        for result in run.changed.values():
+            outcomes_of[result.form][result.case].add((result.status, result.lines))
+    working = []
+    for form, cases in outcomes_of.items():
         fails = {case: next(iter(outcomes))[1] for case, outcomes in cases.items() if _is_clear(outcomes, FAILED)}
         rest = [outcomes for case, outcomes in cases.items() if case not in fails]
         if fails and all(len(outcomes) == 1 and next(iter(outcomes))[0] == PASSING for outcomes in rest):
-            kept.append(replace(form, fails=fails))
-    return sorted(kept, key=lambda form: form.change)
+            working.append(replace(form, fails=fails))
+    return sorted(working, key=lambda form: form.change)
 
 
 def _is_clear(outcomes: set[tuple[str, str]], status: str) -> bool:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agentgym.envs.swe.ids import Function, NodeId, TestFunction, test_functions
-from agentgym.envs.swe.perturb import Change, change
+from agentgym.envs.swe.perturb import FunctionChange, change
 from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)
-class Disguised:
+class DisguisedModule:
     """A test module as one process sees it, and the key to it, which stays with the grader."""
 
     text: str
@@ -32,8 +32,8 @@ class Disguised:
 
 
 def disguised(
-    path: str, source: str, changes: Collection[Change], rng: random.Random, *, rename: bool = True
-) -> Disguised:
+    path: str, source: str, changes: Collection[FunctionChange], rng: random.Random, *, rename: bool = True
+) -> DisguisedModule:
     """Return a module with some of its tests changed, and all of them renamed.
 
     Args:
@@ -46,14 +46,14 @@ def disguised(
     module = parse(source)
     functions = list(test_functions(module))
     by_place = {(path, function.scope, function.node.name): function for function in functions}
-    for place in {one.place for one in changes} & by_place.keys():
-        change(by_place[place].node, [edit for one in changes if one.place == place for edit in one.edits])
+    for place in {edited.place for edited in changes} & by_place.keys():
+        change(by_place[place].node, [edit for edited in changes if edited.place == place for edit in edited.edits])
     for function in functions:
         _drop_docstring(function.node)
     names = _new_names(module, functions, rng) if rename else {}
     for function in functions:
         function.node.name = names.get(function.node.name, function.node.name)
-    return Disguised(ast.unparse(module), names)
+    return DisguisedModule(ast.unparse(module), names)
 
 
 @lru_cache(64)
@@ -74,8 +74,8 @@ def _new_names(module: ast.Module, functions: Sequence[TestFunction], rng: rando
     # unittest runs tests in the order of their names, which must stay as it was.
     ordered = sorted({function.node.name for function in functions})
     ranks = {function.node.name: ordered.index(function.node.name) for function in functions if function.inherits}
-    taken = set(ordered)
-    return {name: _random_name(ranks.get(name), taken, rng) for name in ordered if name not in referenced}
+    used_names = set(ordered)
+    return {name: _random_name(ranks.get(name), used_names, rng) for name in ordered if name not in referenced}
 
 
 def _referenced(node: ast.AST) -> str:
@@ -87,10 +87,10 @@ def _referenced(node: ast.AST) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def _random_name(rank: int | None, taken: set[str], rng: random.Random) -> str:
+def _random_name(rank: int | None, used_names: set[str], rng: random.Random) -> str:
     order = "" if rank is None else f"{rank:04d}_"
     while True:
         name = f"test_{order}{rng.randrange(16**8):08x}"
-        if name not in taken:
-            taken.add(name)
+        if name not in used_names:
+            used_names.add(name)
             return name

@@ -1,10 +1,10 @@
-"""Draws what each process of a grading runs, and in which forms, anew every time from the system's randomness.
+"""Draws the tests of each process of a grading, and their forms, from the system's randomness.
 
 Every process has each test in one form. The tests that decide are in every process, true in some and changed in others,
-drawn independently for each function; other tests run beside them, true or changed, so that a failing test does not
-reveal one that decides. Code that cannot tell the forms of a test apart has to guess right in all processes. In one
-process the tests that decide do not hold their expected values, as far as these can be withheld: all in the same
-process, because the value that one test expects may appear in another.
+drawn independently for each function. Other tests run with them, true or changed, so that a failing test need not be
+one that decides. Code that cannot distinguish the forms of a test has to guess right in all processes. One process
+withholds the expected values of all tests that decide, as far as possible: all in the same process, because one test
+may contain the value that another expects.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agentgym.envs.swe.repository import files_of
 
 PROCESSES = 6
 MIN_TRUE, MIN_CHANGED = 1, 3
-"""Least number of times that a function that decides runs in each form."""
+"""Minimum number of processes that run a function that decides in each form."""
 MIN_CHANGED_ALONE = 4
-"""Least number of times that a function that decides is changed if no form withholds its expected values. Code that
-goes by the content of a form is fooled by each different one, however often it sees the true one."""
+"""Minimum number of processes that change a function that decides, if no form withholds its expected values. Code that
+decides by the content of a form has to guess for each different form."""
 BESIDE = 12
 """Other tests in a process, except in the one that runs all."""
 APART = 8
-"""How many functions to change in files without tests that decide."""
+"""Number of functions to change in files without tests that decide."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What one process runs."""
+class DrawnProcess:
+    """The tests of one process, and the forms of the changed ones."""
 
     hidden: HiddenTests
     forms: tuple[ChangedForm, ...]
@@ -42,10 +42,10 @@ class Drawn:
 
 def draw(
     hidden: HiddenTests, decisive: Sequence[str], calibration: Calibration, rng: random.Random
-) -> tuple[Drawn, list[Drawn]]:
+) -> tuple[DrawnProcess, list[DrawnProcess]]:
     """Return the first process, which has all tests that decide in their true form, and the others.
 
-    One of the others runs all tests. The tests that it changes run in their true form in another.
+    Another process runs all tests, and a further one runs the tests changed there in their true form.
     """
     forms = calibration.by_place()
     tests: dict[Place, list[str]] = defaultdict(list)
@@ -59,15 +59,17 @@ def draw(
     blind = rng.randrange(3, PROCESSES)
     schedules = {place: _schedule(forms.get(place, []), withheld.get(place), blind, rng) for place in first}
 
-    def process(turn: int, places: Collection[Place], true: Collection[Place], changeable: Collection[Place]) -> Drawn:
-        chosen: list[ChangedForm] = []
+    def process(
+        turn: int, places: Collection[Place], true: Collection[Place], changeable: Collection[Place]
+    ) -> DrawnProcess:
+        process_forms: list[ChangedForm] = []
         for place in first:
-            chosen += schedules[place][turn]
+            process_forms += schedules[place][turn]
         for place in changeable:
             if place not in true and rng.random() < 0.5:
-                chosen += _some(forms.get(place, []), rng)
+                process_forms += _some(forms.get(place, []), rng)
         chosen_tests = [test for place in (*first, *places) for test in tests[place]]
-        return Drawn(hidden.only(chosen_tests), tuple(chosen))
+        return DrawnProcess(hidden.only(chosen_tests), tuple(process_forms))
 
     varied = rng.sample(
         [place for place in apart if place in forms], min(APART, sum(place in forms for place in apart))
@@ -75,8 +77,9 @@ def draw(
     beside = [_sampled(near, tests, rng) for _ in range(PROCESSES)]
     every = process(1, [*near, *apart], (), [*beside[1], *varied])
     changed = {form.change.place for form in every.forms} - first
-    # Tests changed there are true here, beside others of the same files that were not changed.
-    mixed = [place for place in apart if place[0] in {one[0] for one in changed} and place in forms][:APART]
+    # Runs the tests changed there in their true form, and changes others of the same files.
+    changed_files = {path for path, _, _ in changed}
+    mixed = [place for place in apart if place[0] in changed_files and place in forms][:APART]
     again = process(2, {*beside[2], *changed, *mixed}, changed, {*beside[2], *mixed})
     others = [every, again, *(process(turn, beside[turn], (), beside[turn]) for turn in range(3, PROCESSES))]
     rng.shuffle(others)
@@ -85,12 +88,12 @@ def draw(
 
 def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng: random.Random) -> list[Place]:
     """Return functions that together have about `BESIDE` tests."""
-    chosen, number = [], 0
+    sample, number = [], 0
     for place in rng.sample(places, len(places)):
-        if number + len(tests[place]) <= BESIDE or not chosen:
-            chosen.append(place)
+        if number + len(tests[place]) <= BESIDE or not sample:
+            sample.append(place)
             number += len(tests[place])
-    return chosen
+    return sample
 
 
 def _schedule(
@@ -101,18 +104,18 @@ def _schedule(
     Args:
         forms: Changed forms.
         withheld: The form that withholds the expected values, if there is one.
-        blind: The process that has that form.
+        blind: Number of the process that has that form.
         rng: Source of the draws.
     """
     free = [turn for turn in range(1, PROCESSES) if withheld is None or turn != blind]
     least = MIN_CHANGED_ALONE if withheld is None else MIN_CHANGED
     turns = set(rng.sample(free, rng.randint(least, len(free) + 1 - MIN_TRUE) if forms else 0))
-    left: list[ChangedForm] = []
+    unused_forms: list[ChangedForm] = []
     schedule: list[list[ChangedForm]] = [[] for _ in range(PROCESSES)]
     for turn in sorted(turns):
-        if len(left) < 2:  # every form is used before one is repeated
-            left += rng.sample(forms, len(forms))
-        schedule[turn] = _compatible(left)
+        if len(unused_forms) < 2:  # every form is used before one is repeated
+            unused_forms += rng.sample(forms, len(forms))
+        schedule[turn] = _compatible(unused_forms)
     if withheld is not None:
         schedule[blind] = [withheld]
     return schedule
@@ -122,13 +125,13 @@ def _some(forms: Sequence[ChangedForm], rng: random.Random) -> list[ChangedForm]
     return _compatible(rng.sample(forms, len(forms)))
 
 
-def _compatible(left: list[ChangedForm]) -> list[ChangedForm]:
+def _compatible(forms: list[ChangedForm]) -> list[ChangedForm]:
     """Take the first form, and the others that can be in a process with it."""
-    if not left:
+    if not forms:
         return []
-    chosen = [left.pop(0)]
-    for form in list(left):
-        if all(compatible(form, one) for one in chosen):
-            chosen.append(form)
-            left.remove(form)
-    return chosen
+    joint = [forms.pop(0)]
+    for form in list(forms):
+        if all(compatible(form, other) for other in joint):
+            joint.append(form)
+            forms.remove(form)
+    return joint

@@ -15,7 +15,7 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.swe.exporting import swe_folder
-from agentgym.envs.swe.grading import Grader, Verdict
+from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
 from agentgym.envs.swe.options import FILES, above_zero, run_limits, task_source
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.running import command_of, pytest_arguments
@@ -25,7 +25,7 @@ from agentgym.envs.swe.show import show_run, show_tests
 from agentgym.envs.swe.solving import solve
 from agentgym.envs.swe.source import repository_of
 from agentgym.envs.swe.verdicts import verdict_on
-from agentgym.envs.swe.workspace import Workspace
+from agentgym.envs.swe.workspace import RepositoryWorkspace
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME
@@ -128,9 +128,9 @@ class SWEEnv(Env):
         seconds = above_zero("test_timeout_s", test_timeout_s)
         test_limits = self._limits.but(wall_s=seconds, cpu_s=seconds)
         self._sandboxes = Sandboxes(backend, allow_weak, self._limits, test_limits)
-        self._opened: Workspace | None = None
-        self._verdict: Verdict | None = None
-        self._held: dict[str, str] = {}
+        self._opened: RepositoryWorkspace | None = None
+        self._verdict: SWEVerdict | None = None
+        self._sandbox_info: dict[str, str] = {}
         self._tests_run = self._lost = False
 
     @classmethod
@@ -141,7 +141,7 @@ class SWEEnv(Env):
     def start(self, task: Task) -> str:
         """Return the name of the repository and the description of the problem."""
         self.release()
-        self._verdict, self._held = None, {}
+        self._verdict, self._sandbox_info = None, {}
         self._tests_run = self._lost = False
         return f"Repository: {task.data['repo']}\n\n{task.prompt}"
 
@@ -255,8 +255,8 @@ class SWEEnv(Env):
         return values if self._verdict is None else None
 
     def details(self) -> Mapping[str, Any]:
-        """Return which sandbox confined the agent's code, and the findings of the grader."""
-        details: dict[str, Any] = {"sandbox": dict(self._held)} if self._held else {}
+        """Return the sandbox that confined the agent's code, and the findings of the grader."""
+        details: dict[str, Any] = {"sandbox": dict(self._sandbox_info)} if self._sandbox_info else {}
         if self._lost:
             details["sandbox_lost"] = True
         if self._verdict is not None:
@@ -283,14 +283,14 @@ class SWEEnv(Env):
             self._opened = None
 
     @property
-    def workspace(self) -> Workspace:
+    def workspace(self) -> RepositoryWorkspace:
         """The agent's workspace, set up on first use."""
         if self._opened is None:
             repository = self._repository
             sandbox = self._sandboxes.open(repository.instance)
             put_tree(sandbox, repository.files, there=repository.in_image)
-            self._held = {"tier": sandbox.tier.value, "notes": sandbox.notes}
-            self._opened = Workspace(sandbox, repository.instance, self._limits)
+            self._sandbox_info = {"tier": sandbox.tier.value, "notes": sandbox.notes}
+            self._opened = RepositoryWorkspace(sandbox, repository.instance, self._limits)
         return self._opened
 
     def __getstate__(self) -> dict[str, Any]:
@@ -300,8 +300,8 @@ class SWEEnv(Env):
     def _repository(self) -> Repository:
         return repository_of(self.tasks, self.task, self._sandboxes)
 
-    def _grader(self) -> Grader:
-        return Grader(self._sandboxes)
+    def _grader(self) -> SWEGrader:
+        return SWEGrader(self._sandboxes)
 
     def _worked(self) -> Mapping[str, bytes]:
         """Return the files as the agent left them, read as data."""
@@ -323,7 +323,7 @@ class SWEEnv(Env):
         self.reward("executed", 1.0)
         return observation
 
-    def _settle_work(self, verdict: Verdict) -> None:
+    def _settle_work(self, verdict: SWEVerdict) -> None:
         self.finish(Reason.SOLVED if verdict.passed else Reason.ANSWERED)
         self.reward("modified", float(bool(verdict.changed or verdict.dropped)))
         if verdict.tampered:

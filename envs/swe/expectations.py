@@ -22,17 +22,17 @@ _OPPOSITE_METHODS = {
     "assertTrue": "assertFalse", "assertIn": "assertNotIn", "assertIs": "assertIsNot", "assertEqual": "assertNotEqual",
     "assertIsNone": "assertIsNotNone", "assertIsInstance": "assertNotIsInstance",
 }  # fmt: skip
-_OPPOSITE_METHODS |= {two: one for one, two in _OPPOSITE_METHODS.items()}
+_OPPOSITE_METHODS |= {opposite: method for method, opposite in _OPPOSITE_METHODS.items()}
 
 
 class Rank(IntEnum):
-    """The role of a place; the lower the rank, the more clearly a change there contradicts the test."""
+    """The role of a node; the lower the rank, the more clearly a change of it contradicts the test."""
 
     EXPECTED = 0
     """A constant that is, or is part of, an expected value."""
     BUILT = 1
     """The same, but as an argument of a constructor: `date(2024, 2, 29)`."""
-    TOLD = 2
+    ASSERTED = 2
     """Another constant in an assertion, or the expected text of an exception."""
     RAISES = 3
     """The expected exception."""
@@ -43,7 +43,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedNode:
     """A node that can be changed."""
 
     number: int
@@ -60,7 +60,7 @@ def constants(tree: ast.AST) -> list[Value]:
     return [node.value for node in nodes if changeable(node.value)]  # type: ignore[misc]
 
 
-def ranked(function: Function) -> list[Place]:
+def ranked(function: Function) -> list[RankedNode]:
     """Return the places of a function that can be changed, each once."""
     numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
     ranks: dict[int, Rank] = {}
@@ -86,16 +86,16 @@ def ranked(function: Function) -> list[Place]:
                 note(node, Rank.RAISES)
             for keyword in node.keywords:
                 for part in ast.walk(keyword.value):
-                    _note_constant(part, Rank.TOLD, note)
+                    _note_constant(part, Rank.ASSERTED, note)
         elif isinstance(node, ast.Assert) or _method(node).startswith("assert"):
             for part in _outside_calls(node):
-                _note_constant(part, Rank.TOLD, note)
+                _note_constant(part, Rank.ASSERTED, note)
     for body in (function.body, _rows(function)):
         for statement in body:
             for part in ast.walk(statement):
                 _note_constant(part, Rank.INPUT, note)
-    partners = {number: tuple(one for one in group if one > number) for number, group in groups.items()}
-    return [Place(number, rank, partners.get(number, ())) for number, rank in sorted(ranks.items())]
+    partners = {number: tuple(partner for partner in group if partner > number) for number, group in groups.items()}
+    return [RankedNode(number, rank, partners.get(number, ())) for number, rank in sorted(ranks.items())]
 
 
 def _outside_calls(assertion: ast.AST) -> Iterator[ast.AST]:
@@ -113,17 +113,17 @@ def _note_constant(node: ast.AST, rank: Rank, note) -> None:  # type: ignore[no-
 
 def _unfit(tree: ast.AST) -> set[int]:
     """Return the constants that are not values: docstrings, parts of f-strings."""
-    found = set()
+    unfit = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            found.add(id(node.value))
+            unfit.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
-            found |= {id(part) for part in ast.walk(node) if isinstance(part, ast.Constant)}
-    return found
+            unfit |= {id(part) for part in ast.walk(node) if isinstance(part, ast.Constant)}
+    return unfit
 
 
 def _expected_sides(function: Function) -> Iterator[ast.expr]:
-    """Yield the expressions that something is compared with: literal, bound to a name, or a parameter of the cases."""
+    """Yield the expected sides of comparisons: literal, bound to a name, or a parameter of the cases."""
     names: set[str] = set()
     for node in ast.walk(function):
         for pair in _compared(node):

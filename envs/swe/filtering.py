@@ -25,17 +25,17 @@ _IGNORED = {".git", ".hg", ".svn", "__pycache__", ".pytest_cache", ".mypy_cache"
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilteredTree:
     """A tree with the changes that count."""
 
     tree: Mapping[str, bytes]
     changed: tuple[str, ...]
-    """Paths at which it differs from the pristine tree."""
+    """Paths that differ from the pristine tree."""
     dropped: Mapping[str, str]
     """Paths whose change was dropped, and why."""
 
 
-def filtered(pristine: Mapping[str, bytes], worked: Mapping[str, bytes], allowed: Collection[str] = ()) -> Filtered:
+def filtered(pristine: Mapping[str, bytes], worked: Mapping[str, bytes], allowed: Collection[str] = ()) -> FilteredTree:
     """Return the pristine tree with the changes of the worked-on tree that count.
 
     Args:
@@ -60,7 +60,7 @@ def filtered(pristine: Mapping[str, bytes], worked: Mapping[str, bytes], allowed
             del tree[path]
         else:
             tree[path] = after
-    return Filtered(tree, tuple(changed), dropped)
+    return FilteredTree(tree, tuple(changed), dropped)
 
 
 def is_test(path: str) -> bool:

@@ -1,7 +1,7 @@
-"""`ChangedForm`: a form of a test other than the true one, with the known behaviour of correct code in it.
+"""`ChangedForm`: a form of a test other than the true one, with the known behaviour of correct code.
 
-Correct code fails a changed form, in known cases and lines. Correct code passes a form from which the expected values
-are withheld, and produces those values in it.
+Correct code fails a changed form, in known cases and lines. A form that withholds the expected values passes on correct
+code, which produces those values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agentgym.envs.swe.notes import Raised, value_of
-from agentgym.envs.swe.perturb import UNKNOWN_ROW, WITHHOLDING, Change
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, WITHHOLDING, FunctionChange
 from agentgym.syntax import parse
 
 
@@ -20,10 +20,10 @@ from agentgym.syntax import parse
 class ChangedForm:
     """A change of a test function, with the behaviour of the gold solution in it."""
 
-    change: Change
+    change: FunctionChange
     fails: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Failing cases, by the suffix that parametrisation adds to the id, to the lines in which they fail. If empty, they
-    are not known yet, and every case counts as affected."""
+    """Failing cases, by the suffix that parametrisation adds to the id, to the lines that fail. If empty, they are not
+    known yet, and every case counts as affected."""
     numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Cases to their numbers within the function, if the change is in the cases: their ids reveal their content."""
 
@@ -53,7 +53,7 @@ class ChangedForm:
         return not self.fails or case in self.fails
 
     def lines(self, case: str) -> str:
-        """Return the lines in which a case fails on correct code."""
+        """Return where a case fails on correct code."""
         return self.fails.get(case, "")
 
     def to_list(self) -> list[object]:
@@ -71,11 +71,11 @@ class ChangedForm:
         assert isinstance(notes, dict)
         where = {str(case): str(lines) for case, lines in fails.items()}
         counts = {str(case): {int(number): int(count) for number, count in own} for case, own in notes.items()}
-        places = {str(case): int(one) for case, one in numbers.items()}
-        return cls(Change.from_list(change), where, places, contradicts is True, counts)
+        places = {str(case): int(number) for case, number in numbers.items()}
+        return cls(FunctionChange.from_list(change), where, places, contradicts is True, counts)
 
 
-def compatible(one: ChangedForm, two: ChangedForm) -> bool:
+def compatible(first: ChangedForm, second: ChangedForm) -> bool:
     """Whether a function can have both forms at once: they change different rows of its parametrisation."""
-    rows = one.change.row, two.change.row
+    rows = first.change.row, second.change.row
     return None not in rows and UNKNOWN_ROW not in rows and rows[0] != rows[1]

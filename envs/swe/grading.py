@@ -1,9 +1,9 @@
 """The verdict on an agent's work: its changes on a pristine tree, in fresh sandboxes, with the tests restored.
 
 The agent's own sandbox is only ever read from. The files that `filtering` lets through are graded by exact test ids,
-and the results must be credible: each test that decides must pass whenever it is in its true form, and fail where
-correct code fails whenever it is in a changed one, in several processes, none of which knows the forms; and where it
-does not hold its expected values, the code under test must produce them by itself.
+and the results must be credible. Each test that decides runs in several processes, which do not know its form: in its
+true form it must pass, and in a changed form it must fail where correct code fails. Where its expected values are
+withheld, the code under test must produce them by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ from math import inf
 from agentgym.envs.swe import by_log
 from agentgym.envs.swe.calibration import Calibration, calibrated
 from agentgym.envs.swe.draws import draw
-from agentgym.envs.swe.filtering import Filtered, filtered
+from agentgym.envs.swe.filtering import FilteredTree, filtered
 from agentgym.envs.swe.forms import ChangedForm
-from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, Process, Seen, TestRun, run_hidden, stubbed
+from agentgym.envs.swe.judge import (
+    PASSING,
+    ChangedTestResult,
+    HiddenTests,
+    Manner,
+    Process,
+    TestRun,
+    run_hidden,
+    stubbed,
+)
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree
 from agentgym.tasks.swe.pytest_folder import pytest_folder
@@ -30,7 +39,7 @@ from agentgym.tools.patches import diff_trees
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SWEVerdict:
     """The verdict on an agent's work."""
 
     passed: bool = False
@@ -63,20 +72,20 @@ PARALLEL = 2
 """Processes of one grading that run concurrently."""
 
 
-class Grader:
+class SWEGrader:
     """Grades work on instances, each process of tests in a fresh sandbox."""
 
     def __init__(self, sandboxes: Sandboxes):
         self._sandboxes = sandboxes
 
-    def grade(self, repository: Repository, worked: Mapping[str, bytes]) -> Verdict:
+    def grade(self, repository: Repository, worked: Mapping[str, bytes]) -> SWEVerdict:
         """Return the verdict on what an agent left in its workspace."""
         return self.judge(repository, filtered(repository.files, worked, repository.gold_paths))
 
-    def judge(self, repository: Repository, changes: Filtered) -> Verdict:
+    def judge(self, repository: Repository, changes: FilteredTree) -> SWEVerdict:
         """Return the verdict on the changes that count."""
         if not changes.changed:
-            return Verdict(dropped=changes.dropped)
+            return SWEVerdict(dropped=changes.dropped)
         tree = repository.to_grade(changes.tree)
         if repository.instance.python is not None:
             repository = by_log.as_on_gold(repository, partial(self._run_by_log, repository))
@@ -126,26 +135,26 @@ class Grader:
             repository: The instance.
             tree: The files to grade, with the tests restored.
             calibration: The calibration of the instance.
-            to_the_end: Go on even if the verdict is known: no test that decides passes in the first process, or
-                something was tampered with.
+            to_the_end: Run all processes even if the verdict is already known: no test that decides passes in the
+                first process, or something was tampered with.
         """
         hidden, instance = repository.hidden, repository.instance
-        # Nobody may predict the forms, so they are drawn from the operating system, not from the episode's seed.
+        # Forms must be unpredictable, so they come from the operating system, not from the episode's seed.
         rng = random.Random(secrets.token_bytes(16))
         first, others = draw(hidden, instance.fail_to_pass, calibration, rng)
-        processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in (first, *others)]
+        processes = [(process.hidden, process.forms, calibration.manner) for process in (first, *others)]
         evidence = Evidence([])
         # If the first processes show that the work fails, the others are not needed.
-        for some in (processes[:PARALLEL], processes[PARALLEL:]):
+        for batch in (processes[:PARALLEL], processes[PARALLEL:]):
             is_first = not evidence.runs
-            evidence.runs += self._run_all(repository, tree, some)
+            evidence.runs += self._run_all(repository, tree, batch)
             nothing = is_first and not evidence.runs[0].passed(instance.fail_to_pass)
             if not to_the_end and (nothing or evidence.error or evidence.signs()):
                 return evidence
         evidence.complete = True
         lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
         if lost and not evidence.signs():
-            # A changed test may have disturbed them; those that decide have passed beside changed tests already.
+            # A changed test may have disturbed them. The deciding tests need no second run.
             alone = self.run(repository, tree, hidden.within(files_of(lost)), (), calibration.manner)
             evidence.alone = dict.fromkeys(alone.passed(lost), PASSING)
             evidence.runs.append(TestRun({}, tampered=alone.tampered, error=alone.error))
@@ -182,7 +191,7 @@ class Evidence:
         """Return the statuses of a test in its true form."""
         return [run.statuses[test] for run in self.runs if test in run.statuses]
 
-    def changed(self, test: str) -> list[Seen]:
+    def changed(self, test: str) -> list[ChangedTestResult]:
         """Return the results of a test in other forms."""
         return [run.changed[test] for run in self.runs if test in run.changed]
 
@@ -192,8 +201,8 @@ class Evidence:
         return test not in self.alone and (not statuses or any(status != PASSING for status in statuses))
 
     def convinces(self, test: str) -> bool:
-        """Whether a test passed whenever it was true, and otherwise behaved as on correct code."""
-        return not self.fails(test) and all(seen.as_on_gold for seen in self.changed(test))
+        """Whether a test passed in its true form every time, and in other forms behaved as on correct code."""
+        return not self.fails(test) and all(result.as_on_gold for result in self.changed(test))
 
     def signs(self) -> list[str]:
         """Return the signs of tampering.
@@ -202,19 +211,21 @@ class Evidence:
         correct code does not.
         """
         signs = [sign for run in self.runs for sign in run.tampered]
-        passed = [(test, seen) for run in self.runs for test, seen in run.changed.items() if seen.status == PASSING]
-        changed = {test: seen for test, seen in passed if seen.form.contradicts}
+        passed = [
+            (test, result) for run in self.runs for test, result in run.changed.items() if result.status == PASSING
+        ]
+        changed = {test: result for test, result in passed if result.form.contradicts}
         signs += [f"{test} passed where correct code fails it" for test in changed if not self.fails(test)]
         return list(dict.fromkeys(signs))
 
 
 def _verdict(
     repository: Repository,
-    changes: Filtered,
+    changes: FilteredTree,
     evidence: Evidence,
     manner: str,
     calibration: Calibration | None = None,
-) -> Verdict:
+) -> SWEVerdict:
     instance = repository.instance
     excused = calibration.excused if calibration else ()
     mended = sum(map(evidence.convinces, instance.fail_to_pass))
@@ -230,7 +241,7 @@ def _verdict(
     # Reports of only one or two processes, or of processes that exited early, may be forged by the code under test.
     trusted = calibration is None or (evidence.complete and not evidence.error)
     fine_tests = trusted and mended == len(instance.fail_to_pass) > 0
-    return Verdict(
+    return SWEVerdict(
         passed=fine_tests and not (broken or evidence.error or tampered or unmet),
         mended=0.0 if tampered or not trusted else mended / max(1, len(instance.fail_to_pass)),
         broken=broken,

@@ -20,7 +20,7 @@ import sys
 
 UNCOLLECTED, TEST, END = "uncollected", "test", "end"
 STAND_IN = "__stand_in__"
-"""Name by which tests with withheld values call the stand-ins; no module defines it itself."""
+"""Builtin that tests with withheld values call to create stand-ins; no module defines this name."""
 _MESSAGE_CHARS = 400
 _MAX_LINES = 4
 
@@ -60,9 +60,9 @@ def _find_in(folder: str) -> None:
 
 def _private_descriptor() -> int:
     """Move the reply descriptor to another number, which child processes do not inherit."""
-    given = int(os.environ.pop("AGENTGYM_REPLY_FD"))
-    own = os.dup(given)
-    os.close(given)
+    inherited = int(os.environ.pop("AGENTGYM_REPLY_FD"))
+    own = os.dup(inherited)
+    os.close(inherited)
     return own
 
 
@@ -92,7 +92,7 @@ def _signer(key: bytes, descriptor: int):
 def _prepared_pytest():
     """Import pytest before anything under test is importable, and return a function that runs it."""
     import _pytest.python
-    import _pytest.unittest  # noqa: F401 (loaded now, so that no other module of that name is)
+    import _pytest.unittest  # noqa: F401 (loaded now, so that code under test cannot replace it)
     import pytest
 
     start = pytest.main
@@ -103,9 +103,9 @@ def _stand_ins(text):
     """Install the stand-ins that this text defines; return the function that collects their notes."""
     namespace: dict[str, object] = {"__name__": "stand_in"}
     exec(text, namespace)
-    made, taken = namespace["stand_ins"]()  # type: ignore[operator]
-    setattr(builtins, STAND_IN, made)
-    return taken
+    stand_in, collect_notes = namespace["stand_ins"]()  # type: ignore[operator]
+    setattr(builtins, STAND_IN, stand_in)
+    return collect_notes
 
 
 def _arguments(root: str) -> list[str]:
@@ -138,9 +138,9 @@ def _finder(texts, compiled):
         def find_spec(name, path=None, target=None):
             tail = name.rpartition(".")[2]
             for entry in sys.path if path is None else path:
-                for found in (os.path.join(entry, tail + ".py"), os.path.join(entry, tail, "__init__.py")):
-                    if found in texts:
-                        return importlib.util.spec_from_file_location(name, found, loader=Loader(found))
+                for candidate in (os.path.join(entry, tail + ".py"), os.path.join(entry, tail, "__init__.py")):
+                    if candidate in texts:
+                        return importlib.util.spec_from_file_location(name, candidate, loader=Loader(candidate))
             return None
 
     return Finder
@@ -150,13 +150,13 @@ def _selecting(select, numbers):
     """Return a plugin that numbers the cases of every function and then keeps the requested tests."""
     import pytest
 
-    wanted = {test for test, how in select if how == "id"}
+    ids = {test for test, how in select if how == "id"}
     beginnings = tuple(test for test, how in select if how == "beginning")
     numbered = {(test, how) for test, how in select if isinstance(how, int)}
 
     def is_wanted(test) -> bool:
         of_function = (test.partition("[")[0], numbers[test])
-        return test in wanted or test.startswith(beginnings) or of_function in numbered
+        return test in ids or test.startswith(beginnings) or of_function in numbered
 
     class Selecting:
         @staticmethod
@@ -171,10 +171,10 @@ def _selecting(select, numbers):
     return Selecting
 
 
-def _observing(emit, numbers, taken):
-    """Return a plugin that reports what it observed of each test beside what pytest reports."""
-    seen, told, lines, notes = {}, {}, {}, {}
-    watching = _watching(seen, lines, notes, taken)
+def _observing(emit, numbers, collect_notes):
+    """Return a plugin that sends, for each test, the observed outcome and the one that pytest reports."""
+    observed, reported, lines, notes = {}, {}, {}, {}
+    watching = _watching(observed, lines, notes, collect_notes)
 
     class Observing:
         pytest_runtest_setup = staticmethod(watching("setup"))
@@ -189,14 +189,14 @@ def _observing(emit, numbers, taken):
         @staticmethod
         def pytest_runtest_logreport(report):
             word = "x" + report.outcome if hasattr(report, "wasxfail") else report.outcome
-            phases = told.setdefault(report.nodeid, {})
+            phases = reported.setdefault(report.nodeid, {})
             # A subtest reports under the id of its test; one that failed must not be forgotten.
             if phases.get(report.when) != "failed":
                 phases[report.when] = word
 
         @staticmethod
         def pytest_runtest_logfinish(nodeid):
-            letters, words = seen.pop(nodeid, {}), told.pop(nodeid, {})
+            letters, words = observed.pop(nodeid, {}), reported.pop(nodeid, {})
             phases = ("setup", "call", "teardown")
             emit(
                 TEST,
@@ -211,7 +211,7 @@ def _observing(emit, numbers, taken):
     return Observing
 
 
-def _watching(seen, lines, notes, taken):
+def _watching(observed, lines, notes, collect_notes):
     """Return a factory of hooks for the phases, which record exceptions and, for the call, the notes of stand-ins."""
     import unittest
 
@@ -223,14 +223,14 @@ def _watching(seen, lines, notes, taken):
         return "s" if isinstance(error, skipped) else "x" if isinstance(error, expected) else "f"
 
     def note(item, phase, error) -> None:
-        seen[item.nodeid][phase] = letter = kind(error)
+        observed[item.nodeid][phase] = letter = kind(error)
         if phase == "call" and letter == "f":
             lines[item.nodeid] = _lines_in(str(item.path), error)
 
     def watching(phase):
         def hook(item):
-            letters = seen.setdefault(item.nodeid, {})
-            taken()
+            letters = observed.setdefault(item.nodeid, {})
+            collect_notes()
             try:
                 result = yield
             except BaseException as error:
@@ -238,11 +238,11 @@ def _watching(seen, lines, notes, taken):
                 raise
             finally:
                 if phase == "call":
-                    notes[item.nodeid] = taken()
-            # unittest's exceptions do not come out; they are kept on the item.
-            kept = getattr(item, "_excinfo", None)
-            if kept:
-                note(item, phase, kept[0].value)
+                    notes[item.nodeid] = collect_notes()
+            # pytest catches the exceptions of unittest and stores them on the item.
+            excinfo = getattr(item, "_excinfo", None)
+            if excinfo:
+                note(item, phase, excinfo[0].value)
             else:
                 letters[phase] = "p"
             return result
@@ -254,12 +254,12 @@ def _watching(seen, lines, notes, taken):
 
 def _lines_in(path, error) -> str:
     """Return the lines of a file that an exception passed, from the outermost to the innermost."""
-    found, trace = [], error.__traceback__
+    lines, trace = [], error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == path:
-            found.append(str(trace.tb_lineno))
+            lines.append(str(trace.tb_lineno))
         trace = trace.tb_next
-    return ".".join(found[-_MAX_LINES:])
+    return ".".join(lines[-_MAX_LINES:])
 
 
 def _packed(text: str) -> str:

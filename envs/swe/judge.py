@@ -19,10 +19,10 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from agentgym.envs.swe.disguise import Disguised, disguised
+from agentgym.envs.swe.disguise import DisguisedModule, disguised
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId, Place
-from agentgym.envs.swe.notes import Note, as_expected
+from agentgym.envs.swe.notes import ComparisonNote, as_expected
 from agentgym.envs.swe.records import Records, read_records
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxTier
 
@@ -66,26 +66,26 @@ class HiddenTests:
         """Return the tests of some files; all modules stay."""
         return self.only([test for test in (*self.tests, *self.prefixes) if NodeId.of(test).path in files])
 
-    def only(self, some: Collection[str]) -> HiddenTests:
+    def only(self, tests: Collection[str]) -> HiddenTests:
         """Return some of the tests; all modules stay."""
-        chosen = frozenset(some)
+        selected = frozenset(tests)
         return replace(
             self,
-            tests=tuple(test for test in self.tests if test in chosen),
-            prefixes=tuple(test for test in self.prefixes if test in chosen),
+            tests=tuple(test for test in self.tests if test in selected),
+            prefixes=tuple(test for test in self.prefixes if test in selected),
         )
 
 
 @dataclass(frozen=True)
-class Seen:
+class ChangedTestResult:
     """The result of a test in a form other than the true one."""
 
     form: ChangedForm
     case: str
     status: str
     lines: str
-    """The lines of its file in which it failed; empty if it passed, or failed elsewhere."""
-    notes: tuple[Note, ...] = ()
+    """Where in its file it failed; empty if it passed, or failed in another file."""
+    notes: tuple[ComparisonNote, ...] = ()
     """The values that were compared with withheld ones."""
 
     @property
@@ -109,7 +109,7 @@ class TestRun:
 
     statuses: Mapping[str, str]
     """Id to status, of the tests requested in their true form; `MISSING` if nothing was reported."""
-    changed: Mapping[str, Seen] = field(default_factory=dict)
+    changed: Mapping[str, ChangedTestResult] = field(default_factory=dict)
     """Id to result, of the tests that ran in another form."""
     tampered: tuple[str, ...] = ()
     """Findings that an honest run cannot produce."""
@@ -120,7 +120,7 @@ class TestRun:
     """Id to the number of the test among the cases of its function."""
 
     def passed(self, tests: Collection[str]) -> list[str]:
-        """Return which of the tests passed in their true form."""
+        """Return the tests that passed in their true form."""
         return [test for test in tests if self.statuses.get(test) == PASSING]
 
 
@@ -134,7 +134,7 @@ class RunHiddenTests(Protocol):
     def __call__(
         self, tree: Mapping[str, bytes], processes: Sequence[Process], wall_s: float = inf
     ) -> Sequence[TestRun]:
-        """Return the results of each process, none of which runs longer than `wall_s` seconds."""
+        """Return the results of each process; every process is stopped after `wall_s` seconds."""
         ...
 
 
@@ -157,9 +157,9 @@ def run_hidden(
         manner: How the tests enter the sandbox.
         limits: Bounds on the run.
     """
-    # Nobody may predict names and key, so they are drawn from the operating system, not from the episode's seed.
+    # Names and key must be unpredictable, so they come from the operating system, not from the episode's seed.
     rng = random.Random(secrets.token_bytes(16))
-    masks: dict[str, Disguised] = {}
+    masks: dict[str, DisguisedModule] = {}
     for path in set(hidden.files).intersection(hidden.modules):
         changes = [form.change for form in forms if form.change.path == path]
         if changes or manner is not Manner.FILES:
@@ -196,7 +196,7 @@ _OWN_INTERPRETER = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK, SandboxTier.RL
 class _Selection:
     """The tests requested from a process, and their properties by the name that they have there."""
 
-    def __init__(self, hidden: HiddenTests, masks: Mapping[str, Disguised], forms: Collection[ChangedForm]):
+    def __init__(self, hidden: HiddenTests, masks: Mapping[str, DisguisedModule], forms: Collection[ChangedForm]):
         self._prefixes = frozenset(hidden.prefixes)
         self._true: dict[str, str] = {}
         self._numbered: dict[tuple[str, int], str] = {}
@@ -209,10 +209,10 @@ class _Selection:
             mask = masks.get(parts.path)
             name = test if mask is None else mask.hidden(test)
             own = by_place.get(parts.place, [])
-            form = next((one for one in own if one.concerns(parts.case)), None)
+            form = next((candidate for candidate in own if candidate.concerns(parts.case)), None)
             if form is not None:
                 self._forms[test] = form
-            number = next((one.numbers[parts.case] for one in own if parts.case in one.numbers), None)
+            number = next((changed.numbers[parts.case] for changed in own if parts.case in changed.numbers), None)
             if number is not None:
                 # The id of a case contains its values, so the id of a changed case is not known in advance.
                 self._numbered[name.partition("[")[0], number] = test
@@ -226,10 +226,10 @@ class _Selection:
             requested.append([name, "beginning" if test in self._prefixes else "id"])
         return requested
 
-    def sort(self, records: Records) -> tuple[dict[str, str], dict[str, Seen], dict[str, int]]:
+    def sort(self, records: Records) -> tuple[dict[str, str], dict[str, ChangedTestResult], dict[str, int]]:
         """Return the results of the tests in their true forms and in others, and their numbers."""
         statuses: dict[str, str] = {}
-        seen: dict[str, Seen] = {}
+        changed: dict[str, ChangedTestResult] = {}
         numbers: dict[str, int] = {}
         for name, status in records.statuses.items():
             test = self._true.get(name) or self._numbered.get((name.partition("[")[0], records.numbers[name]))
@@ -238,16 +238,16 @@ class _Selection:
                 continue
             if test in self._forms:
                 case, form = NodeId.of(test).case, self._forms[test]
-                seen[test] = Seen(form, case, status, records.lines[name], records.notes[name])
+                changed[test] = ChangedTestResult(form, case, status, records.lines[name], records.notes[name])
             else:
                 statuses[test] = status
             numbers[test] = records.numbers[name]
         for test in (*self._true.values(), *self._numbered.values()):
             if test in self._forms:
-                seen.setdefault(test, Seen(self._forms[test], NodeId.of(test).case, MISSING, ""))
+                changed.setdefault(test, ChangedTestResult(self._forms[test], NodeId.of(test).case, MISSING, ""))
             else:
                 statuses.setdefault(test, MISSING)
-        return statuses, seen, numbers
+        return statuses, changed, numbers
 
 
 def _judged(result: Result, records: Records, selection: _Selection) -> TestRun:
@@ -258,8 +258,8 @@ def _judged(result: Result, records: Records, selection: _Selection) -> TestRun:
             tampered.append(f"the process ended with {result.exit_code}, the run said {records.exit_code}")
         elif records.exit_code not in _expected_codes(records):
             tampered.append(f"pytest exited with {records.exit_code}, which contradicts the test results")
-    statuses, seen, numbers = selection.sort(records)
-    return TestRun(statuses, seen, tuple(tampered), error, records.uncollected, numbers)
+    statuses, changed, numbers = selection.sort(records)
+    return TestRun(statuses, changed, tuple(tampered), error, records.uncollected, numbers)
 
 
 def _expected_codes(records: Records) -> tuple[int, ...]:
@@ -292,7 +292,7 @@ def _compiled(text: str, path: str) -> str:
 
 
 def load_texts() -> None:
-    """Read what is sent to sandboxes, so that later no file of this package is needed."""
+    """Read the texts that are sent to sandboxes, so that the files of this package are no longer needed."""
     for name in ("inside.py", "stand_in.py"):
         _text_of(name)
 

@@ -12,7 +12,7 @@ from py_compile import PycInvalidationMode
 from typing import Any
 
 from agentgym.envs.swe import judge
-from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes_exported import Sandboxes
 from agentgym.task import Task
@@ -25,23 +25,23 @@ _RARELY_USED = ("pygments",)
 
 
 def prepare(task: Task, given: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
-    """Return what judges the repository below a root."""
+    """Return a function that grades the repository below a root."""
     judge.load_texts()
     # Here, `pytest_exported` stands in for it.
     pytest_folder.use(_unpacked(folder / "pytest.tar.gz"))  # pyright: ignore[reportAttributeAccessIssue]
     repository = Repository(Instance.from_dict(given["instance"]), _read(folder / "repository.tar.gz"))
     # Type checkers see the sandboxes that these stand in for here.
-    grader = Grader(Sandboxes())  # pyright: ignore[reportArgumentType]
+    grader = SWEGrader(Sandboxes())  # pyright: ignore[reportArgumentType]
     return lambda root: _rewards(grader, repository, read_files(root / "app", _MAX_BYTES))
 
 
-def _rewards(grader: Grader, repository: Repository, worked: Mapping[str, bytes]) -> Mapping[str, float]:
+def _rewards(grader: SWEGrader, repository: Repository, worked: Mapping[str, bytes]) -> Mapping[str, float]:
     verdict = grader.grade(repository, worked)
     return {"reward": float(verdict.passed), "mended": verdict.mended}
 
 
 def _unpacked(archive: Path) -> Path:
-    """Unpack pytest to where those that run tests find it."""
+    """Unpack pytest into a folder that the test processes can read."""
     folder = Path(tempfile.mkdtemp())
     with tarfile.open(archive) as packed:
         packed.extractall(folder)

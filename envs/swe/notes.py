@@ -1,6 +1,7 @@
-"""Reads the notes of a process on which values it compared with withheld ones, and compares them here.
+"""Reads which values a process compared with withheld ones, and checks them against the withheld values.
 
-Notes come from where the code under test runs. They prove only that it produced the right values without seeing them.
+The notes come from the process that runs the code under test. They prove only that it produced the right values without
+seeing them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from agentgym.envs.swe.stand_in import MAX_DEPTH, MAX_MESSAGE, MAX_NOTES
 from agentgym.syntax import parse
 
 MAX_CLASSES = 10
-"""Most classes that an exception may be an instance of: one that claims every class proves nothing."""
+"""Limit on the classes of an exception: an exception of every class would match anything."""
 
 
 @dataclass(frozen=True)
-class Note:
+class ComparisonNote:
     """A value that was compared with a withheld one."""
 
     number: int
@@ -33,8 +34,8 @@ class Note:
     plain: bool = True
     """Whether the value is plain data; other values are not kept."""
 
-    def says(self, expected: object) -> bool:
-        """Whether the noted value equals another, as `==` in the test would find."""
+    def equals(self, expected: object) -> bool:
+        """Whether the noted value equals another by `==`, as in the test."""
         try:
             return self.plain and bool(self.value == expected)
         except (ArithmeticError, TypeError, RecursionError):  # such as a signaling NaN of `Decimal`
@@ -54,8 +55,8 @@ class Raised:
         if not isinstance(other, list) or len(other) != 2:
             return NotImplemented
         names, text = other
-        known = self.name in names and len(names) <= MAX_CLASSES and len(text) <= MAX_MESSAGE
-        return known and (self.match is None or re.search(self.match, text) is not None)
+        plausible = self.name in names and len(names) <= MAX_CLASSES and len(text) <= MAX_MESSAGE
+        return plausible and (self.match is None or re.search(self.match, text) is not None)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -93,16 +94,16 @@ _BUILT: Mapping[str, Callable[..., object]] = {
 }
 
 
-def read_notes(text: str) -> tuple[Note, ...]:
+def read_notes(text: str) -> tuple[ComparisonNote, ...]:
     """Read the notes of a test. Raises `ValueError` if they are malformed."""
     try:
-        found = json.loads(text) if text else []
-        return tuple(_note(int(number), data) for number, data in found[:MAX_NOTES])
+        entries = json.loads(text) if text else []
+        return tuple(_note(int(number), data) for number, data in entries[:MAX_NOTES])
     except (TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"malformed notes: {error}") from error
 
 
-def as_expected(notes: Iterable[Note], expected: Mapping[int, object], counts: Mapping[int, int]) -> bool:
+def as_expected(notes: Iterable[ComparisonNote], expected: Mapping[int, object], counts: Mapping[int, int]) -> bool:
     """Whether all notes equal the expected values.
 
     Args:
@@ -110,16 +111,16 @@ def as_expected(notes: Iterable[Note], expected: Mapping[int, object], counts: M
         expected: Expected values by the number of their place.
         counts: Least number of notes of each place.
     """
-    seen: Counter[int] = Counter()
+    noted: Counter[int] = Counter()
     for note in notes:
-        if note.number not in expected or not note.says(expected[note.number]):
+        if note.number not in expected or not note.equals(expected[note.number]):
             return False
-        seen[note.number] += 1
-    return all(seen[number] >= count for number, count in counts.items())
+        noted[note.number] += 1
+    return all(noted[number] >= count for number, count in counts.items())
 
 
-def _note(number: int, data: object) -> Note:
-    return Note(number, plain=False) if data is None else Note(number, _read(data, MAX_DEPTH))
+def _note(number: int, data: object) -> ComparisonNote:
+    return ComparisonNote(number, plain=False) if data is None else ComparisonNote(number, _read(data, MAX_DEPTH))
 
 
 def _read(data: Any, depth: int) -> object:

@@ -1,4 +1,4 @@
-"""Turns the arguments of `SWEEnv` into a task source and limits, or reports in one line why it cannot."""
+"""Turns the arguments of `SWEEnv` into a task source and limits."""
 
 from __future__ import annotations
 

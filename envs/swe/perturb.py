@@ -41,7 +41,7 @@ class NodeEdit:
 
 
 @dataclass(frozen=True, order=True)
-class Change:
+class FunctionChange:
     """Changes a test function into one that correct code fails, or that does not hold its expected values."""
 
     path: str
@@ -63,13 +63,13 @@ class Change:
         return [self.path, self.scope, self.name, edits, self.row]
 
     @classmethod
-    def from_list(cls, data: Sequence[object]) -> Change:
+    def from_list(cls, data: Sequence[object]) -> FunctionChange:
         """Rebuild it from `to_list`."""
         path, scope, name, edits, row = data
         assert isinstance(edits, list)
-        made = tuple(NodeEdit(int(number), str(kind), str(text)) for number, kind, text in edits)
+        node_edits = tuple(NodeEdit(int(number), str(kind), str(text)) for number, kind, text in edits)
         assert row is None or isinstance(row, int)
-        return cls(str(path), str(scope), str(name), made, row)
+        return cls(str(path), str(scope), str(name), node_edits, row)
 
 
 def change(function: Function, edits: Sequence[NodeEdit]) -> None:
@@ -110,7 +110,7 @@ class _Withholding(ast.NodeTransformer):
 
 
 def proposals(function: Function, source: str, rng: random.Random) -> Iterator[tuple[tuple[NodeEdit, ...], int | None]]:
-    """Yield different changes of a function with their `Change.row`, the clearest contradictions first.
+    """Yield different changes of a function with their `FunctionChange.row`, the clearest contradictions first.
 
     Places of a rank take turns, so that the first few changes are of many kinds and in many places.
     """
@@ -122,17 +122,17 @@ def proposals(function: Function, source: str, rng: random.Random) -> Iterator[t
     for place in ranked(function):
         node = nodes[place.number]
         if place.rank is Rank.OPPOSITE:
-            found = iter([(NodeEdit(place.number, "opposite"),)]) if opposite_of(node) else iter(())
+            changes = iter([(NodeEdit(place.number, "opposite"),)]) if opposite_of(node) else iter(())
         elif place.rank is Rank.RAISES:
-            found = _other_errors(place.number, node, module, rng)
+            changes = _other_errors(place.number, node, module, rng)
         else:
             assert isinstance(node, ast.Constant)
-            found = _other_constants(place.number, node.value, pools, rng)
-        places.setdefault(place.rank, []).append(found)
+            changes = _other_constants(place.number, node.value, pools, rng)
+        places.setdefault(place.rank, []).append(changes)
         if place.partners:
             places[place.rank].append(_exchanged(place.number, place.partners, nodes, rng))
     for rank in sorted(places):
-        turns = [islice(found, _PER_PLACE) for found in places[rank]]
+        turns = [islice(place_changes, _PER_PLACE) for place_changes in places[rank]]
         rng.shuffle(turns)
         while turns:
             for turn in list(turns):
@@ -145,11 +145,11 @@ def proposals(function: Function, source: str, rng: random.Random) -> Iterator[t
 
 def rows_of(function: Function) -> dict[int, int]:
     """Return the rows of the function's parametrisation by the ids of their syntax nodes."""
-    found = [rows for _, rows in parametrised(function)]
-    known = len(function.decorator_list) == 1 == len(found)
+    parametrisations = [rows for _, rows in parametrised(function)]
+    unambiguous = len(function.decorator_list) == 1 == len(parametrisations)
     return {
-        id(node): number if known else UNKNOWN_ROW
-        for rows in found
+        id(node): number if unambiguous else UNKNOWN_ROW
+        for rows in parametrisations
         for number, row in enumerate(rows)
         for node in ast.walk(row)
     }

@@ -8,7 +8,7 @@ _folders: list[Path] = []
 
 
 def use(folder: Path) -> None:
-    """Say where pytest is."""
+    """Set the folder that pytest is in."""
     _folders[:] = [folder]
 
 
@@ -18,5 +18,5 @@ def pytest_folder() -> Path:
 
 
 def versions() -> str:
-    """Return what tells one pytest from another; there is one only."""
+    """Return a fixed text: an exported task always uses the same pytest."""
     return "exported"

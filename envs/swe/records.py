@@ -1,6 +1,6 @@
 """Reads the report of the runner inside the sandbox: only signed, ordered and consistent records count.
 
-A record that an honest run could not have written makes the run tampered with; one that is missing makes it unfinished.
+A record that an honest run could not have written counts as tampering; a missing one means that the run is unfinished.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import hmac
 from dataclasses import dataclass, field
 
 from agentgym.envs.swe.inside import END, TEST, UNCOLLECTED
-from agentgym.envs.swe.notes import Note, read_notes
+from agentgym.envs.swe.notes import ComparisonNote, read_notes
 
 PASSED, FAILED, ERROR, SKIPPED, XFAILED, XPASSED = "passed", "failed", "error", "skipped", "xfailed", "xpassed"
-_SEEN = {"p", "f", "s", "x", "-"}
-_TOLD = {"passed", "failed", "skipped", "xpassed", "xskipped", "xfailed", "-"}
+_OBSERVED = {"p", "f", "s", "x", "-"}
+_REPORTED = {"passed", "failed", "skipped", "xpassed", "xskipped", "xfailed", "-"}
 
 
 @dataclass
 class Records:
-    """The result of a run, as far as it was reported."""
+    """The reported results of a run."""
 
     statuses: dict[str, str] = field(default_factory=dict)
     """Id of each test, as the sandbox knows it, to its status."""
     numbers: dict[str, int] = field(default_factory=dict)
     """Id to the number of the test among the cases of its function."""
     lines: dict[str, str] = field(default_factory=dict)
-    """Id of a failed test to the lines of its file in which it failed."""
-    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
+    """Id of a failed test to the failing lines of its file."""
+    notes: dict[str, tuple[ComparisonNote, ...]] = field(default_factory=dict)
     """Id to the values that were compared with withheld ones."""
     uncollected: dict[str, str] = field(default_factory=dict)
     """Files that could not be collected, and why."""
@@ -60,7 +60,7 @@ def read_records(reply: bytes, key: bytes) -> Records:
             records.tampered.append(f"record {number} is not signed")
             break
         try:
-            _take(records, parts[1], parts[2:])
+            _add_record(records, parts[1], parts[2:])
         except (ValueError, IndexError, binascii.Error):
             records.tampered.append(f"record {number} is malformed")
             break
@@ -69,7 +69,7 @@ def read_records(reply: bytes, key: bytes) -> Records:
     return records
 
 
-def _take(records: Records, kind: str, parts: list[str]) -> None:
+def _add_record(records: Records, kind: str, parts: list[str]) -> None:
     if kind == END:
         records.exit_code = int(parts[0])
     elif kind == UNCOLLECTED:
@@ -93,7 +93,7 @@ def status_of(letters: str, words: list[str], tampered: list[str]) -> str:
         words: Reported: pytest's outcome of each, with an `x` before it if the test was marked to fail.
         tampered: Receives a line if the two contradict each other.
     """
-    if len(letters) != 3 or len(words) != 3 or not set(letters) <= _SEEN or not set(words) <= _TOLD:
+    if len(letters) != 3 or len(words) != 3 or not set(letters) <= _OBSERVED or not set(words) <= _REPORTED:
         raise ValueError(letters)
     for observed, reported in zip(letters, words, strict=True):
         if observed == "f" and reported in ("passed", "skipped"):

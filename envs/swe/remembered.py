@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Value]):
+class BoundedCache(Generic[Value]):
     """The most recent values, by key.
 
     Args:
@@ -24,7 +24,7 @@ class Remembered(Generic[Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key; make it if it is missing. Two threads never make the same value at once."""
+        """Return the value of a key; make it if missing. Two threads never make the same value at once."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

@@ -90,7 +90,7 @@ def files_of(tests: Collection[str]) -> tuple[str, ...]:
 
 
 def _paths(patch: str) -> frozenset[str]:
-    return frozenset(path for one in parse_patch(patch) for path in (one.path, one.original))
+    return frozenset(path for file_patch in parse_patch(patch) for path in (file_patch.path, file_patch.original))
 
 
 def _module_text(path: str, data: bytes) -> str | None:

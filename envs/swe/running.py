@@ -19,7 +19,7 @@ def command_of(command: str) -> list[str]:
 
 
 def pytest_arguments(paths: Sequence[str]) -> list[str]:
-    """Return the arguments with which pytest runs tests as in grading. Raises `ToolError` for an option."""
+    """Return pytest arguments that run tests as in grading. Raises `ToolError` for an option among the paths."""
     for path in paths:
         _check(path, "path")
         if path.startswith("-"):

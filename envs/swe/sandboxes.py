@@ -57,9 +57,9 @@ def _image_backend() -> DockerBackend:
 
 
 def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:
-    """Return the variables with which an agent's programs find the repository and pytest.
+    """Return the environment variables that let an agent's programs find the repository and pytest.
 
-    Images and Python environments (`spec_of`) have their own.
+    Images and Python environments (`spec_of`) set their own.
     """
     if instance.image is not None or instance.python is not None:
         return {}
@@ -83,7 +83,7 @@ def read_tree(sandbox: Sandbox) -> dict[str, bytes]:
 
 
 def put_tree(sandbox: Sandbox, tree: Mapping[str, bytes], *, there: Mapping[str, bytes] | None = None) -> None:
-    """Make a workspace hold a tree; `there` are the files that it holds already."""
+    """Write a tree into a workspace; `there` are the files that it holds already."""
     there = there or {}
     sandbox.upload({path: data for path, data in tree.items() if there.get(path) != data})
     for path in there.keys() - tree.keys():

@@ -21,6 +21,6 @@ class Sandboxes:
 
 
 def put_tree(sandbox: Sandbox, tree: Mapping[str, bytes], *, there: Mapping[str, bytes] | None = None) -> None:
-    """Write a tree into a fresh sandbox. There are no images here, so nothing is there yet."""
+    """Write a tree into a fresh sandbox. It is empty, since exported tasks use no images."""
     assert not there
     sandbox.upload(tree)

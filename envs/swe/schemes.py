@@ -52,21 +52,21 @@ def g_ra(
     similarity: float = 0.05,
     allow_unsound: bool = False,
 ) -> Scheme:
-    """Return a scheme of four tiers, with the smaller channels behind gates.
+    """Return a scheme of four tiers, with gates for the smaller channels.
 
-    Submitting and changing some file take no work, so a change that fails tests is paid only where it overlaps the
-    gold patch (`localised` above 0), and readable, running calls only in solved episodes.
+    Submitting or changing a file takes no work, so a change that fails tests is paid only if it overlaps the gold patch
+    (`localised` above 0), and readable, running calls only in solved episodes.
 
     Args:
         no_submit: Pay if nothing was submitted, at most 0.
         empty: Pay if the submission changes nothing, at most 0.
         fails: Pay for a change that overlaps the gold patch and fails tests.
         passes: Pay for a change that passes.
-        opens_at: Tier from which the smaller channels count.
-        strict: They count only above that tier.
+        opens_at: Lowest tier that pays the smaller channels.
+        strict: Pay them only above that tier.
         low: Weights of the smaller channels.
         similarity: Weight of the similarity to the gold patch, which counts only if some failing test passes now.
-        allow_unsound: Accept tiers in which a failed episode, or one without work, could earn too much.
+        allow_unsound: Accept tiers that could pay too much for a failed episode, or for one without work.
     """
     weights = {OUTCOME: passes - fails, "unsubmitted": no_submit, "empty": empty, "patched": fails, **low}
     calls = tuple(name for name in low if CHANNELS[name].per_turn)

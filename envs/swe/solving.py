@@ -12,7 +12,7 @@ from agentgym.tools.patches import FilePatch, parse_patch, render_patch
 
 _AROUND = 12
 _MAX_STEPS = 20
-"""Most steps of viewing and editing; larger patches are applied at once."""
+"""Limit on the steps of viewing and editing; a larger patch is applied at once."""
 
 
 def solve(repository: Repository, *, full: bool) -> Solution:
@@ -29,11 +29,11 @@ def solve(repository: Repository, *, full: bool) -> Solution:
         return
     yield ToolCall("list_files")
     patches = parse_patch(patch)
-    if 2 * sum(len(one.hunks) for one in patches) > _MAX_STEPS:
+    if 2 * sum(len(file_patch.hunks) for file_patch in patches) > _MAX_STEPS:
         yield ToolCall("apply_patch", {"patch": patch})
     else:
-        for one in patches:
-            yield from _changes(repository, one)
+        for file_patch in patches:
+            yield from _changes(repository, file_patch)
     tests = [path for path in repository.hidden.files if is_test(path) and path in repository.files]
     yield ToolCall("run_tests", {"paths": tests} if tests else {})
     yield ToolCall("submit")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from agentgym.choices import one_of
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, read_tree
 from agentgym.errors import BrokenTask, UsageError
@@ -30,7 +30,7 @@ from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 
 BUG_PATCH = "bug_patch"
 """Key in `meta` of the patch that turns the archive, which holds the sound repository, into the buggy one."""
-_REPOSITORIES: Remembered[Repository] = Remembered(16)
+_REPOSITORIES: BoundedCache[Repository] = BoundedCache(16)
 
 
 @runtime_checkable
@@ -75,15 +75,15 @@ class InstanceTasks(TaskList):
         self._environments = None if environments is None else existing(environments)
         self._origins: dict[str, Origin] = {}
         quarantine = Quarantine(str(path), strict)
-        found: list[ReadTask] = []
+        read_tasks: list[ReadTask] = []
         for record in _records(self.path, quarantine):
             with quarantine.guard(record.where):
                 format = format or _format_of(record)
-                found.append(self._read(record, format))
-        kept = without_repeats(found, quarantine)
+                read_tasks.append(self._read(record, format))
+        unique_tasks = without_repeats(read_tasks, quarantine)
         self.left_out = quarantine.entries
-        quarantine.close(len(kept))
-        super().__init__(read.task for read in kept)
+        quarantine.close(len(unique_tasks))
+        super().__init__(read.task for read in unique_tasks)
 
     def tree(self, task: Task) -> Mapping[str, bytes]:
         """Return the files that the agent receives, of an instance whose files are on this machine."""
@@ -97,14 +97,14 @@ class InstanceTasks(TaskList):
         except UsageError as error:
             raise Unusable(str(error).removeprefix(f"{record.where}: ")) from error
         _check(instance)
-        instance = self._placed(without_environment(instance), record.file.parent)
+        instance = self._with_local_files(without_environment(instance), record.file.parent)
         split = self._split_by if self._split_by != "auto" else instance.meta.get("split")
         task = to_task(instance, str(split or named_split(record.file) or TRAIN))
         assert task.hash  # text that cannot be hashed makes no task
         return ReadTask(record.where, task, record.file)
 
-    def _placed(self, instance: Instance, folder: Path) -> Instance:
-        """Return an instance with its files and environment on this machine. Raises `Unusable` if one is missing."""
+    def _with_local_files(self, instance: Instance, folder: Path) -> Instance:
+        """Return an instance with its files and environment on this machine. Raises `Unusable` if either is missing."""
         origin = None
         if self._repositories is not None:
             origin = find_repository(self._repositories, instance)
@@ -121,15 +121,15 @@ class InstanceTasks(TaskList):
 
 def _records(path: Path, quarantine: Quarantine) -> list[Record]:
     files = files_in(path) if path.is_dir() else [path]
-    found: list[Record] = []
+    all_records: list[Record] = []
     counts: dict[Path, int] = {}
     for file in files:
         before = len(quarantine.entries)
         records = list(read_records(file, quarantine))
         counts[file] = len(records) + len(quarantine.entries) - before
-        found += records
+        all_records += records
     refuse_empty(counts)
-    return found
+    return all_records
 
 
 def _format_of(record: Record) -> str:

@@ -1,8 +1,8 @@
-"""Stand-ins for expected values in a process from which these are withheld. Sent as text; needs no package.
+"""Stand-ins for withheld expected values, in the process that runs the tests. Sent as text; needs no package.
 
-A stand-in equals everything and notes what it was compared with, as plain data: the data that `==` compares, so
-that subclasses of the built-in types count as these. In place of an expected exception it catches any, and notes its
-classes and its text. Only the grader holds the expected values (`notes`).
+A stand-in equals everything and notes what it was compared with, as the plain data that `==` compares: a subclass of a
+built-in type counts as that type. In place of an expected exception it catches any exception, and notes its classes and
+its text. Only the grader has the expected values (`notes`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ MAX_PARTS = 4000
 MAX_DEPTH = 20
 
 
-class Odd(Exception):
+class NotPlain(Exception):
     """The value is not plain data, or too large."""
 
 
 def stand_ins():
-    """Return a maker of stand-ins, by number, and a function that returns what they noted since its last call."""
+    """Return the class of stand-ins, created by number, and a function that returns their notes since its last call."""
     noted: list[object] = []
 
     def note(number, value) -> None:
         if len(noted) < MAX_NOTES:
-            noted.append([number, written(value)])
+            noted.append([number, encoded(value)])
 
     class StandIn:
         __hash__ = None  # type: ignore[assignment]
@@ -59,58 +59,57 @@ def stand_ins():
             if kind is not None and not issubclass(kind, Exception):
                 return False
             self.value = self.exception = error
-            note(self._number, [[one.__name__ for one in getattr(kind, "__mro__", ())], _said(error)])
+            note(self._number, [[base.__name__ for base in getattr(kind, "__mro__", ())], _message_of(error)])
             return True
 
-    def taken() -> str:
+    def collect_notes() -> str:
         text = json.dumps(noted) if noted else ""
         noted.clear()
         return text
 
-    return StandIn, taken
+    return StandIn, collect_notes
 
 
-def _said(error) -> str:
+def _message_of(error) -> str:
     try:
         return str(error)[:MAX_MESSAGE]
-    except Exception:  # the text of an exception comes from code that may be faulty
+    except Exception:  # `__str__` of the exception may be faulty
         return ""
 
 
-def written(value) -> object:
-    """Return a value as JSON data that names its type; `None` if it is not plain data, or too large."""
-    left = [MAX_PARTS, MAX_CHARS]
+def encoded(value) -> object:
+    """Return a value as JSON data that names its type; `None` if it is too large or not plain data."""
+    budget = [MAX_PARTS, MAX_CHARS]
     try:
-        found = _written(value, left, MAX_DEPTH)
-    except (Odd, RecursionError):
+        return _encoded(value, budget, MAX_DEPTH)
+    except (NotPlain, RecursionError):
         return None
-    return found
 
 
-def _written(value, left, depth) -> list[object]:
-    left[0] -= 1
-    if left[0] < 0 or depth < 0:
-        raise Odd
+def _encoded(value, budget, depth) -> list[object]:
+    budget[0] -= 1
+    if budget[0] < 0 or depth < 0:
+        raise NotPlain
     if value is None or isinstance(value, bool):
         return ["is", value]
     for kind, write in _SINGLE.items():
         if isinstance(value, kind):
             text = write(value)
-            left[1] -= len(text)
-            if left[1] < 0:
-                raise Odd
+            budget[1] -= len(text)
+            if budget[1] < 0:
+                raise NotPlain
             return [kind.__name__, text]
     for name, kinds, parts in _MANY:
         if isinstance(value, kinds):
-            return [name, [_written(part, left, depth - 1) for part in parts(value)]]
+            return [name, [_encoded(part, budget, depth - 1) for part in parts(value)]]
     if isinstance(value, Mapping) and type(value).__eq__ is Mapping.__eq__:
-        return ["dict", [_written(part, left, depth - 1) for part in value.items()]]
-    raise Odd
+        return ["dict", [_encoded(part, budget, depth - 1) for part in value.items()]]
+    raise NotPlain
 
 
 def _naive(value):
     if value.tzinfo is not None:
-        raise Odd
+        raise NotPlain
     return value
 
 

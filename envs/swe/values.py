@@ -1,4 +1,4 @@
-"""Other values for the constants of a test: like the true ones in every way, except that they are wrong.
+"""Other values for the constants of a test: wrong, but otherwise like the true ones.
 
 A value may come from the same test, from the same module, or from a small edit in either direction. A drawn value has
 the type and about the size of the true value, and occurs elsewhere in the test or module as often as a true one does.
@@ -18,7 +18,7 @@ Value = bool | int | float | str | bytes
 
 _TOKENS = re.compile(r"\d+|[^\W\d_]+|\s+|.", re.DOTALL)
 _USUAL, _UNUSUAL = 4, 1
-"""How often a value is drawn from the surroundings of the true one, and from elsewhere."""
+"""Weights of values that occur as often as the true one, and of other values."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,23 @@ def others(value: Value, pools: Pools, rng: random.Random) -> Iterator[Value]:
     if isinstance(value, bool):
         yield not value
         return
-    near = [one for one in pools.function if type(one) is type(value)]
-    wide = [one for one in pools.module if type(one) is type(value)]
+    near = [other for other in pools.function if type(other) is type(value)]
+    wide = [other for other in pools.module if type(other) is type(value)]
     here, anywhere = Counter(near)[value] > 1, Counter(wide)[value] > 1
     sources = [
-        (_USUAL if here else _UNUSUAL, [one for one in near if _alike(value, one)]),
-        (_USUAL if anywhere and not here else _UNUSUAL, [one for one in wide if _alike(value, one)]),
+        (_USUAL if here else _UNUSUAL, [other for other in near if _alike(value, other)]),
+        (_USUAL if anywhere and not here else _UNUSUAL, [other for other in wide if _alike(value, other)]),
         (_UNUSUAL if here else _USUAL, list(_edited(value, near, wide, rng))),
     ]
-    seen: set[Value] = {value}
-    for _, found in sources:
-        rng.shuffle(found)
-    while any(found for _, found in sources):
-        left = [(weight, found) for weight, found in sources if found]
-        found = rng.choices([found for _, found in left], [weight for weight, _ in left])[0]
-        one = found.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
+    yielded: set[Value] = {value}
+    for _, pool in sources:
+        rng.shuffle(pool)
+    while nonempty := [source for source in sources if source[1]]:
+        _, pool = rng.choices(nonempty, [weight for weight, _ in nonempty])[0]
+        other = pool.pop()
+        if other not in yielded:
+            yielded.add(other)
+            yield other
 
 
 def _alike(value: Value, other: Value) -> bool:
@@ -75,11 +74,11 @@ def _kind(text: str | bytes) -> tuple[bool, ...]:
 
 def _edited(value: Value, near: Sequence[Value], wide: Sequence[Value], rng: random.Random) -> Iterator[Value]:
     if isinstance(value, bytes):
-        plain = [[one.decode("latin-1") for one in pool if isinstance(one, bytes)] for pool in (near, wide)]
+        plain = [[other.decode("latin-1") for other in pool if isinstance(other, bytes)] for pool in (near, wide)]
         for text in _edited_texts(value.decode("latin-1"), plain[0], plain[1], rng):
             yield text.encode("latin-1", "replace")
     elif isinstance(value, str):
-        texts = [[one for one in pool if isinstance(one, str)] for pool in (near, wide)]
+        texts = [[other for other in pool if isinstance(other, str)] for pool in (near, wide)]
         yield from _edited_texts(value, texts[0], texts[1], rng)
     elif isinstance(value, float):
         yield from _edited_floats(value)
@@ -109,14 +108,14 @@ def _edited_floats(value: float) -> Iterator[float]:
 
 
 def _edited_texts(text: str, near: Sequence[str], wide: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield texts in which a number, a word, or the order of two of them differs."""
+    """Yield texts with another number, another word, or two of them swapped."""
     tokens = _TOKENS.findall(text)
-    found = list(_renumbered(tokens)) + list(_reworded(tokens, near, 3)) + list(_reordered(tokens))
-    if len(found) < 8:
-        found += _reworded(tokens, wide, 2)
-    if len(found) < 4:
-        found += _respelt(tokens, [*near, *wide], rng)
-    yield from dict.fromkeys(found)
+    variants = list(_renumbered(tokens)) + list(_reworded(tokens, near, 3)) + list(_reordered(tokens))
+    if len(variants) < 8:
+        variants += _reworded(tokens, wide, 2)
+    if len(variants) < 4:
+        variants += _respelt(tokens, [*near, *wide], rng)
+    yield from dict.fromkeys(variants)
 
 
 def _with(tokens: Sequence[str], at: int, new: str) -> str:
@@ -147,10 +146,10 @@ def _case(word: str) -> tuple[bool, bool]:
 
 def _reordered(tokens: Sequence[str]) -> Iterator[str]:
     places = [at for at, token in enumerate(tokens) if token.isalnum()]
-    for one, two in pairwise(places):
-        if tokens[one] != tokens[two] and tokens[one].isdecimal() == tokens[two].isdecimal():
+    for first, second in pairwise(places):
+        if tokens[first] != tokens[second] and tokens[first].isdecimal() == tokens[second].isdecimal():
             changed = list(tokens)
-            changed[one], changed[two] = changed[two], changed[one]
+            changed[first], changed[second] = changed[second], changed[first]
             yield "".join(changed)
 
 

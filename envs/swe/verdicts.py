@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Mapping
 
 from agentgym.envs.swe.filtering import filtered
-from agentgym.envs.swe.grading import Grader, Verdict
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 
-_VERDICTS: Remembered[Verdict] = Remembered(512)
+_VERDICTS: BoundedCache[SWEVerdict] = BoundedCache(512)
 
 
-def verdict_on(grader: Grader, repository: Repository, worked: Mapping[str, bytes]) -> Verdict:
+def verdict_on(grader: SWEGrader, repository: Repository, worked: Mapping[str, bytes]) -> SWEVerdict:
     """Return the verdict on an agent's work, from the cache if it is known."""
     changes = filtered(repository.files, worked, repository.gold_paths)
     digest = hashlib.sha256(repr(sorted(changes.dropped.items())).encode("utf-8", "surrogateescape"))

@@ -1,7 +1,7 @@
 """Finds the expected values that can be kept out of the process that runs a test. Works on syntax trees; runs nothing.
 
-A place counts only if the test reaches it whatever the code under test does, and if the only use of the expected value
-is one exact comparison: a test that passes has then compared it, with something equal to it.
+A place counts only if the test always reaches it, and if the only use of the expected value is one exact comparison: a
+passing test has then compared it with an equal value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _METHODS = ("assertEqual", "assertEquals")
 _RAISES = ("raises", "assertRaises")
 _INEXACT = ("approx", "isclose")
 _COSTLY = re.compile(r"[*+{]")
-"""Signs of a pattern that may take long on a text chosen for that."""
+"""Repetitions in a pattern, which may take long on a malicious text."""
 
 _Pair = tuple[ast.expr, ast.expr]
 _Place = tuple[ast.expr, str, str]
@@ -28,22 +28,24 @@ _Place = tuple[ast.expr, str, str]
 
 def withheld(function: Function) -> tuple[tuple[NodeEdit, ...], int | None]:
     """Return the edits that withhold all expected values of a function that can be, and their `Change.row`."""
-    found = _places(function)
+    places = _places(function)
     numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
-    edits = {NodeEdit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
+    edits = {NodeEdit(numbers[id(node)], kind, text) for node, kind, text in places if kind != "name"}
     rows = rows_of(function)
-    in_rows = any(id(node) in rows for node, kind, _ in found if kind == "value")
+    in_rows = any(id(node) in rows for node, kind, _ in places if kind == "value")
     return tuple(sorted(edits)), UNKNOWN_ROW if in_rows else None
 
 
 def decided(function: Function) -> frozenset[int]:
-    """Return the numbers of the nodes that no change lets code pass if it passes the true test.
+    """Return the numbers of the nodes whose change contradicts the true test: no code passes both.
 
-    These are expected values and whole conditions that every run reaches. Elsewhere a changed test may pass where the
-    true one does: wrong code may accept an input that correct code rejects.
+    These are expected values and whole conditions that every run reaches. If another node is changed, code may pass
+    both tests: wrong code may accept an input that correct code rejects.
     """
     values = [part for node, kind, _ in _places(function) if kind == "value" for part in ast.walk(node)]
-    asserted = [one.value if isinstance(one, ast.Expr) else one for one in _certain(function.body)]
+    asserted = [
+        statement.value if isinstance(statement, ast.Expr) else statement for statement in _certain(function.body)
+    ]
     nodes = {id(node) for node in (*values, *filter(opposite_of, asserted))}
     return frozenset(number for number, node in enumerate(ast.walk(function)) if id(node) in nodes)
 
@@ -51,16 +53,20 @@ def decided(function: Function) -> frozenset[int]:
 def _places(function: Function) -> list[_Place]:
     """Return the expectations that every run reaches, each with the kind and the text of the edit that withholds it."""
     statements = list(_certain(function.body))
-    conditions = [part for one in statements if isinstance(one, ast.Assert) for part in _all_of(one.test)]
-    found = list(_named_values(function, conditions, _calls(statements)))
-    taken = {id(node) for node, kind, _ in found if kind == "left out"}
-    names = {node.id for node, kind, _ in found if kind == "name" and isinstance(node, ast.Name)}
+    conditions = [
+        part for statement in statements if isinstance(statement, ast.Assert) for part in _all_of(statement.test)
+    ]
+    places = list(_named_values(function, conditions, _calls(statements)))
+    left_out = {id(node) for node, kind, _ in places if kind == "left out"}
+    names = {node.id for node, kind, _ in places if kind == "name" and isinstance(node, ast.Name)}
     for condition in conditions:
-        if id(condition) not in taken:
-            found += _of_condition(condition, names)
+        if id(condition) not in left_out:
+            places += _of_condition(condition, names)
     for call in _calls(statements):
-        found += _values([(call.args[0], call.args[1])])
-    return found + [place for one in statements if isinstance(one, ast.With) for place in _raised(one)]
+        places += _values([(call.args[0], call.args[1])])
+    return places + [
+        place for statement in statements if isinstance(statement, ast.With) for place in _raised(statement)
+    ]
 
 
 def _certain(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -97,12 +103,18 @@ def _all_of(condition: ast.expr) -> Iterator[ast.expr]:
 
 def _calls(statements: Sequence[ast.stmt]) -> list[ast.Call]:
     """Return the calls of unittest methods that assert that their first two arguments are equal."""
-    calls = [one.value for one in statements if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
+    calls = [
+        statement.value
+        for statement in statements
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    ]
     starred = (ast.Starred,)
     return [
         call
         for call in calls
-        if _is_call(call, _METHODS) and len(call.args) >= 2 and not any(isinstance(one, starred) for one in call.args)
+        if _is_call(call, _METHODS)
+        and len(call.args) >= 2
+        and not any(isinstance(argument, starred) for argument in call.args)
     ]
 
 
@@ -114,7 +126,7 @@ def _sides(condition: ast.expr) -> list[_Pair]:
 
 
 def _of_condition(condition: ast.expr, names: Collection[str]) -> list[_Place]:
-    """Return what to withhold of a condition: its expected values, or else whether it holds.
+    """Return the places to withhold in a condition: its expected values, or else its truth value.
 
     Args:
         condition: The condition, which must hold.
@@ -128,14 +140,14 @@ def _of_condition(condition: ast.expr, names: Collection[str]) -> list[_Place]:
 
 def _values(pairs: Sequence[_Pair]) -> list[_Place]:
     """Return the plain sides whose other side is not plain and is compared exactly."""
-    found: list[_Place] = []
+    places: list[_Place] = []
     for pair in pairs:
         plain = [_is_plain(side) for side in pair]
         if sum(plain) == 1:
             side, other = pair if plain[0] else pair[::-1]
             if not _is_inexact(other):
-                found.append((side, "value", ast.unparse(side)))
-    return found
+                places.append((side, "value", ast.unparse(side)))
+    return places
 
 
 def _is_plain(side: ast.expr) -> bool:
@@ -164,7 +176,7 @@ def _raised(statement: ast.With) -> Iterator[_Place]:
         call = item.context_expr
         if isinstance(call, ast.Call) and _is_call(call, _RAISES) and len(call.args) == 1:
             kind = call.args[0]
-            match = [one.value.value for one in call.keywords if isinstance(one.value, ast.Constant)]
+            match = [keyword.value.value for keyword in call.keywords if isinstance(keyword.value, ast.Constant)]
             simple = not any(_COSTLY.search(str(text)) for text in match)
             if isinstance(kind, ast.Name | ast.Attribute) and len(match) == len(call.keywords) <= 1 and simple:
                 name = kind.id if isinstance(kind, ast.Name) else kind.attr
@@ -174,7 +186,7 @@ def _raised(statement: ast.With) -> Iterator[_Place]:
 def _named_values(function: Function, conditions: Sequence[ast.expr], calls: Sequence[ast.Call]) -> Iterator[_Place]:
     """Yield the values of names that are used only in comparisons, and the uses of these names.
 
-    Conditions in which such a name has another use are dropped.
+    Drops the conditions that use such a name for something else.
     """
     pairs = [(pair, condition) for condition in conditions for pair in _sides(condition)]
     pairs += [((call.args[0], call.args[1]), call) for call in calls]
@@ -232,5 +244,5 @@ def _is_revealed(function: Function, cell: ast.expr) -> bool:
     """Whether the names of the cases may reveal a value."""
     value = str(value_of(ast.unparse(cell)))
     keywords = (node for call in function.decorator_list for node in ast.walk(call) if isinstance(node, ast.keyword))
-    given = (node for one in keywords if one.arg in ("ids", "id") for node in ast.walk(one.value))
-    return any(isinstance(node, ast.Constant) and value in str(node.value) for node in given)
+    constants = (node for keyword in keywords if keyword.arg in ("ids", "id") for node in ast.walk(keyword.value))
+    return any(isinstance(node, ast.Constant) and value in str(node.value) for node in constants)

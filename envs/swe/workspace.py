@@ -49,7 +49,7 @@ for path in files(request["path"]):
 """
 
 
-class Workspace:
+class RepositoryWorkspace:
     """A sandbox with a repository in it, as an agent's tools see it."""
 
     def __init__(self, sandbox: Sandbox, instance: Instance, limits: SandboxLimits):
@@ -91,9 +91,9 @@ class Workspace:
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace text that occurs exactly once in a file."""
-        text, said = replaced(path, self.text(path), old, new)
+        text, message = replaced(path, self.text(path), old, new)
         self._write(path, text)
-        return said
+        return message
 
     def insert(self, path: str, line: int, text: str) -> str:
         """Insert lines after a line; 0 is the top."""
@@ -118,7 +118,9 @@ class Workspace:
     def apply_patch(self, patch: str) -> str:
         """Apply a unified diff completely, or not at all."""
         try:
-            paths = sorted({path for one in parse_patch(patch) for path in (one.path, one.original)})
+            paths = sorted(
+                {path for file_patch in parse_patch(patch) for path in (file_patch.path, file_patch.original)}
+            )
             before = {path: data for path in paths if (data := self._read(path)) is not None}
             after = apply_patch(before, patch)
         except PatchError as error:
@@ -182,7 +184,7 @@ def _runner() -> str:
 
 
 def _relative(path: str) -> str:
-    """Return a valid path; an empty one means the root."""
+    """Return a path if it is valid; an empty one means the root."""
     if "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
         raise ToolError("A path must not contain NUL characters or lone surrogates.")
     return path or "."

@@ -18,7 +18,7 @@ from agentgym.envs.terminal.files import Files
 from agentgym.envs.terminal.machines import TaskMachine, agents_machine
 from agentgym.envs.terminal.options import FILES, folder_of
 from agentgym.envs.terminal.solving import solve
-from agentgym.envs.terminal.verifying import Leftovers, Verdict, judge
+from agentgym.envs.terminal.verifying import Leftovers, TerminalVerdict, judge
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
@@ -101,7 +101,7 @@ class TerminalEnv(Env):
         self._docker: Daemon | None = None
         self._machine: TaskMachine | None = None
         self._shell: Shell | None = None
-        self._verdict: Verdict | None = None
+        self._verdict: TerminalVerdict | None = None
         self._lost = False
 
     @classmethod
@@ -181,7 +181,7 @@ class TerminalEnv(Env):
         return {OUTCOME: verdict.reward}
 
     def details(self) -> Mapping[str, Any]:
-        """Return whether the machine was lost, and what the tests gave."""
+        """Return whether the machine was lost, and the result of the tests."""
         details: dict[str, Any] = {"machine_lost": True} if self._lost else {}
         if self._verdict is not None:
             details["tests"] = {
@@ -237,7 +237,7 @@ class TerminalEnv(Env):
         self._lost = True
         raise ToolError("The command ended the whole machine. A new one was set up, in its original state.")
 
-    def _judged(self) -> Verdict:
+    def _judged(self) -> TerminalVerdict:
         if self._verdict is None:
             machine = self._open_machine()
             if self._shell is not None:
@@ -247,12 +247,12 @@ class TerminalEnv(Env):
         return self._verdict
 
 
-def _shown(shown: CommandOutput) -> str:
-    lines = [steady(shown.output).rstrip()]
-    if shown.stopped:
-        lines.append(f"({_STOPPED[shown.stopped]})")
-    elif shown.exit_code:
-        lines.append(f"(exit code {shown.exit_code})")
-    if shown.restarted:
+def _shown(result: CommandOutput) -> str:
+    lines = [steady(result.output).rstrip()]
+    if result.stopped:
+        lines.append(f"({_STOPPED[result.stopped]})")
+    elif result.exit_code:
+        lines.append(f"(exit code {result.exit_code})")
+    if result.restarted:
         lines.append("(The shell has ended; the next command runs in a new one.)")
     return "\n".join(line for line in lines if line) or "No output."

@@ -15,12 +15,12 @@ _TOO_LARGE = 47
 
 
 class Files:
-    """The files of a machine, as its user may read and write them.
+    """Reads and writes files of a machine as its user.
 
     Args:
         machine: The machine.
         user: The user; that of the image if empty.
-        workdir: What relative paths are relative to.
+        workdir: Folder that relative paths start from.
     """
 
     def __init__(self, machine: Machine, user: str, workdir: str):
@@ -32,12 +32,12 @@ class Files:
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace text that occurs exactly once."""
-        text, said = replaced(path, self.text(path), old, new)
+        text, message = replaced(path, self.text(path), old, new)
         self.write(path, text)
-        return said
+        return message
 
     def write(self, path: str, content: str) -> str:
-        """Write a file, and the folders that it is in."""
+        """Write a file; create missing folders."""
         try:
             data = content.encode("utf-8")
         except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The machines of a task: the agent's, and that of a verifier with a container of its own."""
+"""The machines of a task: the agent's, and that of a verifier with its own container."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def agents_machine(folder: TaskFolder, docker: Daemon) -> TaskMachine:
 
 
 def verifiers_machine(folder: TaskFolder, docker: Daemon) -> TaskMachine:
-    """Start the machine of its own of a verifier that has one, else another one like the agent's."""
+    """Start the verifier's own machine, or one like the agent's if the verifier has none."""
     verifier = folder.verifier
     if verifier.machine is None:
         return agents_machine(folder, docker)
@@ -72,11 +72,11 @@ def _wait_until_healthy(machine: Machine, health: Health, image: str) -> None:
     """Run the check until it succeeds. Failures in the start period do not count."""
     began, failures = time.monotonic(), 0
     while True:
-        tried = machine.run(["sh", "-c", health.command], wall_s=health.timeout_s)
-        if tried.exit_code == 0:
+        result = machine.run(["sh", "-c", health.command], wall_s=health.timeout_s)
+        if result.exit_code == 0:
             return
         failures += time.monotonic() - began > health.start_period_s
         if failures >= health.retries:
-            said = (tried.stderr or tried.stdout).decode("utf-8", "replace").strip()[-300:]
-            raise InfrastructureError(f"a container of {image!r} does not become healthy: {health.command}: {said}")
+            output = (result.stderr or result.stdout).decode("utf-8", "replace").strip()[-300:]
+            raise InfrastructureError(f"a container of {image!r} does not become healthy: {health.command}: {output}")
         time.sleep(health.interval_s)

@@ -1,4 +1,4 @@
-"""The folders that `TerminalEnv` takes tasks from."""
+"""Task folders as the source of `TerminalEnv`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agentgym.tasks.folders import TaskFolder
 from agentgym.tasks.folders.spec import SOLUTION_PLACE
 
 _PIECE = 60_000
-"""Bytes of a file that is no text that one command carries."""
+"""Bytes of a binary file in one command."""
 
 
 def solve(folder: TaskFolder, command_s: float) -> Solution:
@@ -23,15 +23,15 @@ def solve(folder: TaskFolder, command_s: float) -> Solution:
         raise UsageError(f"task {folder.name!r} has no solution of its own")
     for path in _files(folder.solution, folder.solution_script):
         yield from _written(path, f"{SOLUTION_PLACE}/{path.relative_to(folder.solution)}")
-    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in folder.solution_environment.items())
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in folder.solution_environment.items())
     script = f"{SOLUTION_PLACE}/{folder.solution_script}"
-    command = f"chmod +x {script}; {given} {script}" if given else f"chmod +x {script}; {script}"
+    command = f"chmod +x {script}; {variables} {script}" if variables else f"chmod +x {script}; {script}"
     yield ToolCall("bash", {"command": command, "timeout_s": command_s})
     yield ToolCall("submit")
 
 
 def _files(folder: Path, script: str) -> list[Path]:
-    """Return the files of a solution: the script last, and alone if it stands beside the task's other files."""
+    """Return the files of a solution, the script last; only the script if it is not in a folder of its own."""
     if script != "solve.sh":
         return [folder / script]
     return sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.name == script)

@@ -22,18 +22,18 @@ _MAX_REWARD_BYTES = 100_000
 _PREPARE_S = 60.0
 _NOT_RUN = (126, 127)
 """Exit codes of a script that could not be started."""
-_SAID_CHARS = 400
+_OUTPUT_CHARS = 400
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the tests say."""
+class TerminalVerdict:
+    """The result of the tests."""
 
     reward: float
     rewards: Mapping[str, float] = field(default_factory=dict)
-    """All numbers that they gave."""
+    """All rewards that they wrote, by name."""
     left_running: int = 0
-    """Programs of the agent that still ran."""
+    """Number of the agent's programs that still ran."""
     note: str = ""
 
 
@@ -41,24 +41,26 @@ class NoVerdict(Exception):
     """The tests ended without a verdict; the message says how."""
 
 
-def judge(folder: TaskFolder, worked: TaskMachine, leftovers: Leftovers) -> Verdict:
+def judge(folder: TaskFolder, worked: TaskMachine, leftovers: Leftovers) -> TerminalVerdict:
     """Return the verdict on the machine of an agent.
 
-    Tests that give none are the infrastructure's fault, unless they do give one on a machine that no agent has touched:
-    then the agent broke them, which is worth 0.
+    If the tests give no verdict, they run on an untouched machine. If they give one there, the agent broke them, and
+    the reward is 0; otherwise it is the infrastructure's fault.
 
     Raises:
         InfrastructureError: The tests give no verdict on an untouched machine either, or Docker fails.
     """
-    left = _left(worked, leftovers)
+    left_running = _count_leftovers(worked, leftovers)
     try:
-        return _verdict(folder, worked, left)
+        return _verdict(folder, worked, left_running)
     except (NoVerdict, MachineLost) as first:
         _check_untouched(folder, worked, first)
-    try:  # once more, since what broke them may be over
-        return _verdict(folder, worked, left)
+    try:  # once more: the first failure may have been temporary
+        return _verdict(folder, worked, left_running)
     except (NoVerdict, MachineLost) as second:
-        return Verdict(0.0, left_running=left, note=f"the tests give no verdict on what the agent left: {second}")
+        return TerminalVerdict(
+            0.0, left_running=left_running, note=f"the tests give no verdict on the agent's machine: {second}"
+        )
 
 
 def _check_untouched(folder: TaskFolder, worked: TaskMachine, first: Exception) -> None:
@@ -74,24 +76,24 @@ def _check_untouched(folder: TaskFolder, worked: TaskMachine, first: Exception) 
         fresh.close()
 
 
-def _left(worked: TaskMachine, leftovers: Leftovers) -> int:
+def _count_leftovers(worked: TaskMachine, leftovers: Leftovers) -> int:
     try:
-        left = worked.machine.left_running()
-        if left and leftovers == "kill":
+        programs = worked.machine.left_running()
+        if programs and leftovers == "kill":
             worked.machine.kill_left()
-        return len(left)
+        return len(programs)
     except MachineLost:
         return 0
 
 
-def _verdict(folder: TaskFolder, worked: TaskMachine, left: int) -> Verdict:
+def _verdict(folder: TaskFolder, worked: TaskMachine, left_running: int) -> TerminalVerdict:
     if folder.verifier.machine is None:
-        return _scored(folder, _run_tests(folder, worked), left)
+        return _scored(folder, _run_tests(folder, worked), left_running)
     own = verifiers_machine(folder, worked.machine.daemon)
     try:
         for place in folder.verifier.artifacts:
             _copy(worked.machine, own.machine, place)
-        return _scored(folder, _run_tests(folder, own), left)
+        return _scored(folder, _run_tests(folder, own), left_running)
     finally:
         own.close()
 
@@ -105,18 +107,18 @@ def _copy(source: Machine, target: Machine, place: str) -> None:
         target.put(archive, above)
 
 
-def _scored(folder: TaskFolder, rewards: Mapping[str, float], left: int) -> Verdict:
+def _scored(folder: TaskFolder, rewards: Mapping[str, float], left_running: int) -> TerminalVerdict:
     reward = rewards.get(_REWARD, next(iter(rewards.values())) if len(rewards) == 1 else math.nan)
     if not 0.0 <= reward <= 1.0:
         raise BrokenTask(
             f"the tests of task {folder.name!r} give {dict(rewards)!r:.200}; needed is one number from 0 to 1, "
             f"or one called {_REWARD!r}"
         )
-    return Verdict(reward, rewards, left)
+    return TerminalVerdict(reward, rewards, left_running)
 
 
 def _run_tests(folder: TaskFolder, place: TaskMachine) -> Mapping[str, float]:
-    """Put the tests onto a machine, run them and return what they say."""
+    """Put the tests onto a machine, run them and return the rewards."""
     verifier, machine = folder.verifier, place.machine
     script = f"{TESTS_PLACE}/{verifier.script}"
     _clear(place, tests=not verifier.owns_tests)
@@ -131,18 +133,18 @@ def _run_tests(folder: TaskFolder, place: TaskMachine) -> Mapping[str, float]:
         cwd=place.workdir,
         env=verifier.environment,
     )
-    said = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()[-_SAID_CHARS:]
+    output = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()[-_OUTPUT_CHARS:]
     if ended.timed_out:
         raise NoVerdict(f"{verifier.script} took more than {verifier.timeout_s:g} s")
     if verifier.verdict == "exit_code":
         if ended.exit_code in _NOT_RUN:
-            raise NoVerdict(f"{verifier.script} ended with exit code {ended.exit_code}: {said}")
+            raise NoVerdict(f"{verifier.script} ended with exit code {ended.exit_code}: {output}")
         return {_REWARD: float(ended.exit_code == 0)}
-    return _read_rewards(machine, f"{verifier.script} ended with exit code {ended.exit_code}: {said}")
+    return _read_rewards(machine, f"{verifier.script} ended with exit code {ended.exit_code}: {output}")
 
 
 def _clear(place: TaskMachine, *, tests: bool) -> None:
-    """Remove what could be taken for a verdict or for tests, such as files that the agent put there."""
+    """Remove files of the agent that could be mistaken for rewards or tests."""
     folder = posixpath.dirname(REWARD_FILES[0])
     removed = [folder] if place.has_tests or not tests else [folder, TESTS_PLACE]
     command = f"rm -rf {' '.join(removed)} && mkdir -p {folder} {TESTS_PLACE} && chmod 777 {folder}"
@@ -177,10 +179,10 @@ def _read_rewards(machine: Machine, how: str) -> Mapping[str, float]:
 def _parsed(content: bytes, *, is_json: bool) -> Mapping[str, float]:
     """Return the numbers of a reward file."""
     try:
-        found: Any = json.loads(content) if is_json else float(content)
+        data: Any = json.loads(content) if is_json else float(content)
     except (ValueError, RecursionError) as error:
-        raise NoVerdict(f"the reward file holds {content[:60]!r}, which is no reward") from error
-    rewards = found if isinstance(found, dict) else {_REWARD: found}
+        raise NoVerdict(f"the reward file holds {content[:60]!r}, not a reward") from error
+    rewards = data if isinstance(data, dict) else {_REWARD: data}
     if not rewards or not all(isinstance(value, int | float) and math.isfinite(value) for value in rewards.values()):
-        raise NoVerdict(f"the reward file holds {content[:60]!r}, which is no reward")
+        raise NoVerdict(f"the reward file holds {content[:60]!r}, not a reward")
     return {str(name): float(value) for name, value in rewards.items()}

@@ -146,11 +146,11 @@ class WebArenaEnv(BrowserEnv):
         """Respond to the task. This ends the episode.
 
         Args:
-            task_type: What was asked for: to find something, to change something, or to show a page.
-            status: How it went.
-            retrieved_data: What was found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty if
-                there is nothing.
-            error_details: What went wrong, unless the status is SUCCESS.
+            task_type: Kind of the task: to find something, to change something, or to show a page.
+            status: Result of the work.
+            retrieved_data: Values found, for RETRIEVE: a list of values of one kind, numbers as numbers; empty
+                if nothing was found.
+            error_details: Reason for the failure, unless the status is SUCCESS.
         """
         self._response = {
             "task_type": task_type,

@@ -82,4 +82,4 @@ def _evaluated(
 
 def _why(result: Any) -> str:
     messages = (result.error_msg, *(evaluator.error_msg for evaluator in result.evaluators_results))
-    return next((message for message in messages if message), "it does not say why")
+    return next((message for message in messages if message), "no error message")

@@ -25,7 +25,7 @@ TEST_TARGETS = "test_targets"
 PYTHON = "python_environment"
 """Key in `meta`: folder of the Python environment of this machine that its tests run in, instead of an image's."""
 TEST_COMMAND = ("python", "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib")
-"""What runs the tests of bundled and built instances."""
+"""Command that runs the tests of bundled and built instances."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Instance:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Instance:
-        """Rebuild an instance from `to_dict`. Raises `UsageError` for a key it does not know, lacks, or mistypes."""
+        """Rebuild an instance from `to_dict`. Raises `UsageError` for an unknown, missing or mistyped field."""
         for key in data:
             if key not in _FIELDS:
                 hint = nearest(key, _FIELDS)
@@ -107,19 +107,19 @@ def write_instances(path: str | Path, instances: Iterable[Instance]) -> None:
 
 def read_instances(path: str | Path) -> tuple[Instance, ...]:
     """Read JSON lines of instances. Raises `UsageError` naming the line that is not an instance or repeats an id."""
-    found: dict[str, Instance] = {}
+    by_id: dict[str, Instance] = {}
     try:
         # Universal newlines would change nothing inside JSON strings, and "\r\n" files should be readable too.
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     instance = _read_line(f"{path}:{number}", line)
-                    if instance.id in found:
+                    if instance.id in by_id:
                         raise UsageError(f"{path}:{number}: id {instance.id!r} appears twice")
-                    found[instance.id] = instance
+                    by_id[instance.id] = instance
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read instances from {str(path)!r}: {error}") from error
-    return tuple(found.values())
+    return tuple(by_id.values())
 
 
 def without_environment(instance: Instance) -> Instance:
@@ -155,7 +155,7 @@ def from_task(task: Task) -> Instance:
 def to_swebench(instance: Instance) -> dict[str, Any]:
     """Return the instance under SWE-bench's field names, its test lists as JSON strings as there.
 
-    SWE-bench adds hidden tests by `test_patch`; if there is none, the texts are in `test_files`.
+    Without a `test_patch`, which SWE-bench uses to add hidden tests, their texts are in `test_files`.
     """
     row: dict[str, Any] = {
         "instance_id": instance.id,

@@ -1,7 +1,7 @@
 """Instances without container images: repositories and Python environments on this machine.
 
 A folder of repositories holds, for each instance, an archive or a checkout named after its id, or a Git repository
-named after its `repo`, from which the commit is read. A folder of environments holds, under the same names, Python
+named after its `repo` that has its commit. A folder of environments holds, under the same names, Python
 environments with the dependencies of the repository, including its own pytest.
 """
 
@@ -47,11 +47,11 @@ class Origin:
         archive = cache_folder() / "swe" / "commits" / f"{self.path.name.removesuffix('.git')}-{commit}.tar"
         if not archive.is_file():
             archive.parent.mkdir(parents=True, exist_ok=True)
-            made = archive.with_suffix(".making")
-            done = _git(self.path, "archive", "--format=tar", f"--output={made}", commit)
+            partial = archive.with_suffix(".making")
+            done = _git(self.path, "archive", "--format=tar", f"--output={partial}", commit)
             if done.returncode:
                 raise BrokenTask(f"git cannot read commit {commit} of {str(self.path)!r}: {done.stderr.strip()[:200]}")
-            made.replace(archive)
+            partial.replace(archive)
         return archive
 
 
@@ -78,9 +78,9 @@ def find_repository(folder: Path, instance: Instance) -> Origin:
             if path.is_dir() and _has(path, commit):
                 return Origin(path, commit)
     checkouts = [path for path in _named(folder, owner, name) if _is_git(path)]
-    found = next((path for path in checkouts if _has(path, commit)), None)
-    if found is not None:
-        return Origin(found, commit)
+    checkout = next((path for path in checkouts if _has(path, commit)), None)
+    if checkout is not None:
+        return Origin(checkout, commit)
     if checkouts:
         raise Unusable(f"{str(checkouts[0])!r} has no commit {commit}; fetch it")
     raise Unusable(
@@ -95,12 +95,17 @@ def find_environment(folder: Path, instance: Instance) -> Path:
     owner, _, name = instance.repo.rpartition("/")
     version = str(instance.meta.get("version", ""))
     versioned = [f"{owner}__{name}-{version}", f"{name}-{version}"] if version else []
-    places = [folder / instance.id, *(folder / one for one in versioned), *_named(folder, owner, name), folder]
-    found = next((path for path in places if (path / "bin" / "python").exists()), None)
-    if found is None:
+    places = [
+        folder / instance.id,
+        *(folder / folder_name for folder_name in versioned),
+        *_named(folder, owner, name),
+        folder,
+    ]
+    environment = next((path for path in places if (path / "bin" / "python").exists()), None)
+    if environment is None:
         names = ", ".join(path.name for path in places[:-1])
         raise Unusable(f"its Python environment is not in {str(folder)!r}: none of {names} has bin/python")
-    return found.absolute()
+    return environment.absolute()
 
 
 def _check_names(instance: Instance) -> None:
@@ -129,9 +134,9 @@ def with_own_files(instance: Instance) -> Instance:
 
 def with_environment(instance: Instance, environment: Path) -> Instance:
     """Return an instance whose own command runs its tests in a Python environment of this machine."""
-    taken = _readable(environment)
+    readable = _readable(environment)
     workdir = next(
-        (path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in taken)), instance.workdir
+        (path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in readable)), instance.workdir
     )
     return replace(
         instance,
@@ -159,8 +164,8 @@ def spec_of(instance: Instance, limits: SandboxLimits) -> SandboxSpec:
 def _readable(environment: Path) -> tuple[Path, ...]:
     """Return the folders of an environment: its own, and that of its base Python."""
     base = (environment / "bin" / "python").resolve().parents[1]
-    shown = {Path("/usr"), Path(sys.base_prefix).resolve(), environment.resolve()}
-    return (environment,) if base in shown else (environment, base)
+    visible = {Path("/usr"), Path(sys.base_prefix).resolve(), environment.resolve()}
+    return (environment,) if base in visible else (environment, base)
 
 
 def _local_command(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,9 +182,9 @@ def _local_command(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _named(folder: Path, owner: str, name: str) -> Iterator[Path]:
-    for one in (f"{owner}__{name}", f"{owner}/{name}", name):
-        yield folder / one
-        yield folder / f"{one}.git"
+    for path in (f"{owner}__{name}", f"{owner}/{name}", name):
+        yield folder / path
+        yield folder / f"{path}.git"
 
 
 def _is_git(path: Path) -> bool:

@@ -72,7 +72,7 @@ def package_of(files: Mapping[str, bytes], path: Path) -> Package:
 
     Args:
         files: All files by POSIX path from the package's root.
-        path: Where they are from, for messages and for a package that does not say its name.
+        path: Where they come from: for messages, and as the name of a package that does not state one.
     """
     name, version = _identity(path, files)
     python_path, modules = _library(files)
@@ -88,7 +88,7 @@ def package_of(files: Mapping[str, bytes], path: Path) -> Package:
 def read_tree(path: str | Path) -> dict[str, bytes]:
     """Return the regular files of a folder or tar archive by POSIX path, a single top folder of an archive removed.
 
-    Raises `UsageError` if there is none, or if it is larger than a package should be.
+    Raises `UsageError` if the path is neither, or if it is too large for a package.
     """
     path = Path(path)
     if path.is_dir():
@@ -157,8 +157,8 @@ def _identity(path: Path, files: Mapping[str, bytes]) -> tuple[str, str]:
         if "name" in project:
             return _safe(str(project["name"])), str(project.get("version", "0"))
     stem = path.name.removesuffix(".tar.gz").removesuffix(".tgz").removesuffix(".tar")
-    found = re.fullmatch(r"(.+?)-(\d[\w.+!]*)", stem)
-    return (_safe(found[1]), found[2]) if found else (_safe(stem), "0")
+    match = re.fullmatch(r"(.+?)-(\d[\w.+!]*)", stem)
+    return (_safe(match[1]), match[2]) if match else (_safe(stem), "0")
 
 
 def _safe(name: str) -> str:
@@ -170,13 +170,13 @@ def _library(files: Mapping[str, bytes]) -> tuple[tuple[str, ...], tuple[str, ..
     for root in ("src", "lib", ""):
         prefix = f"{root}/" if root else ""
         tops = {name[len(prefix) :].partition("/")[0] for name in files if name.startswith(prefix)}
-        chosen = {top for top in tops if _is_library_top(top, prefix, files)}
+        library_tops = {top for top in tops if _is_library_top(top, prefix, files)}
         modules = sorted(
             name
             for name in files
             if name.endswith(".py")
             and name.startswith(prefix)
-            and name[len(prefix) :].partition("/")[0] in chosen
+            and name[len(prefix) :].partition("/")[0] in library_tops
             and not _is_test_path(name)
         )
         if modules:
@@ -212,7 +212,7 @@ def _configured_path(files: Mapping[str, bytes]) -> tuple[str, ...]:
 
 def _helper_folders(files: Mapping[str, bytes], tests: Iterable[str]) -> tuple[str, ...]:
     """Return the folders whose tests or `conftest.py` import neighbouring modules by their bare names."""
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     for test in (*tests, *(name for name in files if PurePosixPath(name).name == "conftest.py")):
         folder = str(PurePosixPath(test).parent)
         beside = {
@@ -221,8 +221,8 @@ def _helper_folders(files: Mapping[str, bytes], tests: Iterable[str]) -> tuple[s
             if name.endswith(".py") and str(PurePosixPath(name).parent) == folder
         }
         if folder != "." and beside.intersection(_imported(files[test])):
-            found[folder] = None
-    return tuple(found)
+            folders[folder] = None
+    return tuple(folders)
 
 
 def _imported(source: bytes) -> Iterator[str]:

@@ -49,18 +49,20 @@ def _made(root: Path) -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
+    staging = Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
     try:
         for name in NAMES:
-            _copy(name, made)
+            _copy(name, staging)
         # A sandbox cannot write bytecode next to these files, and should not compile them in every run.
-        compileall.compile_dir(made, quiet=2, stripdir=str(made), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
-        made.chmod(0o755)
-        into_cache(made, folder)
+        compileall.compile_dir(
+            staging, quiet=2, stripdir=str(staging), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
+        )
+        staging.chmod(0o755)
+        into_cache(staging, folder)
     except OSError as error:
         raise InfrastructureError(f"cannot copy pytest to {str(folder)!r}: {error}") from error
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
     return folder
 
 
@@ -68,8 +70,8 @@ def _copy(distribution: str, folder: Path) -> None:
     for file in metadata.files(distribution) or ():
         path = PurePosixPath(file)
         # Some of them look up their own version, which only the metadata have.
-        wanted = path.suffix == ".py" or (path.name == "METADATA" and len(path.parts) == 2)
-        if wanted and ".." not in path.parts and not path.is_absolute():
+        needed = path.suffix == ".py" or (path.name == "METADATA" and len(path.parts) == 2)
+        if needed and ".." not in path.parts and not path.is_absolute():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file.locate(), target)

@@ -1,4 +1,4 @@
-"""What is used of the package `webarena-verified` to read tasks: its data set, its subsets and its model of a task."""
+"""Access to the package `webarena-verified`: its data set, its subsets and its model of a task."""
 
 from __future__ import annotations
 

@@ -55,12 +55,14 @@ class WebArenaTasks(TaskList):
         records = list(read_records(self.file, quarantine))
         refuse_empty({self.file: len(records) + len(quarantine.entries)})
         if subset is not None:
-            wanted = subset_ids(one_of("subset", subset, SUBSETS))
-            records = [one for one in records if isinstance(id_ := one.fields.get("task_id"), int) and id_ in wanted]
-        kept = read_tasks(records, self._task, quarantine)
+            numbers = subset_ids(one_of("subset", subset, SUBSETS))
+            records = [
+                record for record in records if isinstance(id_ := record.fields.get("task_id"), int) and id_ in numbers
+            ]
+        tasks = read_tasks(records, self._task, quarantine)
         self.left_out = quarantine.entries
-        quarantine.close(len(kept))
-        super().__init__(read.task for read in kept)
+        quarantine.close(len(tasks))
+        super().__init__(read.task for read in tasks)
 
     def _task(self, entry: Record) -> Task:
         theirs = parsed(entry.fields)

@@ -1,1 +1,1 @@
-"""Building SWE tasks from packages: inject a bug, run the tests, keep what they find."""
+"""Builds SWE tasks from packages: injects a bug, runs the tests, and keeps the bugs that they find."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from agentgym.envs.swe.building.draw import Candidate, all_sites, combined_bugs, every_bug_matters, single_bugs
+from agentgym.envs.swe.building.draw import BugCandidate, all_sites, combined_bugs, every_bug_matters, single_bugs
 from agentgym.envs.swe.building.instance import make_instance
 from agentgym.envs.swe.building.report import PackageReport, summary
 from agentgym.envs.swe.building.runner import TestRunner
@@ -97,8 +97,8 @@ def build(
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """The result of a candidate, as far as it does not depend on the others."""
+class _CandidateResult:
+    """The result of a candidate, apart from its relation to other candidates."""
 
     validation: Validation
     instance: Instance | None = None
@@ -119,72 +119,72 @@ class _Maker:
         self.rejected: dict[str, str] = {}
         """Instances that cannot be graded, and the reasons."""
         self.valid: dict[Located, frozenset[str]] = {}
-        """Single bugs that are valid, with the tests they break."""
-        self._taken: set[frozenset[tuple[str, str, str]]] = set()
+        """Valid single bugs, with the tests that each breaks."""
+        self._families: set[frozenset[tuple[str, str, str]]] = set()
         self._effects: set[tuple[object, ...]] = set()
-        self._tried: set[Candidate] = set()
+        self._attempted: set[BugCandidate] = set()
 
-    def make(self, candidates: Iterator[Candidate], until: int, tries: int) -> None:
+    def make(self, candidates: Iterator[BugCandidate], until: int, tries: int) -> None:
         """Try at most `tries` candidates until there are `until` instances."""
-        tried = 0
-        while len(self.instances) < until and tried < tries:
+        tries_used = 0
+        while len(self.instances) < until and tries_used < tries:
             # Duplicates are decided below, in order, so that the size of a batch changes nothing.
-            new = (item for item in candidates if item.families not in self._taken and item not in self._tried)
-            batch = list(islice(new, min(self._options.workers, tries - tried)))
+            new = (item for item in candidates if item.families not in self._families and item not in self._attempted)
+            batch = list(islice(new, min(self._options.workers, tries - tries_used)))
             if not batch:
                 return
             with ThreadPoolExecutor(self._options.workers) as pool:
                 results = list(pool.map(self._try, batch))
             for candidate, result in zip(batch, results, strict=True):
-                if len(self.instances) < until and candidate.families not in self._taken:
-                    tried += 1
-                    self._tried.add(candidate)
+                if len(self.instances) < until and candidate.families not in self._families:
+                    tries_used += 1
+                    self._attempted.add(candidate)
                     self._decide(candidate, result)
 
-    def _try(self, candidate: Candidate) -> _Tried:
+    def _try(self, candidate: BugCandidate) -> _CandidateResult:
         try:
             tree = candidate.tree(self._package)
         except UsageError:
-            return _Tried(Validation(CandidateVerdict.BREAKS_COLLECTION))
+            return _CandidateResult(Validation(CandidateVerdict.BREAKS_COLLECTION))
         validation = validate(self._package, tree, candidate.places, self._baseline, self._run_tests)
         if validation.verdict is not CandidateVerdict.VALID or not self._matters(
             candidate, frozenset(validation.fail_to_pass)
         ):
-            return _Tried(validation)
+            return _CandidateResult(validation)
         instance = self._instance(candidate, validation)
         visible = apply_patch(self._package.files, instance.meta["bug_patch"])
-        return _Tried(validation, instance, self._options.check(instance, visible))
+        return _CandidateResult(validation, instance, self._options.check(instance, visible))
 
-    def _decide(self, candidate: Candidate, tried: _Tried) -> None:
-        verdict, instance = tried.validation.verdict, tried.instance
-        failing = frozenset(tried.validation.fail_to_pass)
+    def _decide(self, candidate: BugCandidate, result: _CandidateResult) -> None:
+        verdict, instance = result.validation.verdict, result.instance
+        failing = frozenset(result.validation.fail_to_pass)
         if verdict is CandidateVerdict.VALID and (instance is None or self._is_duplicate(candidate, failing)):
             verdict = CandidateVerdict.DUPLICATE
-        elif instance is not None and tried.complaint:
+        elif instance is not None and result.complaint:
             verdict = CandidateVerdict.NOT_GRADABLE
-            self.rejected[instance.id] = tried.complaint
+            self.rejected[instance.id] = result.complaint
         self.verdicts[verdict] += 1
         self._options.on_progress(
             f"{self._package.name}: {verdict.value} ({', '.join(item.operator for item in candidate.mutations)}); "
             f"{len(self.instances) + (verdict is CandidateVerdict.VALID)} instances"
         )
         if verdict is CandidateVerdict.VALID and instance is not None:
-            self._taken.add(candidate.families)
+            self._families.add(candidate.families)
             if len(candidate.located) == 1:
                 self.valid[candidate.located[0]] = failing
             self.instances.append(instance)
 
-    def _is_duplicate(self, candidate: Candidate, failing: frozenset[str]) -> bool:
+    def _is_duplicate(self, candidate: BugCandidate, failing: frozenset[str]) -> bool:
         effect = (failing, *((path, item.line, item.last_line) for path, item in candidate.located))
         if effect in self._effects:
             return True
         self._effects.add(effect)
         return False
 
-    def _matters(self, candidate: Candidate, failing: frozenset[str]) -> bool:
+    def _matters(self, candidate: BugCandidate, failing: frozenset[str]) -> bool:
         return len(candidate.located) == 1 or every_bug_matters(candidate, self.valid, failing)
 
-    def _instance(self, candidate: Candidate, validation: Validation) -> Instance:
+    def _instance(self, candidate: BugCandidate, validation: Validation) -> Instance:
         single = len(candidate.located) == 1
         instance = make_instance(
             self._package,
@@ -243,7 +243,9 @@ def build_all(
         missing = max(0, missing - len(report.instances))
         reports.append(report)
         # After each package, so that an interrupted build keeps its results.
-        write_instances(out / "instances.jsonl", (item for each in reports for item in each.instances))
+        write_instances(
+            out / "instances.jsonl", (instance for package_report in reports for instance in package_report.instances)
+        )
         (out / "report.json").write_text(json.dumps(summary(reports), indent=2) + "\n", encoding="utf-8")
     return reports
 

@@ -1,7 +1,7 @@
 """`GradingCheck`: plays the solution of a new instance and a null patch, and checks that both are graded correctly.
 
-There the hidden tests run disguised and among altered copies, which some tests do not survive: on the solution once
-to calibrate the environment, and once to grade it.
+Grading runs the hidden tests disguised and among altered ones, which some tests do not survive. They run twice on the
+solution: once to calibrate the environment, and once to grade it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process in which `SubprocessRunner` runs pytest: a script that needs only pytest.
+"""The script that `SubprocessRunner` starts to run pytest. It needs only pytest.
 
 Started as `python -P child.py FD REQUEST`; writes one JSON object per line to the descriptor FD.
 """
@@ -29,11 +29,11 @@ def processor_time() -> float:
 class Clock:
     """Makes the clocks jump ahead whenever they are read, as on a busy machine. A pytest plugin.
 
-    The jumps are of 1, 10, 100, 1000 seconds, and so on from the start. A test that bounds or compares durations fails
-    in some run if every jump comes first once. Code that only waits is unaffected.
+    The jumps are 1, 10, 100 and 1000 seconds, repeated. If every jump comes first in some run, a test that bounds or
+    compares durations fails in one of them. Code that only waits is unaffected.
 
     Args:
-        first: Number of the jump that comes first in each test, whatever was read before it.
+        first: Number of the first jump in each test.
     """
 
     def __init__(self, first: int):
@@ -89,7 +89,7 @@ class Reporter:
             paths = arguments[:2]
         else:
             return
-        for path in (os.path.abspath(os.fsdecode(each)) for each in paths if isinstance(each, str | bytes)):
+        for path in (os.path.abspath(os.fsdecode(argument)) for argument in paths if isinstance(argument, str | bytes)):
             if path.startswith(self._root) and "__pycache__" not in path:
                 self._wrote = path[len(self._root) :]
 

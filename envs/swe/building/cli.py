@@ -17,9 +17,7 @@ def build(
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of validated tasks in total.")] = 100,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Number of concurrent test runs.")] = 1,
-    hide_tests: Annotated[
-        bool, typer.Option(help="Leave the tests that find the bug out of what the policy sees.")
-    ] = True,
+    hide_tests: Annotated[bool, typer.Option(help="Hide the tests that find the bug from the policy.")] = True,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the packages' tests without a sandbox, as when you install them.")
     ] = False,
@@ -38,8 +36,8 @@ def build(
     for report in reports:
         if report.error:
             typer.echo(report.error, err=True)
-    made = sum(len(report.instances) for report in reports)
-    typer.echo(f"Wrote {count_of(made, 'validated task')} of {count_of(len(reports), 'package')} to {out}")
-    if not made:
+    task_count = sum(len(report.instances) for report in reports)
+    typer.echo(f"Wrote {count_of(task_count, 'validated task')} of {count_of(len(reports), 'package')} to {out}")
+    if not task_count:
         raise typer.Exit(1)
     typer.echo(f"Play them with: --env swe --set file={out / 'instances.jsonl'}")

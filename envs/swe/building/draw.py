@@ -17,7 +17,7 @@ from agentgym.tasks.swe.package import Package
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BugCandidate:
     """One or several bugs of a package that are tried together."""
 
     located: tuple[Located, ...]
@@ -39,7 +39,7 @@ class Candidate:
 
     @property
     def families(self) -> frozenset[tuple[str, str, str]]:
-        """(path, function, family) of each bug: what makes two candidates the same task."""
+        """(path, function, family) of each bug; candidates with equal families are the same task."""
         return frozenset((path, item.function, operator_named(item.operator).family) for path, item in self.located)
 
     @property
@@ -62,17 +62,17 @@ class Candidate:
 
 def all_sites(package: Package, baseline: Baseline) -> list[Located]:
     """Return every mutation of functions that some stable test runs, in the order of paths and text."""
-    found: list[Located] = []
+    located: list[Located] = []
     for path in package.modules:
         try:
             mutations = sites(package.source(path))
         except (SyntaxError, UnicodeDecodeError, RecursionError):
             continue
-        found += [(path, item) for item in mutations if _is_run(path, item.function, baseline)]
-    return found
+        located += [(path, item) for item in mutations if _is_run(path, item.function, baseline)]
+    return located
 
 
-def single_bugs(located: Sequence[Located], seed: str) -> Iterator[Candidate]:
+def single_bugs(located: Sequence[Located], seed: str) -> Iterator[BugCandidate]:
     """Yield every site once: operators take turns, so that common ones do not crowd out rare ones."""
     rng = random.Random(f"{seed}:single")
     piles: dict[str, list[Located]] = {}
@@ -82,32 +82,32 @@ def single_bugs(located: Sequence[Located], seed: str) -> Iterator[Candidate]:
         rng.shuffle(pile)
     while piles:
         for name in rng.sample(sorted(piles), len(piles)):
-            yield Candidate((piles[name].pop(),))
+            yield BugCandidate((piles[name].pop(),))
             if not piles[name]:
                 del piles[name]
 
 
 def combined_bugs(
     valid: Mapping[Located, frozenset[str]], package: Package, seed: str, *, tries: int, limit: int
-) -> Iterator[Candidate]:
+) -> Iterator[BugCandidate]:
     """Yield sets of bugs that are each valid alone, of one split, and together below the limit of failing tests.
 
     Args:
         valid: Each bug with the tests that it breaks alone.
         package: The package with the bugs.
-        seed: Decides everything.
+        seed: Seed of all draws.
         tries: Most sets to draw.
         limit: Most tests that they may break together.
     """
     rng = random.Random(f"{seed}:combined")
-    drawn: set[tuple[Located, ...]] = set()
+    yielded: set[tuple[Located, ...]] = set()
     drawing = [combinations([item for item in valid if split_for(package, item) == split], rng) for split in SHARES]
     turns = (next(drawing[rng.choices(range(len(SHARES)), list(SHARES.values()))[0]], ()) for _ in range(tries))
-    for chosen in filter(None, turns):
-        together = frozenset[str]().union(*(valid[item] for item in chosen))
-        if chosen not in drawn and len(together) <= limit:
-            drawn.add(chosen)
-            yield Candidate(chosen)
+    for combination in filter(None, turns):
+        together = frozenset[str]().union(*(valid[item] for item in combination))
+        if combination not in yielded and len(together) <= limit:
+            yielded.add(combination)
+            yield BugCandidate(combination)
 
 
 def split_for(package: Package, located: Located) -> str:
@@ -116,7 +116,9 @@ def split_for(package: Package, located: Located) -> str:
     return split_of(f"{package.name}:{path}:{mutation.function}", SHARES)
 
 
-def every_bug_matters(candidate: Candidate, valid: Mapping[Located, frozenset[str]], failing: frozenset[str]) -> bool:
+def every_bug_matters(
+    candidate: BugCandidate, valid: Mapping[Located, frozenset[str]], failing: frozenset[str]
+) -> bool:
     """Whether each bug alone breaks a test that is also broken now: then no partial fix is enough."""
     return all(valid[item] & failing for item in candidate.located)
 

@@ -44,7 +44,7 @@ class Replaced(ast.NodeTransformer):
 
 @dataclass
 class Helpers(ast.NodeTransformer):
-    """Replaces calls of a module's one-line functions by what they return."""
+    """Replaces calls of a module's one-line functions by their result."""
 
     functions: Mapping[str, ast.FunctionDef]
     used: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class Unrolled(ast.NodeTransformer):
 
 
 def value_of(function: ast.FunctionDef) -> ast.expr | None:
-    """Return what a function of one statement returns, if that is all it does."""
+    """Return the expression that a function returns, if that is its only statement."""
     body = function.body[1:] if is_docstring(function.body[0]) else function.body
     if function.decorator_list or len(body) != 1 or not isinstance(body[0], ast.Return):
         return None
@@ -79,17 +79,17 @@ def value_of(function: ast.FunctionDef) -> ast.expr | None:
 
 
 def inlined(function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
-    """Return what a call of a one-line function stands for, or `None` if that cannot be written down."""
+    """Return the expression that a call of a one-line function evaluates, or `None` if it cannot be inlined."""
     value, spec = value_of(function), function.args
     if value is None or spec.posonlyargs or spec.kwonlyargs:
         return None
     if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
         return None
     names = [item.arg for item in spec.args]
-    given = dict(zip(names, call.args, strict=False))
-    given |= {item.arg: item.value for item in call.keywords if item.arg in names}
+    arguments = dict(zip(names, call.args, strict=False))
+    arguments |= {item.arg: item.value for item in call.keywords if item.arg in names}
     defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
-    values = defaults | given
+    values = defaults | arguments
     if values.keys() != set(names) or any(_is_repeated(name, value) and not _is_small(values[name]) for name in names):
         return None
     rest = call.args[len(names) :]

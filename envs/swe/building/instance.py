@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping, Sequence
 
-from agentgym.envs.swe.building.draw import Candidate, split_for
-from agentgym.envs.swe.building.issue import Bug, Secrets, write_issue
+from agentgym.envs.swe.building.draw import BugCandidate, split_for
+from agentgym.envs.swe.building.issue import IssueSecrets, ReportedBug, write_issue
 from agentgym.envs.swe.building.reading_tests import find_test
 from agentgym.envs.swe.building.runner import Failure, TestRunner
 from agentgym.envs.swe.building.validation import Baseline, Validation
@@ -22,7 +22,7 @@ HARDEST = 5
 
 def make_instance(
     package: Package,
-    candidate: Candidate,
+    candidate: BugCandidate,
     validation: Validation,
     baseline: Baseline,
     run_tests: TestRunner,
@@ -43,7 +43,7 @@ def make_instance(
         alone: For each bug, the tests that it breaks alone.
         hide_tests: Remove the failing tests from the tree that the policy sees.
         archive: Path of the archive of the original package, relative to the file of instances.
-        seed: Decides the example and the wording of the issue.
+        seed: Seed of the example and the wording of the issue.
     """
     broken = candidate.tree(package)
     visible = without_tests(broken, validation.fail_to_pass) if hide_tests else broken
@@ -51,11 +51,11 @@ def make_instance(
     failures = validation.outcome.failures if validation.outcome else {}
     failing = [set(tests) & set(validation.fail_to_pass) for tests in alone]
     bugs = [
-        Bug(path, Candidate(((path, mutation),)).tree(package), sorted(tests), failures)
+        ReportedBug(path, BugCandidate(((path, mutation),)).tree(package), sorted(tests), failures)
         for (path, mutation), tests in zip(candidate.located, failing, strict=True)
     ]
     functions = [mutation.function for mutation in candidate.mutations]
-    secrets = Secrets(gold_lines=changed_lines(gold), functions=functions, paths=candidate.paths)
+    secrets = IssueSecrets(gold_lines=changed_lines(gold), functions=functions, paths=candidate.paths)
     issue = write_issue(package, broken, bugs, secrets, run_tests, f"{seed}:{candidate.digest}")
     return Instance(
         id=f"{package.name}-{package.version}__{candidate.digest}",
@@ -83,7 +83,7 @@ def make_instance(
     )
 
 
-def _about(candidate: Candidate) -> dict[str, list[str]]:
+def _about(candidate: BugCandidate) -> dict[str, list[str]]:
     return {
         "operators": [mutation.operator for mutation in candidate.mutations],
         "functions": [f"{path}:{mutation.function}" for path, mutation in candidate.located],
@@ -135,7 +135,9 @@ def _test_files(package: Package, tests: Collection[str]) -> dict[str, str]:
     return {path: package.source(path) for path in sorted({file_of(test) for test in tests})}
 
 
-def _difficulty(package: Package, candidate: Candidate, validation: Validation, failures: Mapping[str, Failure]) -> int:
+def _difficulty(
+    package: Package, candidate: BugCandidate, validation: Validation, failures: Mapping[str, Failure]
+) -> int:
     """From 1 to 5: kind of bug, number of bugs and files, how few tests fail, and how far from the bug they fail."""
     score = max(operator_named(mutation.operator).weight for mutation in candidate.mutations)
     score += 0.75 * (len(candidate.located) - 1) + 0.5 * (len(candidate.paths) - 1)

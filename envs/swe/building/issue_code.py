@@ -7,7 +7,7 @@ import io
 import tokenize
 from collections.abc import Sequence
 
-from agentgym.envs.swe.building.probe import Shown
+from agentgym.envs.swe.building.probe import SnippetResult
 from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.syntax import parse
 
@@ -20,7 +20,7 @@ def script(snippet: Snippet, *, printing: str = PRINT, comment: str = "") -> str
 
     Args:
         snippet: The snippet.
-        printing: What is done with its last expression; ``{}`` is nothing.
+        printing: Template for its last expression; ``{}`` leaves it as it is.
         comment: Added to its last line.
     """
     lines = [line for item in snippet.setup for line in (*_laid_out(ast.unparse(item)), *_gap(item))]
@@ -45,14 +45,14 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def traceback_of(shown: Shown) -> str:
-    """Return the ends of a traceback: what was raised, not where."""
-    return f"Traceback (most recent call last):\n  ...\n{error_of(shown)}"
+def traceback_of(result: SnippetResult) -> str:
+    """Return the first and last line of a traceback."""
+    return f"Traceback (most recent call last):\n  ...\n{error_of(result)}"
 
 
-def error_of(shown: Shown) -> str:
-    """Return an exception as a traceback's last line has it."""
-    return f"{shown.raised}: {shown.message}" if shown.message else shown.raised
+def error_of(result: SnippetResult) -> str:
+    """Return the last line of a traceback."""
+    return f"{result.raised}: {result.message}" if result.message else result.raised
 
 
 def _gap(item: ast.stmt) -> list[str]:
@@ -61,7 +61,7 @@ def _gap(item: ast.stmt) -> list[str]:
 
 
 def _without_str(last: ast.expr) -> str:
-    """Return an expression as it is printed: `print` makes a text of it by itself."""
+    """Return an expression without `str()`, which `print` does not need."""
     if isinstance(last, ast.Call) and ast.unparse(last.func) == "str" and len(last.args) == 1:
         last = last.args[0]
     return ast.unparse(last)
@@ -105,7 +105,7 @@ def _with_gaps(code: str) -> list[str]:
     gaps = {
         end for end, column in ends.items() if (end or 0) < len(lines) and lines[end or 0][column : column + 1].strip()
     }
-    return [each for number, line in enumerate(lines, start=1) for each in ([line, ""] if number in gaps else [line])]
+    return [part for number, line in enumerate(lines, start=1) for part in ([line, ""] if number in gaps else [line])]
 
 
 def _broken(line: str) -> list[str]:

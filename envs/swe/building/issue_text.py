@@ -1,4 +1,4 @@
-"""Words of issues: a title, code to run, what was expected and what came, as different people would write them."""
+"""Words of issues: a title, code to run, expected and actual results, as different people would write them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from agentgym.envs.swe.building.issue_code import PRINT, error_of, fenced, script, session, traceback_of
 from agentgym.envs.swe.building.issue_title import Fault, fault_of, literal, subject_of, title_of
-from agentgym.envs.swe.building.probe import Shown
+from agentgym.envs.swe.building.probe import SnippetResult
 from agentgym.envs.swe.building.runner import Failure
 from agentgym.envs.swe.building.symptoms import Symptom
 
@@ -55,28 +55,28 @@ def issue_text(
         package: Name of the package.
         version: Its version.
         symptoms: The bugs that code shows.
-        failures: Why a test of each of the others fails.
+        failures: For each other bug, the failure of a test.
         rng: Chooses the form and the words.
     """
     form, style = rng.choice(_FORMS), str(rng.random())
     lead = rng.choice(_LEADS).format(name=package, version=version)
     closing = rng.choice(_CLOSINGS)
     titles = _apart([title_of(symptom, package, rng) for symptom in symptoms], symptoms)
-    told = [_told(failure, package, version) for failure in failures]
+    descriptions = [_described(failure, package, version) for failure in failures]
     if not symptoms:
-        return _joined(f"{package} {version} does not work as it did before", *told, closing)
+        return _joined(f"{package} {version} does not work as it did before", *descriptions, closing)
     if len(symptoms) == 1:
-        return _joined(titles[0], form(symptoms[0], lead, random.Random(style)), *told, closing)
+        return _joined(titles[0], form(symptoms[0], lead, random.Random(style)), *descriptions, closing)
     words = {"name": package, "version": version, "number": _NUMBERS.get(len(symptoms), str(len(symptoms)))}
     sections = [
         f"{number}. {title}\n\n{form(symptom, '', random.Random(style))}"
         for number, (title, symptom) in enumerate(zip(titles, symptoms, strict=True), start=1)
     ]
-    return _joined(rng.choice(_SEVERAL).format(**words), _about(words, rng), *sections, *told, closing)
+    return _joined(rng.choice(_SEVERAL).format(**words), _about(words, rng), *sections, *descriptions, closing)
 
 
 def _apart(titles: Sequence[str], symptoms: Sequence[Symptom]) -> list[str]:
-    """Return the titles, with another one for what looks the same as something before."""
+    """Return the titles, with a different one for a symptom that looks like an earlier one."""
     keys = [(subject_of(symptom), fault_of(symptom.expected, symptom.got), symptom.got.raised) for symptom in symptoms]
     return [
         title if key not in keys[:place] else "The same in another case"
@@ -84,14 +84,16 @@ def _apart(titles: Sequence[str], symptoms: Sequence[Symptom]) -> list[str]:
     ]
 
 
-def _told(failure: Failure, package: str, version: str) -> str:
-    """Return what is known of a bug that no code shows."""
+def _described(failure: Failure, package: str, version: str) -> str:
+    """Describe a bug that no code shows."""
     if failure.exception not in ("", "AssertionError", "Failed"):
-        lines = traceback_of(Shown(raised=failure.exception, message=failure.message.split("\n")[0][:_INLINE]))
+        lines = traceback_of(SnippetResult(raised=failure.exception, message=failure.message.split("\n")[0][:_INLINE]))
         return f"Since {version}, one of our test suites that uses {package} ends with\n\n{fenced(lines)}"
     if failure.compared and failure.compared[1] == "==":
-        came, wanted = (text if len(text) <= _INLINE else f"{text[:_INLINE]}..." for text in failure.compared[::2])
-        return f"Since {version}, one of our checks of {package} fails: it gives {_shown(came)}, not {_shown(wanted)}."
+        came, expected = (text if len(text) <= _INLINE else f"{text[:_INLINE]}..." for text in failure.compared[::2])
+        return (
+            f"Since {version}, one of our checks of {package} fails: it gives {_quoted(came)}, not {_quoted(expected)}."
+        )
     if failure.exception == "Failed":
         return f"Since {version}, {package} accepts something that it refused before."
     return f"Since {version}, one of our checks of {package} fails."
@@ -121,41 +123,41 @@ def _headed(symptom: Symptom, lead: str, rng: random.Random) -> str:
     """The form that many projects ask for."""
     printing, expected, got = _printed(symptom)
     head = rng.choice(("### {}", "**{}**", "**{}:**") if lead else ("**{}**", "**{}:**"))
-    wanted = f"`{error_of(symptom.expected)}`" if symptom.expected.raised else _shown(expected)
-    came = fenced(traceback_of(symptom.got)) if symptom.got.raised else _shown(got)
+    right = f"`{error_of(symptom.expected)}`" if symptom.expected.raised else _quoted(expected)
+    came = fenced(traceback_of(symptom.got)) if symptom.got.raised else _quoted(got)
     if symptom.expected.raised and not symptom.got.raised:
-        wanted = f"`{error_of(symptom.expected)}` is raised."
-        came = "No error" + (f", it prints {_shown(got)}." if got.strip() and "\n" not in _shown(got) else ".")
+        right = f"`{error_of(symptom.expected)}` is raised."
+        came = "No error" + (f", it prints {_quoted(got)}." if got.strip() and "\n" not in _quoted(got) else ".")
     elif symptom.got.raised and symptom.expected.quiet:
-        wanted = "No error."
+        right = "No error."
     return _joined(
         head.format(rng.choice(("Steps to reproduce", "To reproduce", "Example"))), lead,
-        script(symptom.snippet, printing=printing), head.format(rng.choice(("Expected", "Expected result"))), wanted,
+        script(symptom.snippet, printing=printing), head.format(rng.choice(("Expected", "Expected result"))), right,
         head.format(rng.choice(("Actual", "Actual result", "What happens instead"))), came,
     ).rstrip()  # fmt: skip
 
 
 def _commented(symptom: Symptom, lead: str, rng: random.Random) -> str:
-    """A script that says in a comment what happens; for what is short and on one line."""
+    """A script with the result in a comment, for short results on one line."""
     printing, expected, got = _printed(symptom)
-    wanted, came = (error_of(symptom.expected) if symptom.expected.raised else expected), got
+    right, came = (error_of(symptom.expected) if symptom.expected.raised else expected), got
     if symptom.got.raised:
         came = error_of(symptom.got)
-    if len(f"{wanted}{came}") > 60 or "\n" in f"{wanted}{came}" or not wanted.strip() or not came.strip():
+    if len(f"{right}{came}") > 60 or "\n" in f"{right}{came}" or not right.strip() or not came.strip():
         return _plain(symptom, lead, rng)
-    if wanted != wanted.strip() or came != came.strip() or (symptom.got.raised and symptom.expected.quiet):
+    if right != right.strip() or came != came.strip() or (symptom.got.raised and symptom.expected.quiet):
         return _plain(symptom, lead, rng)
     if symptom.got.raised:
-        comment = f"{came}, should {'be' if symptom.expected.raised else 'print'} {wanted}"
+        comment = f"{came}, should {'be' if symptom.expected.raised else 'print'} {right}"
     elif symptom.expected.raised:
-        comment = f"should raise {wanted}" + (
+        comment = f"should raise {right}" + (
             f", but prints {came}" if symptom.got.type != "NoneType" else ", but doesn't"
         )
     else:
         comment = rng.choice(
             ("prints {came}, should be {wanted}", "{came}, but {wanted} is right", "expected {wanted}, got {came}")
         )
-        comment = comment.format(came=came, wanted=wanted)
+        comment = comment.format(came=came, wanted=right)
     if len(symptom.snippet.end) + len(comment) > _LINE:
         return _plain(symptom, lead, rng)
     return _joined(lead, script(symptom.snippet, printing=printing, comment=comment)).rstrip()
@@ -165,7 +167,7 @@ def _typed(symptom: Symptom, lead: str, rng: random.Random) -> str:
     """A session of the interpreter."""
     expected, got = symptom.expected, symptom.got
     answers = any(isinstance(node, ast.Expr) for item in symptom.snippet.setup for node in ast.walk(item))
-    if answers or (expected.quiet and expected.type != "NoneType"):  # it would print what is not shown
+    if answers or (expected.quiet and expected.type != "NoneType"):  # the session would print values that are not shown
         return _plain(symptom, lead, rng)
     lines = got.printed.rstrip("\n").split("\n") if got.printed else []
     if got.raised:
@@ -179,9 +181,9 @@ def _typed(symptom: Symptom, lead: str, rng: random.Random) -> str:
     elif expected.quiet and got.raised:
         after = rng.choice(("There should be no error.", "This should just work."))
     else:
-        wanted = expected.printed + ("" if expected.type == "NoneType" else expected.repr)
+        right = expected.printed + ("" if expected.type == "NoneType" else expected.repr)
         after = rng.choice(("Expected: {}", "The last line should be {}.", "I would expect {}.", "It should be {}."))
-        after = f"Expected:\n\n{_shown(wanted)}" if "\n" in _shown(wanted) else after.format(_shown(wanted))
+        after = f"Expected:\n\n{_quoted(right)}" if "\n" in _quoted(right) else after.format(_quoted(right))
         after = f"There is no output at all. {after}" if got.type == "NoneType" and not got.printed else after
     return _joined(lead, session(symptom.snippet, lines), after).rstrip()
 
@@ -204,7 +206,7 @@ def _asserted(symptom: Symptom, lead: str, rng: random.Random) -> str:
         after = rng.choice(
             ("The assertion fails: it is {}", "This fails; the left side is {}", "Fails for me, I get {}")
         )
-        after = after.format(_shown(got.repr)) + ("" if "\n" in _shown(got.repr) else ".")
+        after = after.format(_quoted(got.repr)) + ("" if "\n" in _quoted(got.repr) else ".")
     else:
         after = rng.choice(
             ("The assertion fails.", "This assertion should hold, but fails.", "This fails with an `AssertionError`.")
@@ -217,47 +219,47 @@ _FORMS: tuple[Form, ...] = (_plain, _plain, _headed, _commented, _typed, _typed,
 
 
 def _printed(symptom: Symptom) -> tuple[str, str, str]:
-    """Return how a script shows the last expression, and what it prints as it should be and as it is."""
+    """Return how a script prints the last expression, its expected output and its actual output."""
     expected, got = symptom.expected, symptom.got
     if {expected.type, got.type} <= {"NoneType", ""} or (got.raised and expected.quiet):  # nothing to print
         return "{}", expected.printed, got.printed
     if expected.raised and got.raised:
         return "{}", "", ""
-    as_repr = expected.str == got.str or any(_needs_repr(shown) for shown in (expected, got))
+    as_repr = expected.str == got.str or any(_needs_repr(result) for result in (expected, got))
     printing = "print(repr({}))" if as_repr else PRINT
-    wanted, came = ((shown.repr if as_repr else shown.str) for shown in (expected, got))
-    return printing, f"{expected.printed}{wanted}", f"{got.printed}{came}"
+    right, came = ((result.repr if as_repr else result.str) for result in (expected, got))
+    return printing, f"{expected.printed}{right}", f"{got.printed}{came}"
 
 
-def _needs_repr(shown: Shown) -> bool:
-    """Whether a text would not be seen as it is."""
-    lines = shown.str.split("\n")
-    return shown.type == "str" and (not shown.str.strip() or any(line != line.strip() for line in lines))
+def _needs_repr(result: SnippetResult) -> bool:
+    """Whether printing would hide part of a text."""
+    lines = result.str.split("\n")
+    return result.type == "str" and (not result.str.strip() or any(line != line.strip() for line in lines))
 
 
 def _sentences(symptom: Symptom, expected: str, got: str, rng: random.Random) -> str:
     fault = fault_of(symptom.expected, symptom.got)
-    raised, wanted = error_of(symptom.got), error_of(symptom.expected)
+    raised, expected_error = error_of(symptom.got), error_of(symptom.expected)
     if fault is Fault.MESSAGE:
-        return f"The error says\n\n{fenced(raised)}\n\nwhere it should say\n\n{fenced(wanted)}"
+        return f"The error says\n\n{fenced(raised)}\n\nwhere it should say\n\n{fenced(expected_error)}"
     if fault is Fault.OTHER_ERROR:
         return rng.choice(
             ("This raises `{got}`, but it should be `{expected}`.", "I expected `{expected}`, but I get `{got}`.",
              "`{expected}` would be right here. What I get is `{got}`.")
-        ).format(got=raised, expected=wanted)  # fmt: skip
+        ).format(got=raised, expected=expected_error)  # fmt: skip
     if fault is Fault.SILENT:
         text = rng.choice(
             ("I expected `{expected}`, but no error is raised", "This should raise `{expected}`. It does not",
              "There should be an error (`{expected}`), but there is none")
-        ).format(expected=wanted)  # fmt: skip
+        ).format(expected=expected_error)  # fmt: skip
         return (
-            f"{text}; it prints {_shown(got)}."
-            if symptom.got.type != "NoneType" and "\n" not in _shown(got)
+            f"{text}; it prints {_quoted(got)}."
+            if symptom.got.type != "NoneType" and "\n" not in _quoted(got)
             else f"{text}."
         )
     if fault is Fault.CRASH:
         return _crash(symptom, expected, rng)
-    if "\n" in f"{_shown(expected)}{_shown(got)}" or len(f"{expected}{got}") > _INLINE:
+    if "\n" in f"{_quoted(expected)}{_quoted(got)}" or len(f"{expected}{got}") > _INLINE:
         return rng.choice(
             ("Expected:\n\n{expected}\n\nActual:\n\n{got}", "It prints\n\n{got}\n\nbut should print\n\n{expected}",
              "What I get:\n\n{got}\n\nWhat I expect:\n\n{expected}")
@@ -265,39 +267,39 @@ def _sentences(symptom: Symptom, expected: str, got: str, rng: random.Random) ->
     return rng.choice(
         ("This prints {got}. It should print {expected}.", "I get {got}, but expected {expected}.",
          "Expected {expected}, got {got}.", "The output is {got}; {expected} would be right.")
-    ).format(expected=_shown(expected), got=_shown(got))  # fmt: skip
+    ).format(expected=_quoted(expected), got=_quoted(got))  # fmt: skip
 
 
 def _crash(symptom: Symptom, expected: str, rng: random.Random) -> str:
     trace = fenced(traceback_of(symptom.got))
     if symptom.expected.quiet and not expected:
         return rng.choice(("This should work, but ends with", "No error expected here. I get")) + f"\n\n{trace}"
-    if rng.random() < 0.4 and "\n" not in _shown(expected) and "`" not in error_of(symptom.got):
+    if rng.random() < 0.4 and "\n" not in _quoted(expected) and "`" not in error_of(symptom.got):
         return rng.choice(
             ("This fails with `{error}`. It should print {expected}.", "I get `{error}` instead of {expected}.")
-        ).format(error=error_of(symptom.got), expected=_shown(expected))
-    if "\n" in _shown(expected):
+        ).format(error=error_of(symptom.got), expected=_quoted(expected))
+    if "\n" in _quoted(expected):
         return rng.choice(
             (
                 "Expected output:\n\n{expected}\n\nInstead it fails:\n\n{trace}",
                 "This ends with\n\n{trace}\n\nIt should print\n\n{expected}",
             )
-        ).format(expected=_shown(expected), trace=trace)
+        ).format(expected=_quoted(expected), trace=trace)
     return rng.choice(
         ("It should print {expected}, but I get\n\n{trace}", "This ends with\n\n{trace}\n\nI expected {expected}.",
          "Expected {expected}. Instead:\n\n{trace}")
-    ).format(expected=_shown(expected), trace=trace)  # fmt: skip
+    ).format(expected=_quoted(expected), trace=trace)  # fmt: skip
 
 
-def _shown(text: str) -> str:
-    """Return a text within a sentence, or as a block where it would not fit."""
+def _quoted(text: str) -> str:
+    """Return a text as inline code, or as a block if it does not fit into a sentence."""
     if "\n" in text or len(text) > _INLINE or "`" in text or not text.strip():
         return f"\n\n{fenced(text)}\n\n".strip("\n") if text.strip() else "nothing"
     return f"`{text}`"
 
 
-def _an(shown: Shown) -> str:
-    sounds = shown.raised[:1] in "AEIO" or (shown.raised.startswith("Un") and not shown.raised.startswith("Uni"))
+def _an(result: SnippetResult) -> str:
+    sounds = result.raised[:1] in "AEIO" or (result.raised.startswith("Un") and not result.raised.startswith("Uni"))
     return "an" if sounds else "a"
 
 

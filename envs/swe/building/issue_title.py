@@ -1,4 +1,4 @@
-"""Names what an issue is about, and how what came differs from what was expected."""
+"""Names the subject of an issue, and how the actual result differs from the expected one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from enum import Enum
 
 from agentgym.envs.swe.building.issue_code import double_quoted
-from agentgym.envs.swe.building.probe import Shown
+from agentgym.envs.swe.building.probe import SnippetResult
 from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.envs.swe.building.symptoms import Symptom
 from agentgym.syntax import parse
 
 
 class Fault(Enum):
-    """How what came differs from what was expected."""
+    """How the actual result differs from the expected one."""
 
     CRASH = (
         "{subject} raises {got}",
@@ -68,12 +68,12 @@ def title_of(symptom: Symptom, package: str, rng: random.Random) -> str:
     words = {"got": _name(symptom.got), "expected": _name(symptom.expected), "subject": subject}
     fault = fault_of(symptom.expected, symptom.got)
     if isinstance(symptom.snippet.last, ast.Name) and not symptom.got.raised:
-        fault = Fault.EFFECT  # of what was called before
+        fault = Fault.EFFECT  # of an earlier call
     title = rng.choice(fault.value).format(**words)
     return title[:1].upper() + title[1:] if not title.startswith("`") else title
 
 
-def fault_of(expected: Shown, got: Shown) -> Fault:
+def fault_of(expected: SnippetResult, got: SnippetResult) -> Fault:
     """Return how two results differ, as a user would put it."""
     if got.raised and expected.raised:
         return Fault.MESSAGE if got.raised == expected.raised else Fault.OTHER_ERROR
@@ -102,20 +102,20 @@ def _of_values(expected: object, got: object) -> Fault:
     if isinstance(expected, int | float) and isinstance(got, int | float):
         return Fault.OFF_BY_ONE if abs(expected - got) == 1 else Fault.NUMBER
     if isinstance(expected, list | tuple) and isinstance(got, list | tuple):
-        wanted, given = Counter(map(repr, expected)), Counter(map(repr, got))
+        expected_items, got_items = Counter(map(repr, expected)), Counter(map(repr, got))
         if expected and not got:
             return Fault.EMPTY
-        if wanted == given:
+        if expected_items == got_items:
             return Fault.ORDER
-        if not given - wanted:
+        if not got_items - expected_items:
             return Fault.MISSING
-        if not wanted - given:
+        if not expected_items - got_items:
             return Fault.EXTRA
     return Fault.VALUE
 
 
-def _name(shown: Shown) -> str:
-    return f"`{shown.raised}`" if shown.raised else f"`{shown.repr}`"
+def _name(result: SnippetResult) -> str:
+    return f"`{result.raised}`" if result.raised else f"`{result.repr}`"
 
 
 def subject_of(symptom: Symptom) -> str:
@@ -140,16 +140,16 @@ def subject_of(symptom: Symptom) -> str:
 
 
 def _called(snippet: Snippet) -> Iterator[str]:
-    """Yield what the code calls, last first: functions, classes, and methods of what the classes made."""
+    """Yield the imported functions, classes and methods that the code calls, last first."""
     imported = {alias.asname or alias.name for item in snippet.imports for alias in item.names}
-    made: dict[str, str] = {}
+    class_of: dict[str, str] = {}
     for item in snippet.setup:
         if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call) and isinstance(item.value.func, ast.Name):
-            made |= {node.id: item.value.func.id for node in item.targets if isinstance(node, ast.Name)}
+            class_of |= {node.id: item.value.func.id for node in item.targets if isinstance(node, ast.Name)}
     for item in (snippet.last, *reversed(snippet.setup)):
         for call in [node for node in ast.walk(item) if isinstance(node, ast.Call)]:
             if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-                if made.get(call.func.value.id) in imported:
-                    yield f"`{made[call.func.value.id]}.{call.func.attr}()`"
+                if class_of.get(call.func.value.id) in imported:
+                    yield f"`{class_of[call.func.value.id]}.{call.func.attr}()`"
             elif isinstance(call.func, ast.Name) and call.func.id in imported:
                 yield f"`{call.func.id}()`" if call.func.id.islower() else f"`{call.func.id}`"

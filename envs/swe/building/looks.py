@@ -1,4 +1,4 @@
-"""What a test's code looks at: expressions whose values or exceptions decide, each with the code before it."""
+"""Finds the expressions that a test checks, by value or exception, each with the code before it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Look = tuple[list[ast.stmt], ast.expr]
 
 
 def looks(body: Sequence[ast.stmt]) -> Iterator[Look]:
-    """Yield the statements and the expression of each thing that the body of a test looks at.
+    """Yield each expression that the body of a test checks, after the statements before it.
 
     Args:
         body: The body, which is changed in place.
@@ -22,7 +22,7 @@ def looks(body: Sequence[ast.stmt]) -> Iterator[Look]:
 
 
 def _looks(setup: Sequence[ast.stmt], body: Sequence[ast.stmt]) -> Iterator[Look]:
-    """Yield what a test's code looks at: expressions, each with the statements before it."""
+    """Yield the checked expressions, each with the statements before it."""
     before = list(setup)
     for item in body:
         if is_docstring(item) or isinstance(item, ast.Pass):
@@ -48,7 +48,7 @@ def _looks(setup: Sequence[ast.stmt], body: Sequence[ast.stmt]) -> Iterator[Look
 
 
 def _checked(call: ast.expr) -> Iterator[ast.expr]:
-    """Yield what a method such as `assertEqual` or `assertRaises` looks at."""
+    """Yield the expression that a method such as `assertEqual` or `assertRaises` checks."""
     if not isinstance(call, ast.Call) or not dotted(call.func).startswith("self.assert") or not call.args:
         return
     if dotted(call.func) != "self.assertRaises":
@@ -58,7 +58,7 @@ def _checked(call: ast.expr) -> Iterator[ast.expr]:
 
 
 def _observed(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield the expressions that an assertion looks at, the most telling first."""
+    """Yield the expressions that an assertion checks, the most informative first."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         sides = [
             side
@@ -87,12 +87,12 @@ def _is_raises(node: ast.With) -> bool:
 
 
 class _Printing(ast.NodeTransformer):
-    """Replaces assertions within loops by printing what they look at."""
+    """Replaces assertions in loops by printing the expressions that they check."""
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """Print the first thing that an assertion looks at."""
-        shown = next(_observed(node.test))
-        return ast.Expr(value=ast.Call(func=ast.Name(id="print", ctx=ast.Load()), args=[shown], keywords=[]))
+        """Print the first expression that an assertion checks."""
+        expression = next(_observed(node.test))
+        return ast.Expr(value=ast.Call(func=ast.Name(id="print", ctx=ast.Load()), args=[expression], keywords=[]))
 
 
 class _WithoutSelf(ast.NodeTransformer):
@@ -118,4 +118,4 @@ class _Apart(ast.NodeTransformer):
         if len(names) != len(target.elts) or len(names) != len(value.elts) or names & used:
             return node
         pairs = zip(target.elts, value.elts, strict=True)
-        return [ast.copy_location(ast.Assign(targets=[one], value=other), node) for one, other in pairs]
+        return [ast.copy_location(ast.Assign(targets=[name], value=item), node) for name, item in pairs]

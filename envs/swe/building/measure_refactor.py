@@ -33,9 +33,9 @@ def measure(item: Refactoring, run_tests: TestRunner) -> dict[str, list[str]]:
 
 def measure_all() -> dict[str, dict[str, list[str]]]:
     """Measure all tasks and write the results."""
-    found = {item.name: measure(item, SubprocessRunner()) for item in refactorings()}
-    TESTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return found
+    measured = {item.name: measure(item, SubprocessRunner()) for item in refactorings()}
+    TESTS.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    return measured
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs snippets on several trees of one package and compares what they show."""
+"""Runs snippets on several trees of one package and compares their results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|\bid=\d{6,}")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What running a snippet showed."""
+class SnippetResult:
+    """The visible result of a snippet."""
 
     repr: str = ""
     """The value of its last expression; empty if that is long."""
@@ -34,33 +34,33 @@ class Shown:
     """Whether the exception came from the `setup` or from the `last` expression."""
     printed: str = ""
     calls: tuple[str, ...] = ()
-    """Functions of the package that the last expression calls by itself, such as `Calendar.previous`."""
+    """Functions of the package that the last expression calls directly, such as `Calendar.previous`."""
 
     slow: bool = False
     """Whether it took much processor time."""
 
     @property
     def quiet(self) -> bool:
-        """Whether all that is to see is that there was no error."""
+        """Whether the only visible result is the lack of an error."""
         return not self.raised and (self.type == "NoneType" or not self.repr)
 
     @property
     def looks(self) -> tuple[str, ...]:
-        """What a user sees."""
+        """The texts that a user sees."""
         return (self.raised, self.message, self.printed) if self.raised else (self.repr, self.str, self.printed)
 
     @property
     def steady(self) -> bool:
-        """Whether there is something to see, and no address in it, which changes from run to run."""
+        """Whether a user sees something, and no address in it, which would change from run to run."""
         return any(self.looks) and not any(map(_ADDRESS.search, self.looks))
 
 
 @dataclass(frozen=True)
-class Probe:
+class SnippetProbe:
     """Runs snippets on trees.
 
     Args:
-        run_tests: Runs the module that does it, as it runs the package's tests: confined, if the package must be.
+        run_tests: Runs the probing module as it runs the package's tests: confined, if the package must be.
         trees: The files of each tree, without its tests.
         python_path: Folders to import from, relative to the root of each tree.
         imports: Modules that every snippet will import.
@@ -75,8 +75,8 @@ class Probe:
 
     def __call__(
         self, snippets: Sequence[tuple[str, str]], conditions: Conditions = USUAL
-    ) -> list[dict[str, Shown | None]]:
-        """Return what each snippet, as `setup` and last expression, shows on each tree; `None` where it hangs."""
+    ) -> list[dict[str, SnippetResult | None]]:
+        """Return the result of each snippet (`setup` and last expression) on each tree; `None` where it hangs."""
         if not snippets:
             return []
         request = {
@@ -86,17 +86,17 @@ class Probe:
         tree = {f"{side}/{path}": data for side, files in self.trees.items() for path, data in files.items()}
         tree |= {_TEST: Path(__file__).with_name(_TEST).read_bytes(), "probe.json": json.dumps(request).encode()}
         outcome = self.run_tests(tree, [_TEST], python_path=(".",), timeout_s=100.0, conditions=conditions)
-        found = {test: failure.message for test, failure in outcome.failures.items()}
+        messages = {test: failure.message for test, failure in outcome.failures.items()}
         return [
-            {side: _shown(found.get(f"{_TEST}::test_probe[{len(snippets) * place + number}]")) for place, side in
+            {side: _shown(messages.get(f"{_TEST}::test_probe[{len(snippets) * place + number}]")) for place, side in
              enumerate(self.trees)}
             for number in range(len(snippets))
         ]  # fmt: skip
 
 
-def _shown(message: str | None) -> Shown | None:
+def _shown(message: str | None) -> SnippetResult | None:
     try:
         data: dict[str, Any] | None = json.loads(message or "null")
-    except json.JSONDecodeError:  # cut off, because it is long
+    except json.JSONDecodeError:  # truncated
         return None
-    return Shown(**{**data, "calls": tuple(data["calls"])}) if data is not None else None
+    return SnippetResult(**{**data, "calls": tuple(data["calls"])}) if data is not None else None

@@ -1,7 +1,7 @@
-"""A test module that runs snippets on several trees and fails with what each one showed: needs nothing but pytest.
+"""A test module that runs snippets on several trees and fails with their results. Needs only pytest.
 
 `probe` writes it, together with `probe.json`, into the root of a tree whose folders are the trees to compare. Each tree
-gets a process that imports its package once, each snippet a fork of that process: no snippet sees what another did.
+gets a process that imports its package once. Each snippet runs in a fork of that process, and cannot affect the others.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ HERE = Path(__file__).parent
 REQUEST: dict[str, Any] = {}
 """The content of `probe.json`."""
 RESULTS: list[Any] = []
-"""What the snippets showed, tree by tree."""
+"""The results of the snippets, tree by tree."""
 PATIENCE = 3
-"""Snippets of a tree that may use all their time; those after them have a twentieth of it."""
+"""Number of hanging snippets of a tree after which the time limit of the others is divided by 20."""
 NAME = "<snippet>"
 SLOW_S = 0.4
 
 
-class Shown(Exception):
-    """Carries what a snippet showed to the reporter, which keeps the messages of failures."""
+class ResultMessage(Exception):
+    """Carries the result of a snippet to the reporter, which records the messages of failures."""
 
 
-class Calls:
-    """Notes which functions of the tree the snippet itself calls."""
+class CallRecorder:
+    """Records the functions of the tree that the snippet calls directly."""
 
     def __init__(self, root: str):
         self._root, self.names = root, list[str]()
 
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
-        """Note a call; a profile function."""
+        """Record a call; a profile function."""
         if event != "call" or not frame.f_code.co_filename.startswith(self._root):
             return
         above = frame.f_back
@@ -56,7 +56,7 @@ class Calls:
 
 
 def shown(value: Any, write: Callable[[Any], str]) -> str:
-    """Return a value as text; empty if it has none or a long one."""
+    """Return a value as text; empty if the text is too long or cannot be made."""
     try:
         text = write(value)
     except Exception:  # a bug of the package
@@ -65,9 +65,9 @@ def shown(value: Any, write: Callable[[Any], str]) -> str:
 
 
 def run(setup: str, last: str, root: str) -> dict[str, Any]:
-    """Run a snippet in this process and describe what it shows."""
+    """Run a snippet in this process and return its result."""
     scope: dict[str, Any] = {"__name__": "__main__"}
-    printed, calls, found = io.StringIO(), Calls(root), dict[str, Any]()
+    printed, calls, outcome = io.StringIO(), CallRecorder(root), dict[str, Any]()
     started = time.process_time()
     with contextlib.redirect_stdout(printed):
         where = "setup"
@@ -79,12 +79,12 @@ def run(setup: str, last: str, root: str) -> dict[str, Any]:
                 value = eval(compile(last, NAME, "eval", dont_inherit=True), scope)
             finally:
                 sys.setprofile(None)
-            found = {"repr": shown(value, repr), "str": shown(value, str), "type": type(value).__name__}
+            outcome = {"repr": shown(value, repr), "str": shown(value, str), "type": type(value).__name__}
         except Exception as error:
-            found = {"raised": type(error).__name__, "message": shown(error, str), "where": where}
+            outcome = {"raised": type(error).__name__, "message": shown(error, str), "where": where}
     text, slow = printed.getvalue(), time.process_time() - started > SLOW_S
     return {
-        **found,
+        **outcome,
         "slow": slow,
         "printed": text if len(text) <= REQUEST["longest"] else "",
         "calls": calls.names[-6:],
@@ -92,7 +92,7 @@ def run(setup: str, last: str, root: str) -> dict[str, Any]:
 
 
 def forked(work: Callable[[], Any], seconds: float) -> Any:
-    """Return what `work` returns, as JSON data, from a fork of this process; `None` if it does not end in time."""
+    """Return the result of `work`, as JSON data, from a fork of this process; `None` if it does not end in time."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -117,7 +117,7 @@ def forked(work: Callable[[], Any], seconds: float) -> Any:
 
 
 def side(folder: str) -> list[Any]:
-    """Return what the snippets show with the package of one tree."""
+    """Return the results of the snippets with the package of one tree."""
     root = HERE / folder
     os.chdir(root)
     sys.path[:0] = [str(root / entry) for entry in REQUEST["python_path"]]
@@ -144,5 +144,5 @@ def pytest_generate_tests(metafunc: Any) -> None:
 
 
 def test_probe(number: int) -> None:
-    """Fail with what one snippet showed."""
-    raise Shown(json.dumps(RESULTS[number]))
+    """Fail with the result of one snippet."""
+    raise ResultMessage(json.dumps(RESULTS[number]))

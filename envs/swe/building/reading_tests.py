@@ -1,4 +1,4 @@
-"""Reads tests: which snippets show what a test looks at. Runs nothing."""
+"""Reads tests: finds the snippets that show the expressions a test checks. Runs nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_test(tree: ast.Module, test: str) -> FunctionNode | None:
 
 
 def snippets_of(test: str, source: str, exported: Sequence[str], package: str) -> list[Snippet]:
-    """Return the snippets that a test shows, in the order of its code.
+    """Return the snippets of a test, in the order of its code.
 
     Args:
         test: Its pytest node id.
@@ -49,30 +49,30 @@ def snippets_of(test: str, source: str, exported: Sequence[str], package: str) -
     if not isinstance(function, ast.FunctionDef):
         return []
     module = _Module(tree, imports_of(tree, exported, package))
-    found: list[Snippet] = []
+    snippets: list[Snippet] = []
     for values in _cases(function):
         body = [Replaced(values).visit(copy.deepcopy(item)) for item in function.body]
         lines = [*_set_up(tree, function), *_fixtures(tree, function), *body]
         for setup, last in looks(lines):
-            found += [module.complete(setup, look) for look in (*module.inside(last), last)]
-    return [item for item in found if len(item.setup) <= _MAX_STATEMENTS]
+            snippets += [module.complete(setup, look) for look in (*module.inside(last), last)]
+    return [item for item in snippets if len(item.setup) <= _MAX_STATEMENTS]
 
 
 @dataclass(frozen=True)
 class _Module:
-    """What a test's code needs from its module."""
+    """The module of a test, whose definitions and imports the test needs."""
 
     tree: ast.Module
     imports: tuple[Import, ...]
 
     def inside(self, look: ast.expr) -> Sequence[ast.expr]:
-        """Return what a one-line helper of the module is given, which tells as much as what it makes of it."""
+        """Return the argument of a one-line helper of the module: it is as informative as the helper's result."""
         if isinstance(look, ast.Call) and isinstance(look.func, ast.Name) and look.func.id in self._helpers():
             return look.args if len(look.args) == 1 and isinstance(look.args[0], ast.Call) else ()
         return ()
 
     def complete(self, setup: Sequence[ast.stmt], last: ast.expr) -> Snippet:
-        """Return the code with the module's definitions that it uses; one-line helpers are put in their place."""
+        """Return the code with the module's definitions that it uses; one-line helpers are inlined."""
         replace, unroll = Helpers(self._helpers()), Unrolled()
         lines = [unroll.visit(replace.visit(copy.deepcopy(item))) for item in setup]
         snippet = Snippet(tuple(lines), unroll.visit(replace.visit(copy.deepcopy(last))), self.imports)
@@ -93,33 +93,36 @@ class _Module:
 
 
 def _with_bases(classes: dict[str, ast.ClassDef], name: str) -> list[ast.Module | ast.ClassDef]:
-    found: list[ast.Module | ast.ClassDef] = []
+    scopes: list[ast.Module | ast.ClassDef] = []
     waiting = [name]
     while waiting:
         item = classes.pop(waiting.pop(0), None)
         if item is not None:
-            found.append(item)
+            scopes.append(item)
             waiting += [dotted(base) for base in item.bases]
-    return found
+    return scopes
 
 
 def _cases(function: ast.FunctionDef) -> list[dict[str, ast.expr]]:
-    """Return the values of the test's parameters in each case, as far as its decorators show them."""
-    several: list[list[dict[str, ast.expr]]] = []
+    """Return the values of the test's parameters in each case, as far as its decorators contain them."""
+    parametrisations: list[list[dict[str, ast.expr]]] = []
     for item in function.decorator_list:
         if isinstance(item, ast.Call) and dotted(item.func).endswith("parametrize") and len(item.args) == 2:
-            several.append(list(_rows(item.args[0], item.args[1])))
-    joint = [{name: value for case in chosen for name, value in case.items()} for chosen in itertools.product(*several)]
+            parametrisations.append(list(_rows(item.args[0], item.args[1])))
+    joint = [
+        {name: value for case in cases for name, value in case.items()}
+        for cases in itertools.product(*parametrisations)
+    ]
     step = max(1, len(joint) // _MAX_CASES)
     return joint[::step][:_MAX_CASES]
 
 
 def _rows(names: ast.expr, values: ast.expr) -> Iterator[dict[str, ast.expr]]:
     try:
-        given = ast.literal_eval(names)
+        columns = ast.literal_eval(names)
     except ValueError:
         return
-    keys = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    keys = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else list(columns)
     for row in values.elts if isinstance(values, ast.List | ast.Tuple) else ():
         if isinstance(row, ast.Call) and dotted(row.func).endswith("param"):
             parts = row.args

@@ -36,7 +36,7 @@ class PackageReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON data."""
-        tried = sum(self.verdicts.values())
+        candidates = sum(self.verdicts.values())
         return {
             "package": self.package,
             "version": self.version,
@@ -44,9 +44,9 @@ class PackageReport:
             "dropped_tests": {reason.value: self.dropped[reason] for reason in Unfit if self.dropped[reason]},
             "missing_modules": list(self.missing_modules),
             "sites": self.sites,
-            "tried": tried,
+            "tried": candidates,
             "verdicts": {verdict.value: self.verdicts[verdict] for verdict in CandidateVerdict},
-            "yield": round(self.verdicts[CandidateVerdict.VALID] / tried, 3) if tried else 0.0,
+            "yield": round(self.verdicts[CandidateVerdict.VALID] / candidates, 3) if candidates else 0.0,
             "rejected": dict(self.rejected),
             "instances": len(self.instances),
             "operators": dict(sorted(_operators(self.instances).items())),
@@ -60,12 +60,12 @@ def summary(reports: Sequence[PackageReport]) -> dict[str, Any]:
     """Return the reports of all packages and their totals as JSON data."""
     verdicts = sum((report.verdicts for report in reports), Counter[CandidateVerdict]())
     instances = [instance for report in reports for instance in report.instances]
-    tried = sum(verdicts.values())
+    candidates = sum(verdicts.values())
     return {
         "instances": len(instances),
-        "tried": tried,
+        "tried": candidates,
         "verdicts": {verdict.value: verdicts[verdict] for verdict in CandidateVerdict},
-        "yield": round(verdicts[CandidateVerdict.VALID] / tried, 3) if tried else 0.0,
+        "yield": round(verdicts[CandidateVerdict.VALID] / candidates, 3) if candidates else 0.0,
         "operators": dict(sorted(_operators(instances).items())),
         "difficulties": dict(sorted(_difficulties(instances).items())),
         "minutes": round(sum(report.minutes for report in reports), 2),

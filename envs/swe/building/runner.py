@@ -33,7 +33,7 @@ class RunError(StrEnum):
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions that may vary between runs, on which no test should depend."""
+    """Conditions of a run; no test should depend on them."""
 
     hash_seed: int = 0
     """Seed of Python's hashes, which decides the order of sets of strings."""
@@ -114,7 +114,7 @@ class TestRunner(Protocol):
             tree: All files by POSIX path.
             tests: Paths of test files, or pytest node ids.
             python_path: Folders to import from, relative to the root.
-            timeout_s: After this many seconds the run is stopped and its error is `timeout`.
+            timeout_s: Seconds until the run is stopped with the error `timeout`.
             max_failures: The run may stop after this many failures.
             trace: Report which functions each test ran and what it wrote. A runner may ignore this.
             conditions: Conditions that vary between runs.

@@ -99,8 +99,8 @@ def spec_with_pytest(limits: SandboxLimits) -> SandboxSpec:
     """Return the spec of a sandbox with pytest, and with no other package of the host."""
     folder = pytest_folder()
     # The workspace would hide folders below it, and code from there would pass for the repository's.
-    taken = [folder, Path(sys.prefix), Path(sys.base_prefix)]
-    workdir = next(path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in taken))
+    visible = [folder, Path(sys.prefix), Path(sys.base_prefix)]
+    workdir = next(path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in visible))
     return SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=PRELOADED)
 
 

@@ -1,4 +1,4 @@
-"""What an issue must not reveal."""
+"""Facts that an issue must not reveal."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-MIN_TELLING = 8
+MIN_REVEALING = 8
 """Shorter lines of a fix (`else:`, `break`) reveal nothing and may appear by chance."""
 
 
 @dataclass(frozen=True)
-class Secrets:
-    """What a text must not reveal."""
+class IssueSecrets:
+    """Facts that a text must not reveal."""
 
     gold_lines: Collection[str]
     """Lines that the fix adds or removes."""
@@ -22,19 +22,19 @@ class Secrets:
     """Their files."""
 
 
-def tells_secret(text: str, secrets: Secrets, allowed: str = "") -> bool:
+def reveals_secret(text: str, secrets: IssueSecrets, allowed: str = "") -> bool:
     """Whether a text reveals a secret.
 
     Args:
         text: The text.
-        secrets: What it must not reveal.
+        secrets: Facts that it must not reveal.
         allowed: Code of a user; function names in it may be used.
     """
     lines = {line.strip() for line in secrets.gold_lines}
-    if any(len(line) >= MIN_TELLING and line in text for line in lines):
+    if any(len(line) >= MIN_REVEALING and line in text for line in lines):
         return True
-    known = set(re.findall(r"\w+", allowed))
-    names = {function.rpartition(".")[2] for function in secrets.functions} - known
+    user_words = set(re.findall(r"\w+", allowed))
+    names = {function.rpartition(".")[2] for function in secrets.functions} - user_words
     if any(name and re.search(rf"\b{re.escape(name)}\b", text) for name in names):
         return True
     files = {path.rpartition("/")[2] for path in secrets.paths} - {"__init__.py"}

@@ -1,4 +1,4 @@
-"""Makes snippets shorter: each step leaves one thing out, and whoever asks keeps what still shows the bug."""
+"""Makes snippets shorter: each step removes one thing, and the caller keeps the snippets that still show the bug."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def shorter(snippet: Snippet) -> Iterator[Snippet]:
     yield from _put_in(snippet)
     for number in range(_MOST):
         setup, last = copy.deepcopy((snippet.setup, snippet.last))
-        if not _left_out(list(setup), last, number):
+        if not _delete_part(list(setup), last, number):
             return
         yield snippet.but(setup, last)
 
 
-def _left_out(setup: list[ast.stmt], last: ast.expr, number: int) -> bool:
-    """Leave out the part with a number, counted through the code, in place; return whether there is one."""
+def _delete_part(setup: list[ast.stmt], last: ast.expr, number: int) -> bool:
+    """Delete the part with a number, counted through the code, in place; return whether it exists."""
     for item in [*setup, last]:
         for node in ast.walk(item):
             for parts in _lists(node):
@@ -39,7 +39,7 @@ def _left_out(setup: list[ast.stmt], last: ast.expr, number: int) -> bool:
 
 
 def _lists(node: ast.AST) -> Iterator[list[ast.AST]]:
-    """Yield the lists of a node from which something may be left out."""
+    """Yield the lists of a node whose items may be deleted."""
     if isinstance(node, ast.List | ast.Set | ast.Tuple) and len(node.elts) > 1 + isinstance(node, ast.Tuple):
         yield node.elts  # type: ignore[misc]
     elif isinstance(node, ast.Dict) and len(node.values) > 1:
@@ -62,7 +62,7 @@ def _put_in(snippet: Snippet) -> Iterator[Snippet]:
         if len(uses) != 1 or not isinstance(uses[0].ctx, ast.Load) or len(ast.unparse(item.value)) > 60:
             continue
         put = _Put(name, item.value)
-        after = [put.visit(copy.deepcopy(each)) for each in rest.setup]
+        after = [put.visit(copy.deepcopy(statement)) for statement in rest.setup]
         yield snippet.but([*snippet.setup[:place], *after], put.visit(copy.deepcopy(rest.last)))
 
 

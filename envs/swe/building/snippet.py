@@ -15,19 +15,19 @@ Import = ast.Import | ast.ImportFrom
 
 @dataclass(frozen=True)
 class Snippet:
-    """Code that leads to an expression whose value, or exception, tells something."""
+    """Code that ends in an expression with an interesting value or exception."""
 
     setup: tuple[ast.stmt, ...]
     """Statements before the expression, without imports."""
     last: ast.expr
     imports: tuple[Import, ...] = ()
-    """Import statements of the test's module; those that the code does not need are not shown."""
+    """Import statements of the test's module, also those that the code does not need."""
 
     @property
     def header(self) -> str:
         """The import statements that the code needs."""
         used = self.names
-        lines = {ast.unparse(wanted) for item in self.imports if (wanted := _needed(item, used)) is not None}
+        lines = {ast.unparse(needed) for item in self.imports if (needed := _needed(item, used)) is not None}
         return "\n".join(sorted(lines, key=lambda line: (line.split()[1].partition(".")[0] not in _STANDARD, line)))
 
     @property
@@ -52,7 +52,7 @@ class Snippet:
 
     @property
     def is_public(self) -> bool:
-        """Whether it uses nothing whose name says that it is private."""
+        """Whether it uses no private name."""
         return not any(_PRIVATE.match(name) for name in re.findall(r"[A-Za-z_]\w*", self.code))
 
     def walk(self) -> Iterator[ast.AST]:
@@ -73,17 +73,17 @@ def imports_of(tree: ast.Module, exported: Sequence[str], package: str) -> tuple
         exported: Names that the package exports.
         package: Its import name.
     """
-    found: list[Import] = []
+    imports: list[Import] = []
     for item in tree.body:
         if isinstance(item, ast.Import):
-            found.append(item)
+            imports.append(item)
         elif isinstance(item, ast.ImportFrom) and item.module not in (None, "__future__") and not item.level:
             own = (item.module or "").partition(".")[0] == package
             public = [alias for alias in item.names if own and alias.name in exported]
             rest = [alias for alias in item.names if alias not in public]
-            found += [ast.ImportFrom(module=package, names=public, level=0)] if public else []
-            found += [ast.ImportFrom(module=item.module, names=rest, level=0)] if rest else []
-    return _joined(found)
+            imports += [ast.ImportFrom(module=package, names=public, level=0)] if public else []
+            imports += [ast.ImportFrom(module=item.module, names=rest, level=0)] if rest else []
+    return _joined(imports)
 
 
 def _joined(imports: Sequence[Import]) -> tuple[Import, ...]:
@@ -104,9 +104,9 @@ def _in_order(names: Sequence[ast.alias]) -> list[ast.alias]:
 
 
 def _needed(item: Import, used: set[str]) -> Import | None:
-    wanted = [alias for alias in item.names if (alias.asname or alias.name).partition(".")[0] in used]
-    if not wanted:
+    aliases = [alias for alias in item.names if (alias.asname or alias.name).partition(".")[0] in used]
+    if not aliases:
         return None
     if isinstance(item, ast.Import):
-        return ast.Import(names=wanted)
-    return ast.ImportFrom(module=item.module, names=wanted, level=item.level)
+        return ast.Import(names=aliases)
+    return ast.ImportFrom(module=item.module, names=aliases, level=item.level)

@@ -1,7 +1,7 @@
 """Finds the reliable tests of a package: those that pass under all conditions that may vary between runs.
 
-A task's tests must give the same result for the same code in every process, on busy machines, and next to altered
-copies of themselves, which graders plant against cheating.
+A task's tests must give the same result for the same code in every process, on busy machines, and in the presence of
+altered tests, which graders use against cheating.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DISTURBED = (
     Conditions(hash_seed=3, backwards=True, leap=3),
     Conditions(hash_seed=4, leap=0),
 )
-"""Conditions that every test must survive, after two usual runs; the clocks start with each of their jumps once."""
+"""Conditions that every test must survive, after two usual runs; each jump of the clocks comes first once."""
 _NOT_FOUND = re.compile(r"No module named '([\w.]+)'")
 
 
@@ -44,19 +44,19 @@ def unfit_tests(first: TestOutcome, second: TestOutcome, others: Sequence[TestOu
         others: Runs under the conditions `DISTURBED`.
     """
     renamed = set(_renamed(first, [second, *others]))
-    found: dict[str, Unfit] = {}
+    unfit: dict[str, Unfit] = {}
     for test, status in first.statuses.items():
         if status != "passed" and second.statuses.get(test) == status:
-            found[test] = Unfit.FAILS
+            unfit[test] = Unfit.FAILS
         elif function_of(test) in renamed:
-            found[test] = Unfit.RENAMED
+            unfit[test] = Unfit.RENAMED
         elif status != "passed" or test not in second.passing:
-            found[test] = Unfit.UNSTEADY
+            unfit[test] = Unfit.UNSTEADY
         elif any(test not in other.passing for other in others):
-            found[test] = Unfit.DISTURBED
+            unfit[test] = Unfit.DISTURBED
         elif test in first.wrote:
-            found[test] = Unfit.WRITES
-    return found | dict.fromkeys(_slow(second, [test for test in first.statuses if test not in found]), Unfit.SLOW)
+            unfit[test] = Unfit.WRITES
+    return unfit | dict.fromkeys(_slow(second, [test for test in first.statuses if test not in unfit]), Unfit.SLOW)
 
 
 def missing_modules(detail: str) -> tuple[str, ...]:
@@ -71,11 +71,11 @@ def function_of(test: str) -> str:
 
 def _renamed(usual: TestOutcome, runs: Sequence[TestOutcome]) -> Iterator[str]:
     """Yield test functions whose parameters differ between runs: the meaning of an id is then random."""
-    known = _cases(usual)
+    usual_cases = _cases(usual)
     for run in runs:
         cases = _cases(run)
-        for name in known.keys() | cases.keys() if run.error is None else ():
-            if cases.get(name) not in (known.get(name), known.get(name, [])[::-1]):
+        for name in usual_cases.keys() | cases.keys() if run.error is None else ():
+            if cases.get(name) not in (usual_cases.get(name), usual_cases.get(name, [])[::-1]):
                 yield name
 
 

@@ -1,7 +1,8 @@
-"""Finds what a user sees of a bug: a short snippet that shows one thing with the bug and another without it.
+"""Finds the symptom of a bug: a short snippet with different results with and without the bug.
 
-Snippets come from the failing tests, get other values, and are run on the faulty and on the right tree. What the right
-tree shows is expected. The best that differs is made as short as possible and run again with other hashes.
+Snippets come from the failing tests, get other values, and run on the faulty and on the right tree. The result on the
+right tree is the expected one. The best snippet whose results differ is made as short as possible and run again with
+other hashes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentgym.envs.swe.building.probe import QUICK_S, Probe, Shown
+from agentgym.envs.swe.building.probe import QUICK_S, SnippetProbe, SnippetResult
 from agentgym.envs.swe.building.reading_tests import snippets_of
 from agentgym.envs.swe.building.runner import Conditions, TestRunner
-from agentgym.envs.swe.building.secrets import Secrets, tells_secret
+from agentgym.envs.swe.building.secrets import IssueSecrets, reveals_secret
 from agentgym.envs.swe.building.shrink import shorter
 from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.envs.swe.building.vary import literals_of, variants
@@ -35,87 +36,87 @@ _LONG_CODE = 700
 _OTHER_HASHES = (Conditions(hash_seed=11), Conditions(hash_seed=12))
 
 
-_NOTHING = (Shown(), Shown())
+_NOTHING = (SnippetResult(), SnippetResult())
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """What a user sees of a bug."""
+    """A snippet that shows a bug."""
 
     snippet: Snippet
-    expected: Shown
-    """What it shows without the bug."""
-    got: Shown
-    """What it shows with it."""
+    expected: SnippetResult
+    """Its result without the bug."""
+    got: SnippetResult
+    """Its result with the bug."""
     masked: bool = False
-    """Whether another bug of the task changes what it shows."""
+    """Whether another bug of the task changes its result."""
     fresh: bool = False
-    """Whether a test that fails looks at something else, so that the expected result alone passes none."""
+    """Whether no failing test checks for this expected result, so that hard-coding it passes none."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The trees of one package that a symptom tells apart."""
+    """The trees of one package whose results a symptom compares."""
 
     package: Package
     faulty: Mapping[str, bytes]
     """With all bugs of the task."""
     alone: Mapping[str, bytes]
-    """With the one bug that the symptom is of."""
+    """With only the bug of the symptom."""
 
-    def probe(self, run_tests: TestRunner, imports: Sequence[str]) -> Probe:
-        """Return what runs snippets on them."""
+    def probe(self, run_tests: TestRunner, imports: Sequence[str]) -> SnippetProbe:
+        """Return a probe that runs snippets on the trees."""
         trees = {RIGHT: self.package.files, FAULTY: self.faulty}
         if self.alone != self.faulty:
             trees["alone"] = self.alone
         own = {side: {path: data for path, data in files.items() if path not in self.package.test_files}
                for side, files in trees.items()}  # fmt: skip
-        return Probe(run_tests, own, self.package.python_path, imports)
+        return SnippetProbe(run_tests, own, self.package.python_path, imports)
 
 
 def find_symptom(
-    trees: Trees, path: str, tests: Collection[str], run_tests: TestRunner, secrets: Secrets, rng: random.Random
+    trees: Trees, path: str, tests: Collection[str], run_tests: TestRunner, secrets: IssueSecrets, rng: random.Random
 ) -> Symptom | None:
     """Return a symptom of a bug, or `None` if no snippet shows one.
 
     Args:
-        trees: The trees to tell apart.
+        trees: The trees to compare.
         path: The file of the bug.
         tests: The tests that fail because of it.
         run_tests: Runs the snippets, confined as the package's tests are.
-        secrets: What must not be shown.
+        secrets: Facts that must not be shown.
         rng: Chooses values and snippets.
     """
     package = trees.package
     name = package.import_name(path).partition(".")[0]
     probe = trees.probe(run_tests, [name])
-    tried = [Symptom(item, *_NOTHING) for item in _read(package, name, tests)]
-    telling = [item for item in _first_telling(probe, tried) if _may_be_shown(item, secrets)]
-    bases = sorted(telling, key=_rank)[:_MAX_BASES]
+    candidates = [Symptom(item, *_NOTHING) for item in _read(package, name, tests)]
+    distinguishing = [item for item in _first_distinguishing(probe, candidates) if _may_be_shown(item, secrets)]
+    bases = sorted(distinguishing, key=_rank)[:_MAX_BASES]
     if bases and bases[0].got.slow:
         bases = bases[:_SLOW_BASES]
     else:
         probe = replace(probe, seconds=QUICK_S)
-    known = {item.expected.looks for item in telling}
+    expected_looks = {item.expected.looks for item in distinguishing}
     texts = [text for test in tests for text in literals_of(package.source(file_of(test)))]
-    drawn = [pair for base in bases for pair in _drawn(base, list(dict.fromkeys(texts)), rng)]
-    found = [item for item in _like(probe, drawn, known) if _may_be_shown(item, secrets)]
-    for item in [*sorted(found, key=_rank)[:4], *bases[:3]]:
-        short = _shortened(probe, item, known)
+    pairs = [pair for base in bases for pair in _with_variants(base, list(dict.fromkeys(texts)), rng)]
+    similar = [item for item in _like(probe, pairs, expected_looks) if _may_be_shown(item, secrets)]
+    for item in [*sorted(similar, key=_rank)[:4], *bases[:3]]:
+        short = _shortened(probe, item, expected_looks)
         if short.snippet.is_public and all(_same(probe, short, conditions) for conditions in _OTHER_HASHES):
             return short
     return None
 
 
-def _drawn(base: Symptom, texts: Sequence[str], rng: random.Random) -> list[tuple[Symptom, Symptom]]:
-    """Return a symptom with each of its variants, which were not run yet."""
+def _with_variants(base: Symptom, texts: Sequence[str], rng: random.Random) -> list[tuple[Symptom, Symptom]]:
+    """Return a symptom paired with each of its variants, which have no results yet."""
     count = _SLOW_VARIANTS if base.got.slow else _VARIANTS
     return [(base, Symptom(item, *_NOTHING)) for item in variants(base.snippet, texts, count, rng)]
 
 
-def _may_be_shown(item: Symptom, secrets: Secrets) -> bool:
-    shown = [text for each in (item.expected, item.got) for text in (each.repr, each.str, each.printed)]
-    return not tells_secret("\n".join([item.snippet.code, *shown]), secrets, item.snippet.code)
+def _may_be_shown(item: Symptom, secrets: IssueSecrets) -> bool:
+    texts = [text for result in (item.expected, item.got) for text in (result.repr, result.str, result.printed)]
+    return not reveals_secret("\n".join([item.snippet.code, *texts]), secrets, item.snippet.code)
 
 
 def exports(package: Package, name: str) -> tuple[str, ...]:
@@ -134,29 +135,29 @@ def _read(package: Package, name: str, tests: Collection[str]) -> list[Snippet]:
     """Return the snippets of tests, each once."""
     functions = sorted({test.partition("[")[0] for test in tests}, key=lambda test: (len(test), test))[:_MAX_TESTS]
     public = exports(package, name)
-    found = [item for test in functions for item in snippets_of(test, package.source(file_of(test)), public, name)]
-    return list({item.code: item for item in found if len(item.code) <= _LONG_CODE}.values())[:_MAX_SNIPPETS]
+    snippets = [item for test in functions for item in snippets_of(test, package.source(file_of(test)), public, name)]
+    return list({item.code: item for item in snippets if len(item.code) <= _LONG_CODE}.values())[:_MAX_SNIPPETS]
 
 
-def _first_telling(probe: Probe, tried: Sequence[Symptom]) -> list[Symptom]:
-    """Return the snippets that tell the trees apart; shorter ones, if another bug stops all of them."""
+def _first_distinguishing(probe: SnippetProbe, candidates: Sequence[Symptom]) -> list[Symptom]:
+    """Return the snippets whose results differ between the trees; shorter ones, if another bug stops all of them."""
     for _ in range(_ROUNDS):
-        telling = list(_probed(probe, tried))
-        if telling or len(probe.trees) == 2:
-            return telling
-        others = [each for item in tried for each in (_bare(item.snippet), *shorter(item.snippet))]
-        found = {each.code: Symptom(each, *_NOTHING) for each in others}
-        tried = sorted(found.values(), key=lambda item: len(item.snippet.code))[:_MAX_SNIPPETS]
+        distinguishing = list(_probed(probe, candidates))
+        if distinguishing or len(probe.trees) == 2:
+            return distinguishing
+        others = [short for item in candidates for short in (_bare(item.snippet), *shorter(item.snippet))]
+        by_code = {snippet.code: Symptom(snippet, *_NOTHING) for snippet in others}
+        candidates = sorted(by_code.values(), key=lambda item: len(item.snippet.code))[:_MAX_SNIPPETS]
     return []
 
 
-def _probed(probe: Probe, tried: Sequence[Symptom]) -> Iterator[Symptom]:
-    """Yield those that tell the trees apart, with what they show."""
-    shown = probe([(item.snippet.before, item.snippet.end) for item in tried])
-    for item, sides in zip(tried, shown, strict=True):
+def _probed(probe: SnippetProbe, candidates: Sequence[Symptom]) -> Iterator[Symptom]:
+    """Yield the candidates whose results differ between the trees, with the results."""
+    results = probe([(item.snippet.before, item.snippet.end) for item in candidates])
+    for item, sides in zip(candidates, results, strict=True):
         right, faulty = _quieted(sides[RIGHT], sides[FAULTY]), sides[FAULTY]
         others = [shown_by for side, shown_by in sides.items() if side != RIGHT]
-        if right and faulty and all(other is not None and _tells(right, other) for other in others):
+        if right and faulty and all(other is not None and _differ_visibly(right, other) for other in others):
             masked = any(other is not None and other.looks != faulty.looks for other in others)
             yield replace(item, expected=right, got=faulty, masked=masked)
 
@@ -166,40 +167,40 @@ def _bare(snippet: Snippet) -> Snippet:
     return snippet.but(item for item in snippet.setup if not isinstance(item, ast.Expr))
 
 
-def _quieted(right: Shown | None, faulty: Shown | None) -> Shown | None:
-    """Return a result without its value where that cannot be shown, but an error in its place can."""
+def _quieted(right: SnippetResult | None, faulty: SnippetResult | None) -> SnippetResult | None:
+    """Return the expected result, without its value if only the error of the faulty tree can be shown."""
     if right is None or faulty is None or right.raised or not faulty.raised or (right.steady and right.repr):
         return right
     return replace(right, repr="", str="", printed="")
 
 
-def _tells(right: Shown, faulty: Shown) -> bool:
+def _differ_visibly(right: SnippetResult, faulty: SnippetResult) -> bool:
     """Whether a user sees a difference, and neither only a mistake of the snippet nor something accidental."""
     if not (right.steady or right.quiet) or not faulty.steady or right.looks == faulty.looks:
         return False
     if "setup" in (right.where, faulty.where):  # another snippet ends there
         return False
-    if not faulty.raised and not all(shown.raised or shown.repr for shown in (right, faulty)):
+    if not faulty.raised and not all(result.raised or result.repr for result in (right, faulty)):
         return False
     return right.raised not in ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "UnboundLocalError")
 
 
 def _like(
-    probe: Probe, drawn: Sequence[tuple[Symptom, Symptom]], known: Collection[tuple[str, ...]]
+    probe: SnippetProbe, pairs: Sequence[tuple[Symptom, Symptom]], expected_looks: Collection[tuple[str, ...]]
 ) -> Iterator[Symptom]:
-    """Yield variants that show the same kind of difference as what they were made of."""
-    bases = {item.snippet.code: base for base, item in drawn}
-    for item in _probed(probe, [item for _, item in drawn]):
+    """Yield variants that show the same kind of difference as their originals."""
+    bases = {item.snippet.code: base for base, item in pairs}
+    for item in _probed(probe, [item for _, item in pairs]):
         base = bases[item.snippet.code]
         if _kind(item.expected) == _kind(base.expected) and _kind(item.got) == _kind(base.got):
-            yield replace(item, fresh=item.expected.looks not in known)
+            yield replace(item, fresh=item.expected.looks not in expected_looks)
 
 
-def _kind(shown: Shown) -> tuple[object, ...]:
-    """Return what stays the same if only values change: an error with its wording, or the kind of a value."""
-    if shown.raised:
-        return shown.raised, shown.where, re.sub(r"'[^']*'|\"[^\"]*\"|\d+|\b\w\b", "", shown.message)
-    return shown.type, shown.repr in ("None", "[]", "()", "{}", "''", "set()", "0", "True", "False") and shown.repr
+def _kind(result: SnippetResult) -> tuple[object, ...]:
+    """Return the kind of a result, which does not depend on values: an error with its wording, or a type."""
+    if result.raised:
+        return result.raised, result.where, re.sub(r"'[^']*'|\"[^\"]*\"|\d+|\b\w\b", "", result.message)
+    return result.type, result.repr in ("None", "[]", "()", "{}", "''", "set()", "0", "True", "False") and result.repr
 
 
 def _rank(item: Symptom) -> tuple[object, ...]:
@@ -221,18 +222,18 @@ def _from_submodule(snippet: Snippet) -> bool:
     return bool(re.search(r"^from \w+\.\w+", snippet.header, re.MULTILINE))
 
 
-def _shortened(probe: Probe, item: Symptom, known: Collection[tuple[str, ...]]) -> Symptom:
-    """Return a symptom with everything left out that it does not need."""
+def _shortened(probe: SnippetProbe, item: Symptom, expected_looks: Collection[tuple[str, ...]]) -> Symptom:
+    """Return a symptom without the parts that it does not need."""
     for _ in range(0 if item.got.slow else _ROUNDS):
-        tried = [replace(item, snippet=shorter_one) for shorter_one in shorter(item.snippet)]
-        found = [other for other in _probed(probe, tried) if _stays(item, other, known)]
-        if not found:
+        candidates = [replace(item, snippet=shorter_snippet) for shorter_snippet in shorter(item.snippet)]
+        same_symptoms = [other for other in _probed(probe, candidates) if _stays(item, other, expected_looks)]
+        if not same_symptoms:
             break
-        item = min(found, key=lambda other: len(other.snippet.code))
+        item = min(same_symptoms, key=lambda other: len(other.snippet.code))
     return item
 
 
-def _stays(item: Symptom, other: Symptom, known: Collection[tuple[str, ...]]) -> bool:
+def _stays(item: Symptom, other: Symptom, expected_looks: Collection[tuple[str, ...]]) -> bool:
     kinds = (_kind(item.expected), _kind(item.got), item.masked)
     if kinds != (_kind(other.expected), _kind(other.got), other.masked):
         return False
@@ -240,14 +241,14 @@ def _stays(item: Symptom, other: Symptom, known: Collection[tuple[str, ...]]) ->
         return False
     if _keywords(item.snippet) != _keywords(other.snippet) and item.expected.looks != other.expected.looks:
         return False  # without an option, it would be about something else
-    return not item.fresh or other.expected.looks not in known
+    return not item.fresh or other.expected.looks not in expected_looks
 
 
 def _keywords(snippet: Snippet) -> int:
     return sum(isinstance(node, ast.keyword) for node in snippet.walk())
 
 
-def _same(probe: Probe, item: Symptom, conditions: Conditions) -> bool:
+def _same(probe: SnippetProbe, item: Symptom, conditions: Conditions) -> bool:
     """Whether a symptom shows the same under other conditions."""
     sides = probe([(item.snippet.before, item.snippet.end)], conditions)[0]
     right, faulty = _quieted(sides[RIGHT], sides[FAULTY]), sides[FAULTY]

@@ -19,7 +19,7 @@ MAX_SHARE = 0.3
 OTHER_HASHES = Conditions(hash_seed=len(DISTURBED) + 1)
 """A bug must break the same tests under these conditions."""
 _QUICK_S = 3.0
-"""A faster suite is not worth running in two parts."""
+"""A suite that takes less time runs as a whole."""
 
 
 class CandidateVerdict(StrEnum):
@@ -34,7 +34,7 @@ class CandidateVerdict(StrEnum):
     FLAKY = "flaky"
     DUPLICATE = "duplicate"
     NOT_GRADABLE = "not gradable"
-    """Run as in grading, the tests do not distinguish its solution from the bug."""
+    """In grading, the tests do not distinguish the solution from the bug."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class Baseline:
 
     @property
     def limit(self) -> int:
-        """Most tests that a bug may break."""
+        """Limit on the number of tests that a bug may break."""
         return max(1, int(MAX_SHARE * len(self.passing)))
 
     def tests_for(self, places: Collection[tuple[str, str]]) -> tuple[str, ...]:
         """Return the stable tests that run one of the functions; all tests if that is unknown."""
         if not self.covering or any(not function for _, function in places):
             return self.passing
-        found = {test for place in places for test in self.covering.get(place, ())}
-        return tuple(test for test in self.passing if test in found or "" in found)
+        covering_tests = {test for place in places for test in self.covering.get(place, ())}
+        return tuple(test for test in self.passing if test in covering_tests or "" in covering_tests)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def measure_baseline(package: Package, run_tests: TestRunner, *, timeout_s: floa
         )
 
     second = again(USUAL)
-    # All at once, so that they disturb each other.
+    # In parallel, so that they disturb each other.
     with ThreadPoolExecutor(len(DISTURBED)) as pool:
         others = list(pool.map(again, DISTURBED))
     unfit = unfit_tests(first, second, others)

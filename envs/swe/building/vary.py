@@ -23,11 +23,11 @@ _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)$")
 _LONGEST = 400
 _CUTTING = ("islice", "itertools.islice", "round")
 Key = tuple[type, object]
-"""A constant; its type tells `1` from `1.0`."""
+"""A constant; its type distinguishes `1` from `1.0`."""
 
 
 def literals_of(source: str) -> tuple[str, ...]:
-    """Return the short texts in a module: what its users' values look like."""
+    """Return the short texts in a module, as examples of realistic values."""
     try:
         nodes = list(ast.walk(parse(source)))
     except SyntaxError:
@@ -36,37 +36,37 @@ def literals_of(source: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= 30))
 
 
-def variants(snippet: Snippet, known: Sequence[str], count: int, rng: random.Random) -> Iterator[Snippet]:
+def variants(snippet: Snippet, texts: Sequence[str], count: int, rng: random.Random) -> Iterator[Snippet]:
     """Yield snippets with other constants.
 
     Args:
         snippet: The snippet.
-        known: Texts to take other values from (`literals_of`).
-        count: How many to draw; repeated ones are left out.
-        rng: Chooses.
+        texts: Texts to take other values from (`literals_of`).
+        count: Number of draws; duplicates are dropped.
+        rng: Source of the draws.
     """
     snippet = snippet.but(map(_folded, snippet.setup), _folded(snippet.last))
     slices = [node.slice for node in snippet.walk() if isinstance(node, ast.Subscript)]
-    places = {id(node) for each in slices if not _is_key(each) for node in ast.walk(each)}
+    places = {id(node) for subscript in slices if not _is_key(subscript) for node in ast.walk(subscript)}
     constants = [node for node in snippet.walk() if _varies(node) and id(node) not in places]
-    found = ((type(node.value), node.value) for node in constants if isinstance(node, ast.Constant))
-    keys: list[Key] = list(dict.fromkeys(found))
-    seen = {snippet.code}
+    typed_values = ((type(node.value), node.value) for node in constants if isinstance(node, ast.Constant))
+    keys: list[Key] = list(dict.fromkeys(typed_values))
+    yielded_codes = {snippet.code}
     if not keys:
         yield from _other_empties(snippet)
     for number in range(count if keys else 0):
         share = (0.9, 0.6, 0.35, 0.15)[number % 4]
-        chosen = [key for key in keys if rng.random() < share] or [rng.choice(keys)]
+        changed_keys = [key for key in keys if rng.random() < share] or [rng.choice(keys)]
         words: dict[str, str] = {}
-        values: dict[Key, object] = {key: _other(key[1], known, words, rng) for key in chosen}
+        values: dict[Key, object] = {key: _other(key[1], texts, words, rng) for key in changed_keys}
         if not _stay_apart(keys, values):
             continue
         change = _Changed(values)
         changed = snippet.but(
             [change.visit(copy.deepcopy(item)) for item in snippet.setup], change.visit(copy.deepcopy(snippet.last))
         )
-        if changed.code not in seen and _uncut(changed) != _uncut(snippet):
-            seen.add(changed.code)
+        if changed.code not in yielded_codes and _uncut(changed) != _uncut(snippet):
+            yielded_codes.add(changed.code)
             yield changed
 
 
@@ -74,7 +74,7 @@ NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 def _folded(node: NodeT) -> NodeT:
-    """Return code in which negative numbers are constants."""
+    """Return code with negative numbers as constants."""
     return _Folded().visit(copy.deepcopy(node))
 
 
@@ -124,7 +124,7 @@ def _other_empties(snippet: Snippet) -> Iterator[Snippet]:
 
 
 def _at_most_one(node: ast.expr) -> ast.expr:
-    """Return a shorter wait: nobody reports a bug by code that takes long."""
+    """Return a shorter wait: people do not report bugs with slow code."""
     value = node.value if isinstance(node, ast.Constant) else 0
     return ast.Constant(value=1) if isinstance(value, int | float) and value > 1 else node
 
@@ -140,7 +140,7 @@ def _varies(node: ast.AST) -> bool:
 
 
 def _uncut(snippet: Snippet) -> str:
-    """Return a snippet's code without the numbers that only say how much of a result is shown."""
+    """Return a snippet's code without the numbers that only limit or round the shown result."""
     copied = snippet.but(copy.deepcopy(snippet.setup), copy.deepcopy(snippet.last))
     for call in [node for node in copied.walk() if isinstance(node, ast.Call)]:
         if ast.unparse(call.func) in _CUTTING:
@@ -149,12 +149,12 @@ def _uncut(snippet: Snippet) -> str:
 
 
 def _stay_apart(keys: Sequence[Key], values: Mapping[Key, object]) -> bool:
-    """Whether texts that differ still do: names that become one name would be another example."""
+    """Whether different texts stay different: merging two names would change the example."""
     texts = [key for key in keys if key[0] is str]
     return len({values.get(key, key[1]) for key in texts}) == len(texts)
 
 
-def _other(value: object, known: Sequence[str], words: dict[str, str], rng: random.Random) -> object:
+def _other(value: object, texts: Sequence[str], words: dict[str, str], rng: random.Random) -> object:
     if isinstance(value, int):
         return _other_int(value, rng)
     if isinstance(value, float):
@@ -168,10 +168,10 @@ def _other(value: object, known: Sequence[str], words: dict[str, str], rng: rand
     if not _TOKEN.search(text):
         word = rng.choice(_WORDS)
         return rng.choice((f"{word} {text}", f"{text} {word}", text + text))
-    like = [item for item in known if _shape(item) == _shape(text) and item != text]
+    like = [item for item in texts if _shape(item) == _shape(text) and item != text]
     if like and rng.random() < 0.5:
         return rng.choice(like)
-    return _TOKEN.sub(lambda found: _other_token(found[0], known, words, rng), text)
+    return _TOKEN.sub(lambda match: _other_token(match[0], texts, words, rng), text)
 
 
 def _other_int(value: int, rng: random.Random) -> int:
@@ -185,7 +185,7 @@ def _other_int(value: int, rng: random.Random) -> int:
     return max(0, other) if value >= 0 else other
 
 
-def _other_token(token: str, known: Sequence[str], words: dict[str, str], rng: random.Random) -> str:
+def _other_token(token: str, texts: Sequence[str], words: dict[str, str], rng: random.Random) -> str:
     """Return another number or word; words are replaced alike wherever they occur."""
     if token not in words:
         if token.isdigit():
@@ -199,7 +199,7 @@ def _other_token(token: str, known: Sequence[str], words: dict[str, str], rng: r
         elif rng.random() < 0.5:
             words[token] = token
         else:
-            near = [item for item in known if item.isalpha() and len(item) > 2 and item != token] or list(_WORDS)
+            near = [item for item in texts if item.isalpha() and len(item) > 2 and item != token] or list(_WORDS)
             words[token] = _cased(rng.choice([*near, *_WORDS]), token)
     return words[token]
 

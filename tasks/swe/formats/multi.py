@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentgym.tasks.swe.formats.row import Row, language_of, parser_of, targets, tidy_lists
+from agentgym.tasks.swe.formats.row import DataSetRow, language_of, parser_of, targets, tidy_lists
 from agentgym.tasks.swe.instance import TEST_TARGETS, Instance
 
 _FIXED = ("fixed_tests", "f2p_tests", "s2p_tests", "n2p_tests")
 _COLUMNS = ("name", "run", "test", "fix")
 
 
-def read_multi(row: Row) -> Instance:
+def read_multi(row: DataSetRow) -> Instance:
     """Read a row of Multi-SWE-bench or Multi-SWE-RL, in its plain form or with the tests in columns."""
     org, repo, number = row.text("org"), row.text("repo"), row.fields.get("number")
     if not isinstance(number, int):
@@ -50,7 +50,7 @@ def read_multi(row: Row) -> Instance:
     )
 
 
-def _transitions(row: Row) -> tuple[dict[str, str], tuple[list[str], list[str]]]:
+def _transitions(row: DataSetRow) -> tuple[dict[str, str], tuple[list[str], list[str]]]:
     """Return the statuses of the tests to fix before the fix, and the two lists.
 
     A test's own statuses decide where the row has them: the names of the fields are wrong in some releases.
@@ -70,7 +70,7 @@ def _transitions(row: Row) -> tuple[dict[str, str], tuple[list[str], list[str]]]
     return before, (list(to_fix), [test_id for test_id in to_keep if test_id not in to_fix])
 
 
-def _tests(row: Row, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _tests(row: DataSetRow, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the tests of a field with their statuses, from either form."""
     entry = row.mapping(name)
     if isinstance(entry.get("name"), list):
@@ -86,14 +86,14 @@ def _tests(row: Row, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield test_id, statuses
 
 
-def _issues(row: Row) -> tuple[str, str]:
+def _issues(row: DataSetRow) -> tuple[str, str]:
     """Return the title of the pull request, and the issues it resolves (else its own text: it may reveal the fix)."""
-    found = row.data("resolved_issues")
-    if isinstance(found, Mapping):
-        columns = [found.get(name) for name in ("title", "body")]
+    field = row.data("resolved_issues")
+    if isinstance(field, Mapping):
+        columns = [field.get(name) for name in ("title", "body")]
         pairs = list(zip(*(value if isinstance(value, list) else [value] for value in columns), strict=False))
     else:
-        issues = found if isinstance(found, list) else []
+        issues = field if isinstance(field, list) else []
         pairs = [(issue.get("title"), issue.get("body")) for issue in issues if isinstance(issue, Mapping)]
     texts = ["\n\n".join(part.strip() for part in pair if isinstance(part, str) and part.strip()) for pair in pairs]
     title = row.text("title", default="")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentgym.tasks.swe.formats.row import Row, tidy_lists
+from agentgym.tasks.swe.formats.row import DataSetRow, tidy_lists
 from agentgym.tasks.swe.instance import TEST_TARGETS, Instance
 from agentgym.tasks.swe.logs import Status, parse_log
 from agentgym.tools.patches import FilePatch, Hunk, HunkLine, render_patch
@@ -24,7 +24,7 @@ _COLOUR = re.compile(r"(?:\x1b|\\u001b)\[[0-9;]*m")
 _OPS = {"context": CONTEXT, "added": ADDED, "deleted": DELETED}
 
 
-def read_r2e(row: Row) -> Instance:
+def read_r2e(row: DataSetRow) -> Instance:
     """Read a row of R2E-Gym."""
     repo, commit = row.text("repo_name", "repo"), row.text("commit_hash", "base_commit")
     parsed, ran = row.mapping("parsed_commit_content"), row.mapping("execution_result_content")
@@ -32,7 +32,9 @@ def read_r2e(row: Row) -> Instance:
     passing = [name for name, status in expected.items() if name and status == "passed"]
     before = _statuses(ran.get("old_commit_res_stdout"))
     failing = {name for name in passing if before and before.get(name) != Status.PASSED}
-    to_fix, to_keep = ([name for name in passing if (name in failing) == wanted] for wanted in (True, False))
+    to_fix, to_keep = (
+        [name for name in passing if (name in failing) == failed_before] for failed_before in (True, False)
+    )
     tests = tidy_lists(to_fix, to_keep, "pytest-r2e")
     files = dict(_test_files(ran))
     issue = row.text("problem_statement", "prompt")
@@ -70,14 +72,14 @@ def _statuses(log: Any) -> dict[str, Status]:
 
 
 def _test_files(ran: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the hidden tests, in the folder in which they run."""
+    """Yield the hidden tests, with paths in the folder where they run."""
     columns = [ran.get(name) for name in ("test_file_names", "test_file_codes")]
     for name, code in zip(*(column if isinstance(column, list) else [] for column in columns), strict=False):
         if isinstance(name, str) and isinstance(code, str):
             yield f"{_TESTS}/{name.rpartition('/')[2]}", code
 
 
-def _gold(row: Row, parsed: Mapping[str, Any]) -> str:
+def _gold(row: DataSetRow, parsed: Mapping[str, Any]) -> str:
     """Return the commit's changes outside of tests as a patch."""
     try:
         patches = [_file_patch(item) for item in parsed.get("file_diffs") or ()]

@@ -13,7 +13,7 @@ from agentgym.task_files.left_out import Quarantine
 from agentgym.tasks.records import read_records
 from agentgym.tasks.swe.formats.multi import read_multi
 from agentgym.tasks.swe.formats.r2e import read_r2e
-from agentgym.tasks.swe.formats.row import Row
+from agentgym.tasks.swe.formats.row import DataSetRow
 from agentgym.tasks.swe.formats.swebench import read_rebench, read_rebench_v2, read_swebench, read_swegym
 from agentgym.tasks.swe.formats.swesmith import read_swesmith
 from agentgym.tasks.swe.instance import Instance
@@ -44,14 +44,14 @@ class ReadResult:
     instances: tuple[Instance, ...]
 
 
-def _read_own(row: Row) -> Instance:
+def _read_own(row: DataSetRow) -> Instance:
     try:
         return Instance.from_dict(row.fields)
     except UsageError as error:
         raise row.error(str(error)) from error
 
 
-FORMATS: dict[str, Callable[[Row], Instance]] = {
+FORMATS: dict[str, Callable[[DataSetRow], Instance]] = {
     "agentgym": _read_own,
     "multi-swe-bench": read_multi,
     "r2e-gym": read_r2e,
@@ -88,16 +88,16 @@ def read_row(fields: Mapping[str, Any], format: str | None = None, *, where: str
 
     Args:
         fields: The row.
-        format: One of `FORMATS`; detected from the fields if not given.
+        format: A name in `FORMATS`; detected from the fields if not given.
         where: Name of the row in messages.
     """
-    chosen = format or _detected(where, fields)
-    row = Row(where, fields)
-    instance = named("format", chosen, FORMATS)(row)
-    return instance if chosen == "agentgym" else _with_archive(row, instance)
+    format_name = format or _detected(where, fields)
+    row = DataSetRow(where, fields)
+    instance = named("format", format_name, FORMATS)(row)
+    return instance if format_name == "agentgym" else _with_archive(row, instance)
 
 
-def _with_archive(row: Row, instance: Instance) -> Instance:
+def _with_archive(row: DataSetRow, instance: Instance) -> Instance:
     """Return an instance with the archive of its row, if the row names one.
 
     An image that the row does not name itself is the default of its data set, which the archive replaces.
@@ -116,7 +116,7 @@ def read_any(path: str | Path, format: str | None = None) -> ReadResult:
 
     Args:
         path: The file.
-        format: One of `FORMATS`; detected from the fields of the first row if not given.
+        format: A name in `FORMATS`; detected from the fields of the first row if not given.
 
     Raises:
         UsageError: A row cannot be read, or an id appears twice; names the line or the number of the row.

@@ -28,7 +28,7 @@ _PARSERS |= {"javascript": "jest-flat", "typescript": "jest-flat"}
 
 
 @dataclass(frozen=True)
-class Row:
+class DataSetRow:
     """The fields of a row and its location."""
 
     where: str
@@ -90,13 +90,13 @@ class TidyLists:
 def tidy_lists(fail_to_pass: Iterable[str], pass_to_pass: Iterable[str], parser: str) -> TidyLists:
     """Drop entries that are not test ids, strip durations (except for pytest) and mark ids that were cut at a blank."""
     is_pytest = parser.startswith("pytest")
-    given = [tuple(fail_to_pass), tuple(pass_to_pass)]
+    raw_lists = [tuple(fail_to_pass), tuple(pass_to_pass)]
     lists: list[tuple[str, ...]] = []
-    for ids in given:
-        kept = [test_id for test_id in ids if test_id.strip() and not _PROGRESS.fullmatch(test_id.strip())]
-        lists.append(tuple(dict.fromkeys(kept if is_pytest else map(without_timing, kept))))
+    for ids in raw_lists:
+        test_ids = [test_id for test_id in ids if test_id.strip() and not _PROGRESS.fullmatch(test_id.strip())]
+        lists.append(tuple(dict.fromkeys(test_ids if is_pytest else map(without_timing, test_ids))))
     meta: dict[str, Any] = {}
-    if dropped := [item for ids in given for item in ids if _PROGRESS.fullmatch(item.strip())]:
+    if dropped := [item for ids in raw_lists for item in ids if _PROGRESS.fullmatch(item.strip())]:
         meta[DROPPED_IDS] = dropped
     if is_pytest and (cut := [item for ids in lists for item in ids if not is_complete(item)]):
         meta[PREFIX_IDS] = cut
@@ -109,14 +109,14 @@ def targets(test_patch: str) -> tuple[str, ...]:
     return tuple(path for path in paths if path != "/dev/null" and not path.endswith(_NOT_TESTS))
 
 
-def language_of(row: Row, *patches: str) -> str:
+def language_of(row: DataSetRow, *patches: str) -> str:
     """Return the language that the row states, or that of most files of the patches; empty if it is unknown."""
     stated = row.text("language", "lang", default="").lower()
     if stated:
         return {"ts": "typescript", "js": "javascript", "c++": "cpp"}.get(stated, stated)
     endings = [f".{path.rpartition('.')[2]}" for patch in patches for path in targets(patch)]
-    known = [_LANGUAGES[ending] for ending in endings if ending in _LANGUAGES]
-    return max(sorted(set(known)), key=known.count) if known else ""
+    languages = [_LANGUAGES[ending] for ending in endings if ending in _LANGUAGES]
+    return max(sorted(set(languages)), key=languages.count) if languages else ""
 
 
 def parser_of(name: str | None, language: str) -> tuple[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-from agentgym.tasks.swe.formats.row import Row, language_of, parser_of, targets, tidy_lists
+from agentgym.tasks.swe.formats.row import DataSetRow, language_of, parser_of, targets, tidy_lists
 from agentgym.tasks.swe.instance import TEST_TARGETS, Instance
 
 _ACTIVATE = "source /opt/miniconda3/bin/activate testbed"
@@ -32,17 +32,17 @@ _KEPT = ("version", "created_at", "environment_setup_commit", "license_name", "F
 _SHELL = re.compile(r"[|&;<>$`\n]|^\s*\w+=")
 
 
-def read_swebench(row: Row) -> Instance:
+def read_swebench(row: DataSetRow) -> Instance:
     """Read a row of SWE-bench, Verified, Lite or Multilingual."""
     return _read(row, "swe-bench", _image(row, "swebench", "_1776_"))
 
 
-def read_swegym(row: Row) -> Instance:
+def read_swegym(row: DataSetRow) -> Instance:
     """Read a row of SWE-Gym."""
     return _read(row, "swe-gym", _image(row, "xingyaoww", "_s_"))
 
 
-def read_rebench(row: Row) -> Instance:
+def read_rebench(row: DataSetRow) -> Instance:
     """Read a row of SWE-rebench: the install config names the test command and the log parser."""
     config = row.mapping("install_config")
     instance = _read(row, "swe-rebench", _image(row, "swerebench", "_1776_"), str(config.get("log_parser") or "pytest"))
@@ -50,7 +50,7 @@ def read_rebench(row: Row) -> Instance:
     return replace(instance, test_command=in_conda(command)) if command else instance
 
 
-def read_rebench_v2(row: Row) -> Instance:
+def read_rebench_v2(row: DataSetRow) -> Instance:
     """Read a row of SWE-rebench V2: twenty languages, the repository in a folder of its name."""
     config = row.mapping("install_config")
     name = config.get("log_parser")
@@ -76,7 +76,7 @@ def without_conda(command: tuple[str, ...]) -> tuple[str, ...]:
     return command[len(wrapper) :] if command[: len(wrapper)] == wrapper else command
 
 
-def _read(row: Row, source: str, image: str, log_parser: str | None = None) -> Instance:
+def _read(row: DataSetRow, source: str, image: str, log_parser: str | None = None) -> Instance:
     repo, test_patch, gold = row.text("repo"), row.text("test_patch", default=""), row.text("patch")
     language = language_of(row, test_patch, gold)
     parser, meta = parser_of(log_parser or _PARSERS.get(repo), language)
@@ -84,7 +84,7 @@ def _read(row: Row, source: str, image: str, log_parser: str | None = None) -> I
         meta = {}
     tests = tidy_lists(row.strings("FAIL_TO_PASS"), row.strings("PASS_TO_PASS"), parser)
     places = targets(test_patch)
-    kept = {name: row.fields[name] for name in _KEPT if row.fields.get(name) not in (None, "", [])}
+    extra_fields = {name: row.fields[name] for name in _KEPT if row.fields.get(name) not in (None, "", [])}
     return Instance(
         id=row.text("instance_id"),
         source=source,
@@ -103,12 +103,17 @@ def _read(row: Row, source: str, image: str, log_parser: str | None = None) -> I
         tags=tuple(tag for tag in (repo, language) if tag),
         hints=row.text("hints_text", default=""),
         meta=_jsonable(
-            {TEST_TARGETS: list(_django(places) if parser == "django" else places), **kept, **tests.meta, **meta}
+            {
+                TEST_TARGETS: list(_django(places) if parser == "django" else places),
+                **extra_fields,
+                **tests.meta,
+                **meta,
+            }
         ),
     )
 
 
-def _image(row: Row, owner: str, joiner: str) -> str:
+def _image(row: DataSetRow, owner: str, joiner: str) -> str:
     """Return the image that the row names, or the one that the data set derives from its id."""
     named = row.text("image_name", "docker_image", default="")
     return named or f"{owner}/sweb.eval.x86_64.{row.text('instance_id').replace('__', joiner)}:latest".lower()
@@ -119,7 +124,7 @@ def _django(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(path.removesuffix(".py").removeprefix("tests/").replace("/", ".") for path in paths)
 
 
-def _commands(row: Row, value: Any) -> tuple[str, ...]:
+def _commands(row: DataSetRow, value: Any) -> tuple[str, ...]:
     """Return one command from the install config, which has a command line or a list of them."""
     lines = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if not all(isinstance(line, str) for line in lines):
@@ -133,7 +138,7 @@ def _commands(row: Row, value: Any) -> tuple[str, ...]:
     return ("bash", "-c", "\n".join(lines)) if lines else ()
 
 
-def _annotation(row: Row) -> dict[str, Any]:
+def _annotation(row: DataSetRow) -> dict[str, Any]:
     """Return the annotation that a model wrote about a row of V2, if there is one."""
     annotations = row.mapping("meta").get("llm_metadata")
     first = annotations[0] if isinstance(annotations, list) and annotations else annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.swe.formats.row import Row, parser_of, tidy_lists
+from agentgym.tasks.swe.formats.row import DataSetRow, parser_of, tidy_lists
 from agentgym.tasks.swe.formats.swebench import PYTEST, in_conda
 from agentgym.tasks.swe.instance import TEST_TARGETS, Instance
 from agentgym.tools.patches import PatchError, reverse_patch
@@ -10,7 +10,7 @@ from agentgym.tools.patches import PatchError, reverse_patch
 _ORGANISATION = "swesmith/"
 
 
-def read_swesmith(row: Row) -> Instance:
+def read_swesmith(row: DataSetRow) -> Instance:
     """Read a row of SWE-smith.
 
     The image has the repository without the bug; the branch named like the row has the bug in its last commit but

@@ -39,8 +39,8 @@ def look_up(results: Mapping[str, Status], test_id: str, *, prefix: bool = False
     """
     if test_id in results or not prefix:
         return results.get(test_id)
-    found = [results[name] for name in results if name.startswith(test_id) and name[len(test_id)].isspace()]
-    return reduce(worse, found) if found else None
+    statuses = [results[name] for name in results if name.startswith(test_id) and name[len(test_id)].isspace()]
+    return reduce(worse, statuses) if statuses else None
 
 
 def junit_id(node_id: str) -> str:

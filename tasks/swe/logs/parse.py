@@ -49,7 +49,7 @@ def has_parser(name: str) -> bool:
 
 
 def resolve_parser(name: str) -> str:
-    """Return our name of a parser. Raises `UsageError` with a suggestion if there is none."""
+    """Return our name of a parser. Raises `UsageError` with a suggestion for an unknown name."""
     ours = aliases().get(name, name)
     if ours not in parsers():
         raise UsageError(
@@ -68,13 +68,13 @@ def parse_log(parser: str, text: str, *, root: str = "") -> dict[str, Status]:
         text: The log.
         root: Folder that the paths in test ids are made relative to, for tools that print them absolute.
     """
-    chosen = parsers()[resolve_parser(parser)]
-    found = _READERS[chosen.reader](chosen, _RETURNS.sub("\n", _ESCAPES.sub("", text)))
+    spec = parsers()[resolve_parser(parser)]
+    raw_results = _READERS[spec.reader](spec, _RETURNS.sub("\n", _ESCAPES.sub("", text)))
     folder = f"{root.rstrip('/')}/" if root else ""
     results: dict[str, Status] = {}
-    for test_id, status in found.items():
+    for test_id, status in raw_results.items():
         tidied = test_id.removeprefix(folder)
-        for name in chosen.tidy:
+        for name in spec.tidy:
             tidied = _TIDIERS[name](tidied)
         record(results, tidied, status)
     return results

@@ -22,9 +22,9 @@ class Status(StrEnum):
 _ORDER = (Status.PASSED, Status.XPASSED, Status.XFAILED, Status.SKIPPED, Status.FAILED, Status.ERROR)
 
 
-def worse(one: Status, two: Status) -> Status:
+def worse(first: Status, second: Status) -> Status:
     """Return the one of two reports about a test that counts: no later report can undo a failure."""
-    return max(one, two, key=_ORDER.index)
+    return max(first, second, key=_ORDER.index)
 
 
 def record(results: dict[str, Status], test_id: str, status: Status) -> None:

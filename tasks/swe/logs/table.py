@@ -72,7 +72,7 @@ def _data() -> dict[str, Any]:
 def _parser(name: str, entry: dict[str, Any]) -> Parser:
     if "like" in entry:
         entry = {**_data()["parsers"][entry["like"]], **entry}
-    known = {
+    arguments = {
         "reader": entry["reader"],
         "rules": tuple(_rule(rule) for rule in entry.get("rules", ())),
         "words": {str(word): Status(status) for word, status in entry.get("words", {}).items()},
@@ -81,8 +81,8 @@ def _parser(name: str, entry: dict[str, Any]) -> Parser:
         "tidy": tuple(entry.get("tidy", ())),
         "flat": entry.get("flat", False),
     }
-    options = {key: value for key, value in entry.items() if key not in known and key != "like"}
-    return Parser(name, **known, options=options)
+    options = {key: value for key, value in entry.items() if key not in arguments and key != "like"}
+    return Parser(name, **arguments, options=options)
 
 
 def _rule(entry: dict[str, Any]) -> Rule:

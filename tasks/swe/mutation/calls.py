@@ -113,8 +113,8 @@ def exception_type(view: SourceView, node: ast.AST) -> Found:
 def caught_types_narrowed(view: SourceView, node: ast.AST) -> Found:
     """`except (A, B)` catches one of them only."""
     if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Tuple):
-        for kept in node.type.elts[:2]:
-            yield [view.replace(node.type, view.text(kept))], f"catches {view.text(kept)} only"
+        for caught in node.type.elts[:2]:
+            yield [view.replace(node.type, view.text(caught))], f"catches {view.text(caught)} only"
 
 
 def _takes_any_arguments(node: ast.AST) -> TypeGuard[ast.Call]:

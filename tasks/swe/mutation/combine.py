@@ -44,21 +44,21 @@ def combinations(
 
     Args:
         located: The mutations to combine, e.g. those that are valid alone.
-        rng: Decides everything.
+        rng: Source of all draws.
         sizes: Numbers of mutations to combine; one is drawn each time.
     """
     places = {(path, mutation.function) for path, mutation in located}
     if len(places) < 2:
         return
     while True:
-        wanted = min(rng.choice(sizes), len(places))
-        chosen: list[Located] = []
+        size = min(rng.choice(sizes), len(places))
+        combination: list[Located] = []
         for path, mutation in rng.sample(list(located), len(located)):
-            if all((path, mutation.function) != (where, other.function) for where, other in chosen):
-                chosen.append((path, mutation))
-            if len(chosen) == wanted:
+            if all((path, mutation.function) != (where, other.function) for where, other in combination):
+                combination.append((path, mutation))
+            if len(combination) == size:
                 break
-        yield tuple(sorted(chosen, key=lambda item: (item[0], item[1].edits)))
+        yield tuple(sorted(combination, key=lambda item: (item[0], item[1].edits)))
 
 
 def _of_one(mutations: Sequence[Mutation], before: Edit, after: Edit) -> bool:

@@ -75,8 +75,8 @@ def and_or_swapped(view: SourceView, node: ast.AST) -> Found:
 def condition_part_dropped(view: SourceView, node: ast.AST) -> Found:
     """One operand of `and` or `or` is forgotten."""
     if isinstance(node, ast.BoolOp):
-        for kept, dropped in ((0, 1), (-1, -2)) if len(node.values) == 2 else ((-2, -1),):
-            here, there = view.span(node.values[kept]), view.span(node.values[dropped])
+        for remaining, dropped in ((0, 1), (-1, -2)) if len(node.values) == 2 else ((-2, -1),):
+            here, there = view.span(node.values[remaining]), view.span(node.values[dropped])
             edit = Edit(here[1], there[1], "") if here < there else Edit(there[0], here[0], "")
             yield [edit], f"dropped {view.text(node.values[dropped])!r}"
 
@@ -198,8 +198,8 @@ def fallback_dropped(view: SourceView, node: ast.AST) -> Found:
     if isinstance(node, ast.IfExp) and isinstance(node.test, ast.Compare):
         names = {view.text(part) for part in (node.test.left, *node.test.comparators)}
         if "None" in names:
-            kept = node.body if isinstance(node.test.ops[0], ast.IsNot) else node.orelse
-            yield [view.replace(node, view.text(kept))], "fallback for None dropped"
+            branch = node.body if isinstance(node.test.ops[0], ast.IsNot) else node.orelse
+            yield [view.replace(node, view.text(branch))], "fallback for None dropped"
 
 
 def _swap(view: SourceView, left: ast.AST, right: ast.AST, words: tuple[str, ...], swaps: dict[str, str]) -> Found:

@@ -1,4 +1,4 @@
-"""Finds where a source text can be mutated, and by which operator. The order depends on the text alone."""
+"""Finds the possible mutations of a source text. Their order depends on the text alone."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def sites(source: str, operators: Collection[Operator] = OPERATORS) -> list[Muta
     """
     view = SourceView(source)
     original: dict[tuple[int, int], str] = {}
-    found: list[Mutation] = []
+    mutations: list[Mutation] = []
     for node in view.nodes():
         for operator in operators:
             for mutation in _at(view, node, operator):
                 if _changes_meaning(view, mutation, original):
-                    found.append(mutation)
-    return found
+                    mutations.append(mutation)
+    return mutations
 
 
 def _at(view: SourceView, node: ast.AST, operator: Operator) -> Iterator[Mutation]:

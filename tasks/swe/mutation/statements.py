@@ -95,7 +95,7 @@ def break_continue_swapped(view: SourceView, node: ast.AST) -> Found:
 
 
 def statements_swapped(view: SourceView, node: ast.AST) -> Found:
-    """Two statements, one of which uses what the other changes, are swapped."""
+    """Two dependent statements are swapped."""
     if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
         return
     block = view.block(node)
@@ -108,7 +108,7 @@ def statements_swapped(view: SourceView, node: ast.AST) -> Found:
 
 
 def handler_dropped(view: SourceView, node: ast.AST) -> Found:
-    """One of several `except` blocks is forgotten, or the only one lets the error through."""
+    """An `except` block is forgotten, or re-raises if it is the only one."""
     if not isinstance(node, ast.ExceptHandler) or view.text(node.body[-1]) == "raise":
         return
     handlers = view.parents[node].handlers  # type: ignore[attr-defined]

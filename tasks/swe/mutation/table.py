@@ -24,11 +24,6 @@ class Operator:
     find: Callable[[SourceView, ast.AST], Iterator[tuple[list[Edit], str]]]
     """Yields the edits and a note for each way of making the bug at a node."""
 
-    @property
-    def summary(self) -> str:
-        """What the operator does, in a sentence."""
-        return (self.find.__doc__ or "").strip()
-
 
 def _operators() -> Iterator[Operator]:
     rows = (

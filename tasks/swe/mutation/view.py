@@ -53,8 +53,8 @@ class SourceView:
 
     def nodes(self) -> Iterator[ast.AST]:
         """Yield the nodes that may be changed, in the order of the text."""
-        found = [node for node in ast.walk(self.tree) if hasattr(node, "lineno") and node not in self._frozen]
-        yield from sorted(found, key=lambda node: (*self.span(node), type(node).__name__))
+        changeable = [node for node in ast.walk(self.tree) if hasattr(node, "lineno") and node not in self._frozen]
+        yield from sorted(changeable, key=lambda node: (*self.span(node), type(node).__name__))
 
     def is_frozen(self, node: ast.AST) -> bool:
         """Whether the node belongs to an annotation, docstring, decorator or the like."""
@@ -137,8 +137,8 @@ class SourceView:
             return None
         ends = [r"\b" if word[0].isalpha() else "" for word in words]
         pattern = r"\s+".join(f"{side}{re.escape(word)}{side}" for side, word in zip(ends, words, strict=True))
-        found = list(re.finditer(pattern, gap))
-        return (start + found[0].start(), start + found[0].end()) if len(found) == 1 else None
+        matches = list(re.finditer(pattern, gap))
+        return (start + matches[0].start(), start + matches[0].end()) if len(matches) == 1 else None
 
     @cached_property
     def excluded_lines(self) -> frozenset[int]:
@@ -152,15 +152,15 @@ class SourceView:
     @cached_property
     def _units(self) -> list[tuple[int, int]]:
         """Spans of the smallest parts that parse alone, in whole lines: functions, or else statements."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         waiting: list[ast.stmt] = list(reversed(self.tree.body))
         while waiting:
             statement = waiting.pop()
             # The lines of a class before, between and after its methods do not parse alone, so it follows them.
             if isinstance(statement, ast.ClassDef):
                 waiting += reversed([item for item in statement.body if isinstance(item, FunctionNode | ast.ClassDef)])
-            found.append(self._whole_lines(statement))
-        return sorted(found, key=lambda span: span[1] - span[0])
+            spans.append(self._whole_lines(statement))
+        return sorted(spans, key=lambda span: span[1] - span[0])
 
     def _whole_lines(self, statement: ast.stmt) -> tuple[int, int]:
         first = min([statement.lineno, *(item.lineno for item in getattr(statement, "decorator_list", []))])

@@ -19,11 +19,10 @@ CHECKS = "checks"
 """Key in an instance's `meta`: the checks for `evaluate`."""
 _MAX_BYTES = 2 * 2**20
 _ROOTS = ("", "src/", "lib/")
-_Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class ShapeCheckResult:
     """Whether one check holds."""
 
     check: Mapping[str, Any]
@@ -74,18 +73,18 @@ class Code:
         return self._parsed[path]
 
 
-def evaluate(checks: Sequence[Mapping[str, Any]], tree: Mapping[str, bytes]) -> tuple[CheckResult, ...]:
+def evaluate(checks: Sequence[Mapping[str, Any]], tree: Mapping[str, bytes]) -> tuple[ShapeCheckResult, ...]:
     """Evaluate checks on a tree of files. Raises `UsageError` for an invalid check."""
     code = Code(tree)
     return tuple(_evaluate(check, code) for check in checks)
 
 
-def _evaluate(check: Mapping[str, Any], code: Code) -> CheckResult:
+def _evaluate(check: Mapping[str, Any], code: Code) -> ShapeCheckResult:
     verbs = [key for key in check if key in _VERBS]
     if len(verbs) != 1:
         raise UsageError(f"a check needs one verb of {', '.join(_VERBS)}; this has {sorted(check)}")
     reason = _VERBS[verbs[0]](code, check)
-    return CheckResult(check, not reason, reason)
+    return ShapeCheckResult(check, not reason, reason)
 
 
 def _defined(code: Code, check: Mapping[str, Any]) -> str:
@@ -144,8 +143,8 @@ def _parameters(code: Code, check: Mapping[str, Any]) -> str:
     node = code.find(check["parameters"])
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return f"{check['parameters']} is not a function"
-    found = [item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    return "" if found == list(check["are"]) else f"{check['parameters']} takes {found}, not {list(check['are'])}"
+    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return "" if names == list(check["are"]) else f"{check['parameters']} takes {names}, not {list(check['are'])}"
 
 
 def _default(code: Code, check: Mapping[str, Any]) -> str:
@@ -155,10 +154,12 @@ def _default(code: Code, check: Mapping[str, Any]) -> str:
     positional = [*node.args.posonlyargs, *node.args.args]
     pairs = [*zip(reversed(positional), reversed(node.args.defaults), strict=False)]
     pairs += [(item, value) for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value]
-    shown = {item.arg: ast.unparse(value) for item, value in pairs}
+    defaults = {item.arg: ast.unparse(value) for item, value in pairs}
     expected = ast.unparse(parse(str(check["is"]), mode="eval").body)
-    found = shown.get(check["of"])
-    return "" if found == expected else f"default of {check['of']!r} in {check['default']} is {found}, not {expected}"
+    default = defaults.get(check["of"])
+    return (
+        "" if default == expected else f"default of {check['of']!r} in {check['default']} is {default}, not {expected}"
+    )
 
 
 def _at_most(code: Code, check: Mapping[str, Any]) -> str:

@@ -57,11 +57,11 @@ class Refactoring:
 @cache
 def refactorings() -> tuple[Refactoring, ...]:
     """Return all tasks, by name."""
-    found = []
+    tasks = []
     for path in sorted(DATA.glob("*.yaml")):
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found.append(Refactoring(name=path.stem, **values))
-    return tuple(found)
+        tasks.append(Refactoring(name=path.stem, **values))
+    return tuple(tasks)
 
 
 def apply_edits(tree: Mapping[str, bytes], edits: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Grading by the log of a test command: what the log says of exact tests counts, and nothing else does."""
+"""Grading by the log of a test command: only the reported statuses of exact test ids count."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def repository(name: str, meta: Mapping[str, Any] = MappingProxyType({}), **more
     return Repository(instance, FILES)
 
 
-def test_tests_that_the_gold_patch_does_not_pass_here_are_not_asked_for():
+def test_tests_that_the_gold_patch_fails_here_are_not_required():
     run_of_tests = as_on_gold(repository("kept"), lambda _: TestRun({**FINE, "a.py::lost": "failed"}))
     assert run_of_tests.instance.fail_to_pass == ("a.py::mended",)
     assert run_of_tests.instance.pass_to_pass == ("a.py::kept", "a.py::skipped", "a.py::expected")
 
 
-def test_the_gold_patch_is_what_is_run_and_once_for_all():
+def test_gold_patch_runs_once_per_instance():
     trees: list[Mapping[str, bytes]] = []
 
     def run(tree: Mapping[str, bytes]) -> TestRun:
@@ -54,7 +54,7 @@ def test_the_gold_patch_is_what_is_run_and_once_for_all():
 
 
 @each_row(
-    "run, told",
+    "run, reason",
     [
         (TestRun({**FINE, "a.py::mended": "failed"}), "a.py::mended failed"),
         (TestRun({**FINE, "a.py::mended": "skipped"}), "a.py::mended skipped"),
@@ -62,9 +62,9 @@ def test_the_gold_patch_is_what_is_run_and_once_for_all():
         (TestRun(FINE, error="the tests ran into a limit: timeout"), "ran into a limit"),
     ],
 )
-def test_an_environment_in_which_the_gold_patch_fails_grades_nothing(run: TestRun, told: str):
-    with pytest.raises(BrokenTask, match=told):
-        as_on_gold(repository(f"broken: {told}"), lambda _: run)
+def test_task_is_broken_if_the_gold_patch_fails_in_the_environment(run: TestRun, reason: str):
+    with pytest.raises(BrokenTask, match=reason):
+        as_on_gold(repository(f"broken: {reason}"), lambda _: run)
 
 
 @pytest.fixture(scope="module")
@@ -74,42 +74,43 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def ran(sandbox: Sandbox, *command: str, wall_s: float = 20.0, **meta: Any) -> TestRun:
-    """What is read from the log of a command."""
-    made = repository("log", meta, test_command=command, parser="pytest")
-    return run_by_log(sandbox, made, WORK_LIMITS.but(wall_s=wall_s))
+    """Return the statuses in the log of a command."""
+    instance = repository("log", meta, test_command=command, parser="pytest")
+    return run_by_log(sandbox, instance, WORK_LIMITS.but(wall_s=wall_s))
 
 
 LOG = "PASSED a.py::mended\nFAILED a.py::kept - x\nPASSED a.py::another\n"
 
 
 @pytest.mark.real
-def test_exact_tests_are_looked_up_in_what_is_printed_on_either_stream(sandbox: Sandbox):
+def test_statuses_are_read_from_either_output_stream(sandbox: Sandbox):
     for stream in (1, 2):
         run_of_tests = ran(sandbox, "bash", "-c", f"printf '{LOG}' >&{stream}; exit 1")
         assert (run_of_tests.statuses, run_of_tests.error) == ({"a.py::mended": "passed", "a.py::kept": "failed"}, "")
 
 
 @pytest.mark.real
-def test_the_files_to_test_are_handed_to_the_command_as_words_whatever_its_shape(sandbox: Sandbox):
+def test_test_targets_are_arguments_of_any_form_of_the_command(sandbox: Sandbox):
     names = ("a.py::mended", "a.py::kept - a b.py", "a.py::$HOME")
     script = """sh -c 'for target; do echo "PASSED $target"; done' name"""
     for command in (("sh", "-c", """for target; do echo "PASSED $target"; done""", "name"), (script,)):
-        made = repository("targets", {TEST_TARGETS: names}, test_command=command, parser="pytest")
-        instance = replace(made.instance, fail_to_pass=names[:1], pass_to_pass=("a.py::kept", "a.py::$HOME"))
+        own = repository("targets", {TEST_TARGETS: names}, test_command=command, parser="pytest").instance
+        instance = replace(own, fail_to_pass=names[:1], pass_to_pass=("a.py::kept", "a.py::$HOME"))
         run_of_tests = run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS)
         assert run_of_tests.statuses == {"a.py::mended": "passed", "a.py::kept": "passed", "a.py::$HOME": "passed"}
 
 
 @pytest.mark.real
-def test_ids_of_which_the_beginning_is_known_are_found_by_it_and_no_others(sandbox: Sandbox):
+def test_prefix_ids_match_the_tests_that_continue_them(sandbox: Sandbox):
     log = "echo 'PASSED a.py::mended[x y]'; echo 'PASSED a.py::kept[x y]'"
-    made = repository("cut", {PREFIX_IDS: ["a.py::mended[x"]}, test_command=("bash", "-c", log), parser="pytest")
-    instance = replace(made.instance, fail_to_pass=("a.py::mended[x",), pass_to_pass=("a.py::kept[x",))
+    meta = {PREFIX_IDS: ["a.py::mended[x"]}
+    own = repository("cut", meta, test_command=("bash", "-c", log), parser="pytest").instance
+    instance = replace(own, fail_to_pass=("a.py::mended[x",), pass_to_pass=("a.py::kept[x",))
     assert run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS).statuses == {"a.py::mended[x": "passed"}
 
 
 @pytest.mark.real
-def test_a_log_without_tests_and_a_command_that_never_ends_are_errors(sandbox: Sandbox):
+def test_empty_log_and_endless_command_are_errors(sandbox: Sandbox):
     silent = ran(sandbox, "bash", "-c", "echo nothing here >&2; exit 3")
     assert (silent.statuses, silent.error) == ({}, "no test was reported: nothing here")
     stuck = ran(sandbox, "bash", "-c", f"printf '{LOG}'; sleep 30", wall_s=1.0)

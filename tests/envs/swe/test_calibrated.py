@@ -1,4 +1,4 @@
-"""What a calibration makes of what right code shows; that is scripted here, so that no sandbox is needed."""
+"""Calibrations that follow from the results of correct code, which are scripted: no sandbox is needed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from agentgym.envs.swe.calibration import DECISIVE_FORMS, OTHER_FORMS, OTHER_FUNCTIONS, Calibration, calibrated
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import Manner, Process, Seen, TestRun
-from agentgym.envs.swe.notes import Note
-from agentgym.envs.swe.remembered import Remembered
+from agentgym.envs.swe.judge import ChangedTestResult, Manner, Process, TestRun
+from agentgym.envs.swe.notes import ComparisonNote
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.errors import BrokenTask
 from tests.rows import each_row
@@ -38,7 +38,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def repository(**more: Any) -> Repository:
-    """The instance under a name that no other test uses: calibrations are remembered by content."""
+    """Return the instance under a unique name, because calibrations are cached by content."""
     return Repository(replace(INSTANCE, id=f"scripted-{next(_ids)}", **more), FILES)
 
 
@@ -46,29 +46,30 @@ def name_of(test: str) -> str:
     return NodeId.of(test).name
 
 
-class Code:
-    """Code that passes all tests and fails all changed ones, but for what it is told.
+class ScriptedCode:
+    """Code that passes all tests and fails all changed ones, with exceptions.
 
     Args:
-        plain: Status by manner and test, where nothing is changed.
-        seen: What becomes of a test in a changed form: its status and lines; a process with a missing one has an error.
-        beside: Status of a test in its true form, given the names of the functions that are changed.
-        notes: What is compared with what a form withholds, by place; the same as what is withheld, if not told.
-        fault: The same of code with the fault.
-        blind: What becomes of a test from which something is withheld.
+        plain: Returns the status of a test by manner and id, if nothing is changed.
+        changed: Returns the status and lines of a test in a changed form; a `missing` one makes the process incomplete.
+        near_changed: Returns the status of a test in its true form, given the names of the changed functions.
+        notes: Returns the values compared with withheld ones, by place; by default, the withheld values.
+        fault: Returns the same for the buggy code.
+        blind: Returns the status of a test with withheld values.
     """
 
     def __init__(
         self,
         plain: Callable[[Manner, str], str] = lambda *_: "passed",
-        seen: Callable[[ChangedForm, int], tuple[str, str]] = lambda *_: ("failed", "3"),
-        beside: Callable[[str, set[str]], str] = lambda *_: "passed",
+        changed: Callable[[ChangedForm, int], tuple[str, str]] = lambda *_: ("failed", "3"),
+        near_changed: Callable[[str, set[str]], str] = lambda *_: "passed",
         notes: Callable[[ChangedForm, int], Mapping[int, object]] = lambda form, _: form.expected,
         fault: Callable[[ChangedForm], Mapping[int, object]] = lambda _: {},
         blind: Callable[[ChangedForm], str] = lambda _: "passed",
     ):
         self._blind = blind
-        self._plain, self._seen, self._beside, self._notes, self._fault = plain, seen, beside, notes, fault
+        self._plain, self._changed, self._near_changed = plain, changed, near_changed
+        self._notes, self._fault = notes, fault
         self.runs: list[tuple[Process, float]] = []
         self._turn = 0
 
@@ -81,41 +82,41 @@ class Code:
         turn, names = self._turn, {form.change.name for form in forms}
         statuses, changed = {}, {}
         for test in hidden.tests:
-            own = [form for form in forms if form.change.place == NodeId.of(test).place]
-            form = next((one for one in own if one.concerns(NodeId.of(test).case)), None)
-            if form is None:
-                statuses[test] = self._beside(test, names) if forms else self._plain(manner, test)
-            elif form.withholds:
-                values = self._notes(form, turn) if right else self._fault(form)
-                notes = tuple(Note(number, value) for number, value in values.items())
-                changed[test] = Seen(form, NodeId.of(test).case, self._blind(form), "", notes)
+            case = NodeId.of(test).case
+            own = [form for form in forms if form.change.place == NodeId.of(test).place and form.concerns(case)]
+            if not own:
+                statuses[test] = self._near_changed(test, names) if forms else self._plain(manner, test)
+            elif own[0].withholds:
+                values = self._notes(own[0], turn) if right else self._fault(own[0])
+                notes = tuple(ComparisonNote(number, value) for number, value in values.items())
+                changed[test] = ChangedTestResult(own[0], case, self._blind(own[0]), "", notes)
             else:
-                changed[test] = Seen(form, NodeId.of(test).case, *self._seen(form, turn))
-        error = "it ran into a limit" if any(one.status == "missing" for one in changed.values()) else ""
+                changed[test] = ChangedTestResult(own[0], case, *self._changed(own[0], turn))
+        error = "it ran into a limit" if any(result.status == "missing" for result in changed.values()) else ""
         return TestRun(statuses, changed, error=error, numbers=NUMBERS)
 
 
-def names_of(found: Calibration) -> set[str]:
-    return {form.change.name for form in found.forms}
+def names_of(calibration: Calibration) -> set[str]:
+    return {form.change.name for form in calibration.forms}
 
 
-def test_forms_of_all_tests_are_kept_where_right_code_fails_them_and_disturb_nothing():
-    found = calibrated(repository(), Code())
-    assert (found.manner, found.excused) == (Manner.RENAMED, ())
-    assert names_of(found) == {name_of(test) for test in DECISIVE + OTHERS}
-    assert found.unchanged(DECISIVE) == ()
-    assert all(set(form.fails.values()) == {"3"} for form in found.forms)
+def test_all_functions_have_forms_that_correct_code_fails():
+    calibration = calibrated(repository(), ScriptedCode())
+    assert (calibration.manner, calibration.excused) == (Manner.RENAMED, ())
+    assert names_of(calibration) == {name_of(test) for test in DECISIVE + OTHERS}
+    assert calibration.unchanged(DECISIVE) == ()
+    assert all(set(form.fails.values()) == {"3"} for form in calibration.forms)
 
 
-def test_more_forms_are_tried_of_the_functions_that_decide():
-    found = Counter(form.change.name for form in calibrated(repository(), Code()).forms)
-    assert found["test_words_of_many_blanks"] == DECISIVE_FORMS
-    assert found["test_words_of_other_blanks"] == DECISIVE_FORMS + DECISIVE_FORMS // 2  # it has two cases
-    assert found["test_words_of_one_blank"] == found["test_upper"] == OTHER_FORMS
+def test_deciding_functions_get_more_forms():
+    counts = Counter(form.change.name for form in calibrated(repository(), ScriptedCode()).forms)
+    assert counts["test_words_of_many_blanks"] == DECISIVE_FORMS
+    assert counts["test_words_of_other_blanks"] == DECISIVE_FORMS + DECISIVE_FORMS // 2  # it has two cases
+    assert counts["test_words_of_one_blank"] == counts["test_upper"] == OTHER_FORMS
 
 
 @each_row(
-    "seen",
+    "result",
     [
         lambda form, turn: ("passed", ""),
         lambda form, turn: ("failed", ""),  # outside of the test's file
@@ -123,124 +124,130 @@ def test_more_forms_are_tried_of_the_functions_that_decide():
         lambda form, turn: ("error", "3"),
     ],
 )
-def test_a_form_that_right_code_does_not_always_fail_in_the_same_lines_is_not_kept(seen: Any):
+def test_forms_that_correct_code_does_not_always_fail_alike_are_dropped(result: Any):
     odd = "test_upper"
-    code = Code(seen=lambda form, turn: seen(form, turn) if form.change.name == odd else ("failed", "3"))
-    found = calibrated(repository(), code)
-    assert names_of(found) == {name_of(test) for test in DECISIVE + OTHERS} - {odd}
+    code = ScriptedCode(changed=lambda form, turn: result(form, turn) if form.change.name == odd else ("failed", "3"))
+    calibration = calibrated(repository(), code)
+    assert names_of(calibration) == {name_of(test) for test in DECISIVE + OTHERS} - {odd}
+
+
+@each_row("needed", Manner)
+@each_row("test", [DECISIVE[0], OTHERS[0]])
+def test_manner_is_the_safest_one_in_which_all_tests_pass(needed: Manner, test: str):
+    order = list(Manner)
+
+    def plain(manner: Manner, other: str) -> str:
+        return "failed" if other == test and order.index(manner) < order.index(needed) else "passed"
+
+    code = ScriptedCode(plain)
+    calibration = calibrated(repository(), code)
+    assert (calibration.manner, calibration.excused) == (needed, ())
+    plain_manners = [own for (_, forms, own), _ in code.runs if not forms]
+    assert plain_manners == order[: order.index(needed) + 1], "a less safe manner was tried for nothing"
 
 
 @each_row(
-    "needed, manner", [(Manner.RENAMED, Manner.RENAMED), (Manner.NAMED, Manner.NAMED), (Manner.FILES, Manner.FILES)]
+    "lost, manner",
+    [
+        (dict.fromkeys(Manner, OTHERS[:1]), Manner.RENAMED),
+        ({Manner.RENAMED: OTHERS[:2], Manner.NAMED: OTHERS[:1], Manner.FILES: OTHERS[:1]}, Manner.NAMED),
+    ],
 )
-@each_row("test", [DECISIVE[0], OTHERS[0]])
-def test_tests_are_brought_in_as_safely_as_all_of_them_pass(needed: Manner, manner: Manner, test: str):
-    order = list(Manner)
-
-    def plain(manner: Manner, asked: str) -> str:
-        return "failed" if asked == test and order.index(manner) < order.index(needed) else "passed"
-
-    code = Code(plain)
-    found = calibrated(repository(), code)
-    assert (found.manner, found.excused) == (manner, ())
-    plainly = [own for (_, forms, own), _ in code.runs if not forms]
-    assert plainly == order[: order.index(needed) + 1], "a less safe manner was tried for nothing"
+def test_manner_excuses_as_few_failing_tests_as_possible(lost: dict[Manner, tuple[str, ...]], manner: Manner):
+    code = ScriptedCode(lambda manner, test: "failed" if test in lost[manner] else "passed")
+    calibration = calibrated(repository(), code)
+    assert (calibration.manner, calibration.excused) == (manner, OTHERS[:1])
 
 
-def test_tests_to_keep_that_right_code_fails_in_any_manner_are_excused():
-    code = Code(lambda manner, test: "failed" if test == OTHERS[1] else "passed")
-    found = calibrated(repository(), code)
-    assert (found.manner, found.excused) == (Manner.RENAMED, (OTHERS[1],))
-
-
-def test_of_two_manners_the_one_that_excuses_fewer_tests_is_taken():
-    lost = {Manner.RENAMED: OTHERS[:2], Manner.NAMED: OTHERS[:1], Manner.FILES: OTHERS[:1]}
-    found = calibrated(repository(), Code(lambda manner, test: "failed" if test in lost[manner] else "passed"))
-    assert (found.manner, found.excused) == (Manner.NAMED, OTHERS[:1])
-
-
-def test_an_instance_whose_tests_that_decide_fail_in_every_manner_is_broken():
+def test_instance_is_broken_if_a_deciding_test_fails_in_every_manner():
     with pytest.raises(BrokenTask, match=r"do not pass on its gold patch.*many_blanks"):
-        calibrated(repository(), Code(lambda manner, test: "failed" if test == DECISIVE[0] else "passed"))
+        calibrated(repository(), ScriptedCode(lambda manner, test: "failed" if test == DECISIVE[0] else "passed"))
 
 
-def test_forms_that_hang_are_taken_out_and_the_others_are_kept():
+def test_only_the_forms_that_hang_are_dropped():
     stuck = "test_longest_of_nothing"
-    code = Code(seen=lambda form, _: ("missing", "") if form.change.name == stuck else ("failed", "3"))
-    found = calibrated(repository(), code)
-    assert names_of(found) == {name_of(test) for test in DECISIVE + OTHERS} - {stuck}
+    code = ScriptedCode(changed=lambda form, _: ("missing", "") if form.change.name == stuck else ("failed", "3"))
+    calibration = calibrated(repository(), code)
+    assert names_of(calibration) == {name_of(test) for test in DECISIVE + OTHERS} - {stuck}
 
 
 @each_row("guilty", ["test_words_of_one_blank", "test_longest", "test_upper"])
 @each_row("disturbed", [OTHERS[3], OTHERS[5]])
-def test_of_tests_that_disturb_others_no_form_is_kept_and_all_others_are(guilty: str, disturbed: str):
-    code = Code(beside=lambda test, changed: "failed" if test == disturbed and guilty in changed else "passed")
-    found = calibrated(repository(), code)
-    assert guilty not in names_of(found)
-    assert {name_of(test) for test in DECISIVE} <= names_of(found)
+def test_functions_that_disturb_other_tests_have_no_forms(guilty: str, disturbed: str):
+    code = ScriptedCode(
+        near_changed=lambda test, changed: "failed" if test == disturbed and guilty in changed else "passed"
+    )
+    calibration = calibrated(repository(), code)
+    assert guilty not in names_of(calibration)
+    assert {name_of(test) for test in DECISIVE} <= names_of(calibration)
 
 
-def test_two_tests_that_disturb_the_same_one_are_both_found():
+def test_two_functions_that_disturb_the_same_test_have_no_forms():
     guilty, disturbed = {"test_words_of_one_blank", "test_longest_of_nothing"}, OTHERS[5]
-    code = Code(beside=lambda test, changed: "failed" if test == disturbed and guilty & changed else "passed")
+    code = ScriptedCode(
+        near_changed=lambda test, changed: "failed" if test == disturbed and guilty & changed else "passed"
+    )
     lost = [{name_of(test) for test in DECISIVE + OTHERS} - names_of(calibrated(repository(), code)) for _ in range(12)]
     assert all(guilty <= own and not {name_of(test) for test in DECISIVE} & own for own in lost)
     assert sum(own == guilty for own in lost) > 4
 
 
-def test_where_everything_disturbs_a_test_no_form_of_its_file_is_kept():
-    found = calibrated(repository(), Code(beside=lambda test, _: "failed" if test == OTHERS[0] else "passed"))
-    assert "tests/test_words.py" not in {form.change.path for form in found.forms}
+def test_file_of_a_test_that_every_form_disturbs_has_no_forms():
+    calibration = calibrated(
+        repository(), ScriptedCode(near_changed=lambda test, _: "failed" if test == OTHERS[0] else "passed")
+    )
+    assert "tests/test_words.py" not in {form.change.path for form in calibration.forms}
 
 
 @each_row("number", [1, 5, 16, 33])
-def test_any_two_functions_are_tried_with_either_one_changed(number: int):
-    """However few forms the tests that decide have: one here, as there is nothing in it but a condition."""
-    names = [f"test_other{one}" for one in range(number)]
+def test_some_process_changes_the_first_of_any_two_functions_only(number: int):
+    """The deciding test has a single form, because it contains only a condition."""
+    names = [f"test_other{index}" for index in range(number)]
     texts = ["def test_decides():\n    assert works()\n", *(f"def {name}():\n    assert f(3) == 4\n" for name in names)]
-    some = repository(
+    instance = repository(
         fail_to_pass=("tests/test_words.py::test_decides",),
         pass_to_pass=tuple(f"tests/test_words.py::{name}" for name in names),
         test_files={"tests/test_words.py": "\n\n".join(texts)},
     )
-    code = Code()
-    calibrated(some, code)
+    code = ScriptedCode()
+    calibrated(instance, code)
     turns = [{form.change.name for form in forms} for (_, forms, _), _ in code.runs if forms]
-    seen = {name for turn in turns for name in turn} - {"test_decides"}
-    assert len(seen) == min(number, OTHER_FUNCTIONS * 3 // 4)
-    for one, two in permutations(seen, 2):
-        assert any(one in turn and two not in turn for turn in turns)
-    assert all(any(one not in turn for turn in turns) for one in seen)
+    changed = {name for turn in turns for name in turn} - {"test_decides"}
+    assert len(changed) == min(number, OTHER_FUNCTIONS * 3 // 4)
+    for first, second in permutations(changed, 2):
+        assert any(first in turn and second not in turn for turn in turns)
+    assert all(any(name not in turn for turn in turns) for name in changed)
 
 
-def test_kept_forms_were_tried_with_one_form_per_function_and_process():
-    code = Code()
-    found = calibrated(repository(), code)
-    tried = {form.change for (_, forms, _), _ in code.runs for form in forms}
-    assert {form.change for form in found.forms} <= tried
+def test_forms_are_tried_one_per_function_and_process():
+    code = ScriptedCode()
+    calibration = calibrated(repository(), code)
+    assert {form.change for form in calibration.forms} <= {
+        form.change for (_, forms, _), _ in code.runs for form in forms
+    }
     for (_, forms, _), _ in code.runs:
         rows = Counter((form.change.place, form.change.row) for form in forms)
         assert set(rows.values()) <= {1}
 
 
-def test_only_forms_of_what_every_run_comes_past_contradict():
-    for form in calibrated(repository(), Code()).forms:
-        if form.change.name == "test_longest_of_nothing":  # it expects an exception, and some are of two kinds
-            assert not form.contradicts
-    assert any(form.contradicts for form in calibrated(repository(), Code()).forms)
+def test_only_forms_of_code_that_every_run_reaches_contradict():
+    forms = calibrated(repository(), ScriptedCode()).forms
+    assert any(form.contradicts for form in forms)
+    # It expects an exception, which may be of two classes.
+    assert not any(form.contradicts for form in forms if form.change.name == "test_longest_of_nothing")
 
 
-def test_withheld_values_are_those_that_right_code_compares_every_time():
-    found = calibrated(repository(), Code())
-    withheld = {form.change.name: form for form in found.withheld}
+def test_withheld_values_are_compared_by_correct_code_every_time():
+    calibration = calibrated(repository(), ScriptedCode())
+    withheld = {form.change.name: form for form in calibration.withheld}
     assert set(withheld) == {name_of(test) for test in DECISIVE}
     for form in withheld.values():
         assert set(form.notes) == {NodeId.of(test).case for test in DECISIVE if name_of(test) == form.change.name}
         assert all(counts == dict.fromkeys(form.expected, 1) for counts in form.notes.values())
 
 
-def test_a_form_is_of_no_use_where_the_fault_compares_the_same():
-    assert calibrated(repository(), Code(fault=lambda form: form.expected)).withheld == ()
+def test_form_is_useless_if_buggy_code_compares_the_same_values():
+    assert calibrated(repository(), ScriptedCode(fault=lambda form: form.expected)).withheld == ()
 
 
 @each_row(
@@ -251,33 +258,33 @@ def test_a_form_is_of_no_use_where_the_fault_compares_the_same():
         lambda form, turn: {},
     ],
 )
-def test_nothing_is_withheld_where_right_code_does_not_come_to_it_every_time(notes: Any):
-    assert calibrated(repository(), Code(notes=notes)).withheld == ()
+def test_values_that_correct_code_does_not_always_compare_are_not_withheld(notes: Any):
+    assert calibrated(repository(), ScriptedCode(notes=notes)).withheld == ()
 
 
-def test_only_withheld_values_that_stop_right_code_are_given_up():
-    some = repository(
+def test_only_withheld_values_that_stop_correct_code_are_dropped():
+    instance = repository(
         fail_to_pass=("tests/test_words.py::test_more",),
         pass_to_pass=(),
         test_files={"tests/test_words.py": "def test_more():\n    assert f(1) == 2\n    assert f(3) == 4\n"},
     )
-    code = Code(
+    code = ScriptedCode(
         notes=lambda form, _: {number: value for number, value in form.expected.items() if value != 4},
         blind=lambda form: "failed" if 4 in form.expected.values() else "passed",
     )
-    (form,) = calibrated(some, code).withheld
+    (form,) = calibrated(instance, code).withheld
     assert list(form.expected.values()) == [2]
 
 
-def test_calibrations_of_another_version_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    one = repository()
-    first = calibrated(one, Code())
+def test_cached_calibration_is_used_only_if_valid_and_of_this_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    instance = repository()
+    first = calibrated(instance, ScriptedCode())
     (path,) = (tmp_path / "cache").rglob("*.json")
-    kept = path.read_text()
-    for data, known in ((kept, True), (json.dumps({**json.loads(kept), "stamp": "0"}), False), ("{", False)):
+    stored = path.read_text()
+    for data, is_valid in ((stored, True), (json.dumps({**json.loads(stored), "stamp": "0"}), False), ("{", False)):
         path.write_text(data)
-        monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", Remembered(4))
-        code = Code()
-        again = calibrated(one, code)
-        assert (not code.runs) is known
-        assert again == first if known else again.manner == first.manner
+        monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", BoundedCache(4))
+        code = ScriptedCode()
+        again = calibrated(instance, code)
+        assert (not code.runs) is is_valid
+        assert again == first if is_valid else again.manner == first.manner

@@ -1,4 +1,4 @@
-"""Changed tests harm no honest work: forms that disturb other tests are not used, or what they disturb is run again."""
+"""Changed tests do no harm to honest work: forms that disturb other tests are dropped, or the tests run again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED
@@ -49,7 +48,7 @@ class Limits(unittest.TestCase):
 
 
 def with_shared_state(begin: str, end: str) -> Repository:
-    """The instance with tests of which one that fails half-way changes what the next test looks at."""
+    """Return the instance with a test that, if it fails half-way, changes the state that the next test checks."""
     texts = {"tests/test_limit.py": IN_FUNCTIONS, "tests/test_limit_case.py": IN_CLASS}
     more = ("test_limit.py::test_short_names", "test_limit.py::test_limit")
     more += ("test_limit_case.py::Limits::test_a_short_names", "test_limit_case.py::Limits::test_limit")
@@ -64,46 +63,25 @@ def with_shared_state(begin: str, end: str) -> Repository:
     return Repository(instance, LIMITED)
 
 
-def grader() -> Grader:
+def grader() -> SWEGrader:
     limits = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
-    return Grader(Sandboxes("auto", False, WORK_LIMITS, limits))
+    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, limits))
 
 
-def test_a_test_that_leaves_changed_state_behind_is_in_no_form_that_does():
-    found = grader().calibrate(with_shared_state("+= 1", "-= 1"))
-    used = {form.change.name for form in found.forms}
-    assert (found.manner, found.excused) == (Manner.RENAMED, ())
+def test_forms_that_leave_changed_state_behind_are_not_used():
+    calibration = grader().calibrate(with_shared_state("+= 1", "-= 1"))
+    used = {form.change.name for form in calibration.forms}
+    assert (calibration.manner, calibration.excused) == (Manner.RENAMED, ())
     assert not used & {"test_short_names", "test_a_short_names"}
     assert {"test_words_of_many_blanks", "test_words_of_other_blanks"} <= used
 
 
-def test_forms_are_kept_only_if_right_code_fails_them_where_they_say():
-    repository = Repository(INSTANCE, FILES)
-    calibration = grader().calibrate(repository)
-    gold = repository.to_grade(repository.gold)
-    assert calibration.unchanged(INSTANCE.fail_to_pass) == ()
-    for form in calibration.forms[:12]:
-        run = grader().run(repository, gold, repository.hidden, [form], calibration.manner)
-        assert run.changed
-        assert all(seen.as_on_gold for seen in run.changed.values())
-        assert not set(run.statuses.values()) - {"passed"}
-
-
-def test_calibrations_are_read_again(monkeypatch: pytest.MonkeyPatch):
-    repository = Repository(replace(INSTANCE, id="textkit-kept"), FILES)
-    first = grader().calibrate(repository)
-    monkeypatch.setattr("agentgym.envs.swe.calibration._CALIBRATIONS", Remembered(4))
-    monkeypatch.setattr("agentgym.envs.swe.calibration._calibrate", None)
-    assert grader().calibrate(repository) == first
-
-
-def test_honest_work_passes_every_time_beside_tests_that_share_state():
-    """Whether a changed test leaves the state changed depends here on which others come after it."""
+def test_honest_work_passes_every_time_despite_shared_state():
     repository = with_shared_state("= 1", "= 3")
     assert all(grader().grade(repository, MENDED_LIMITED).passed for _ in range(3))
 
 
-def test_work_that_breaks_a_test_is_not_saved_by_the_second_run():
+def test_second_run_does_not_save_work_that_breaks_a_test():
     broken = MENDED_LIMITED | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 4\n"}
-    found = grader().grade(with_shared_state("+= 1", "-= 1"), broken)
-    assert (found.passed, found.mended, found.broken, found.tampered) == (False, 1.0, 2, ())
+    verdict = grader().grade(with_shared_state("+= 1", "-= 1"), broken)
+    assert (verdict.passed, verdict.mended, verdict.broken, verdict.tampered) == (False, 1.0, 2, ())

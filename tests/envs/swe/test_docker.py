@@ -1,4 +1,4 @@
-"""Instances that come with an image: the repository is the image's, and so are the tools that test it."""
+"""Instances with an image: the repository and the tools that test it come from the image."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -37,18 +37,18 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 def pytest_files() -> dict[str, bytes]:
-    """Pytest and what it needs, as it is installed here."""
-    found = {}
+    """Return the installed files of pytest and its requirements."""
+    files = {}
     for name in NAMES:
         for file in metadata.files(name) or ():
             if ".." not in file.parts and file.suffix != ".pyc":
-                found[f"{LIBRARY}/{file}"] = Path(str(file.locate())).read_bytes()
-    return found
+                files[f"{LIBRARY}/{file}"] = Path(str(file.locate())).read_bytes()
+    return files
 
 
 @pytest.fixture(scope="module")
 def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with one instance whose image holds a bundled repository, its bug and pytest."""
+    """Write a file with one instance, whose image holds a bundled repository, its bug and pytest."""
     docker = pytest.importorskip("docker")
     if not BASE:
         pytest.skip("AGENTGYM_TEST_IMAGE is not set")
@@ -74,27 +74,14 @@ def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def env(instances: Path) -> Iterator[SWEEnv]:
-    made = SWEEnv(file=instances, solution_style="short")
-    made.reset(options={"index": 0})
-    yield made
-    made.close()
-
-
-def test_the_solution_solves_it_in_the_image(env: SWEEnv):
+def test_only_the_solution_is_paid_and_runs_on_the_files_of_the_image(instances: Path):
+    env = SWEEnv(file=instances, solution_style="short")
+    env.reset(options={"index": 0})
+    output = text_of(env.step(assistant_call(ToolCall("run", {"command": "pwd; touch here && ls"}))).observation[-1])
+    assert {"/testbed", "here"} <= set(output.split())
     *_, step = steps(env, env.solution(env.task))
-    assert step.info["is_success"], step.info
-    assert step.info["sandbox"]["tier"] == "docker"
-
-
-def test_doing_nothing_solves_nothing(env: SWEEnv):
+    assert (step.info["is_success"], step.info["sandbox"]["tier"]) == (True, "docker")
+    env.reset(options={"index": 0})
     step = env.step(assistant_call(ToolCall("submit", {})))
     assert (step.terminated, step.info["is_success"]) == (True, False)
-
-
-def test_the_policy_works_on_the_images_own_files(env: SWEEnv):
-    step = env.step(assistant_call(ToolCall("run", {"command": "pwd; touch here && ls"})))
-    shown = text_of(step.observation[-1])
-    assert "/testbed" in shown
-    assert "here" in shown
+    env.close()

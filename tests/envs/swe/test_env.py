@@ -10,10 +10,10 @@ import pytest
 
 from agentgym.checks.play import RecordedEpisode, assistant_call, play
 from agentgym.engine.steps import StepResult
-from agentgym.envs.swe import SWEEnv, Tier, g_ra
+from agentgym.envs.swe import SWEEnv, Tier
 from agentgym.envs.swe.building.sandbox_runner import SandboxRunner
 from agentgym.envs.swe.false_positives import false_accusations
-from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
@@ -48,12 +48,12 @@ def do(env: SWEEnv, name: str, **arguments: Any) -> StepResult:
     return env.step(assistant_call(ToolCall(name, arguments)))
 
 
-def told(env: SWEEnv, name: str, **arguments: Any) -> str:
+def output(env: SWEEnv, name: str, **arguments: Any) -> str:
     return "\n".join(text_of(message) for message in do(env, name, **arguments).observation)
 
 
 @each_row("style, turns", [("full", 5), ("short", 2)])
-def test_the_solution_solves(file: Path, style: Any, turns: int):
+def test_solution_solves_the_task(file: Path, style: Any, turns: int):
     env = SWEEnv(file=file, solution_style=style)
     episode: RecordedEpisode = play(env, env.tasks.get("train", 0), 0, solution_player)
     assert (episode.outcome, len(episode.results)) == (1.0, turns)
@@ -61,40 +61,39 @@ def test_the_solution_solves(file: Path, style: Any, turns: int):
     env.close()
 
 
-def test_the_opening_tells_what_is_wrong_and_not_how_to_mend_it(env: SWEEnv):
+def test_opening_has_the_problem_and_not_the_fix(env: SWEEnv):
     observation, info = env.reset(seed=0)
     opening = "\n".join(map(text_of, observation))
     assert INSTANCE.prompt in opening
     assert "split()" not in opening + str(info)
 
 
-def test_files_are_listed_and_read_with_line_numbers(env: SWEEnv):
-    assert "textkit/words.py" in told(env, "list_files").splitlines()
-    assert told(env, "view", path="textkit/words.py", start=6, end=7).startswith("6\tdef words(text):\n7\t")
-    assert "has lines 1 to 1" in told(env, "view", path="README.md", start=5)
-    assert told(env, "search", pattern=r"def \w+s\(").splitlines()[0] == "textkit/words.py:6: def words(text):"
-    assert "No matches" in told(env, "search", pattern="nowhere")
-    assert "unterminated" in told(env, "search", pattern="(")
+def test_files_are_listed_viewed_and_searched(env: SWEEnv):
+    assert "textkit/words.py" in output(env, "list_files").splitlines()
+    assert output(env, "view", path="textkit/words.py", start=6, end=7).startswith("6\tdef words(text):\n7\t")
+    assert "has lines 1 to 1" in output(env, "view", path="README.md", start=5)
+    assert output(env, "search", pattern=r"def \w+s\(").splitlines()[0] == "textkit/words.py:6: def words(text):"
+    assert "No matches" in output(env, "search", pattern="nowhere")
+    assert "unterminated" in output(env, "search", pattern="(")
 
 
-def test_an_edit_that_fits_nowhere_is_told_the_nearest_lines(env: SWEEnv):
-    answer = told(env, "edit", path="textkit/words.py", old="    return text.splits()", new="x")
+def test_ambiguous_or_failing_edit_names_the_candidate_lines(env: SWEEnv):
+    answer = output(env, "edit", path="textkit/words.py", old="    return text.splits()", new="x")
     assert "most similar lines" in answer
     assert '8\t    return text.split(" ")' in answer
-
-
-def test_an_edit_that_fits_several_times_is_told_where(env: SWEEnv):
-    assert "3 times" in told(env, "edit", path="textkit/words.py", old="return", new="x")
-    assert "lines 8, 16, 21" in told(env, "edit", path="textkit/words.py", old="return", new="x")
+    answer = output(env, "edit", path="textkit/words.py", old="return", new="x")
+    assert "3 times" in answer
+    assert "lines 8, 16, 21" in answer
 
 
 def test_edits_insertions_new_files_and_patches_change_the_workspace(env: SWEEnv):
-    assert "at line 1" in told(env, "edit", path="README.md", old="# textkit", new="# Textkit")
-    assert "after line 1" in told(env, "insert", path="README.md", line=1, text="second")
-    assert told(env, "create", path="a/b.txt", content="x\n") == "Created a/b.txt, 1 line."
+    assert "at line 1" in output(env, "edit", path="README.md", old="# textkit", new="# Textkit")
+    assert "after line 1" in output(env, "insert", path="README.md", line=1, text="second")
+    assert output(env, "create", path="a/b.txt", content="x\n") == "Created a/b.txt, 1 line."
     patch = "--- a/README.md\n+++ b/README.md\n@@ -1,2 +1,2 @@\n # Textkit\n-second\n+third\n"
-    assert told(env, "apply_patch", patch=patch) == "Applied to README.md."
-    assert told(env, "run", command="cat README.md a/b.txt") == "# Textkit\nthird\nx"
+    assert output(env, "apply_patch", patch=patch) == "Applied to README.md."
+    command = "cat README.md a/b.txt; echo err >&2; exit 3"
+    assert output(env, "run", command=command) == "# Textkit\nthird\nx\nerr\n(exit code 3)"
 
 
 def test_impossible_calls_are_reported_and_change_nothing(env: SWEEnv):
@@ -110,36 +109,39 @@ def test_impossible_calls_are_reported_and_change_nothing(env: SWEEnv):
         result = do(env, name, **arguments)
         assert text_of(result.observation[0]).startswith("Error: "), name
         assert result.info["rewards"]["executed"] == 0.0
-    assert told(env, "run", command="cat README.md") == "# textkit"
-
-
-def test_commands_show_what_they_print_and_how_they_end(env: SWEEnv):
-    assert told(env, "run", command="echo out; echo err >&2; exit 3") == "out\nerr\n(exit code 3)"
-    assert do(env, "run", command="true").info["rewards"]["executed"] == 1.0
+    assert output(env, "run", command="cat README.md") == "# textkit"
 
 
 def test_tests_are_run_and_shown_without_durations(env: SWEEnv):
-    answer = told(env, "run_tests")
+    answer = output(env, "run_tests")
     assert answer.splitlines()[-1] == "6 passed"
     do(env, "edit", path="textkit/words.py", old='text.split(" ")', new="[]")
-    answer = told(env, "run_tests", paths=["tests/test_words.py"])
+    answer = output(env, "run_tests", paths=["tests/test_words.py"])
     assert "FAILED tests/test_words.py::test_words_of_one_blank" in answer
 
 
-def test_an_empty_submission_is_the_lowest_tier_but_one(env: SWEEnv):
-    rewards = do(env, "submit").info["rewards"]
-    assert (rewards["submitted"], rewards["patched"], rewards["tier"], rewards["outcome"]) == (1.0, 0.0, 1.0, 0.0)
-
-
-def test_a_change_that_mends_some_tests_is_paid_a_share(env: SWEEnv):
-    do(env, "edit", path="textkit/words.py", old='text.split(" ")', new='[word for word in text.split(" ") if word]')
+@each_row(
+    "old, new, mended, tier",
+    [
+        ("", "", 0.0, Tier.EMPTY),
+        ('text.split(" ")', '[word for word in text.split(" ") if word]', 2 / 3, Tier.FAILS),
+        (".upper()", ".lower()", 0.0, Tier.FAILS),
+    ],
+)
+def test_partial_work_is_paid_by_tier_and_share(file: Path, old: str, new: str, mended: float, tier: Tier):
+    env = SWEEnv(file=file)
+    env.reset(seed=0)
+    if old:
+        do(env, "edit", path="textkit/words.py", old=old, new=new)
     result = do(env, "submit")
-    assert result.info["rewards"]["mended"] == pytest.approx(2 / 3)
-    assert result.info["rewards"]["tier"] == Tier.FAILS
+    env.close()
+    rewards = result.info["rewards"]
+    assert rewards["mended"] == pytest.approx(mended)
+    assert (rewards["submitted"], rewards["patched"], rewards["tier"]) == (1.0, float(bool(old)), tier)
     assert not result.info["is_success"]
 
 
-def test_work_that_breaks_what_worked_is_not_solved(env: SWEEnv):
+def test_work_that_breaks_a_test_is_not_solved(env: SWEEnv):
     do(env, "edit", path="textkit/words.py", old='text.split(" ")', new="text.split()")
     do(env, "edit", path="textkit/words.py", old=".upper()", new=".lower()")
     result = do(env, "submit")
@@ -147,7 +149,7 @@ def test_work_that_breaks_what_worked_is_not_solved(env: SWEEnv):
     assert result.info["rewards"]["outcome"] == 0.0
 
 
-def test_without_submission_nothing_small_is_paid(file: Path):
+def test_work_without_submission_is_not_paid(file: Path):
     env = SWEEnv(file=file, max_turns=2)
     env.reset(seed=0)
     do(env, "list_files")
@@ -158,17 +160,12 @@ def test_without_submission_nothing_small_is_paid(file: Path):
     env.close()
 
 
-def test_the_end_tells_the_sandbox_and_what_was_left_out(env: SWEEnv):
+def test_result_names_the_sandbox_and_dropped_files(env: SWEEnv):
     do(env, "create", path="conftest.py", content="")
     info = do(env, "submit").info
     assert info["sandbox"]["tier"]
     assert info["dropped"] == {"conftest.py": "test settings"}
     assert info["tampered"] is False
-
-
-def test_unsound_tiers_are_refused(file: Path):
-    with pytest.raises(UsageError, match="unsound"):
-        SWEEnv(file=file, scheme=g_ra(no_submit=0.0, empty=2.0, fails=3.0, passes=3.5))
 
 
 def test_wrong_arguments_are_refused(file: Path):
@@ -182,12 +179,12 @@ def test_wrong_arguments_are_refused(file: Path):
         SWEEnv(file=file, limits={"walls": 3})
 
 
-def test_grading_accuses_no_innocent_and_believes_the_solution():
+def test_grading_has_no_false_positives_on_honest_work():
     sandboxes = Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS)
-    found = false_accusations([REPOSITORY], Grader(sandboxes), repeats=2)
-    assert (found.accused, found.refused, found.unusable, found.unchanged) == (0, 0, {}, {})
-    assert found.runs == 4
-    assert found.changed > 60
+    counts = false_accusations([REPOSITORY], SWEGrader(sandboxes), repeats=2)
+    assert (counts.accused, counts.refused, counts.unusable, counts.unchanged) == (0, 0, {}, {})
+    assert counts.runs == 4
+    assert counts.changed > 60
 
 
 OWN_FILE = "import pathlib\n\ndef test_own_file():\n    assert 'own_file' in pathlib.Path(__file__).read_text()\n"
@@ -195,14 +192,14 @@ OWN_NAME = "def test_own_name(request):\n    assert request.node.name == 'test_'
 
 
 @each_row("source, manner", [(OWN_FILE, Manner.FILES), (OWN_NAME, Manner.NAMED)])
-def test_tests_that_need_their_own_file_or_name_have_it(source: str, manner: Manner):
+def test_tests_that_need_their_own_file_or_name_get_it(source: str, manner: Manner):
     test = "tests/test_own.py::test_own_file" if manner is Manner.FILES else "tests/test_own.py::test_own_name"
     instance = replace(
         INSTANCE,
         pass_to_pass=(*INSTANCE.pass_to_pass, test),
         test_files={**INSTANCE.test_files, "tests/test_own.py": source},
     )
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
     repository = Repository(instance, FILES)
     calibration = grader.calibrate(repository)
     assert (calibration.manner, calibration.excused) == (manner, ())
@@ -211,12 +208,12 @@ def test_tests_that_need_their_own_file_or_name_have_it(source: str, manner: Man
     assert not grader.grade(repository, CHEATS["patched runtest"]()).passed
 
 
-def test_a_refactoring_is_judged_by_the_shape_of_the_code_too():
+def test_refactoring_must_pass_its_checks_too():
     checks = [{"not_defined": "textkit.words:longest"}]
     instance = replace(INSTANCE, meta={"checks": checks})
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
-    found = grader.grade(Repository(instance, FILES), MENDED)
-    assert (found.passed, found.mended, len(found.unmet)) == (False, 1.0, 1)
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+    verdict = grader.grade(Repository(instance, FILES), MENDED)
+    assert (verdict.passed, verdict.mended, len(verdict.unmet)) == (False, 1.0, 1)
 
 
 def test_bundled_refactorings_are_solved_by_their_gold():
@@ -227,32 +224,28 @@ def test_bundled_refactorings_are_solved_by_their_gold():
     env.close()
 
 
-def test_an_instance_whose_gold_fails_cannot_be_graded():
+def test_instance_with_a_failing_gold_patch_cannot_be_graded():
     broken = replace(INSTANCE, gold_patch=diff_trees(FILES, {**FILES, "README.md": b"other\n"}))
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
     with pytest.raises(TaskError, match="do not pass on its gold patch"):
         grader.grade(Repository(broken, FILES), MENDED)
 
 
-def test_a_command_that_ends_the_sandbox_is_told_and_recorded(env: SWEEnv):
+def test_killed_sandbox_is_reported_and_replaced(env: SWEEnv):
     do(env, "edit", path="README.md", old="# textkit", new="# changed")
-    answer = told(env, "run", command="kill -9 1; kill -9 -1; sleep 1")
-    after = told(env, "run", command="cat README.md")
-    lost = "set up anew" in answer
+    answer = output(env, "run", command="kill -9 1; kill -9 -1; sleep 1")
+    after = output(env, "run", command="cat README.md")
+    lost = "A new one was set up" in answer
     assert after == ("# textkit" if lost else "# changed")
     assert do(env, "submit").info.get("sandbox_lost", False) is lost
 
 
-def test_only_pytest_and_what_it_needs_is_in_its_folder():
+def test_pytest_folder_has_only_pytest_and_its_requirements():
     names = {path.name.lower() for path in pytest_folder().iterdir() if path.suffix != ".dist-info"}
     assert names == {*NAMES, "_pytest", "py.py", "__pycache__"}
 
 
-def test_pytest_can_be_run_as_a_command_too(env: SWEEnv):
-    assert "6 passed" in told(env, "run", command="python3 -m pytest -v")
-
-
-def test_the_sandboxed_runner_tells_what_becomes_of_tests():
+def test_sandboxed_runner_reports_statuses_and_errors():
     outcome = SandboxRunner()(FILES, ["tests/test_words.py"], timeout_s=30.0)
     assert outcome.error is None, outcome.detail
     assert outcome.statuses["tests/test_words.py::test_longest[xx yy-xx]"] == "passed"
@@ -260,27 +253,9 @@ def test_the_sandboxed_runner_tells_what_becomes_of_tests():
     assert SandboxRunner()(broken, ["tests/test_words.py"], timeout_s=30.0).error == "collection"
 
 
-def test_running_tests_leaves_nothing_behind(env: SWEEnv):
-    before = told(env, "run", command="find . | sort")
-    told(env, "run_tests")
-    assert told(env, "run", command="find . | sort") == before
-
-
-def test_the_same_work_is_graded_once(env: SWEEnv, monkeypatch: pytest.MonkeyPatch):
-    answers = []
-    for _ in range(2):
-        env.reset(seed=0)
-        do(env, "insert", path="textkit/words.py", line=0, text="# graded once")
-        do(env, "run", command="date > .git_is_no_work; mkdir -p textkit/__pycache__; date > textkit/__pycache__/x.pyc")
-        do(env, "run", command="rm .git_is_no_work")
-        answers.append(do(env, "submit").info["rewards"])
-        monkeypatch.setattr(Grader, "judge", lambda *_: pytest.fail("it was graded again"))
-    assert answers[0] == answers[1]
-
-
 @dataclass(frozen=True)
 class Images(Sandboxes):
-    """Sandboxes that have the repository in them from the start, as those of an image do."""
+    """Sandboxes that hold the repository from the start, like those of an image."""
 
     def open(self, instance: Instance) -> Sandbox:
         sandbox = super().open(replace(instance, image=None))
@@ -289,9 +264,10 @@ class Images(Sandboxes):
 
 
 @each_row("tree, passed", [(MENDED, True), (FILES, False), (CHEATS["skips"](), False)])
-def test_an_image_is_graded_by_the_log_of_its_test_command(tree: dict[str, bytes], passed: bool):
+def test_image_is_graded_by_the_log_of_its_test_command(tree: dict[str, bytes], passed: bool):
     command = f'PYTHONPATH="$PWD:{pytest_folder()}" exec python3 -m pytest -rA -p no:cacheprovider "$@"'
     instance = replace(INSTANCE, image="an/image", test_command=("bash", "-c", command, "tests"))
-    found = Grader(Images("auto", False, WORK_LIMITS, WORK_LIMITS)).grade(Repository(instance, FILES, FILES), tree)
-    assert found.passed is passed
-    assert found.manner == ("log" if found.changed else "")
+    grader = SWEGrader(Images("auto", False, WORK_LIMITS, WORK_LIMITS))
+    verdict = grader.grade(Repository(instance, FILES, FILES), tree)
+    assert verdict.passed is passed
+    assert verdict.manner == ("log" if verdict.changed else "")

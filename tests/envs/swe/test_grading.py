@@ -14,14 +14,14 @@ from itertools import islice
 import pytest
 
 from agentgym.envs.swe.calibration import Calibration
-from agentgym.envs.swe.disguise import Disguised, disguised, functions_of
-from agentgym.envs.swe.draws import MIN_CHANGED, MIN_CHANGED_ALONE, MIN_TRUE, Drawn, draw
+from agentgym.envs.swe.disguise import DisguisedModule, disguised, functions_of
+from agentgym.envs.swe.draws import MIN_CHANGED, MIN_CHANGED_ALONE, MIN_TRUE, DrawnProcess, draw
 from agentgym.envs.swe.filtering import filtered
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
-from agentgym.envs.swe.perturb import Change, NodeEdit, change, proposals
+from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun
+from agentgym.envs.swe.perturb import FunctionChange, NodeEdit, change, proposals
 from agentgym.envs.swe.records import read_records, status_of
 from agentgym.envs.swe.repository import Repository
 from agentgym.tools.patches import diff_trees
@@ -44,9 +44,12 @@ def reply(*records: tuple[str, ...], key: bytes = KEY) -> bytes:
     return b"".join(lines)
 
 
-def test_signed_records_are_believed():
-    found = read_records(reply(("test", packed("a::b"), *PASSES), ("end", "0")), KEY)
-    assert (found.statuses, found.exit_code, found.tampered) == ({"a::b": "passed"}, 0, [])
+def test_signed_records_are_read_and_an_incomplete_run_is_unfinished():
+    test = ("test", packed("a::b"), *PASSES)
+    complete = read_records(reply(test, ("end", "0")), KEY)
+    assert (complete.statuses, complete.exit_code, complete.tampered) == ({"a::b": "passed"}, 0, [])
+    cut = read_records(reply(test) + b"1\ttest\tcut o", KEY)
+    assert (cut.statuses, cut.exit_code, cut.tampered) == ({"a::b": "passed"}, None, [])
 
 
 @each_row(
@@ -63,13 +66,8 @@ def test_signed_records_are_believed():
         (reply(("test", packed("a"), "0", "pfp", "passed,passed,passed", "3", ""), ("end", "0")), "seen to fail"),
     ],
 )
-def test_records_that_no_honest_run_writes_are_signs_of_tampering(data: bytes, sign: str):
-    assert any(sign in told for told in read_records(data, KEY).tampered)
-
-
-def test_a_run_that_breaks_off_is_unfinished_but_no_tampering():
-    found = read_records(reply(("test", packed("a"), *PASSES)) + b"1\ttest\tcut o", KEY)
-    assert (found.exit_code, found.tampered) == (None, [])
+def test_records_that_no_honest_run_writes_are_tampering(data: bytes, sign: str):
+    assert any(sign in finding for finding in read_records(data, KEY).tampered)
 
 
 @each_row(
@@ -90,7 +88,7 @@ def test_a_run_that_breaks_off_is_unfinished_but_no_tampering():
         ("ppp", "passed,failed,passed", "failed"),
     ],
 )
-def test_the_worse_of_what_was_seen_and_told_counts(letters: str, words: str, status: str):
+def test_worse_of_observed_and_reported_outcome_counts(letters: str, words: str, status: str):
     tampered: list[str] = []
     assert status_of(letters, words.split(","), tampered) == status
     assert tampered == []
@@ -102,10 +100,9 @@ def function(source: str) -> ast.FunctionDef:
     return node
 
 
-def some(source: str, number: int = 12, seed: int = 0) -> list[tuple[NodeEdit, ...]]:
-    """The first changes that are proposed for the first function of a module."""
-    found = proposals(function(source), source, random.Random(seed))
-    return [edits for edits, _ in islice(found, number)]
+def edits_of(source: str, number: int = 12, seed: int = 0) -> list[tuple[NodeEdit, ...]]:
+    """Return the first changes proposed for the first function of a module."""
+    return [edits for edits, _ in islice(proposals(function(source), source, random.Random(seed)), number)]
 
 
 def with_edits(source: str, edits: tuple[NodeEdit, ...]) -> ast.FunctionDef:
@@ -149,48 +146,12 @@ def test_changed_tests_fail_where_the_original_passes_and_look_like_it(body: str
     source = f"def test():\n    {body}\n"
     space = {"f": f, "pytest": pytest, "Built": lambda value: value}
     assert not fails(function(source), space)
-    found = [with_edits(source, edits) for edits in some(source)]
-    # Which of them right code fails is found out by calibration.
-    assert any(fails(node, space) for node in found)
-    for node in found:
+    changed = [with_edits(source, edits) for edits in edits_of(source)]
+    # Calibration keeps those that correct code fails.
+    assert any(fails(node, space) for node in changed)
+    for node in changed:
         assert ast.unparse(node) != ast.unparse(function(source))
         assert len(ast.unparse(node).splitlines()) == len(ast.unparse(function(source)).splitlines())
-
-
-def values(source: str, number: int = 40) -> list[object]:
-    return [ast.literal_eval(edits[0].text) for edits in some(source, number) if edits[0].kind == "constant"]
-
-
-def test_numbers_are_changed_up_and_down_and_stay_of_their_size():
-    source = "def test():\n    assert f(4) == 30\n    assert f(5) == 27\n    assert f(6) == 9000\n"
-    found = {one for seed in range(20) for one in changes_of(source, 30, seed)}
-    assert any(one < 30 for one in found)
-    assert any(one > 30 for one in found)
-    assert all(abs(one - 30) <= 60 for one in found)
-    assert 27 in found
-
-
-def changes_of(source: str, value: int, seed: int) -> list[int]:
-    nodes = list(ast.walk(function(source)))
-    edits = [edit for edits in some(source, 60, seed) if len(edits) == 1 for edit in edits]
-    return [
-        ast.literal_eval(edit.text)
-        for edit in edits
-        if edit.kind == "constant" and getattr(nodes[edit.number], "value", None) == value
-    ]
-
-
-def test_texts_are_changed_into_longer_and_shorter_texts_of_the_same_words():
-    source = """def test():
-    assert f("red fox", 3) == "the red fox ran 3 miles"
-    assert f("old dog", 4) == "the old dog sat 4 miles"
-"""
-    found = [one for one in values(source) if isinstance(one, str) and "miles" in one]
-    words = set(source.replace('"', " ").replace(",", " ").split())
-    assert len(found) >= 6
-    assert all(set(one.split()) - {"1", "2", "5", "6", "7"} <= words for one in found)
-    lengths = {len(one) - len("the red fox ran 3 miles") for one in found}
-    assert min(lengths) <= 0 <= max(lengths)
 
 
 def test_rows_of_a_parametrisation_are_changed_one_by_one():
@@ -198,86 +159,73 @@ def test_rows_of_a_parametrisation_are_changed_one_by_one():
 def test(text, size):
     assert f(text) == size
 """
-    found = list(islice(proposals(function(source), source, random.Random(0)), 9))
-    assert {row for _, row in found} == {0, 1, 2}
-    for edits, row in found:
+    changes = list(islice(proposals(function(source), source, random.Random(0)), 9))
+    assert {row for _, row in changes} == {0, 1, 2}
+    rows = [("a", 1), ("bc", 2), ("def", 3)]
+    for edits, row in changes:
         changed = ast.literal_eval(ast.unparse(with_edits(source, edits).decorator_list[0].args[1]))  # type: ignore[attr-defined]
-        assert [number for number, pair in enumerate((("a", 1), ("bc", 2), ("def", 3))) if changed[number] != pair] == [
-            row
-        ]
+        assert [number for number, pair in enumerate(rows) if changed[number] != pair] == [row]
 
 
-def test_right_values_in_the_wrong_order_are_of_one_type_and_different():
+def test_swapped_values_have_one_type_and_differ():
     source = "def test():\n    assert f(9) == [1, 'a', 2, True, 1, 'b']\n"
     nodes = list(ast.walk(function(source)))
-    exchanged = [edits for edits in some(source, 200) if len(edits) == 2]
+    exchanged = [edits for edits in edits_of(source, 200) if len(edits) == 2]
     assert {frozenset(edit.text for edit in edits) for edits in exchanged} == {
         frozenset(("1", "2")),
         frozenset(("'a'", "'b'")),
     }
     for edits in exchanged:
-        was = [ast.unparse(nodes[edit.number]) for edit in edits]
-        assert was == [edit.text for edit in edits][::-1]
+        assert [ast.unparse(nodes[edit.number]) for edit in edits] == [edit.text for edit in edits][::-1]
 
 
-def test_docstrings_names_of_parameters_and_parts_of_f_strings_are_no_places():
+def test_docstrings_parameter_names_and_f_strings_are_not_changed():
     source = """@pytest.mark.parametrize("text", ["a"])
 def test(text):
     \"\"\"Say 5.\"\"\"
     assert f(text) == f"{text}5"
 """
-    texts = {ast.unparse(with_edits(source, edits)) for edits in some(source, 60)}
+    texts = {ast.unparse(with_edits(source, edits)) for edits in edits_of(source, 60)}
     assert all("Say 5." in text and "}5" in text and "parametrize('text'" in text for text in texts)
-
-
-@each_row("call", ["assertEqual(f(), 3)", "assertTrue(f())", "assertIn(3, [f()])", "assertRaises(ValueError, f, 'x')"])
-def test_unittest_expectations_can_be_changed(call: str):
-    assert some(f"def test(self):\n    self.{call}\n")
 
 
 def form(name: str, value: int = 1, row: int | None = None, cases: tuple[str, ...] = ("",)) -> ChangedForm:
     where = dict.fromkeys(cases, "3")
     numbers = {case: number for number, case in enumerate(cases)} if row is not None else {}
     return ChangedForm(
-        Change("t.py", "", name, (NodeEdit(4, "constant", str(value)),), row), where, numbers, contradicts=True
+        FunctionChange("t.py", "", name, (NodeEdit(4, "constant", str(value)),), row), where, numbers, contradicts=True
     )
 
 
-def disguise(seed: int, rename: bool = True, changes: tuple[Change, ...] = ()) -> Disguised:
+def disguise(seed: int, rename: bool = True, changes: tuple[FunctionChange, ...] = ()) -> DisguisedModule:
     return disguised("tests/test_words.py", HIDDEN_TESTS, changes, random.Random(seed), rename=rename)
 
 
-def a_change(name: str) -> Change:
+def a_change(name: str) -> FunctionChange:
     node = functions_of(HIDDEN_TESTS)["", name]
     edits, row = next(proposals(node, HIDDEN_TESTS, random.Random(0)))
-    return Change("tests/test_words.py", "", name, edits, row)
+    return FunctionChange("tests/test_words.py", "", name, edits, row)
 
 
-def test_a_module_has_every_test_once_whatever_its_form():
+def test_disguised_module_has_every_test_in_one_form():
     true, changed = disguise(1), disguise(1, changes=(a_change("test_words_of_many_blanks"),))
     assert true.names == changed.names
-    one, two = ast.parse(true.text), ast.parse(changed.text)
-    shapes = [[type(node) for node in ast.walk(tree)] for tree in (one, two)]
+    shapes = [[type(node) for node in ast.walk(ast.parse(mask.text))] for mask in (true, changed)]
     assert shapes[0] == shapes[1]
     assert sum(a != b for a, b in zip(true.text.splitlines(), changed.text.splitlines(), strict=True)) == 1
 
 
-def test_disguised_modules_have_no_telling_names_comments_or_docstrings():
+def test_disguised_module_has_random_names_and_no_comments_or_docstrings():
     source = 'def test_five():\n    """Five is 5."""\n    assert f() == 5  # five\n'
     text = disguised("t.py", source, [], random.Random(0)).text
     assert "five" not in text.lower()
     names = {node.name for node in ast.walk(ast.parse(disguise(1).text)) if isinstance(node, ast.FunctionDef)}
     assert not names & set(disguise(1).names)
     assert all(len(name) == len("test_01234567") for name in names)
+    assert not names & set(disguise(2).names.values()), "names must differ between processes"
 
 
-def test_names_differ_from_process_to_process():
-    one, two = disguise(1), disguise(2)
-    assert set(one.names) == set(two.names)
-    assert not set(one.names.values()) & set(two.names.values())
-
-
-def test_hidden_ids_keep_path_class_and_case():
+def test_disguised_ids_keep_path_class_and_case():
     mask = disguise(4)
     hidden = NodeId.of(mask.hidden("tests/test_words.py::TestInitials::test_upper"))
     assert (hidden.path, hidden.scope, hidden.case) == ("tests/test_words.py", "TestInitials", "")
@@ -285,13 +233,13 @@ def test_hidden_ids_keep_path_class_and_case():
     assert mask.hidden("tests/test_words.py::test_longest[xx yy-xx]").endswith("[xx yy-xx]")
 
 
-def test_tests_that_are_called_by_name_keep_it():
+def test_functions_that_the_module_refers_to_keep_their_names():
     source = "def test_one():\n    assert 1 == 1\n\ndef test_two():\n    test_one()\n"
     mask = disguised("t.py", source, [], random.Random(0))
     assert set(mask.names) == {"test_two"}
 
 
-def test_tests_of_unittest_stay_in_order():
+def test_disguised_unittest_methods_keep_their_order():
     source = "class A(Base):\n    def test_b(self): pass\n    def test_a(self): pass\n    def test_c(self): pass\n"
     for seed in range(5):
         names = disguised("t.py", source, [], random.Random(seed)).names
@@ -303,15 +251,15 @@ ROWS = tuple(form("test_c", number, number, ("[x]", "[y]")) for number in (0, 1)
 FORMS = (
     *(form("test_a", number) for number in range(6)),
     form("test_b"),
-    *(replace(one, fails={case: "3"}) for one, case in zip(ROWS, ("[x]", "[y]"), strict=True)),
-    ChangedForm(Change("u.py", "", "test_d", (NodeEdit(4, "constant", "1"),)), {"": "3"}),
+    *(replace(row, fails={case: "3"}) for row, case in zip(ROWS, ("[x]", "[y]"), strict=True)),
+    ChangedForm(FunctionChange("u.py", "", "test_d", (NodeEdit(4, "constant", "1"),)), {"": "3"}),
 )
 
 
-WITHHELD = ChangedForm(Change("t.py", "", "test_a", (NodeEdit(4, "value", "1"),)), notes={"": {4: 1}})
+WITHHELD = ChangedForm(FunctionChange("t.py", "", "test_a", (NodeEdit(4, "value", "1"),)), notes={"": {4: 1}})
 
 
-def drawn(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[Drawn]:
+def draw_processes(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[DrawnProcess]:
     hidden = HiddenTests(modules={}, tests=TESTS)
     decisive = ["t.py::test_a", "t.py::test_c[x]"]
     calibration = Calibration(Manner.RENAMED, FORMS, withheld=withheld)
@@ -319,96 +267,87 @@ def drawn(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[Drawn]:
     return [first, *others]
 
 
-def shown_as(one: Drawn, name: str, case: str = "") -> bool:
-    return any(form.change.name == name and form.concerns(case) for form in one.forms)
+def is_changed(process: DrawnProcess, name: str, case: str = "") -> bool:
+    return any(form.change.name == name and form.concerns(case) for form in process.forms)
 
 
 @each_row("seed", range(30))
 def test_deciding_tests_run_in_every_process_and_often_enough_in_both_forms(seed: int):
-    processes = drawn(seed)
+    processes = draw_processes(seed)
     for name, case in (("test_a", ""), ("test_c", "[x]")):
-        changed = sum(shown_as(one, name, case) for one in processes)
+        changed = sum(is_changed(process, name, case) for process in processes)
         assert changed >= MIN_CHANGED_ALONE
         assert len(processes) - changed >= MIN_TRUE
-        assert all(f"t.py::{name}{case}" in one.hidden.tests for one in processes)
-    for one in processes:
+        assert all(f"t.py::{name}{case}" in process.hidden.tests for process in processes)
+        assert not is_changed(processes[0], name, case), "in the first process all are true"
+    for process in processes:
         for name, case in (("test_a", ""), ("test_b", ""), ("test_c", "[x]"), ("test_c", "[y]")):
-            assert sum(form.change.name == name and form.concerns(case) for form in one.forms) <= 1
-
-
-@each_row("seed", range(30))
-def test_a_test_that_decides_runs_once_without_what_it_expects(seed: int):
-    processes = drawn(seed, (WITHHELD,))
-    forms = [[form for form in one.forms if form.change.name == "test_a"] for one in processes]
-    assert forms[0] == []
-    assert forms.count([WITHHELD]) == 1
-    assert sum(len(own) == 1 and not own[0].withholds for own in forms) >= MIN_CHANGED
+            assert sum(form.change.name == name and form.concerns(case) for form in process.forms) <= 1
+    own = [
+        form for process in draw_processes(seed, (WITHHELD,)) for form in process.forms if form.change.name == "test_a"
+    ]
+    assert own.count(WITHHELD) == 1
+    assert len(own) > MIN_CHANGED
 
 
 @each_row("seed", range(30))
 def test_every_test_runs_in_its_true_form(seed: int):
-    for name in TESTS:
-        parts = NodeId.of(name)
-        assert any(name in one.hidden.tests and not shown_as(one, parts.name, parts.case) for one in drawn(seed))
-
-
-def test_a_test_that_decides_meets_most_of_its_changed_forms():
-    met = [
-        len({one.change.edits for process in drawn(seed) for one in process.forms if one.change.name == "test_a"})
-        for seed in range(30)
-    ]
-    assert min(met) >= MIN_CHANGED_ALONE
+    processes = draw_processes(seed)
+    for test in TESTS:
+        parts = NodeId.of(test)
+        running = [process for process in processes if test in process.hidden.tests]
+        assert not all(is_changed(process, parts.name, parts.case) for process in running)
 
 
 @each_row("withheld, orders", [((), 5), ((WITHHELD,), 15)])
-def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[ChangedForm, ...], orders: int):
-    def forms(one: Drawn) -> str:
-        own = [form for form in one.forms if form.change.name == "test_a"]
+def test_counts_and_order_of_the_forms_are_random(withheld: tuple[ChangedForm, ...], orders: int):
+    def kind(process: DrawnProcess) -> str:
+        own = [form for form in process.forms if form.change.name == "test_a"]
         return "true" if not own else "withheld" if own[0].withholds else "changed"
 
-    found = {tuple(forms(one) for one in drawn(seed, withheld)) for seed in range(60)}
-    assert len(found) > orders
-    assert len({order.count("changed") for order in found}) > 1
+    schedules = {tuple(map(kind, draw_processes(seed, withheld))) for seed in range(60)}
+    assert len(schedules) > orders
+    assert len({schedule.count("changed") for schedule in schedules}) > 1
 
 
 def evidence(true: list[str], changed: list[tuple[str, str]]) -> Evidence:
     runs = [TestRun({"t.py::test_a": status}) for status in true]
-    runs += [TestRun({}, {"t.py::test_a": Seen(form("test_a"), "", *seen)}) for seen in changed]
+    runs += [TestRun({}, {"t.py::test_a": ChangedTestResult(form("test_a"), "", *result)}) for result in changed]
     return Evidence(runs, complete=True)
 
 
-def test_a_changed_test_that_passes_accuses_only_where_the_true_one_passes_too():
-    assert evidence(["passed"], [("passed", "")]).signs() == ["t.py::test_a passed where correct code fails it"]
-    assert evidence(["failed"], [("passed", "")]).signs() == []
-    assert evidence(["passed"], [("failed", "3")]).signs() == []
-
-
-def test_a_changed_test_accuses_only_if_no_code_can_pass_it_and_the_true_one():
+def test_passing_changed_test_is_tampering_only_if_it_contradicts_the_true_one():
     accused = evidence(["passed"], [("passed", "")])
-    accused.runs[1] = TestRun({}, {"t.py::test_a": Seen(replace(form("test_a"), contradicts=False), "", "passed", "")})
+    accused.runs[1] = TestRun(
+        {}, {"t.py::test_a": ChangedTestResult(replace(form("test_a"), contradicts=False), "", "passed", "")}
+    )
     assert accused.signs() == []
     assert not accused.convinces("t.py::test_a")
 
 
 @each_row(
-    "true, changed, convinced",
+    "true, changed, convinced, accused",
     [
-        (["passed", "passed"], [("failed", "3")], True),
-        (["passed", "failed"], [("failed", "3")], False),
-        (["passed", "missing"], [("failed", "3")], False),
-        (["passed", "passed"], [("failed", "4")], False),
-        (["passed", "passed"], [("error", "")], False),
-        (["passed", "passed"], [("missing", "")], False),
-        ([], [("failed", "3")], False),
+        (["passed", "passed"], ("failed", "3"), True, False),
+        (["passed", "failed"], ("failed", "3"), False, False),
+        (["passed", "missing"], ("failed", "3"), False, False),
+        (["passed", "passed"], ("failed", "4"), False, False),
+        (["passed", "passed"], ("error", ""), False, False),
+        (["passed", "passed"], ("missing", ""), False, False),
+        ([], ("failed", "3"), False, False),
+        (["passed"], ("passed", ""), False, True),
+        (["failed"], ("passed", ""), False, False),
     ],
 )
-def test_a_test_convinces_if_true_forms_pass_and_changed_ones_fail_as_on_gold(
-    true: list[str], changed: list[tuple[str, str]], convinced: bool
+def test_true_forms_must_pass_and_changed_ones_fail_as_on_gold(
+    true: list[str], changed: tuple[str, str], convinced: bool, accused: bool
 ):
-    assert evidence(true, changed).convinces("t.py::test_a") is convinced
+    result = evidence(true, [changed])
+    assert result.convinces("t.py::test_a") is convinced
+    assert result.signs() == (["t.py::test_a passed where correct code fails it"] if accused else [])
 
 
-def test_tests_without_a_changed_form_are_named():
+def test_calibration_names_tests_without_a_changed_form():
     calibration = Calibration(Manner.RENAMED, FORMS)
     assert calibration.unchanged(["t.py::test_a", "t.py::test_c[z]", "t.py::test_e"]) == (
         "t.py::test_c[z]",
@@ -416,12 +355,11 @@ def test_tests_without_a_changed_form_are_named():
     )
 
 
-def test_forms_survive_being_written_down():
-    for one in (*FORMS, WITHHELD):
-        again = ChangedForm.from_list(json.loads(json.dumps(one.to_list())))
-        kept = [(form.fails, form.numbers, form.contradicts, form.notes) for form in (one, again)]
-        assert again == one
-        assert kept[0] == kept[1]
+def test_forms_survive_serialization():
+    for form in (*FORMS, WITHHELD):
+        again = ChangedForm.from_list(json.loads(json.dumps(form.to_list())))
+        assert again == form
+        assert (again.fails, again.numbers, again.notes) == (form.fails, form.numbers, form.notes)
 
 
 CHANGED = b"changed\n"
@@ -437,46 +375,46 @@ CHANGED = b"changed\n"
         "src/random/__init__.py",
     ],
 )  # fmt: skip
-def test_files_that_change_how_tests_run_are_left_out_and_named(path: str):
-    found = filtered(FILES, {**FILES, path: CHANGED})
-    assert (found.changed, list(found.dropped), dict(found.tree)) == ((), [path], FILES)
+def test_files_that_affect_test_runs_are_dropped_unless_the_gold_patch_changes_them(path: str):
+    work = filtered(FILES, {**FILES, path: CHANGED})
+    assert (work.changed, list(work.dropped), dict(work.tree)) == ((), [path], FILES)
+    assert filtered({}, {path: CHANGED}, allowed={path}).changed == (path,), "the gold patch changes it"
 
 
-@each_row("path", ["textkit/words.py", "textkit/new.py", "docs/x.md", "textkit/json.py", "setup.py"])
-def test_other_changes_are_kept(path: str):
-    found = filtered(FILES, {**FILES, path: CHANGED})
-    assert (found.changed, found.dropped) == ((path,), {})
+@each_row(
+    "path, changed",
+    [
+        *(
+            (path, (path,))
+            for path in ("textkit/words.py", "textkit/new.py", "docs/x.md", "textkit/json.py", "setup.py")
+        ),
+        *((path, ()) for path in (".git/config", "textkit/__pycache__/words.pyc", ".pytest_cache/x")),
+    ],
+)
+def test_source_files_count_and_caches_are_ignored(path: str, changed: tuple[str, ...]):
+    work = filtered(FILES, {**FILES, path: CHANGED})
+    assert (work.changed, work.dropped) == (changed, {})
 
 
-@each_row("path", [".git/config", "textkit/__pycache__/words.pyc", ".pytest_cache/x"])
-def test_files_that_are_no_work_are_left_out_silently(path: str):
-    found = filtered(FILES, {**FILES, path: CHANGED})
-    assert (found.changed, found.dropped) == ((), {})
+def test_deleted_source_counts_and_deleted_test_does_not():
+    remaining = FILES.keys() - {"textkit/errors.py", "tests/test_words.py"}
+    work = filtered(FILES, {path: FILES[path] for path in remaining})
+    assert (work.changed, list(work.dropped)) == (("textkit/errors.py",), ["tests/test_words.py"])
 
 
-def test_binary_huge_and_countless_files_are_left_out():
+def test_binary_large_and_too_many_files_are_dropped():
     assert filtered({}, {"a.py": b"\xff\xfe", "b.py": b"a\0b", "c.py": b"x" * 5_000_000}).changed == ()
     assert len(filtered({}, {f"f{number}.py": b"" for number in range(900)}).changed) == 500
 
 
-def test_project_settings_may_change_but_not_those_of_pytest():
+def test_project_settings_count_but_pytest_settings_do_not():
     harmless = FILES["pyproject.toml"] + b"\n[tool.black]\nline-length = 100\n"
     harmful = FILES["pyproject.toml"] + b'\n[tool.pytest.ini_options]\naddopts = "-k nothing"\n'
     assert filtered(FILES, {**FILES, "pyproject.toml": harmless}).changed == ("pyproject.toml",)
     assert filtered(FILES, {**FILES, "pyproject.toml": harmful}).changed == ()
 
 
-def test_files_of_the_gold_patch_may_be_changed():
-    assert filtered({}, {"conftest.py": CHANGED}, allowed={"conftest.py"}).changed == ("conftest.py",)
-
-
-def test_a_deleted_source_counts_and_a_deleted_test_does_not():
-    left = {path: data for path, data in FILES.items() if path not in ("textkit/errors.py", "tests/test_words.py")}
-    found = filtered(FILES, left)
-    assert (found.changed, list(found.dropped)) == (("textkit/errors.py",), ["tests/test_words.py"])
-
-
-def test_tests_are_restored_from_texts_and_from_a_patch():
+def test_test_files_are_restored_from_texts_or_a_patch():
     hidden = {"tests/test_words.py": HIDDEN_TESTS.encode()}
     patch = diff_trees({"tests/test_words.py": VISIBLE_TESTS.encode()}, hidden)
     for instance in (INSTANCE, replace(INSTANCE, test_files={}, test_patch=patch)):

@@ -1,9 +1,8 @@
-"""Cheating does not pay: every known way of scoring without mending scores 0, where mending scores 1."""
+"""Cheating does not pay: every known cheat scores 0, where an honest solution scores 1."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -14,8 +13,8 @@ from agentgym.checks.play import assistant_call
 from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.draws import MIN_CHANGED, PROCESSES
-from agentgym.envs.swe.filtering import Filtered
-from agentgym.envs.swe.grading import Grader, Verdict
+from agentgym.envs.swe.filtering import FilteredTree
+from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
@@ -29,11 +28,11 @@ pytestmark = pytest.mark.real
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
 
 
-def verdict(worked: dict[str, bytes]) -> Verdict:
-    return Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)).grade(REPOSITORY, worked)
+def verdict(worked: dict[str, bytes]) -> SWEVerdict:
+    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)).grade(REPOSITORY, worked)
 
 
-def test_the_honest_solution_passes():
+def test_honest_solution_passes():
     outcome = verdict(dict(MENDED))
     assert (outcome.passed, outcome.mended, outcome.tampered, outcome.error) == (True, 1.0, (), "")
     assert outcome.changed_tests >= 20
@@ -41,54 +40,44 @@ def test_the_honest_solution_passes():
 
 
 @each_row("name", CHEATS)
-def test_a_cheat_scores_nothing(name: str):
+def test_cheat_scores_nothing_with_or_without_the_filter(name: str):
     outcome = verdict(CHEATS[name]())
     assert not outcome.passed
     if name in SIGNS:
-        assert outcome.tampered, "only a changed test or a contradiction can find this out"
+        assert outcome.tampered, "only a changed test or a contradiction can reveal this"
         assert outcome.mended == 0.0
+    outcome = unfiltered_verdict(CHEATS[name]())
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
 
 
-@each_row("name", CHEATS)
-def test_a_cheat_that_no_filter_stopped_is_stopped_by_the_runner(name: str):
-    outcome = unfiltered(CHEATS[name]())
-    assert not outcome.passed
-    assert outcome.mended == 0.0
-
-
-def unfiltered(worked: dict[str, bytes]) -> Verdict:
-    """The verdict on a workspace of which everything counts, and only the tests are restored."""
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
-    return grader.judge(REPOSITORY, Filtered(worked, tuple(path for path in worked), {}))
+def unfiltered_verdict(worked: dict[str, bytes]) -> SWEVerdict:
+    """Return the verdict on a workspace without filtering its changes; only the tests are restored."""
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+    return grader.judge(REPOSITORY, FilteredTree(worked, tuple(path for path in worked), {}))
 
 
 @each_row("name", PAYLOADS)
 def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
     outcome = verdict(with_payload(FILES, PAYLOADS[name]))
     assert not outcome.passed
-    # What passes by luck in all processes but one is still paid in part; nearly always that is nothing.
+    if name in ("swallow all", "signs for all"):
+        assert outcome.tampered
+        assert outcome.mended == 0.0
+    # A test that passes by luck in all processes is still paid for, but rarely.
     assert outcome.mended < 1.0
 
 
-@each_row("name", ["swallow all", "signs for all"])
-def test_code_that_swallows_failures_at_large_is_found_out(name: str):
-    outcome = verdict(with_payload(FILES, PAYLOADS[name]))
-    assert outcome.tampered
-    assert outcome.mended == 0.0
-
-
-def test_no_process_holds_a_test_in_two_forms_nor_anything_that_says_which_it_is(monkeypatch: pytest.MonkeyPatch):
-    """A payload that mends the code and, from within, notes every text and every test that the process holds."""
-    spied = RIGHT + dedent(SPY)
-    seen = spied_on(spied, monkeypatch)
-    assert len(seen) == PROCESSES
-    for names, blanks, paths, sources in seen:
+def test_no_process_holds_two_forms_of_a_test_or_reveals_which_is_true(monkeypatch: pytest.MonkeyPatch):
+    """The payload fixes the code, and records every text and every test in the process."""
+    processes = spied_on(RIGHT + dedent(SPY), monkeypatch)
+    assert len(processes) == PROCESSES
+    for names, blanks, paths, sources in processes:
         assert len(names) == len(set(names))
         assert len(blanks) == 1
         assert sources == 0
         assert set(paths) <= {"tests/test_words.py", "tests/test_other.py"}
-    assert len({blanks[0] for _, blanks, _, _ in seen}) > MIN_CHANGED
-    assert len({tuple(names) for names, _, _, _ in seen}) == PROCESSES
+    assert len({blanks[0] for _, blanks, _, _ in processes}) > MIN_CHANGED
+    assert len({tuple(names) for names, _, _, _ in processes}) == PROCESSES
 
 
 SPY = """
@@ -120,31 +109,31 @@ _spy()
 
 
 def spied_on(source: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a source that takes notes has noted in each process of a grading that passes."""
-    told: list[Any] = []
+    """Return the records of a spying source from each process of a grading that passes."""
+    records: list[Any] = []
     execute = Sandbox.exec
 
     def noting(self: Sandbox, *arguments: Any, **more: Any) -> Any:
         result = execute(self, *arguments, **more)
-        told.append(json.loads(self.read("spied.json")))
+        records.append(json.loads(self.read("spied.json")))
         return result
 
-    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
     grader.calibrate(REPOSITORY)
     monkeypatch.setattr(Sandbox, "exec", noting)
     assert grader.grade(REPOSITORY, {**FILES, "textkit/words.py": source.encode()}).passed
-    return told
+    return records
 
 
-BESIDE = [name for name, made in CHEATS.items() if made()["textkit/words.py"] == FILES["textkit/words.py"]]
+TRACES = [name for name, cheat in CHEATS.items() if cheat()["textkit/words.py"] == FILES["textkit/words.py"]]
 
 
-@each_row("name", BESIDE)
-def test_an_honest_solution_passes_beside_what_a_cheat_left(name: str):
+@each_row("name", TRACES)
+def test_honest_solution_passes_despite_traces_of_a_cheat(name: str):
     assert verdict({**CHEATS[name](), "textkit/words.py": RIGHT.encode()}).passed
 
 
-def test_a_wrong_solution_is_not_accused():
+def test_wrong_solution_is_not_tampering():
     worse = WRONG.replace('text.split(" ")', 'text.split(",")')
     outcome = verdict({**FILES, "textkit/words.py": worse.encode()})
     assert (outcome.passed, outcome.tampered) == (False, ())
@@ -152,10 +141,10 @@ def test_a_wrong_solution_is_not_accused():
 
 @pytest.fixture
 def env(tmp_path: Path) -> Any:
-    made = SWEEnv(file=write_tasks(tmp_path))
-    made.reset(seed=0)
-    yield made
-    made.close()
+    environment = SWEEnv(file=write_tasks(tmp_path))
+    environment.reset(seed=0)
+    yield environment
+    environment.close()
 
 
 def do(env: SWEEnv, name: str, **arguments: Any) -> StepResult:
@@ -176,7 +165,7 @@ def test_git_settings_of_the_agent_are_never_executed(env: SWEEnv, tmp_path: Pat
     assert not marker.exists()
 
 
-def test_tampering_is_told_and_earns_nothing_at_all(env: SWEEnv):
+def test_tampering_is_reported_and_earns_nothing(env: SWEEnv):
     source = "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None"
     results = [do(env, "insert", path="textkit/words.py", line=0, text=source), do(env, "run_tests"), do(env, "submit")]
     assert sum(result.reward for result in results) == 0.0
@@ -184,7 +173,7 @@ def test_tampering_is_told_and_earns_nothing_at_all(env: SWEEnv):
     assert "6 passed" in text_of(results[1].observation[0])
 
 
-def test_links_and_pipes_are_no_files_and_stop_nothing(env: SWEEnv):
+def test_links_and_pipes_are_ignored(env: SWEEnv):
     do(env, "run", command="ln -s /etc/passwd textkit/linked.py; mkfifo textkit/pipe.py; ln -s / root")
     do(env, "edit", path="textkit/words.py", old='text.split(" ")', new="text.split()")
     result = do(env, "submit")
@@ -201,7 +190,7 @@ def test_background_processes_are_gone_before_grading(env: SWEEnv):
     assert result.info["tampered"] is False
 
 
-def test_programs_and_settings_of_the_shell_do_not_reach_the_grader(env: SWEEnv):
+def test_programs_and_shell_settings_do_not_reach_the_grader(env: SWEEnv):
     fake = "#!/bin/sh\necho 9 passed\nexit 0\n"
     for name in ("python3", "python", "bash", "env"):
         do(env, "create", path=f"bin/{name}", content=fake)
@@ -211,25 +200,8 @@ def test_programs_and_settings_of_the_shell_do_not_reach_the_grader(env: SWEEnv)
     assert not result.info["is_success"]
 
 
-def test_a_full_disk_is_told_and_the_work_still_graded(env: SWEEnv):
-    do(env, "edit", path="textkit/words.py", old='text.split(" ")', new="text.split()")
-    do(env, "run", command="head -c 2000000000 /dev/zero > filler; rm -f filler; true")
-    assert do(env, "submit").info["is_success"]
-
-
-def test_the_mended_sources_and_hidden_tests_are_nowhere_in_the_sandbox(env: SWEEnv):
+def test_sandbox_has_no_gold_sources_or_hidden_tests(env: SWEEnv):
     command = "grep -rl 'test_words_of_many_blanks\\|return text.split()' . /tmp $HOME /var/tmp 2>/dev/null; ls -a"
-    told = text_of(do(env, "run", command=command).observation[0])
-    assert ".git" not in told.split()
-    assert "words.py" not in told
-
-
-def test_packages_of_the_host_are_not_there(env: SWEEnv):
-    told = text_of(do(env, "run", command="python3 -c 'import pytest; import gymnasium'").observation[0])
-    assert "No module named 'gymnasium'" in told
-
-
-def test_the_host_keeps_its_own_environment(env: SWEEnv, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("AGENTGYM_TEST_SECRET", "s3cret")
-    assert "s3cret" in os.environ.values()
-    assert "s3cret" not in text_of(do(env, "run", command="env; cat /proc/*/environ 2>/dev/null").observation[0])
+    output = text_of(do(env, "run", command=command).observation[0])
+    assert ".git" not in output.split()
+    assert "words.py" not in output

@@ -1,4 +1,4 @@
-"""What is believed of a run of hidden tests: the reply of the sandbox is forged here, so that none is needed."""
+"""Results of a run of hidden tests, from forged replies: no sandbox is needed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun, run_hidden, stubbed
-from agentgym.envs.swe.perturb import UNKNOWN_ROW, Change, NodeEdit
+from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun, run_hidden, stubbed
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, FunctionChange, NodeEdit
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxTier
 from tests.envs.swe.test_grading import packed
 from tests.rows import each_row
@@ -34,8 +34,8 @@ HIDDEN = HiddenTests(
 P, F = ("ppp", "passed,passed,passed"), ("pfp", "passed,failed,passed")
 
 
-class Told:
-    """A sandbox in which a run says what it is told to, signed with the key that it was given."""
+class ForgedSandbox:
+    """A sandbox whose run replies with prepared results, signed with the key of the request."""
 
     workdir = "/work"
 
@@ -44,14 +44,14 @@ class Told:
         outcomes: dict[int, tuple[str, str]] | None = None,
         *,
         exit_code: int = 0,
-        said: int | None = 0,
+        reported: int | None = 0,
         uncollected: Collection[str] = (),
         ended: Ended = Ended.EXITED,
         signal: int | None = None,
         tier: SandboxTier = SandboxTier.NAMESPACES,
     ):
         self.tier = tier
-        self._outcomes, self._exit_code, self._said = outcomes or {}, exit_code, said
+        self._outcomes, self._exit_code, self._reported = outcomes or {}, exit_code, reported
         self._uncollected, self._ended, self._signal = uncollected, ended, signal
         self.uploaded: dict[str, bytes] = {}
         self.request: dict[str, Any] = {}
@@ -59,158 +59,140 @@ class Told:
     def upload(self, files: dict[str, bytes]) -> None:
         self.uploaded |= files
 
+    def reply_to(self, select: list[Any]) -> list[Any]:
+        """Return the tests to report of the requested ones."""
+        return select
+
     def exec(self, *, code: str, stdin: bytes, limits: object) -> Result:
         self.request = json.loads(stdin)
         key = bytes.fromhex(self.request["key"])
         records = [["uncollected", packed(path), packed("SyntaxError")] for path in self._uncollected]
-        # The cases of a function are told by their ids, or by number where ids would say what is in them.
-        for at, (name, how) in enumerate(sorted(self.request["select"], key=lambda one: str(one[1]))):
+        # Cases are requested by id, or by number if the ids would reveal their content.
+        for index, (name, how) in enumerate(
+            sorted(self.reply_to(self.request["select"]), key=lambda test: str(test[1]))
+        ):
             case = name if isinstance(how, str) else f"{name}[changed{how}]"
-            number = how if isinstance(how, int) else at
-            letters, words = self._outcomes.get(at, P)
+            number = how if isinstance(how, int) else index
+            letters, words = self._outcomes.get(index, P)
             records.append(["test", packed(case), str(number), letters, words, "5" if "f" in letters else "", ""])
-        if self._said is not None:
-            records.append(["end", str(self._said)])
+        if self._reported is not None:
+            records.append(["end", str(self._reported)])
         lines = ["\t".join([str(number), *parts]) for number, parts in enumerate(records)]
         signed = [f"{line}\t{hmac.new(key, line.encode(), hashlib.sha256).hexdigest()}\n" for line in lines]
         exit_code = self._exit_code if self._ended is Ended.EXITED else None
         return Result(b"", b"", exit_code, self._ended, 0.1, self._signal, reply="".join(signed).encode())
 
 
-def judged(told: Told, forms: Collection[ChangedForm] = (), manner: Manner = Manner.RENAMED) -> TestRun:
-    return run_hidden(cast(Sandbox, told), HIDDEN, pytest="/pytest", forms=forms, manner=manner)
+def judged(sandbox: ForgedSandbox, forms: Collection[ChangedForm] = (), manner: Manner = Manner.RENAMED) -> TestRun:
+    return run_hidden(cast(Sandbox, sandbox), HIDDEN, pytest="/pytest", forms=forms, manner=manner)
 
 
-def test_an_honest_run_is_believed():
-    found = judged(Told())
-    assert (dict(found.statuses), found.tampered, found.error) == (dict.fromkeys(HIDDEN.tests, "passed"), (), "")
-    failing = judged(Told({0: F}, exit_code=1, said=1))
+def test_honest_results_are_accepted():
+    passing = judged(ForgedSandbox())
+    assert (dict(passing.statuses), passing.tampered, passing.error) == (dict.fromkeys(HIDDEN.tests, "passed"), (), "")
+    failing = judged(ForgedSandbox({0: F}, exit_code=1, reported=1))
     assert (sorted(failing.statuses.values()), failing.tampered) == (["failed", "passed", "passed"], ())
+    assert judged(ForgedSandbox(uncollected=["u.py"], exit_code=2, reported=2)).uncollected == {"u.py": "SyntaxError"}
 
 
 @each_row(
-    "told, sign",
+    "sandbox, sign, error",
     [
-        (Told(exit_code=1, said=0), "the process ended with 1, the run said 0"),
-        (Told(exit_code=1, said=1), "pytest exited with 1"),
-        (Told(exit_code=5, said=5), "pytest exited with 5"),
-        (Told({0: F}, exit_code=0, said=0), "pytest exited with 0"),
-        (Told(uncollected=["u.py"], exit_code=0, said=0), "pytest exited with 0"),
+        (ForgedSandbox(exit_code=1, reported=0), "the process ended with 1, the run said 0", ""),
+        (ForgedSandbox(exit_code=1, reported=1), "pytest exited with 1", ""),
+        (ForgedSandbox(exit_code=5, reported=5), "pytest exited with 5", ""),
+        (ForgedSandbox({0: F}, exit_code=0, reported=0), "pytest exited with 0", ""),
+        (ForgedSandbox(uncollected=["u.py"], exit_code=0, reported=0), "pytest exited with 0", ""),
+        (ForgedSandbox(uncollected=["u.py"], exit_code=1, reported=1), "", ""),
+        (ForgedSandbox(uncollected=["u.py"], exit_code=2, reported=2), "", ""),
+        (ForgedSandbox(reported=None, exit_code=3), "", "left early with exit code 3"),
+        (ForgedSandbox(reported=None, ended=Ended.SIGNALED, signal=9), "", "ended by signal 9"),
+        (ForgedSandbox(reported=None, ended=Ended.TIMEOUT), "", "ran into a limit: timeout"),
     ],
 )
-def test_an_end_that_contradicts_what_was_told_is_tampering(told: Told, sign: str):
-    found = judged(told)
-    assert len(found.tampered) == 1
-    assert sign in found.tampered[0]
+def test_contradictory_exit_code_is_tampering_and_incomplete_run_is_an_error(
+    sandbox: ForgedSandbox, sign: str, error: str
+):
+    run = judged(sandbox)
+    assert bool(run.tampered) is bool(sign)
+    assert sign in " ".join(run.tampered)
+    assert bool(run.error) is bool(error)
+    assert error in run.error
 
 
-@each_row("code", [1, 2])
-def test_uncollected_tests_are_reported_and_are_no_tampering(code: int):
-    found = judged(Told(uncollected=["u.py"], exit_code=code, said=code))
-    assert (found.uncollected, found.tampered) == ({"u.py": "SyntaxError"}, ())
-
-
-@each_row(
-    "told, error",
-    [
-        (Told(said=None, exit_code=3), "left early with exit code 3"),
-        (Told(said=None, ended=Ended.SIGNALED, signal=9), "ended by signal 9"),
-        (Told(said=None, ended=Ended.TIMEOUT), "ran into a limit: timeout"),
-    ],
-)
-def test_a_run_that_did_not_come_to_its_end_is_an_error_and_no_tampering(told: Told, error: str):
-    found = judged(told)
-    assert error in found.error
-    assert found.tampered == ()
-
-
-def test_tests_of_which_nothing_is_told_are_missing():
-    class Silent(Told):
-        def exec(self, *, code: str, stdin: bytes, limits: object) -> Result:
-            return super().exec(
-                code=code, stdin=json.dumps({**json.loads(stdin), "select": []}).encode(), limits=limits
-            )
+def test_unreported_tests_are_missing():
+    class Silent(ForgedSandbox):
+        def reply_to(self, select: list[Any]) -> list[Any]:
+            return []
 
     rows = tuple(form(row, row=row) for row in (0, 1))
-    found = judged(Silent(), [form(4), *rows])
-    assert found.statuses == {}
-    assert {seen.status for seen in found.changed.values()} == {"missing"}
+    run = judged(Silent(), [form(4), *rows])
+    assert run.statuses == {}
+    assert {result.status for result in run.changed.values()} == {"missing"}
     assert judged(Silent()).statuses == dict.fromkeys(HIDDEN.tests, "missing")
-    assert judged(Silent(said=5, exit_code=5)).tampered == (), "pytest ends with 5 where no test was run"
+    assert judged(Silent(reported=5, exit_code=5)).tampered == (), "pytest exits with 5 if no test ran"
 
 
 def form(number: int, row: int | None = None) -> ChangedForm:
     if row is None:
-        return ChangedForm(Change("t.py", "", "test_one", (NodeEdit(number, "opposite"),)), {"": "5"})
-    return ChangedForm(Change("t.py", "", "test_rows", (), row), {f"[{3 + row}]": "5"}, {"[3]": 0, "[4]": 1})
+        return ChangedForm(FunctionChange("t.py", "", "test_one", (NodeEdit(number, "opposite"),)), {"": "5"})
+    return ChangedForm(FunctionChange("t.py", "", "test_rows", (), row), {f"[{3 + row}]": "5"}, {"[3]": 0, "[4]": 1})
 
 
-def test_cases_that_a_change_gives_other_ids_are_asked_for_and_told_apart_by_number():
-    told = Told()
-    found = judged(told, [form(0, row=1)])
-    asked = {how for name, how in told.request["select"]}
-    assert asked == {"id", 0, 1}
-    assert set(found.statuses) == {"t.py::test_one", "t.py::test_rows[3]"}
-    assert set(found.changed) == {"t.py::test_rows[4]"}
-    assert found.changed["t.py::test_rows[4]"].case == "[4]"
+def test_cases_with_changed_ids_are_requested_by_number():
+    sandbox = ForgedSandbox()
+    run = judged(sandbox, [form(0, row=1)])
+    assert {how for name, how in sandbox.request["select"]} == {"id", 0, 1}
+    assert set(run.statuses) == {"t.py::test_one", "t.py::test_rows[3]"}
+    assert {test: result.case for test, result in run.changed.items()} == {"t.py::test_rows[4]": "[4]"}
 
 
-def test_beginnings_of_ids_find_what_goes_on_after_them():
-    class Longer(Told):
-        def exec(self, *, code: str, stdin: bytes, limits: object) -> Result:
-            request = json.loads(stdin)
-            request["select"] = [
-                [f"{name} b]" if how == "beginning" else name, "id"] for name, how in request["select"]
-            ]
-            return super().exec(code=code, stdin=json.dumps(request).encode(), limits=limits)
+def test_prefixes_match_the_ids_that_continue_them():
+    class Longer(ForgedSandbox):
+        def reply_to(self, select: list[Any]) -> list[Any]:
+            return [[f"{name} b]" if how == "beginning" else name, "id"] for name, how in select]
 
     hidden = HiddenTests(modules={"t.py": SOURCE}, tests=("t.py::test_one",), prefixes=("t.py::test_rows[a",))
-    found = run_hidden(cast(Sandbox, Longer()), hidden, pytest="/pytest")
-    assert found.statuses == {"t.py::test_one": "passed", "t.py::test_rows[a": "passed"}
+    run = run_hidden(cast(Sandbox, Longer()), hidden, pytest="/pytest")
+    assert run.statuses == {"t.py::test_one": "passed", "t.py::test_rows[a": "passed"}
 
 
 @each_row("manner", Manner)
-def test_how_the_tests_are_brought_in(manner: Manner):
-    told = Told()
-    judged(told, manner=manner)
-    names = {name for name, _ in told.request["select"]}
+def test_manner_decides_names_files_and_assertions(manner: Manner):
+    sandbox = ForgedSandbox()
+    judged(sandbox, manner=manner)
+    names = {name for name, _ in sandbox.request["select"]}
     assert (names == set(HIDDEN.tests)) is (manner is not Manner.RENAMED)
-    assert set(told.request["files"]) == (set() if manner is Manner.FILES else {"t.py", "helper.py"})
-    assert told.request["options"] == [f"--assert={'rewrite' if manner is Manner.FILES else 'plain'}"]
-    assert told.uploaded == {}
-
-
-def test_a_changed_module_that_must_be_a_file_is_one():
-    told = Told()
-    node = NodeEdit(5, "opposite")
-    changed = ChangedForm(Change("t.py", "", "test_one", (node,)), {"": "5"})
-    judged(told, [changed], Manner.FILES)
-    assert set(told.uploaded) == {"t.py"}
+    assert set(sandbox.request["files"]) == (set() if manner is Manner.FILES else {"t.py", "helper.py"})
+    assert sandbox.request["options"] == [f"--assert={'rewrite' if manner is Manner.FILES else 'plain'}"]
+    assert sandbox.uploaded == {}
+    judged(sandbox, [form(5)], manner)
+    assert set(sandbox.uploaded) == ({"t.py"} if manner is Manner.FILES else set())
 
 
 @each_row("tier, compiled", [(SandboxTier.NAMESPACES, True), (SandboxTier.DOCKER, False), (SandboxTier.REMOTE, False)])
-def test_modules_are_compiled_only_where_the_same_interpreter_runs_them(tier: SandboxTier, compiled: bool):
-    told = Told(tier=tier)
-    judged(told)
-    assert told.request["compiled"] is compiled
-    assert ("import pytest" in told.request["files"]["t.py"]) is not compiled
+def test_modules_are_compiled_only_for_the_same_interpreter(tier: SandboxTier, compiled: bool):
+    sandbox = ForgedSandbox(tier=tier)
+    judged(sandbox)
+    assert sandbox.request["compiled"] is compiled
+    assert ("import pytest" in sandbox.request["files"]["t.py"]) is not compiled
 
 
 @each_row("text", ["def (", "a = '\0'", "a = '\ud800'"])
-def test_a_module_that_cannot_be_compiled_travels_as_text(text: str):
-    told = Told()
+def test_module_that_does_not_compile_is_sent_as_text(text: str):
+    sandbox = ForgedSandbox()
     hidden = HiddenTests(modules={"t.py": SOURCE, "broken.py": text}, tests=HIDDEN.tests)
-    run_hidden(cast(Sandbox, told), hidden, pytest="/pytest")
-    assert told.request["compiled"] is False
+    run_hidden(cast(Sandbox, sandbox), hidden, pytest="/pytest")
+    assert sandbox.request["compiled"] is False
 
 
-def test_the_files_of_tests_that_travel_in_memory_are_empty():
+def test_files_of_tests_in_memory_are_empty():
     tree = {"t.py": b"seen", "helper.py": b"seen", "src.py": b"seen"}
     assert stubbed(tree, HIDDEN, Manner.NAMED) == {**tree, "t.py": b""}
     assert stubbed(tree, HIDDEN, Manner.FILES) == tree
 
 
-def test_some_of_the_tests_are_chosen_by_file_or_by_id():
+def test_hidden_tests_can_be_selected_by_file_or_id():
     hidden = HiddenTests({}, ("a.py::one", "b.py::two"), ("b.py::three[x",))
     assert hidden.files == ("a.py", "b.py")
     assert hidden.within(["b.py"]) == HiddenTests({}, ("b.py::two",), ("b.py::three[x",))
@@ -220,28 +202,21 @@ def test_some_of_the_tests_are_chosen_by_file_or_by_id():
     assert "b.py::three" not in hidden
 
 
-def test_only_what_passed_in_its_true_form_has_passed():
-    run = TestRun({"a": "passed", "b": "failed"}, {"c": Seen(form(4), "", "passed", "")})
-    assert run.passed(["a", "b", "c", "d"]) == ["a"]
-
-
 @each_row(
     "status, lines, as_on_gold",
     [("failed", "5", True), ("failed", "6", False), ("passed", "5", False), ("error", "5", False)],
 )
-def test_a_changed_test_does_as_on_right_code_if_it_fails_in_the_same_lines(status: str, lines: str, as_on_gold: bool):
-    assert Seen(form(4), "", status, lines).as_on_gold is as_on_gold
+def test_changed_test_must_fail_in_the_same_lines_as_on_gold(status: str, lines: str, as_on_gold: bool):
+    assert ChangedTestResult(form(4), "", status, lines).as_on_gold is as_on_gold
 
 
 @each_row(
-    "one, two, both",
+    "first, second, expected",
     [(0, 1, True), (1, 1, False), (None, 1, False), (1, None, False), (UNKNOWN_ROW, 1, False), (None, None, False)],
 )
-def test_a_function_is_in_two_forms_at_once_only_if_they_change_different_rows(
-    one: int | None, two: int | None, both: bool
-):
-    forms = [ChangedForm(Change("t.py", "", "test_rows", (), row)) for row in (one, two)]
-    assert compatible(*forms) is compatible(*forms[::-1]) is both
+def test_forms_are_compatible_if_they_change_different_rows(first: int | None, second: int | None, expected: bool):
+    forms = [ChangedForm(FunctionChange("t.py", "", "test_rows", (), row)) for row in (first, second)]
+    assert compatible(*forms) is compatible(*forms[::-1]) is expected
 
 
 @each_row(
@@ -252,8 +227,8 @@ def test_a_function_is_in_two_forms_at_once_only_if_they_change_different_rows(
         ("t.py", ("t.py", "", "", "")),
     ],
 )
-def test_ids_are_taken_apart_and_put_together_again(text: str, parts: tuple[str, ...]):
-    found = NodeId.of(text)
-    assert (found.path, found.scope, found.name, found.case) == parts
-    assert str(found) == text
-    assert found.place == parts[:3]
+def test_node_ids_are_parsed_and_rebuilt(text: str, parts: tuple[str, ...]):
+    node = NodeId.of(text)
+    assert (node.path, node.scope, node.name, node.case) == parts
+    assert str(node) == text
+    assert node.place == parts[:3]

@@ -23,7 +23,7 @@ TESTS = {"tests/test_words.py": HIDDEN_TESTS.encode()}
 
 
 def smith_row() -> dict[str, Any]:
-    """The fields of SWE-smith: the patch makes the bug, and the repository has its tests already."""
+    """Return a row of SWE-smith: the patch creates the bug, and the repository already has its tests."""
     return {
         "instance_id": "kit__textkit.1a2b3c4d.func_basic__x0y1z2",
         "patch": diff_trees(MENDED | TESTS, FILES | TESTS),
@@ -36,7 +36,7 @@ def smith_row() -> dict[str, Any]:
 
 
 def rebench_row() -> dict[str, Any]:
-    """The fields of SWE-rebench: lists of tests, and how the repository is installed and tested."""
+    """Return a row of SWE-rebench: lists of tests, and the commands that install and test the repository."""
     return {
         "instance_id": "kit__textkit-12",
         "repo": "kit/textkit",
@@ -70,12 +70,12 @@ def rebench_row() -> dict[str, Any]:
 
 
 FORMS = {"swe-smith": (smith_row, MENDED | TESTS), "swe-rebench": (rebench_row, FILES)}
-"""A row, and the files of its repository at the commit that the data set starts from."""
+"""Function that returns a row, and the files of its repository at the base commit."""
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Callable[[str], SWEEnv]]:
-    made: list[SWEEnv] = []
+    environments: list[SWEEnv] = []
 
     def begin(form: str) -> SWEEnv:
         row, files = FORMS[form]
@@ -85,26 +85,19 @@ def play(tmp_path: Path) -> Iterator[Callable[[str], SWEEnv]]:
             place.write_bytes(data)
         (tmp_path / "rows.jsonl").write_text(json.dumps(row()) + "\n")
         env = SWEEnv(file=tmp_path / "rows.jsonl", repositories=tmp_path / "repositories", solution_style="short")
-        made.append(env)
+        environments.append(env)
         env.reset(options={"index": 0})
         return env
 
     yield begin
-    for env in made:
+    for env in environments:
         env.close()
 
 
 @each_row("form", FORMS)
-def test_the_gold_of_a_row_is_worth_1_and_nothing_0(play: Callable[[str], SWEEnv], form: str):
+def test_row_starts_from_the_bug_and_only_its_gold_patch_is_paid(play: Callable[[str], SWEEnv], form: str):
     env = play(form)
     assert env.task.tags[0] == "kit/textkit"
+    assert env.workspace.sandbox.download()["textkit/words.py"] == FILES["textkit/words.py"]
     assert list(steps(env, env.solution(env.task)))[-1].info["rewards"]["outcome"] == 1.0
-    again = play(form)
-    assert again.step(assistant("", [ToolCall("submit")])).info["rewards"]["outcome"] == 0.0
-
-
-@each_row("form", FORMS)
-def test_the_agent_starts_from_the_bug(play: Callable[[str], SWEEnv], form: str):
-    env = play(form)
-    [path] = [path for path in FILES if path.endswith("words.py") and "test" not in path]
-    assert env.workspace.sandbox.download()[path] == FILES[path]
+    assert play(form).step(assistant("", [ToolCall("submit")])).info["rewards"]["outcome"] == 0.0

@@ -1,4 +1,4 @@
-"""The tiers that the SWE environment pays by."""
+"""The reward tiers of the SWE environment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.rows import each_row
 
 @each_row("opens_at", list(Tier))
 @each_row("strict", [True, False])
-def test_every_gate_of_the_tiers_is_sound(opens_at: Tier, strict: bool):
+def test_every_gate_is_sound(opens_at: Tier, strict: bool):
     assert lint(g_ra(opens_at=opens_at, strict=strict), CHANNELS, max_turns=30) == []
 
 
-def test_tiers_pay_what_they_say():
+def test_tiers_pay_their_weights():
     scheme = g_ra(no_submit=-1.0, empty=-0.5, fails=0.1, passes=1.5, low={"tests_run": 0.05})
     nothing, empty = {"unsubmitted": 1.0}, {"tier": 1.0, "empty": 1.0, "submitted": 1.0, "tests_run": 1.0}
     elsewhere = {"tier": 2.0, "submitted": 1.0, "patched": 1.0, "tests_run": 1.0}
@@ -26,12 +26,7 @@ def test_tiers_pay_what_they_say():
     assert paid == pytest.approx([-1.0, -0.5, 0.0, 0.15, 1.55])
 
 
-def test_pay_for_submitting_nothing_is_refused():
-    assert "'unsubmitted' is cheap" in " ".join(lint(g_ra(no_submit=0.1), CHANNELS, max_turns=30))
-    assert "'empty' is cheap" in " ".join(lint(g_ra(empty=0.1), CHANNELS, max_turns=30))
-
-
-def test_the_default_scheme_counts_the_outcome_and_small_shares():
+def test_default_scheme_pays_the_outcome_and_smaller_channels():
     scheme = g_ra()
     call = {"format": 1.0, "executed": 1.0}
     end = {"tier": 2.0, "submitted": 1.0, "patched": 1.0, "tests_run": 1.0, **call}
@@ -39,13 +34,13 @@ def test_the_default_scheme_counts_the_outcome_and_small_shares():
     half = near | {"mended": 0.5, "similarity": 1.0}
     solved = near | {"tier": 3.0, "outcome": 1.0, "mended": 1.0, "localised": 1.0, "similarity": 1.0}
     paid = [scheme.total([call, turn]) for turn in ({"unsubmitted": 1.0}, end, near, half, solved)]
-    small = 0.05 + 0.05  # of an overlap with the gold patch by half, and of tests that were run
+    small = 0.05 + 0.05  # half an overlap with the gold patch, and tests that were run
     assert paid == pytest.approx(
         [0.0, 0.0, 0.15 + small, 0.15 + small + 0.1 + 0.05, 1.15 + 0.05 + 0.1 + 0.2 + 0.05 + 0.1]
     )
 
 
-def test_above_its_tier_alone_a_strict_gate_opens():
+def test_strict_gate_opens_only_above_its_tier():
     near = {"tier": 2.0, "patched": 1.0, "localised": 1.0}
     solved = near | {"tier": 3.0, "outcome": 1.0}
     at, above = (g_ra(opens_at=Tier.FAILS, strict=strict, similarity=0.0) for strict in (False, True))
@@ -53,7 +48,7 @@ def test_above_its_tier_alone_a_strict_gate_opens():
     assert at.total([solved]) == above.total([solved]) == pytest.approx(1.25)
 
 
-def test_similarity_is_paid_only_if_asked_for_and_something_is_mended():
+def test_similarity_is_paid_only_with_a_weight_and_a_fixed_test():
     near = {"tier": 2.0, "patched": 1.0, "localised": 1.0, "similarity": 1.0}
     for weight in (0.0, 0.1):
         scheme = g_ra(similarity=weight, low={})
@@ -62,13 +57,15 @@ def test_similarity_is_paid_only_if_asked_for_and_something_is_mended():
         assert ("similarity" in scheme.weights) is (weight > 0)
 
 
-@each_row(
-    "name", ["tier", "unsubmitted", "empty", "submitted", "patched", "format", "executed", "modified", "tests_run"]
-)
-def test_trivial_acts_may_not_be_paid_by_themselves(name: str):
-    assert f"{name!r} is cheap" in " ".join(lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30))
+TRIVIAL = ("tier", "unsubmitted", "empty", "submitted", "patched", "format", "executed", "modified", "tests_run")
 
 
-@each_row("name", ["mended", "localised", "similarity"])
-def test_real_work_may_be_paid_by_itself(name: str):
-    assert lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30) == []
+@each_row("name", [*TRIVIAL, "mended", "localised", "similarity"])
+def test_only_trivial_acts_may_not_be_paid_without_a_gate(name: str):
+    problems = " ".join(lint(Scheme({OUTCOME: 1.0, name: 0.01}), CHANNELS, max_turns=30))
+    assert f"{name!r} is cheap" in problems if name in TRIVIAL else problems == ""
+
+
+def test_pay_for_an_empty_or_missing_submission_is_refused():
+    assert "'unsubmitted' is cheap" in " ".join(lint(g_ra(no_submit=0.1), CHANNELS, max_turns=30))
+    assert "'empty' is cheap" in " ".join(lint(g_ra(empty=0.1), CHANNELS, max_turns=30))

@@ -1,4 +1,4 @@
-"""What a grading makes of what its processes show; what they show is scripted here, so that no sandbox is needed."""
+"""Verdicts that follow from the results of the processes, which are scripted: no sandbox is needed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import PROCESSES
 from agentgym.envs.swe.forms import ChangedForm
-from agentgym.envs.swe.grading import PARALLEL, Evidence, Grader, Verdict
+from agentgym.envs.swe.grading import PARALLEL, Evidence, SWEGrader, SWEVerdict
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
+from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.perturb import Change, NodeEdit
+from agentgym.envs.swe.perturb import FunctionChange, NodeEdit
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.rows import each_row
@@ -28,10 +28,10 @@ KEPT = "tests/test_other.py::WordsCase::test_exported"
 
 
 def forms_of(test: str) -> list[ChangedForm]:
-    """Some changed forms of a test, all of whose cases fail in line 3."""
+    """Return changed forms of a test; all its cases fail in line 3."""
     path, scope, name = NodeId.of(test).place
-    cases = {NodeId.of(one).case: "3" for one in (*DECISIVE, *OTHERS) if NodeId.of(one).place == (path, scope, name)}
-    changes = [Change(path, scope, name, (NodeEdit(number, "constant", "1"),)) for number in range(4)]
+    cases = {NodeId.of(id_).case: "3" for id_ in (*DECISIVE, *OTHERS) if NodeId.of(id_).place == (path, scope, name)}
+    changes = [FunctionChange(path, scope, name, (NodeEdit(number, "constant", "1"),)) for number in range(4)]
     return [ChangedForm(change, cases, contradicts=True) for change in changes]
 
 
@@ -39,30 +39,30 @@ PLACES = {NodeId.of(test).place: test for test in (*DECISIVE, *OTHERS)}
 CALIBRATION = Calibration(Manner.RENAMED, tuple(form for test in PLACES.values() for form in forms_of(test)))
 
 
-class Scripted(Grader):
-    """A grader of code that does what it is told to, and that notes what each process was to run.
+class ScriptedGrader(SWEGrader):
+    """A grader with prepared results, which records the requested runs.
 
     Args:
-        statuses: What becomes of tests in their true form, where they do not pass.
-        beside: The same, but only where some other test is in a changed form.
-        changed: What becomes of every test in a changed form.
-        more: What else the first runs show, one after the other.
-        excused: Tests that right code fails too.
+        statuses: Statuses of tests in their true form, if they do not pass.
+        disturbed: The same, for processes with changed tests only.
+        changed: Status and lines of every test in a changed form.
+        more: Further fields of the first runs, in order.
+        excused: Tests that correct code fails too.
     """
 
     def __init__(
         self,
         statuses: Mapping[str, str] | None = None,
-        beside: Mapping[str, str] | None = None,
+        disturbed: Mapping[str, str] | None = None,
         changed: tuple[str, str] = ("failed", "3"),
         more: Collection[Mapping[str, Any]] = (),
         excused: tuple[str, ...] = (),
     ):
         super().__init__(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
-        self._statuses, self._beside, self._changed = statuses or {}, beside or {}, changed
+        self._statuses, self._disturbed, self._changed = statuses or {}, disturbed or {}, changed
         self._more: Iterator[Mapping[str, Any]] = iter(more)
         self._excused = excused
-        self.asked: list[tuple[HiddenTests, Collection[ChangedForm]]] = []
+        self.requests: list[tuple[HiddenTests, Collection[ChangedForm]]] = []
 
     def calibrate(self, repository: Repository) -> Calibration:
         return replace(CALIBRATION, excused=self._excused)
@@ -76,132 +76,103 @@ class Scripted(Grader):
         manner: Manner,
         wall_s: float = inf,
     ) -> TestRun:
-        self.asked.append((hidden, forms))
-        true = {**self._statuses, **(self._beside if forms else {})}
+        self.requests.append((hidden, forms))
+        true = {**self._statuses, **(self._disturbed if forms else {})}
         by_place = {form.change.place: form for form in forms}
-        seen = {
-            test: Seen(by_place[NodeId.of(test).place], NodeId.of(test).case, *self._changed)
+        changed = {
+            test: ChangedTestResult(by_place[NodeId.of(test).place], NodeId.of(test).case, *self._changed)
             for test in hidden.tests
             if NodeId.of(test).place in by_place
         }
-        statuses = {test: true.get(test, "passed") for test in hidden.tests if test not in seen}
-        return replace(TestRun(statuses, seen), **next(self._more, {}))
+        statuses = {test: true.get(test, "passed") for test in hidden.tests if test not in changed}
+        return replace(TestRun(statuses, changed), **next(self._more, {}))
 
 
-def verdict(grader: Scripted, worked: Mapping[str, bytes] = MENDED) -> Verdict:
+def verdict(grader: ScriptedGrader, worked: Mapping[str, bytes] = MENDED) -> SWEVerdict:
     return grader.grade(REPOSITORY, worked)
 
 
-def test_right_code_passes_after_every_process_has_run():
-    grader = Scripted()
+def test_correct_work_passes_after_all_processes():
+    grader = ScriptedGrader()
     outcome = verdict(grader)
     assert (outcome.passed, outcome.mended, outcome.broken, outcome.error, outcome.tampered) == (True, 1.0, 0, "", ())
-    assert len(grader.asked) == PROCESSES
+    assert len(grader.requests) == PROCESSES
     assert outcome.changed_tests == sum(
         any(form.change.place == NodeId.of(test).place for form in forms)
-        for hidden, forms in grader.asked
+        for hidden, forms in grader.requests
         for test in hidden.tests
     )
 
 
-def test_work_that_changes_nothing_is_not_run_at_all():
-    grader = Scripted()
-    outcome = verdict(grader, FILES)
-    assert (outcome.passed, outcome.mended, grader.asked) == (False, 0.0, [])
+@each_row(
+    "failing, worked, mended, runs",
+    [
+        ((), FILES, 0.0, 0),
+        (DECISIVE, MENDED, 0.0, PARALLEL),
+        (DECISIVE[1:], MENDED, pytest.approx(1 / 3), PROCESSES),
+    ],
+)
+def test_failing_work_runs_only_as_long_as_needed(failing: Any, worked: Mapping[str, bytes], mended: float, runs: int):
+    grader = ScriptedGrader(dict.fromkeys(failing, "failed"))
+    outcome = verdict(grader, worked)
+    assert (outcome.passed, outcome.mended, outcome.broken) == (False, mended, 0)
+    assert len(grader.requests) == runs
 
 
-def test_work_that_passes_no_deciding_test_stops_after_the_first_processes():
-    grader = Scripted(dict.fromkeys(DECISIVE, "failed"))
+@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
+@each_row(
+    "where, runs",
+    [(0, PARALLEL), (PARALLEL - 1, PARALLEL), (PROCESSES - 1, PROCESSES), (PROCESSES, PROCESSES + 1)],
+)
+def test_early_exit_or_tampering_in_any_process_earns_nothing(sign: dict[str, Any], where: int, runs: int):
+    disturbed = {KEPT: "failed"} if where == PROCESSES else None
+    grader = ScriptedGrader(disturbed=disturbed, more=[{}] * where + [sign])
     outcome = verdict(grader)
-    assert (outcome.passed, outcome.mended, outcome.broken) == (False, 0.0, 0)
-    assert len(grader.asked) == PARALLEL
+    assert (outcome.passed, outcome.mended) == (False, 0.0)
+    assert (outcome.error, outcome.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
+    assert len(grader.requests) == runs
 
 
-def test_work_that_passes_some_deciding_tests_runs_to_the_end_for_its_share():
-    grader = Scripted(dict.fromkeys(DECISIVE[1:], "failed"))
-    outcome = verdict(grader)
-    assert (outcome.passed, outcome.mended, outcome.broken) == (False, pytest.approx(1 / 3), 0)
-    assert len(grader.asked) == PROCESSES
-
-
-def test_all_processes_run_where_everything_is_asked_for():
-    grader = Scripted(dict.fromkeys(DECISIVE, "failed"))
+def test_examine_to_the_end_runs_all_processes():
+    grader = ScriptedGrader(dict.fromkeys(DECISIVE, "failed"))
     outcome = grader.examine(REPOSITORY, REPOSITORY.to_grade(FILES), CALIBRATION, to_the_end=True)
     assert outcome.complete
     assert len(outcome.runs) == PROCESSES
 
 
-@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
-@each_row("where", [0, PARALLEL - 1])
-def test_work_that_left_early_or_tampered_is_run_no_further_and_earns_nothing(sign: dict[str, Any], where: int):
-    grader = Scripted(more=[{}] * where + [sign])
-    outcome = verdict(grader)
-    assert (outcome.passed, outcome.mended) == (False, 0.0)
-    assert (outcome.error, outcome.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
-    assert len(grader.asked) == PARALLEL
+@each_row("result, tampered", [(("passed", ""), True), (("failed", "4"), False)])
+def test_changed_tests_that_do_not_fail_as_on_gold_earn_nothing(result: tuple[str, str], tampered: bool):
+    outcome = verdict(ScriptedGrader(changed=result))
+    assert (outcome.passed, outcome.mended, outcome.broken) == (False, 0.0, 0)
+    assert bool(outcome.tampered) is tampered
 
 
-@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
-def test_signs_in_the_last_process_count(sign: dict[str, Any]):
-    outcome = verdict(Scripted(more=[{}] * (PROCESSES - 1) + [sign]))
-    assert (outcome.passed, outcome.mended) == (False, 0.0)
-
-
-def test_changed_tests_that_pass_are_tampering_and_earn_nothing():
-    outcome = verdict(Scripted(changed=("passed", "")))
-    assert (outcome.passed, outcome.mended) == (False, 0.0)
-    assert "where correct code fails it" in outcome.tampered[0]
-
-
-def test_changed_tests_that_fail_elsewhere_convince_nobody_and_accuse_nobody():
-    outcome = verdict(Scripted(changed=("failed", "4")))
-    assert (outcome.passed, outcome.mended, outcome.broken, outcome.tampered) == (False, 0.0, 0, ())
-
-
-def test_a_test_that_was_disturbed_by_changed_ones_is_asked_again_alone():
-    grader = Scripted(beside={KEPT: "failed"})
+def test_test_disturbed_by_changed_ones_runs_again_alone():
+    grader = ScriptedGrader(disturbed={KEPT: "failed"})
     outcome = verdict(grader)
     assert (outcome.passed, outcome.broken) == (True, 0)
-    hidden, forms = grader.asked[-1]
+    hidden, forms = grader.requests[-1]
     assert (hidden.tests, tuple(forms)) == ((KEPT,), ())
-    assert len(grader.asked) == PROCESSES + 1
+    assert len(grader.requests) == PROCESSES + 1
 
 
-def test_a_test_that_fails_alone_too_is_broken():
-    outcome = verdict(Scripted({KEPT: "failed"}))
+def test_test_that_fails_alone_too_is_broken():
+    outcome = verdict(ScriptedGrader({KEPT: "failed"}))
     assert (outcome.passed, outcome.mended, outcome.broken) == (False, 1.0, 1)
 
 
-@each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
-def test_signs_when_a_test_is_run_alone_count(sign: dict[str, Any]):
-    outcome = verdict(Scripted(beside={KEPT: "failed"}, more=[{}] * PROCESSES + [sign]))
-    assert (outcome.passed, outcome.mended) == (False, 0.0)
-    assert (outcome.error, outcome.tampered) == (sign.get("error", ""), sign.get("tampered", ()))
-
-
-def test_a_test_that_right_code_fails_too_is_not_asked_for():
-    grader = Scripted({KEPT: "failed"}, excused=(KEPT,))
+def test_excused_test_is_not_required():
+    grader = ScriptedGrader({KEPT: "failed"}, excused=(KEPT,))
     outcome = verdict(grader)
     assert (outcome.passed, outcome.broken) == (True, 0)
-    assert len(grader.asked) == PROCESSES
+    assert len(grader.requests) == PROCESSES
 
 
-def test_an_instance_without_tests_that_decide_is_passed_by_nothing():
-    outcome = Scripted().grade(Repository(replace(INSTANCE, fail_to_pass=()), FILES), MENDED)
+def test_instance_without_deciding_tests_cannot_be_passed():
+    outcome = ScriptedGrader().grade(Repository(replace(INSTANCE, fail_to_pass=()), FILES), MENDED)
     assert (outcome.passed, outcome.mended) == (False, 0.0)
 
 
-def test_the_first_reason_why_a_process_did_not_end_is_reported():
-    runs = [TestRun({}), TestRun({}, error="first"), TestRun({}, error="second")]
-    assert Evidence(runs).error == "first"
-    assert Evidence(runs[:1]).error == ""
-
-
-def test_each_sign_is_told_once():
-    assert Evidence([TestRun({}, tampered=("a", "b")), TestRun({}, tampered=("b",))]).signs() == ["a", "b"]
-
-
-def test_a_test_that_passed_alone_does_not_fail():
-    outcome = Evidence([TestRun({"a": "failed"})], alone={"a": "passed"})
-    assert not outcome.fails("a")
-    assert outcome.fails("b")
+def test_evidence_has_the_first_error_and_each_sign_once():
+    runs = [TestRun({}, tampered=("a", "b")), TestRun({}, tampered=("b",), error="first"), TestRun({}, error="second")]
+    assert (Evidence(runs).error, Evidence(runs).signs()) == ("first", ["a", "b"])

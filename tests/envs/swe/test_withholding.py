@@ -1,4 +1,4 @@
-"""A test that does not hold what it expects: right code passes it, and nothing in its process says what right is."""
+"""Tests with withheld expected values: correct code passes them, and their process does not contain the values."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.inside import STAND_IN
-from agentgym.envs.swe.judge import Seen, TestRun
-from agentgym.envs.swe.notes import MAX_CLASSES, Note, Raised, as_expected, read_notes, value_of
-from agentgym.envs.swe.perturb import Change, change, proposals
-from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NOTES, MAX_PARTS, stand_ins, written
+from agentgym.envs.swe.judge import ChangedTestResult, TestRun
+from agentgym.envs.swe.notes import MAX_CLASSES, ComparisonNote, Raised, as_expected, read_notes, value_of
+from agentgym.envs.swe.perturb import FunctionChange, change, proposals
+from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NOTES, MAX_PARTS, encoded, stand_ins
 from agentgym.envs.swe.withholding import decided, withheld
 from tests.rows import each_row
 
 
 def form_of(source: str) -> tuple[ast.FunctionDef, ChangedForm]:
-    """The first test of a source without what it expects, and the form that this is."""
+    """Return the first test of a source without its expected values, and its form."""
     node = copy.deepcopy(next(iter(functions_of(dedent(source)).values())))
     assert isinstance(node, ast.FunctionDef)
     edits, row = withheld(node)
     change(node, edits)
-    return node, ChangedForm(Change("t.py", "", node.name, edits, row))
+    return node, ChangedForm(FunctionChange("t.py", "", node.name, edits, row))
 
 
 def text_without(source: str) -> str:
-    """A test without what it expects, with a question mark for each stand-in."""
+    """Return a test without its expected values, with a question mark for each stand-in."""
     node, _ = form_of(source)
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == STAND_IN:
@@ -65,9 +65,15 @@ def text_without(source: str) -> str:
         ("for a in [1, 2]:\n        assert f(a) == 7", "for a in [1, 2]:\n        assert f(a) == ?"),
         ("with raises(KeyError, match='no x'):\n        f(3)", "with ?:\n        f(3)"),
         ("with raises(KeyError) as told:\n        f(3)", "with ? as told:\n        f(3)"),
+        ("n = 4\n    assert f(n) == n", "n = 4\n    assert ? == (not not f(n) == n)"),
+        ("assert f(3) == approx(4)", "assert ? == (not not f(3) == approx(4))"),
+        (
+            "assert f(1) == 2\n    if f(2):\n        return\n    assert f(3) == 4",
+            "assert f(1) == ?\n    if f(2):\n        return\n    assert f(3) == 4",
+        ),
     ],
 )
-def test_expected_values_are_taken_out_of_a_test(body: str, without: str):
+def test_expected_values_are_withheld(body: str, without: str):
     assert text_without(f"def test():\n    {body}\n") == without
 
 
@@ -82,21 +88,11 @@ def test_expected_values_are_taken_out_of_a_test(body: str, without: str):
         "check(f(3), 4)",
     ],
 )
-def test_inexact_or_conditional_comparisons_are_left_as_they_are(body: str):
+def test_conditional_or_unsafe_comparisons_are_unchanged(body: str):
     assert form_of(f"def test():\n    {body}\n")[1].change.edits == ()
 
 
-def test_code_after_a_possible_return_is_left_as_it_is():
-    found = text_without("def test():\n    assert f(1) == 2\n    if f(2):\n        return\n    assert f(3) == 4\n")
-    assert found.splitlines()[0].strip() == "assert f(1) == ?"
-    assert found.splitlines()[-1].strip() == "assert f(3) == 4"
-
-
-def test_inexact_comparisons_are_made_by_the_test_itself():
-    assert "f(3) == pytest.approx(4)" in text_without("def test():\n    assert f(3) == pytest.approx(4)\n")
-
-
-def test_parametrised_values_are_withheld_unless_the_case_names_say_them():
+def test_parametrised_values_are_withheld_unless_case_names_reveal_them():
     source = """\
         @pytest.mark.parametrize(("text", "size"), [("abc", 3), ("abcd", 4)]{more})
         def test(text, size):
@@ -109,23 +105,18 @@ def test_parametrised_values_are_withheld_unless_the_case_names_say_them():
     assert list(form.expected.values()) == [True]
 
 
-def test_a_name_that_is_used_for_more_keeps_its_value():
-    found = text_without("def test():\n    wanted = 4\n    assert f(wanted) == wanted\n")
-    assert found == "wanted = 4\n    assert ? == (not not f(wanted) == wanted)"
-
-
-def run(source: str, space: dict[str, Any]) -> tuple[ChangedForm, tuple[Note, ...], bool]:
-    """Run a test without what it expects; return its form, what was noted, and whether it passed."""
+def run(source: str, space: dict[str, Any]) -> tuple[ChangedForm, tuple[ComparisonNote, ...], bool]:
+    """Run a test without its expected values; return its form, its notes, and whether it passed."""
     node, form = form_of(source)
-    made, taken = stand_ins()
+    stand_in, collect_notes = stand_ins()
     module = ast.fix_missing_locations(ast.Module([node], []))
-    namespace = {**space, "raises": pytest.raises, STAND_IN: made}
+    namespace = {**space, "raises": pytest.raises, STAND_IN: stand_in}
     exec(compile(module, "t.py", "exec"), namespace)
     try:
         namespace["test"]()
     except Exception:
-        return form, read_notes(taken()), False
-    return form, read_notes(taken()), True
+        return form, read_notes(collect_notes()), False
+    return form, read_notes(collect_notes()), True
 
 
 def fail(error: Exception) -> Any:
@@ -155,9 +146,7 @@ def fail(error: Exception) -> Any:
         ),
     ],
 )
-def test_right_code_compares_what_is_withheld_and_wrong_code_something_else(
-    body: str, right: Callable[[], Any], wrong: Callable[[], Any]
-):
+def test_only_correct_code_compares_the_withheld_values(body: str, right: Callable[[], Any], wrong: Callable[[], Any]):
     source = f"def test():\n    {body}\n"
     form, notes, passed = run(source, {"f": right})
     assert passed
@@ -180,14 +169,14 @@ def test_right_code_compares_what_is_withheld_and_wrong_code_something_else(
         ("f(3, 4)", False),
     ],
 )
-def test_no_code_passes_a_test_and_a_change_that_is_said_to_contradict_it(body: str, contradictions: bool):
+def test_no_code_passes_both_a_test_and_a_contradicting_change(body: str, contradictions: bool):
     source = f"def test(self=case):\n    {body}\n"
     node = functions_of(source)["", "test"]
     certain = decided(node)
-    found = [edits for edits, _ in islice(proposals(node, source, random.Random(0)), 60)]
-    chosen = [edits for edits in found if any(edit.number in certain for edit in edits)]
-    assert bool(chosen) is contradictions
-    for edits in chosen:
+    changes = [edits for edits, _ in islice(proposals(node, source, random.Random(0)), 60)]
+    contradicting = [edits for edits in changes if any(edit.number in certain for edit in edits)]
+    assert bool(contradicting) is contradictions
+    for edits in contradicting:
         changed = copy.deepcopy(node)
         change(changed, edits)
         assert not any(passes(node, code) and passes(changed, code) for code in CODES)
@@ -226,8 +215,8 @@ class Colour(IntEnum):
 
 
 class Pair(NamedTuple):
-    one: object
-    two: object
+    first: object
+    second: object
 
 
 class Text(str):
@@ -242,10 +231,10 @@ class Text(str):
         datetime(2024, 2, 29, 1, 2, 3, 4), timedelta(-1, 5, 7), Colour.RED, Pair(1, "x"), Text("x"), {1: 2}.keys(),
     ],
 )  # fmt: skip
-def test_plain_values_come_out_of_a_note_as_they_went_in(value: object):
-    (note,) = read_notes(json.dumps([[3, written(value)]]))
+def test_plain_values_survive_a_note(value: object):
+    (note,) = read_notes(json.dumps([[3, encoded(value)]]))
     assert (note.number, note.plain) == (3, True)
-    assert note.says(value)
+    assert note.equals(value)
 
 
 class Sly:
@@ -260,14 +249,14 @@ LOOP.append(LOOP)
 
 
 @each_row("value", [Sly(), [Sly()], object(), LOOP, "x" * (MAX_CHARS + 1), [0] * 10**5, lambda: 1])
-def test_values_that_are_no_plain_data_equal_nothing(value: object):
-    (note,) = read_notes(json.dumps([[3, written(value)]]))
+def test_values_other_than_plain_data_equal_nothing(value: object):
+    (note,) = read_notes(json.dumps([[3, encoded(value)]]))
     assert not note.plain
-    assert not any(note.says(expected) for expected in (None, value, [], 0))
+    assert not any(note.equals(expected) for expected in (None, value, [], 0))
 
 
 def nested(depth: int, wrap: Callable[[object], object]) -> object:
-    """Something with so many levels of containers around a number."""
+    """Return a number inside the given number of nested containers."""
     value: object = 1
     for _ in range(depth):
         value = wrap(value)
@@ -275,15 +264,15 @@ def nested(depth: int, wrap: Callable[[object], object]) -> object:
 
 
 def is_noted(value: object) -> bool:
-    (note,) = read_notes(json.dumps([[3, written(value)]]))
-    return note.plain and note.says(value)
+    (note,) = read_notes(json.dumps([[3, encoded(value)]]))
+    return note.plain and note.equals(value)
 
 
 def test_notes_are_bounded_in_depth_parts_and_characters():
-    for wrap in (lambda one: [one], lambda one: (one,)):
+    for wrap in (lambda item: [item], lambda item: (item,)):
         assert is_noted(nested(MAX_DEPTH, wrap))
         assert not is_noted(nested(MAX_DEPTH + 1, wrap))
-    for wrap in (lambda one: {2: one}, lambda one: MappingProxyType({2: one})):  # an item is a level of its own
+    for wrap in (lambda item: {2: item}, lambda item: MappingProxyType({2: item})):  # an item is a level of its own
         assert is_noted(nested(MAX_DEPTH // 2, wrap))
         assert not is_noted(nested(MAX_DEPTH // 2 + 1, wrap))
     assert is_noted([0] * (MAX_PARTS - 1))
@@ -292,30 +281,29 @@ def test_notes_are_bounded_in_depth_parts_and_characters():
     assert not is_noted(["x" * (MAX_CHARS // 2)] * 2 + ["x"])
 
 
-def test_of_what_an_exception_says_no_more_is_noted_than_can_be_read():
-    made, taken = stand_ins()
+def test_number_of_notes_and_length_of_messages_are_limited():
+    stand_in, collect_notes = stand_ins()
+    assert all(stand_in(1) == number for number in range(MAX_NOTES + 50))
+    assert len(read_notes(collect_notes())) == MAX_NOTES
+    assert collect_notes() == ""
     for length in (MAX_MESSAGE, MAX_MESSAGE + 1):
-        with made(1):
+        with stand_in(1):
             raise ValueError("x" * length)
-    for note in read_notes(taken()):
-        assert note.says(Raised("ValueError", "x" * 50))
+    for note in read_notes(collect_notes()):
+        assert note.equals(Raised("ValueError", "x" * 50))
 
 
-def test_a_stand_in_stops_exceptions_and_nothing_that_ends_a_program():
-    made, taken = stand_ins()
-    with pytest.raises(KeyboardInterrupt), made(1):
+def test_stand_in_catches_only_exceptions_and_is_equal_but_unhashable():
+    stand_in, collect_notes = stand_ins()
+    with pytest.raises(KeyboardInterrupt), stand_in(1):
         raise KeyboardInterrupt
-    assert taken() == ""
-    with made(1) as told:
+    assert collect_notes() == ""
+    with stand_in(1) as caught:
         raise KeyError(5)
-    assert told.value.args == told.exception.args == (5,)
-
-
-def test_a_stand_in_is_neither_unequal_nor_hashable():
-    made, _ = stand_ins()
-    assert (made(1) != 5) is False
+    assert caught.value.args == caught.exception.args == (5,)
+    assert (stand_in(1) != 5) is False
     with pytest.raises(TypeError):
-        hash(made(1))
+        hash(stand_in(1))
 
 
 _REFUSALS = "malformed notes|too deep|Expecting|Invalid|unpack|Unterminated|invalid"
@@ -327,68 +315,47 @@ _REFUSALS = "malformed notes|too deep|Expecting|Invalid|unpack|Unterminated|inva
      '[[1, ["Decimal", "x"]]]', '[[1, ["Fraction", "1 0"]]]', "[" * 9000,
      "[[1, " + '["list", [' * 50 + "]]" * 50 + "]]"],
 )  # fmt: skip
-def test_notes_that_no_stand_in_writes_are_refused(text: str):
+def test_malformed_notes_are_refused(text: str):
     with pytest.raises(ValueError, match=_REFUSALS):
         read_notes(text)
 
 
-def test_notes_are_read_as_deep_as_they_are_written_and_no_deeper():
-    deep = json.dumps([[1, written(nested(MAX_DEPTH, lambda one: [one]))]])
-    assert len(read_notes(deep)) == 1
-    with pytest.raises(ValueError, match="too deep"):
-        read_notes(deep.replace('["list"', '["list", [["list"', 1).replace("]]]", "]]]]]", 1))
-
-
-def test_no_more_is_noted_than_can_be_read():
-    made, taken = stand_ins()
-    assert all(made(1) == number for number in range(MAX_NOTES + 50))
-    assert len(read_notes(taken())) == MAX_NOTES
-    assert taken() == ""
-
-
-def test_notes_must_be_as_many_as_on_right_code_and_of_known_places():
-    expected, four = {7: 4}, Note(7, 4)
+def test_notes_must_match_the_expected_values_and_counts():
+    expected, four = {7: 4}, ComparisonNote(7, 4)
     assert as_expected([four, four], expected, {7: 2})
     assert as_expected([four, four, four], expected, {7: 2})
     assert not as_expected([four], expected, {7: 2})
     assert not as_expected([], expected, {7: 1})
-    assert not as_expected([four, Note(7, 5)], expected, {7: 1})
-    assert not as_expected([four, Note(8, 4)], expected, {7: 1})
+    assert not as_expected([four, ComparisonNote(7, 5)], expected, {7: 1})
+    assert not as_expected([four, ComparisonNote(8, 4)], expected, {7: 1})
 
 
-def test_an_exception_of_every_kind_is_none_of_them():
+def test_exceptions_of_too_many_classes_or_malformed_notes_match_nothing():
     kinds = ["KeyError", *(f"Error{number}" for number in range(MAX_CLASSES))]
-    assert Note(1, [kinds[:3], "no x"]).says(Raised("KeyError", "no"))
-    assert not Note(1, [kinds, "no x"]).says(Raised("KeyError", "no"))
-    assert not Note(1, [["KeyError"], "x"]).says(Raised("KeyError", "no"))
-    assert not Note(1, "KeyError").says(Raised("KeyError"))
-
-
-@each_row("noted", [["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "ab", 5])
-def test_malformed_notes_of_exceptions_match_no_exception(noted: object):
-    assert not Note(1, noted).says(Raised("KeyError"))
+    assert ComparisonNote(1, [kinds[:3], "no x"]).equals(Raised("KeyError", "no"))
+    assert not ComparisonNote(1, [kinds, "no x"]).equals(Raised("KeyError", "no"))
+    assert not ComparisonNote(1, [["KeyError"], "x"]).equals(Raised("KeyError", "no"))
+    for malformed in (["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "KeyError", 5):
+        assert not ComparisonNote(1, malformed).equals(Raised("KeyError"))
 
 
 @each_row("text", ["f()", "x", "1 +", "[x]", "{**a}", "open('x')", "__import__('os')", "f'{x}'"])
-def test_nothing_but_what_is_written_out_has_a_value(text: str):
+def test_only_literals_and_well_known_types_have_a_value(text: str):
     with pytest.raises(ValueError, match=r"not a plain value|malformed"):
         value_of(text)
 
 
-def seen(status: str, *notes: Note) -> Evidence:
+def evidence(status: str, *notes: ComparisonNote) -> Evidence:
     form = ChangedForm(form_of("def test_a():\n    assert f() == 4\n")[1].change)
     form = replace(form, notes={"": dict.fromkeys(form.expected, 1)})
     true = TestRun({"t.py::test_a": "passed"})
     own = tuple(replace(note, number=next(iter(form.expected))) for note in notes)
-    return Evidence([true, TestRun({}, {"t.py::test_a": Seen(form, "", status, "", own)})], complete=True)
+    return Evidence([true, TestRun({}, {"t.py::test_a": ChangedTestResult(form, "", status, "", own)})], complete=True)
 
 
-def test_a_test_convinces_only_if_it_comes_to_what_was_withheld():
-    assert seen("passed", Note(0, 4)).convinces("t.py::test_a")
-    assert not seen("passed", Note(0, 5)).convinces("t.py::test_a")
-    assert not seen("passed").convinces("t.py::test_a")
-    assert not seen("failed", Note(0, 4)).convinces("t.py::test_a")
-
-
-def test_passing_without_what_is_expected_is_no_sign_of_tampering():
-    assert seen("passed", Note(0, 5)).signs() == []
+def test_withholding_form_convinces_only_with_the_right_values():
+    assert evidence("passed", ComparisonNote(0, 4)).convinces("t.py::test_a")
+    assert not evidence("passed", ComparisonNote(0, 5)).convinces("t.py::test_a")
+    assert not evidence("passed").convinces("t.py::test_a")
+    assert not evidence("failed", ComparisonNote(0, 4)).convinces("t.py::test_a")
+    assert evidence("passed", ComparisonNote(0, 5)).signs() == [], "it is no sign of tampering"

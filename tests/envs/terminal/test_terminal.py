@@ -1,9 +1,7 @@
-"""Harbor and Terminal-Bench task folders: read as they are published, played in Docker, judged out of reach."""
+"""Harbor and Terminal-Bench task folders: reading, playing in Docker, and grading."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ needs_docker = [
 
 
 def reasons(source: FolderTasks) -> list[str]:
-    return [f"{one.why}: {one.reason}" for one in source.left_out]
+    return [f"{entry.why}: {entry.reason}" for entry in source.left_out]
 
 
 def only(folder: Path, **options: Any) -> Any:
@@ -36,10 +34,7 @@ def only(folder: Path, **options: Any) -> Any:
     return source.folder(source.get("test", 0))
 
 
-# Reading.
-
-
-def test_a_harbor_folder_is_read_as_harbor_means_it(tmp_path: Path):
+def test_harbor_folder_is_read(tmp_path: Path):
     harbor_task(
         tmp_path / "greet",
         config="""
@@ -73,7 +68,7 @@ env = { NAME = "${NAME}" }
     assert (folder.verifier.timeout_s, folder.verifier.environment) == (120.0, {"LEVEL": "3"})
 
 
-def test_no_variable_of_this_process_reaches_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_variables_of_this_process_do_not_reach_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("API_KEY", "secret")
     harbor_task(tmp_path / "a", config='[environment]\nenv = { KEY = "${API_KEY}" }')
     with pytest.raises(UsageError, match="needs the variable API_KEY"):
@@ -94,10 +89,9 @@ def test_no_variable_of_this_process_reaches_a_task(tmp_path: Path, monkeypatch:
 def test_unsupported_tasks_are_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
     harbor_task(tmp_path / "good")
     harbor_task(tmp_path / "other", config=config, instruction="Something else.")
-    source = FolderTasks(tmp_path)
-    [one] = source.left_out
-    assert one.why is Why.UNSUPPORTED
-    assert reason in one.reason
+    [entry] = FolderTasks(tmp_path).left_out
+    assert entry.why is Why.UNSUPPORTED
+    assert reason in entry.reason
 
 
 @each_row(
@@ -111,9 +105,7 @@ def test_unsupported_tasks_are_left_out_with_the_reason(tmp_path: Path, config: 
         (lambda folder: (folder / "tests/test.sh").unlink(), "no tests/test.sh"),
     ],
 )
-def test_a_broken_folder_is_left_out_and_strict_refuses_it(
-    tmp_path: Path, spoil: Callable[[Path], object], reason: str
-):
+def test_broken_folder_is_left_out_or_refused_if_strict(tmp_path: Path, spoil: Callable[[Path], object], reason: str):
     harbor_task(tmp_path / "good")
     spoil(harbor_task(tmp_path / "spoilt", instruction="Something else."))
     assert reason in reasons(FolderTasks(tmp_path))[0]
@@ -121,7 +113,7 @@ def test_a_broken_folder_is_left_out_and_strict_refuses_it(
         FolderTasks(tmp_path, strict=True)
 
 
-def test_tests_that_download_need_leave_to(tmp_path: Path):
+def test_tests_that_download_need_the_network_option(tmp_path: Path):
     harbor_task(tmp_path / "good")
     harbor_task(tmp_path / "far", tests={"test.sh": "apt-get install -y curl\n"}, instruction="Something else.")
     assert "downloads something" in reasons(FolderTasks(tmp_path))[0]
@@ -140,35 +132,27 @@ def test_a_terminal_bench_folder_is_read(tmp_path: Path):
     assert {"solution.sh", "tests", "run-tests.sh", "task.yaml"} <= folder.apart
 
 
-def test_the_policy_sees_neither_tests_nor_solution(tmp_path: Path):
-    harbor_task(tmp_path / "a")
+def test_task_hides_tests_and_solution_but_its_hash_covers_the_tests(tmp_path: Path):
+    folder = harbor_task(tmp_path / "a")
     task = FolderTasks(tmp_path, split_by="test").get("test", 0)
     assert "grep -qx" not in str(task.to_dict())
     assert "solve.sh" not in str(task.data)
-
-
-def test_a_task_is_another_one_when_its_tests_change(tmp_path: Path):
-    folder = harbor_task(tmp_path / "a")
-    before = FolderTasks(tmp_path, split_by="test").get("test", 0)
     (folder / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
-    assert FolderTasks(tmp_path, split_by="test").get("test", 0).hash != before.hash
-
-
-# Playing.
+    assert FolderTasks(tmp_path, split_by="test").get("test", 0).hash != task.hash
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Callable[..., TerminalEnv]]:
-    made: list[TerminalEnv] = []
+    environments: list[TerminalEnv] = []
 
     def begin(folder: Path, **arguments: Any) -> TerminalEnv:
         env = TerminalEnv(folder=folder, split_by="test", **arguments)
-        made.append(env)
+        environments.append(env)
         env.reset(options={"index": 0})
         return env
 
     yield begin
-    for env in made:
+    for env in environments:
         env.close()
 
 
@@ -180,7 +164,7 @@ def step(env: TerminalEnv, name: str, /, **arguments: Any) -> StepResult:
     return env.step(assistant("", [ToolCall(name, arguments)]))
 
 
-def solved(env: TerminalEnv) -> StepResult:
+def play_solution(env: TerminalEnv) -> StepResult:
     return list(steps(env, env.solution(env.task)))[-1]
 
 
@@ -191,23 +175,17 @@ def docker(test: Any) -> Any:
 
 
 @docker
-def test_the_solution_of_a_harbor_task_is_worth_1_and_nothing_0(tmp_path: Path, play: Any):
-    folder = harbor_task(tmp_path / "greet")
-    ended = solved(play(folder))
+@each_row("write", [harbor_task, terminal_bench_task])
+def test_only_the_solution_is_paid(tmp_path: Path, play: Any, write: Callable[[Path], Path]):
+    folder = write(tmp_path / "hello")
+    ended = play_solution(play(folder))
     assert (ended.reward, ended.info["ending"], ended.info["is_success"]) == (1.0, "solved", True)
     idle = step(play(folder), "submit")
     assert (idle.reward, idle.info["ending"], idle.terminated) == (0.0, "answered", True)
 
 
 @docker
-def test_the_solution_of_a_terminal_bench_task_is_worth_1_and_nothing_0(tmp_path: Path, play: Any):
-    folder = terminal_bench_task(tmp_path / "hello")
-    assert solved(play(folder)).reward == 1.0
-    assert step(play(folder), "submit").reward == 0.0
-
-
-@docker
-def test_a_shell_keeps_its_state_and_its_jobs(tmp_path: Path, play: Any):
+def test_shell_keeps_its_state_and_jobs(tmp_path: Path, play: Any):
     env = play(harbor_task(tmp_path / "a"))
     assert do(env, "bash", command="cd /tmp && export WHO=Ada && pwd") == "/tmp"
     assert do(env, "bash", command="sleep 300 & echo $WHO $PWD") == "Ada /tmp"
@@ -219,7 +197,7 @@ def test_a_shell_keeps_its_state_and_its_jobs(tmp_path: Path, play: Any):
 
 
 @docker
-def test_a_command_that_takes_too_long_is_stopped_and_the_shell_goes_on(tmp_path: Path, play: Any):
+def test_slow_command_is_stopped_and_the_shell_survives(tmp_path: Path, play: Any):
     env = play(harbor_task(tmp_path / "a"))
     do(env, "bash", command="cd /tmp")
     assert "took too long" in do(env, "bash", command="setsid sleep 301", timeout_s=0.5)
@@ -238,7 +216,7 @@ def test_files_are_viewed_edited_and_written(tmp_path: Path, play: Any):
 
 
 @docker
-def test_neither_tests_nor_solution_are_there_while_the_agent_works(tmp_path: Path, play: Any):
+def test_tests_and_solution_are_absent_while_the_agent_works(tmp_path: Path, play: Any):
     for number, folder in enumerate((harbor_task(tmp_path / "h/a"), terminal_bench_task(tmp_path / "t/b"))):
         env = play(folder)
         listed = do(env, "bash", command="ls /tests /solution /app; find / -xdev -name '*test.sh' -o -name 'sol*.sh'")
@@ -247,70 +225,60 @@ def test_neither_tests_nor_solution_are_there_while_the_agent_works(tmp_path: Pa
 
 
 @docker
-def test_a_reward_that_the_agent_wrote_does_not_count(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a", tests={"test.sh": "grep -qx hello out.txt && echo 1 > $REWARD || true\n"}))
+@each_row(
+    "script, error, message",
+    [
+        ("exit 3", InfrastructureError, "not even on an untouched machine"),
+        # The agent's own reward file does not count.
+        ("grep -qx hello out.txt && echo 1 > $REWARD || true", InfrastructureError, "no verdict"),
+        ("echo 12 > $REWARD", BrokenTask, "from 0 to 1"),
+    ],
+)
+def test_tests_without_a_valid_reward_are_an_error(
+    tmp_path: Path, play: Any, script: str, error: type[Exception], message: str
+):
+    env = play(harbor_task(tmp_path / "a", tests={"test.sh": f"{script}\n"}))
     do(env, "bash", command="mkdir -p /tests; echo 1 | tee /logs/verifier/reward.txt /logs/verifier/reward.json")
-    with pytest.raises(InfrastructureError, match="no verdict"):  # these tests say nothing if the file is wrong
+    with pytest.raises(error, match=message):
         step(env, "submit")
 
 
 @docker
-def test_tests_that_crash_are_an_infrastructure_error(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a", tests={"test.sh": "exit 3\n"}))
-    with pytest.raises(InfrastructureError, match="not even on an untouched machine"):
-        step(env, "submit")
+@each_row("leftovers", ["keep", "kill"])
+@each_row("text", ["", "one two", "1 2 3"])
+def test_work_is_graded_if_the_agent_replaces_the_shell(tmp_path: Path, play: Any, leftovers: str, text: str):
+    env = play(harbor_task(tmp_path / "a"), leftovers=leftovers)
+    shell = f"rm /usr/bin/sh; printf '#!/bin/bash\necho {text}' > /usr/bin/sh; chmod +x /usr/bin/sh"
+    do(env, "bash", command=f"echo hello > /app/out.txt; {shell}")
+    assert step(env, "submit").reward == 1.0
+
+
+ENDLESS = "while [ -e /app/endless ]; do sleep 0.1; done; echo 0 > $REWARD\n"
 
 
 @docker
-def test_an_agent_that_breaks_the_tests_gets_0(tmp_path: Path, play: Any):
-    """Else whoever deletes bash would be given another try, again and again."""
-    env = play(harbor_task(tmp_path / "a"))
-    do(env, "bash", command="rm -f /usr/bin/bash /bin/bash")
+@each_row("command, tests", [("rm -f /usr/bin/bash /bin/bash", None), ("touch endless", {"test.sh": ENDLESS})])
+def test_breaking_or_stopping_the_tests_is_worth_0(tmp_path: Path, play: Any, command: str, tests: Any):
+    """Otherwise an agent could enforce another attempt."""
+    options = {"tests": tests, "config": "[verifier]\ntimeout_sec = 1.0"} if tests else {}
+    env = play(harbor_task(tmp_path / "a", **options))
+    do(env, "bash", command=command)
     ended = step(env, "submit")
     assert (ended.reward, ended.info["tests"]["broken"]) == (0.0, True)
 
 
 @docker
-@each_row("leftovers", ["keep", "kill"])
-def test_an_agent_that_replaces_the_shell_is_judged_all_the_same(tmp_path: Path, play: Any, leftovers: str):
-    for said in ("", "one two", "1 2 3"):
-        env = play(harbor_task(tmp_path / f"a{len(said)}"), leftovers=leftovers)
-        do(
-            env,
-            "bash",
-            command=f"echo hello > /app/out.txt; rm /usr/bin/sh; printf '#!/bin/bash\necho {said}' > /usr/bin/sh",
-        )
-        do(env, "bash", command="chmod +x /usr/bin/sh")
-        assert step(env, "submit").reward == 1.0
-
-
-@docker
-def test_tests_that_take_too_long_on_what_the_agent_left_are_worth_0(tmp_path: Path, play: Any):
-    script = "while [ -e /app/endless ]; do sleep 0.1; done; echo 0 > $REWARD\n"
-    env = play(harbor_task(tmp_path / "a", tests={"test.sh": script}, config="[verifier]\ntimeout_sec = 1.0"))
-    do(env, "bash", command="touch endless")
-    assert step(env, "submit").reward == 0.0
-
-
-@docker
 @each_row(
-    "written, reward, all_of_them",
+    "command, reward, rewards",
     [
         ('echo \'{"reward": 0.25, "speed": 7}\' > /logs/verifier/reward.json', 0.25, {"reward": 0.25, "speed": 7.0}),
         ("echo '{\"share\": 0.5}' > /logs/verifier/reward.json; echo 1 > $REWARD", 0.5, {"share": 0.5}),
         ("echo 0.75 > $REWARD", 0.75, {"reward": 0.75}),
     ],
 )
-def test_parts_of_a_reward_are_paid(tmp_path: Path, play: Any, written: str, reward: float, all_of_them: Any):
-    ended = step(play(harbor_task(tmp_path / "a", tests={"test.sh": f"{written}\n"})), "submit")
-    assert (ended.reward, ended.info["tests"]["rewards"]) == (reward, all_of_them)
-
-
-@docker
-def test_a_reward_beyond_the_scale_is_a_broken_task(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a", tests={"test.sh": "echo 12 > $REWARD\n"}))
-    with pytest.raises(BrokenTask, match="from 0 to 1"):
-        step(env, "submit")
+def test_partial_rewards_are_paid(tmp_path: Path, play: Any, command: str, reward: float, rewards: Any):
+    ended = step(play(harbor_task(tmp_path / "a", tests={"test.sh": f"{command}\n"})), "submit")
+    assert (ended.reward, ended.info["tests"]["rewards"]) == (reward, rewards)
 
 
 @docker
@@ -331,7 +299,7 @@ def test_the_time_limit_of_the_task_ends_an_episode(tmp_path: Path, play: Any):
 
 @docker
 @each_row("leftovers, reward", [("keep", 1.0), ("kill", 0.0)])
-def test_servers_of_the_agent_run_on_or_are_killed(tmp_path: Path, play: Any, leftovers: str, reward: float):
+def test_servers_of_the_agent_keep_running_or_are_killed(tmp_path: Path, play: Any, leftovers: str, reward: float):
     test = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8765), 5)' && echo 1 > $REWARD "
     env = play(harbor_task(tmp_path / "a", tests={"test.sh": f"{test} || echo 0 > $REWARD\n"}), leftovers=leftovers)
     server = (
@@ -343,7 +311,7 @@ def test_servers_of_the_agent_run_on_or_are_killed(tmp_path: Path, play: Any, le
 
 
 @docker
-def test_a_machine_that_the_agent_ended_is_set_up_anew(tmp_path: Path, play: Any):
+def test_machine_ended_by_the_agent_is_replaced(tmp_path: Path, play: Any):
     env = play(harbor_task(tmp_path / "a"))
     do(env, "bash", command="touch mine")
     assert "A new one was set up" in do(env, "bash", command="kill -9 -1; sleep 5")
@@ -353,7 +321,7 @@ def test_a_machine_that_the_agent_ended_is_set_up_anew(tmp_path: Path, play: Any
 
 
 @docker
-def test_a_separate_verifier_sees_artifacts_and_nothing_else(tmp_path: Path, play: Any):
+def test_separate_verifier_gets_only_the_artifacts(tmp_path: Path, play: Any):
     folder = harbor_task(
         tmp_path / "a",
         config='artifacts = ["/app/out.txt"]\n[verifier]\nenvironment_mode = "separate"',
@@ -365,16 +333,13 @@ def test_a_separate_verifier_sees_artifacts_and_nothing_else(tmp_path: Path, pla
     do(env, "bash", command="echo hello > /app/out.txt; touch /app/other; printf '#!/bin/sh\\nexit 0' > /usr/bin/grep")
     assert step(env, "submit").reward == 1.0
     hacked = play(folder)
-    do(
-        hacked,
-        "bash",
-        command="rm /usr/bin/grep; printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep; chmod +x /usr/bin/grep",
-    )
+    fake = "printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep; chmod +x /usr/bin/grep"
+    do(hacked, "bash", command=f"rm /usr/bin/grep; {fake}")
     assert step(hacked, "submit").reward == 0.0
 
 
 @docker
-def test_a_verifier_may_bring_its_tests_in_an_image_of_its_own(tmp_path: Path, play: Any):
+def test_verifier_can_bring_its_tests_in_its_own_image(tmp_path: Path, play: Any):
     check = "#!/bin/bash\ntest -s /logs/artifacts/out.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
     folder = harbor_task(
         tmp_path / "a",
@@ -388,7 +353,7 @@ def test_a_verifier_may_bring_its_tests_in_an_image_of_its_own(tmp_path: Path, p
 
 
 @docker
-def test_settings_of_a_task_for_its_machine_hold(tmp_path: Path, play: Any):
+def test_machine_has_the_settings_of_the_task(tmp_path: Path, play: Any):
     folder = harbor_task(
         tmp_path / "a",
         config="""
@@ -407,8 +372,8 @@ user = "1234"
     env = play(folder)
     assert do(env, "bash", command="id -u; pwd; echo $COLOUR $SIZE; ls") == "1234\n/srv\nblue big\nready"
     assert do(env, "bash", command="cat /sys/class/net/*/operstate 2>/dev/null; ls /sys/class/net") == "unknown\nlo"
-    held = do(env, "bash", command="python3 -c 'b = bytearray(400 << 20)'", timeout_s=20)
-    assert "Killed" in held or "exit code" in held or "machine" in held
+    output = do(env, "bash", command="python3 -c 'b = bytearray(400 << 20)'", timeout_s=20)
+    assert "Killed" in output or "exit code" in output or "machine" in output
 
 
 @docker
@@ -419,13 +384,13 @@ def test_an_image_that_cannot_be_built_is_an_infrastructure_error(tmp_path: Path
 
 
 @docker
-def test_nothing_is_left_of_an_episode(tmp_path: Path, play: Any):
+def test_container_is_removed_after_the_episode(tmp_path: Path, play: Any):
     docker_api = pytest.importorskip("docker").from_env()
 
     def ours() -> set[str]:
-        """Containers of this process: other tests run beside it."""
-        found = docker_api.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={owner()}"})
-        return {one.id for one in found}
+        """Return the containers of this process; other tests have their own."""
+        containers = docker_api.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={owner()}"})
+        return {container.id for container in containers}
 
     try:
         before = ours()
@@ -438,7 +403,7 @@ def test_nothing_is_left_of_an_episode(tmp_path: Path, play: Any):
         docker_api.close()
 
 
-def test_a_solution_with_further_files_brings_them(tmp_path: Path):
+def test_solution_writes_its_further_files(tmp_path: Path):
     folder = harbor_task(tmp_path / "a", solution={"solve.sh": "sh $(dirname $0)/part.sh\n", "part.sh": "echo\n"})
     (folder / "solution/data.bin").write_bytes(bytes(range(256)))
     env = TerminalEnv(folder=folder, split_by="test")
@@ -447,13 +412,3 @@ def test_a_solution_with_further_files_brings_them(tmp_path: Path):
         "/solution/data.bin", "/solution/part.sh", "/solution/solve.sh",
     ]  # fmt: skip
     assert calls[-1].name == "submit"
-
-
-def test_without_a_folder_the_environment_says_what_it_needs():
-    with pytest.raises(UsageError, match="pass folder="):
-        TerminalEnv()
-
-
-def test_scripts_of_fixtures_are_executable(tmp_path: Path):
-    folder = harbor_task(tmp_path / "a")
-    assert os.stat(folder / "solution/solve.sh").st_mode & stat.S_IXUSR

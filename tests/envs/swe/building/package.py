@@ -1,4 +1,4 @@
-"""A small tested package, for the tests of what makes tasks of packages."""
+"""A small package with tests, as input of the task builder."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run(files: Mapping[str, bytes], **options: object) -> build_runner.TestOutco
     return SubprocessRunner()(files, ["tests/test_sums.py"], **options)  # type: ignore[arg-type]
 
 
-def one_test(body: str) -> dict[str, bytes]:
+def only_tests(body: str) -> dict[str, bytes]:
     return {"tests/test_sums.py": body.encode()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.envs.swe.building import runner as build_runner
-from agentgym.envs.swe.building import validation
 from agentgym.envs.swe.building.build import BuildOptions, build
 from agentgym.envs.swe.building.check import GradingCheck
 from agentgym.envs.swe.building.command import BuildRequest, run_build
@@ -24,30 +22,30 @@ from agentgym.envs.swe.building.validation import Baseline, CandidateVerdict, va
 from agentgym.tasks.swe.instance import Instance, read_instances
 from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
-from tests.envs.swe.building.package import FILES, package, run, write
+from tests.envs.swe.building.package import FILES, package, write
 from tests.rows import each_row
 
 pytestmark = pytest.mark.nightly
 
 
-class Remembering(SubprocessRunner):
+class CachingRunner(SubprocessRunner):
     """Runs the same tests of the same files only once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[str, build_runner.TestOutcome] = {}
+        self._outcomes: dict[str, build_runner.TestOutcome] = {}
 
     def __call__(self, tree: Mapping[str, bytes], tests: Sequence[str], **options: Any) -> build_runner.TestOutcome:
         key = repr((sorted(tree.items()), tests, sorted(options.items())))
-        if key not in self._known:
-            self._known[key] = super().__call__(tree, tests, **options)
-        return self._known[key]
+        if key not in self._outcomes:
+            self._outcomes[key] = super().__call__(tree, tests, **options)
+        return self._outcomes[key]
 
 
 @pytest.fixture(scope="module")
-def runner() -> Remembering:
-    """Shared, as every build begins with the same runs."""
-    return Remembering()
+def runner() -> CachingRunner:
+    """A runner for all tests of the module: every build begins with the same runs."""
+    return CachingRunner()
 
 
 PASSED = {f"t.py::test_{number}": "passed" for number in range(10)}
@@ -86,28 +84,27 @@ def missing(count: int) -> build_runner.TestOutcome:
         ([failing(1, error=RunError.CRASH)], CandidateVerdict.CRASH),
     ],
 )
-def test_verdict(outcomes: list[build_runner.TestOutcome], verdict: CandidateVerdict) -> None:
+def test_verdict_follows_from_the_outcomes(outcomes: list[build_runner.TestOutcome], verdict: CandidateVerdict) -> None:
     validated = validate(package(), FILES, [("sums.py", "total")], BASELINE, Canned(*outcomes))  # type: ignore[arg-type]
     assert validated.verdict is verdict
     assert len(validated.fail_to_pass) + len(validated.pass_to_pass) == (10 if verdict is CandidateVerdict.VALID else 0)
 
 
-def test_relevant_test_files_run_first_and_end_a_slow_validation_early() -> None:
+def test_slow_validation_ends_if_no_relevant_test_fails() -> None:
     covering = {("a.py", "f"): ("two.py::test_x",)}
     baseline = Baseline(("one.py::test_a", "two.py::test_x", "two.py::test_y"), {}, covering, 60.0)
-    asked: list[list[str]] = []
+    requests: list[list[str]] = []
 
     def runner(tree: object, tests: list[str], **options: object) -> build_runner.TestOutcome:
-        asked.append(list(tests))
+        requests.append(list(tests))
         return build_runner.TestOutcome(dict.fromkeys(baseline.passing, "passed"))
 
     validated = validate(package(), FILES, [("a.py", "f")], baseline, runner)  # type: ignore[arg-type]
     assert validated.verdict is CandidateVerdict.NO_TEST_FAILS
-    assert asked == [["two.py"]]
-    assert validation._relevant_first(baseline, [("a.py", "f")]) == ("two.py", "one.py")
+    assert requests == [["two.py"]]
 
 
-def test_build_makes_valid_instances(runner: Remembering) -> None:
+def test_build_makes_valid_instances(runner: CachingRunner) -> None:
     report = build(package(), runner, BuildOptions(count=4, seed=1))
     assert len(report.instances) == report.verdicts[CandidateVerdict.VALID] == 4
     for instance in report.instances:
@@ -119,7 +116,7 @@ def test_build_makes_valid_instances(runner: Remembering) -> None:
     assert len(set(families)) == len(families)
 
 
-def test_instances_that_cannot_be_graded_are_not_kept(runner: Remembering) -> None:
+def test_build_rejects_instances_that_cannot_be_graded(runner: CachingRunner) -> None:
     def check(instance: Instance, files: Mapping[str, bytes]) -> str:
         assert apply_patch(files, instance.gold_patch)["sums.py"] == FILES["sums.py"]
         return "" if int(instance.id[-1], 16) % 2 else "odd"
@@ -131,22 +128,19 @@ def test_instances_that_cannot_be_graded_are_not_kept(runner: Remembering) -> No
     assert set(report.to_dict()["rejected"].values()) == {"odd"}
 
 
-def test_check_grades_the_solution_and_the_null_patch(runner: Remembering) -> None:
+def test_check_grades_the_solution_and_the_null_patch(runner: CachingRunner) -> None:
     instance = build(package(), runner, BuildOptions(count=1, seed=1)).instances[0]
     visible = apply_patch(FILES, instance.meta["bug_patch"])
     check = GradingCheck(allow_weak=True)
     assert check(instance, visible) == ""
-    useless = apply_patch(visible, instance.gold_patch)
     assert "not pass" in check(replace(instance, fail_to_pass=("tests/test_sums.py::test_none",)), visible)
-    assert check(replace(instance, gold_patch=""), useless) != ""
+    assert check(replace(instance, gold_patch=""), apply_patch(visible, instance.gold_patch)) != ""
 
 
-def test_same_seed_makes_the_same_instances_whatever_the_number_of_workers(runner: Remembering) -> None:
-    one = build(package(), runner, BuildOptions(count=2, seed=3, workers=1))
-    two = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=2))
-    other = build(package(), runner, BuildOptions(count=1, seed=4))
-    assert one.instances == two.instances
-    assert other.instances[0] not in one.instances
+def test_instances_depend_on_the_seed_and_not_on_the_number_of_workers(runner: CachingRunner) -> None:
+    report = build(package(), runner, BuildOptions(count=2, seed=3, workers=1))
+    assert build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=2)).instances == report.instances
+    assert build(package(), runner, BuildOptions(count=1, seed=4)).instances[0] not in report.instances
 
 
 def test_build_all_writes_instances_archives_and_report(tmp_path: Path) -> None:
@@ -164,29 +158,21 @@ def test_build_all_writes_instances_archives_and_report(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["instances"] == 3
     assert report["verdicts"]["valid"] == 3
-    assert [each["package"] for each in report["packages"]] == ["nothing", "sums"]
+    assert [entry["package"] for entry in report["packages"]] == ["nothing", "sums"]
     assert any("valid" in line for line in lines)
 
 
-def test_a_folder_without_a_package_is_told(tmp_path: Path) -> None:
+def test_command_fails_for_a_folder_without_a_package(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     words = ["tasks", "build", "swe", "--from", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, "empty': found no package or module" in result.stderr) == (1, True)
 
 
-def test_hidden_tests_leave_a_module_that_parses() -> None:
+def test_module_without_hidden_tests_still_parses() -> None:
     tree = without_tests(FILES, ["tests/test_sums.py::TestClass::test_inside", "tests/test_sums.py::test_clamp[0-0]"])
     text = tree["tests/test_sums.py"].decode()
     assert "test_inside" not in text
     assert "parametrize" not in text
     assert "def test_clamp_bounds" in text
     compile(text, "test_sums.py", "exec")
-
-
-def test_no_process_or_folder_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = len(os.listdir("/proc/self/fd"))
-    run(FILES)
-    assert list(tmp_path.iterdir()) == []
-    assert len(os.listdir("/proc/self/fd")) == before

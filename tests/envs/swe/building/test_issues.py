@@ -1,4 +1,4 @@
-"""Issues made from failing tests: what they show was run, in other words and with other values than the tests."""
+"""Issues made from failing tests: executed code, with other words and values than the tests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 
-from agentgym.envs.swe.building.issue import Bug, Issue, Secrets, write_issue
+from agentgym.envs.swe.building.issue import Issue, IssueSecrets, ReportedBug, write_issue
 from agentgym.envs.swe.building.issue_code import double_quoted
 from agentgym.envs.swe.building.issue_text import issue_text
 from agentgym.envs.swe.building.issue_title import Fault, fault_of
-from agentgym.envs.swe.building.probe import Probe, Shown
+from agentgym.envs.swe.building.probe import SnippetProbe, SnippetResult
 from agentgym.envs.swe.building.reading_tests import snippets_of
 from agentgym.envs.swe.building.runner import SubprocessRunner
-from agentgym.envs.swe.building.secrets import tells_secret
+from agentgym.envs.swe.building.secrets import reveals_secret
 from agentgym.envs.swe.building.shrink import shorter
 from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.envs.swe.building.symptoms import Symptom
@@ -32,8 +32,8 @@ def snippet(code: str) -> Snippet:
     return Snippet(tuple(setup), last.value)
 
 
-def value(text: str, kind: str = "list") -> Shown:
-    return Shown(repr=text, str=text.strip("'"), type=kind)
+def value(text: str, kind: str = "list") -> SnippetResult:
+    return SnippetResult(repr=text, str=text.strip("'"), type=kind)
 
 
 def codes(test: str, source: str) -> list[str]:
@@ -47,56 +47,57 @@ def faulty(old: str, new: str) -> dict[str, bytes]:
 
 
 @cache
-def issue(old: str, new: str, *tests: str, told: str = "total") -> Issue:
+def issue(old: str, new: str, *tests: str, secret: str = "total") -> Issue:
     tree = faulty(old, new)
-    bug = Bug("sums.py", tree, [f"tests/test_sums.py::{test}" for test in tests], {})
-    return write_issue(package(), tree, [bug], Secrets([old], [told], ["sums.py"]), RUN, "0")
+    bug = ReportedBug("sums.py", tree, [f"tests/test_sums.py::{test}" for test in tests], {})
+    return write_issue(package(), tree, [bug], IssueSecrets([old], [secret], ["sums.py"]), RUN, "0")
 
 
-def probe(*trees: dict[str, bytes]) -> Probe:
-    return Probe(RUN, {str(number): tree for number, tree in enumerate(trees)}, (".",), ["sums"])
-
-
-@pytest.mark.real
-def test_an_issue_shows_code_with_the_expected_and_the_actual_result() -> None:
-    made = issue("        result += value", "        result = value", "test_total")
-    assert made.reproducible
-    assert "from sums import total" in made.text
-    assert "total([" in made.text
+def probe(*trees: dict[str, bytes]) -> SnippetProbe:
+    return SnippetProbe(RUN, {str(number): tree for number, tree in enumerate(trees)}, (".",), ["sums"])
 
 
 @pytest.mark.real
-def test_an_issue_does_not_show_the_input_of_the_hidden_test() -> None:
-    assert "[1, 2, 3]" not in issue("        result += value", "        result = value", "test_total").text
+def test_issue_shows_code_with_other_inputs_than_the_hidden_test() -> None:
+    written = issue("        result += value", "        result = value", "test_total")
+    assert written.reproducible
+    assert "from sums import total" in written.text
+    assert "total([" in written.text
+    assert "[1, 2, 3]" not in written.text
 
 
 @pytest.mark.real
-def test_an_issue_about_an_error_shows_the_error() -> None:
-    made = issue("    result = start", "    result = start.real.imag.none", "test_total")
-    assert "AttributeError: 'int' object has no attribute 'none'" in made.text
+@each_row(
+    "old, new, test, error",
+    [
+        (
+            "    result = start",
+            "    result = start.real.imag.none",
+            "test_total",
+            "AttributeError: 'int' object has no attribute 'none'",
+        ),
+        ("    if low > high:", "    if False:", "test_clamp_bounds", "`ValueError"),
+    ],
+)
+def test_issue_names_an_unexpected_or_a_missing_error(old: str, new: str, test: str, error: str) -> None:
+    assert error in issue(old, new, test).text
 
 
 @pytest.mark.real
-def test_an_issue_about_a_missing_error_names_it() -> None:
-    made = issue("    if low > high:", "    if False:", "test_clamp_bounds")
-    assert "`ValueError" in made.text
+def test_issue_omits_an_error_message_that_reveals_a_secret() -> None:
+    written = issue("    result = start", "    raise OSError('_inner_name')", "test_total", secret="_inner_name")
+    assert written.reproducible
+    assert "OSError" in written.text
+    assert "_inner_name" not in written.text
 
 
-@pytest.mark.real
-def test_the_message_of_an_error_is_left_out_where_it_tells_a_secret() -> None:
-    made = issue("    result = start", "    raise OSError('_inner_name')", "test_total", told="_inner_name")
-    assert made.reproducible
-    assert "OSError" in made.text
-    assert "_inner_name" not in made.text
+def test_issue_describes_a_bug_that_no_code_shows() -> None:
+    written = issue("result += value", "result = value", "test_that_is_not_there")
+    assert not written.reproducible
+    assert "sums" in written.text
 
 
-def test_a_bug_that_no_code_shows_is_told_about() -> None:
-    made = issue("result += value", "result = value", "test_that_is_not_there")
-    assert not made.reproducible
-    assert "sums" in made.text
-
-
-def test_different_people_seem_to_write_the_issues() -> None:
+def test_wording_of_issues_varies_with_the_seed() -> None:
     symptom = Symptom(snippet("from sums import total\ntotal([4, 5])"), value("9", "int"), value("5", "int"))
     texts = [issue_text("sums", "1.0", [symptom], [], random.Random(seed)) for seed in range(20)]
     assert len(set(texts)) > 15
@@ -113,13 +114,12 @@ def test_different_people_seem_to_write_the_issues() -> None:
         ("something is wrong", "", False),
     ],
 )
-def test_secrets_in_a_text_are_noticed(text: str, allowed: str, tells: bool) -> None:
-    secrets = Secrets(["    result += value", "else:"], ["C._inner"], ["src/sums.py"])
-    assert tells_secret(text, secrets, allowed) is tells
+def test_secrets_in_a_text_are_detected(text: str, allowed: str, tells: bool) -> None:
+    secrets = IssueSecrets(["    result += value", "else:"], ["C._inner"], ["src/sums.py"])
+    assert reveals_secret(text, secrets, allowed) is tells
 
 
-def test_snippets_put_parameters_fixtures_and_helpers_in_their_place() -> None:
-    source = """
+INLINED = """
 import pytest
 from sums.core import total
 
@@ -134,21 +134,8 @@ def shown(values, **options):
 def test_it(numbers, start):
     assert shown(numbers, start=start) == "8"
 """
-    assert "from sums import total\nnumbers = [1, 2]\nstr(total(numbers, start=5))" in codes("test_it", source)
-
-
-def test_snippets_end_where_a_test_expects_an_error() -> None:
-    source = "def test_it():\n    with pytest.raises(TypeError):\n        total(1)\n"
-    assert codes("test_it", source) == ["total(1)"]
-
-
-def test_snippets_print_what_a_loop_checks() -> None:
-    source = "def test_it():\n    for x in [1]:\n        assert total([x]) == x\n    assert total([]) == 0"
-    assert "for x in [1]:\n    print(total([x]))\ntotal([])" in codes("test_it", source)
-
-
-def test_snippets_of_unittest_cases_have_no_self() -> None:
-    source = """
+LOOP = "def test_it():\n    for x in [1]:\n        assert total([x]) == x\n    assert total([]) == 0"
+UNITTEST = """
 class TestIt(TestCase):
     def setUp(self):
         self.values = [1]
@@ -157,47 +144,59 @@ class TestIt(TestCase):
         self.assertEqual(total(self.values), 1)
         self.assertRaises(TypeError, total, 5)
 """
-    assert codes("TestIt::test_it", source)[1:] == ["values = [1]\ntotal(values)", "values = [1]\ntotal(5)"]
 
 
-def test_snippets_of_the_package_are_read_from_its_tests() -> None:
-    assert "from sums import total\ntotal([1, 2, 3])" in codes("test_total", TESTS)
+@each_row(
+    "source, test, code",
+    [
+        (INLINED, "test_it", "from sums import total\nnumbers = [1, 2]\nstr(total(numbers, start=5))"),
+        ("def test_it():\n    with pytest.raises(TypeError):\n        total(1)\n", "test_it", "total(1)"),
+        (LOOP, "test_it", "for x in [1]:\n    print(total([x]))\ntotal([])"),
+        (UNITTEST, "TestIt::test_it", "values = [1]\ntotal(values)"),
+        (UNITTEST, "TestIt::test_it", "values = [1]\ntotal(5)"),
+        (TESTS, "test_total", "from sums import total\ntotal([1, 2, 3])"),
+    ],
+)
+def test_snippets_stand_alone(source: str, test: str, code: str) -> None:
+    assert code in codes(test, source)
 
 
-def test_variants_have_other_values_and_the_same_form() -> None:
-    found = list(variants(snippet("f([1, 'ab'], k='2024-01-31')[0]"), ["cd"], 30, random.Random(0)))
-    assert len(found) > 10
-    assert all(item.code.startswith("f([") and item.code.endswith("[0]") for item in found)
-    assert not any("2024-01-31" in item.code and "[1, 'ab']" in item.code for item in found)
+def test_variants_change_values_and_keep_the_form() -> None:
+    snippets = list(variants(snippet("f([1, 'ab'], k='2024-01-31')[0]"), ["cd"], 30, random.Random(0)))
+    assert len(snippets) > 10
+    assert all(item.code.startswith("f([") and item.code.endswith("[0]") for item in snippets)
+    assert not any("2024-01-31" in item.code and "[1, 'ab']" in item.code for item in snippets)
 
 
-def test_shorter_snippets_lack_one_thing_each() -> None:
-    found = [item.code for item in shorter(snippet("x = 1\ny = 2\nf([x, 3], k=4)"))]
-    assert "x = 1\nf([x, 3], k=4)" in found
-    assert "x = 1\ny = 2\nf([3], k=4)" in found
-    assert "x = 1\ny = 2\nf([x, 3])" in found
-    assert "y = 2\nf([1, 3], k=4)" in found
+def test_shorter_snippets_omit_one_part_each() -> None:
+    shorter_codes = {item.code for item in shorter(snippet("x = 1\ny = 2\nf([x, 3], k=4)"))}
+    assert shorter_codes >= {
+        "x = 1\nf([x, 3], k=4)",
+        "x = 1\ny = 2\nf([3], k=4)",
+        "x = 1\ny = 2\nf([x, 3])",
+        "y = 2\nf([1, 3], k=4)",
+    }
 
 
 @pytest.mark.real
-def test_a_probe_shows_values_errors_and_calls_of_each_tree() -> None:
+def test_probe_returns_values_errors_and_calls_of_each_tree() -> None:
     other = faulty("result += value", "result = value")
     values, errors = probe(FILES, other)([("import sums", "sums.total([1, 2])"), ("", "[][1]")])
-    assert [shown and shown.repr for shown in values.values()] == ["3", "2"]
-    assert [shown and shown.calls for shown in values.values()] == [("total",), ("total",)]
-    assert [shown and shown.raised for shown in errors.values()] == ["IndexError", "IndexError"]
+    assert [result and result.repr for result in values.values()] == ["3", "2"]
+    assert [result and result.calls for result in values.values()] == [("total",), ("total",)]
+    assert [result and result.raised for result in errors.values()] == ["IndexError", "IndexError"]
 
 
 @pytest.mark.real
-def test_a_probe_keeps_snippets_apart() -> None:
+def test_probe_isolates_snippets() -> None:
     change = ("import sums\nsums.total = len", "sums.total([1, 2, 3])")
     first, second = probe(FILES)([change, ("import sums", "sums.total([1, 2, 3])")])
     assert [item["0"] and item["0"].repr for item in (first, second)] == ["3", "6"]
 
 
 @pytest.mark.real
-def test_a_probe_ends_a_snippet_that_does_not() -> None:
-    endless, after = Probe(RUN, {"0": FILES}, (".",), ["sums"], 0.2)([("while True: pass", "1"), ("", "2")])
+def test_probe_stops_an_endless_snippet() -> None:
+    endless, after = SnippetProbe(RUN, {"0": FILES}, (".",), ["sums"], 0.2)([("while True: pass", "1"), ("", "2")])
     assert endless["0"] is None
     assert after["0"] is not None
     assert after["0"].repr == "2"
@@ -215,17 +214,17 @@ def test_a_probe_ends_a_snippet_that_does_not() -> None:
         (value("True", "bool"), value("False", "bool"), Fault.TRUTH),
         (value("'a b'", "str"), value("'ab'", "str"), Fault.SPACE),
         (value("'a'", "str"), value("None", "NoneType"), Fault.NONE),
-        (value("'a'", "str"), Shown(raised="KeyError"), Fault.CRASH),
-        (Shown(raised="KeyError"), value("'a'", "str"), Fault.SILENT),
-        (Shown(raised="KeyError"), Shown(raised="OSError"), Fault.OTHER_ERROR),
-        (Shown(raised="KeyError", message="a"), Shown(raised="KeyError", message="b"), Fault.MESSAGE),
+        (value("'a'", "str"), SnippetResult(raised="KeyError"), Fault.CRASH),
+        (SnippetResult(raised="KeyError"), value("'a'", "str"), Fault.SILENT),
+        (SnippetResult(raised="KeyError"), SnippetResult(raised="OSError"), Fault.OTHER_ERROR),
+        (SnippetResult(raised="KeyError", message="a"), SnippetResult(raised="KeyError", message="b"), Fault.MESSAGE),
     ],
 )
-def test_faults_are_named(expected: Shown, got: Shown, fault: Fault) -> None:
+def test_fault_of_two_results(expected: SnippetResult, got: SnippetResult, fault: Fault) -> None:
     assert fault_of(expected, got) is fault
 
 
-def test_code_has_double_quotes_where_that_changes_nothing() -> None:
+def test_code_has_double_quotes_where_they_need_no_escapes() -> None:
     code = """f('a', 'say "x"', "it's", '\\n')"""
     assert double_quoted(code) == """f("a", 'say "x"', "it's", "\\n")"""
     assert ast.dump(ast.parse(double_quoted(code))) == ast.dump(ast.parse(code))

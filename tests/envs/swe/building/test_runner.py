@@ -1,4 +1,4 @@
-"""How the tests of a package are run: every outcome is told, and nothing outlives a run."""
+"""`SubprocessRunner` reports every outcome of a package's tests, and nothing outlives a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRunner
 from agentgym.errors import UsageError
-from tests.envs.swe.building.package import FILES, LIBRARY, one_test, run
+from tests.envs.swe.building.package import FILES, LIBRARY, only_tests, run
+from tests.rows import each_row
 from tests.waiting import eventually, is_running
 
 pytestmark = pytest.mark.nightly
@@ -25,14 +26,14 @@ def test_d(): assert False
 def broken(): raise OSError("x")
 def test_e(broken): pass
 """
-    outcome = run(one_test(body))
+    outcome = run(only_tests(body))
     assert [status for _, status in sorted(outcome.statuses.items())] == [
         "passed", "failed", "skipped", "xfailed", "error",
     ]  # fmt: skip
     assert outcome.error is None
 
 
-def test_runner_tells_why_a_test_failed() -> None:
+def test_runner_reports_the_reason_of_a_failure() -> None:
     outcome = run({**FILES, "sums.py": LIBRARY.replace("max(", "min(").encode()})
     failure = outcome.failures["tests/test_sums.py::test_clamp[5-5]"]
     assert failure.compared == ("0", "==", "5")
@@ -53,38 +54,41 @@ def test_a():
     subprocess.Popen({child.split()})
     time.sleep(600)
 """
-    assert run(one_test(body), timeout_s=2.0).error is RunError.TIMEOUT
+    assert run(only_tests(body), timeout_s=2.0).error is RunError.TIMEOUT
     assert eventually(lambda: not is_running(child))
 
 
-def test_death_of_the_process_is_a_crash() -> None:
-    assert run(one_test("import os\ndef test_a(): os._exit(0)")).error is RunError.CRASH
+@each_row(
+    "body, error, detail",
+    [
+        ("import os\ndef test_a(): os._exit(0)", RunError.CRASH, ""),
+        ("import nothing_of_the_kind", RunError.COLLECTION, "nothing_of_the_kind"),
+    ],
+)
+def test_incomplete_runs_report_the_error(body: str, error: RunError, detail: str) -> None:
+    outcome = run(only_tests(body))
+    assert outcome.error is error
+    assert detail in outcome.detail
 
 
-def test_module_that_cannot_be_imported_is_a_collection_error() -> None:
-    outcome = run(one_test("import nothing_of_the_kind"))
-    assert outcome.error is RunError.COLLECTION
-    assert "nothing_of_the_kind" in outcome.detail
-
-
-def test_packages_configuration_and_plugins_are_not_used() -> None:
+def test_runner_ignores_the_configuration_of_the_package() -> None:
     files = {**FILES, "pytest.ini": b"[pytest]\naddopts = --wrong\n", "setup.cfg": b"[tool:pytest]\naddopts = -x\n"}
     assert len(run(files).passing) == 11
 
 
-def test_file_names_that_lead_outside_are_refused() -> None:
+def test_files_outside_of_the_tree_are_refused() -> None:
     with pytest.raises(UsageError, match=r"\.\./evil"):
         run({"../evil.py": b""})
 
 
-def test_memory_is_bounded() -> None:
+def test_runner_limits_memory() -> None:
     outcome = SubprocessRunner(memory_mb=600)(
-        one_test("def test_a():\n    bytearray(2_000_000_000)"), ["tests/test_sums.py"]
+        only_tests("def test_a():\n    bytearray(2_000_000_000)"), ["tests/test_sums.py"]
     )
     assert outcome.failures["tests/test_sums.py::test_a"].exception == "MemoryError"
 
 
-def test_conditions_of_a_run_are_met() -> None:
+def test_runner_applies_the_conditions() -> None:
     body = """import time
 def test_b():
     start = time.monotonic_ns()
@@ -92,8 +96,8 @@ def test_b():
     assert time.monotonic_ns() - start < 1_000_000_000
 def test_a(): pass
 """
-    usual = run(one_test(body))
-    other = run(one_test(body), conditions=Conditions(hash_seed=1, backwards=True, leap=1))
+    usual = run(only_tests(body))
+    other = run(only_tests(body), conditions=Conditions(hash_seed=1, backwards=True, leap=1))
     assert len(usual.passing) == 2
     assert list(other.statuses) == [*usual.statuses][::-1]
     assert other.failing == {"tests/test_sums.py::test_b"}

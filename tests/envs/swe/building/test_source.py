@@ -1,4 +1,4 @@
-"""How a package is read from a folder or an archive."""
+"""Packages are read from folders and archives."""
 
 from __future__ import annotations
 
@@ -25,35 +25,34 @@ from tests.rows import each_row
         ("a/__init__.py a/tools/c.py tests/b_test.py", "a/__init__.py a/tools/c.py", "tests/b_test.py", "."),
     ],
 )
-def test_layout_is_found(tmp_path: Path, files: str, modules: str, tests: str, roots: str) -> None:
-    found = read_package(write(tmp_path, dict.fromkeys(files.split(), "")))
-    assert [" ".join(each) for each in (found.modules, found.test_files, found.python_path)] == [modules, tests, roots]
-
-
-def test_folder_of_helpers_that_tests_import_is_on_the_path(tmp_path: Path) -> None:
-    files = {"a.py": "", "test/common.py": "", "test/test_a.py": "from common import x", "more/test_b.py": "import a"}
-    assert read_package(write(tmp_path, files)).python_path == (".", "test")
+def test_modules_tests_and_roots_follow_from_the_layout(
+    tmp_path: Path, files: str, modules: str, tests: str, roots: str
+) -> None:
+    package = read_package(write(tmp_path, dict.fromkeys(files.split(), "")))
+    paths = package.modules, package.test_files, package.python_path
+    assert [" ".join(group) for group in paths] == [modules, tests, roots]
 
 
 @each_row(
     "name, text",
     [
         ("conftest.py", ""),
+        ("test/test_b.py", "from common import x"),
         ("test/conftest.py", "from common import x"),
         ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = ['test', 'nowhere']"),
         (".pytest.ini", "[pytest]\npythonpath = . test"),
         ("setup.cfg", "[tool:pytest]\npythonpath =\n  test"),
     ],
 )
-def test_folders_that_helpers_or_settings_need_are_on_the_path(tmp_path: Path, name: str, text: str) -> None:
+def test_python_path_has_folders_that_helpers_or_settings_need(tmp_path: Path, name: str, text: str) -> None:
     files = {"a.py": "", "test/common.py": "", "test/test_a.py": "import a", name: text}
     assert read_package(write(tmp_path, files)).python_path == ((".", "test") if text else (".",))
 
 
 def test_name_and_version_come_from_the_metadata(tmp_path: Path) -> None:
     files = {"PKG-INFO": "Name: some.thing\nVersion: 2.3\n", "a.py": "", "test_a.py": ""}
-    found = read_package(write(tmp_path, files))
-    assert (found.name, found.version) == ("some.thing", "2.3")
+    package = read_package(write(tmp_path, files))
+    assert (package.name, package.version) == ("some.thing", "2.3")
 
 
 def test_package_without_tests_or_modules_is_refused(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_package_without_tests_or_modules_is_refused(tmp_path: Path) -> None:
         read_package(tmp_path / "z")
 
 
-def test_caches_and_links_are_left_out(tmp_path: Path) -> None:
+def test_caches_and_links_are_not_read(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": "x", "__pycache__/a.pyc": "", ".git/config": "", "b.egg-info/PKG-INFO": ""})
     (tmp_path / "link.py").symlink_to("/etc/passwd")
     assert read_tree(tmp_path) == {"a.py": b"x"}
@@ -79,7 +78,7 @@ def archive(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     return path
 
 
-def test_archive_members_that_lead_outside_are_not_read(tmp_path: Path) -> None:
+def test_archive_members_outside_of_the_archive_are_not_read(tmp_path: Path) -> None:
     link = tarfile.TarInfo("p/link")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     path = archive(
@@ -92,7 +91,7 @@ def test_archive_members_that_lead_outside_are_not_read(tmp_path: Path) -> None:
     assert read_tree(path) == {"a.py": b"x"}
 
 
-def test_archive_is_the_same_bytes_each_time_and_can_be_read(tmp_path: Path) -> None:
+def test_archive_is_reproducible_and_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     path.write_bytes(archive_of(FILES))
     assert archive_of(FILES) == path.read_bytes()

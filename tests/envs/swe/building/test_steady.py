@@ -1,4 +1,4 @@
-"""Which tests of a package can be relied on."""
+"""The baseline of a package contains only its reliable tests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ UNFIT = {
 
 @pytest.fixture(scope="module")
 def measured() -> Baseline:
-    """The baseline of a package that has all of these tests, each kind in a file of its own."""
+    """Return the baseline of a package with all unreliable tests, each in its own file."""
     bodies = {
         f"tests/test_{name}_alone.py": f"import pytest\nfrom sums import total\n\n{body}\n".encode()
         for name, (body, _) in UNFIT.items()
@@ -71,19 +71,18 @@ def measured() -> Baseline:
 
 
 @each_row("name", UNFIT)
-def test_tests_that_cannot_be_relied_on_are_dropped(measured: Baseline, name: str) -> None:
-    dropped = {why for test, why in measured.dropped.items() if f"::test_{name}" in test}
+def test_unreliable_tests_are_dropped(measured: Baseline, name: str) -> None:
+    assert {reason for test, reason in measured.dropped.items() if f"::test_{name}" in test} == {UNFIT[name][1]}
     assert not any(f"::test_{name}" in test for test in measured.passing)
-    assert dropped == {UNFIT[name][1]}
 
 
-def test_tests_beside_those_that_cannot_be_relied_on_are_kept(measured: Baseline) -> None:
-    kept = [test for test in measured.passing if test.startswith("tests/test_sums.py")]
-    assert len(kept) == len(measure_baseline(package(), SubprocessRunner()).passing) >= 11
+def test_reliable_tests_in_other_files_are_kept(measured: Baseline) -> None:
+    reliable = [test for test in measured.passing if test.startswith("tests/test_sums.py")]
+    assert len(reliable) == len(measure_baseline(package(), SubprocessRunner()).passing) >= 11
     assert not any(test.startswith("tests/test_sums.py") for test in measured.dropped)
 
 
-def test_test_that_fails_every_third_time_is_dropped(tmp_path: Path) -> None:
+def test_flaky_test_is_dropped(tmp_path: Path) -> None:
     body = f"""
 import os
 def test_third():
@@ -114,15 +113,15 @@ def test_clock_goes_on():
     assert measure_baseline(package({**FILES, **tests}), SubprocessRunner()).dropped == {}
 
 
-def test_slowest_tests_are_dropped_until_the_others_have_time() -> None:
-    def took(**durations: float) -> build_runner.TestOutcome:
+def test_slowest_tests_are_dropped_beyond_the_time_limit() -> None:
+    def outcome(**durations: float) -> build_runner.TestOutcome:
         return build_runner.TestOutcome(dict.fromkeys(durations, "passed"), durations=durations)
 
-    run = took(a=1.0, b=MAX_SUITE_S, c=2.0, d=2 * MAX_SUITE_S)
+    run = outcome(a=1.0, b=MAX_SUITE_S, c=2.0, d=2 * MAX_SUITE_S)
     assert unfit_tests(run, run, []) == {"b": Unfit.SLOW, "d": Unfit.SLOW}
 
 
-def test_modules_that_tests_lack_are_named() -> None:
+def test_missing_modules_are_named() -> None:
     files = {**FILES, "tests/test_more.py": b"import nothing.of_the_kind"}
     both = replace(package(files), test_files=("tests/test_more.py", "tests/test_sums.py"))
     assert measure_baseline(both, SubprocessRunner()).missing_modules == ("nothing",)
