@@ -20,7 +20,11 @@ import numpy as np
 
 from agentgym.endings import Ending
 from agentgym.rewards import OUTCOME, Scheme
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trajectory import Trajectory
+
+RewardedEpisode = Trajectory | EpisodeNumbers
+"""What credit is assigned to."""
 
 
 class CreditMode(StrEnum):
@@ -52,7 +56,7 @@ class Credit:
     train_on_truncated: bool = True
     """Whether truncated episodes contribute gradients. Their rewards always count in the group."""
 
-    def advantages(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
+    def advantages(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
         """Return one advantage per model turn of each trajectory.
 
         Args:
@@ -74,7 +78,7 @@ class Credit:
             for row, trajectory, group in zip(result, trajectories, groups, strict=True)
         ]
 
-    def _unusable(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> set[int]:
+    def _unusable(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> set[int]:
         """Return the groups with too few real trajectories."""
         real = Counter(group for trajectory, group in zip(trajectories, groups, strict=True) if not trajectory.failed)
         return {group for group, size in Counter(groups).items() if real[group] < min(self.at_least, size)}
@@ -82,12 +86,12 @@ class Credit:
     def _weighed(self, advantage: float) -> float:
         return advantage if advantage > 0 else advantage * self.negative_weight
 
-    def logged_rewards(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
+    def logged_rewards(self, trajectories: Sequence[RewardedEpisode]) -> list[float | None]:
         """Return the reward by which each trajectory is compared; `None` for a failed one."""
         rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
         return [None if math.isnan(reward) else reward for reward in rewards]
 
-    def _turn_stream(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
+    def _turn_stream(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
         """Normalise the reward still to come at every turn over all turns of its group."""
         to_go = [
             reward_to_go(shaping_rewards(t, self.scheme), self.gamma)
@@ -100,30 +104,30 @@ class Credit:
         values = iter(normalise(flat, owners, scale_by_std=self.scale_by_std))
         return [[next(values) for _ in row] for row in to_go]
 
-    def _may_train(self, trajectory: Trajectory) -> bool:
+    def _may_train(self, trajectory: RewardedEpisode) -> bool:
         return self.train_on_truncated or trajectory.ending is not Ending.TRUNCATED
 
 
-def advantages_by_mode(group: Sequence[Trajectory], scheme: Scheme) -> dict[str, list[list[float]]]:
+def advantages_by_mode(group: Sequence[RewardedEpisode], scheme: Scheme) -> dict[str, list[list[float]]]:
     """Return the advantages of one group in every mode, with the default parameters: mode → trajectory → model turn."""
     numbers = [0] * len(group)
     return {str(mode): Credit(mode=mode, scheme=scheme).advantages(group, numbers) for mode in CreditMode}
 
 
-def group_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
+def group_numbers(trajectories: Sequence[RewardedEpisode]) -> list[int]:
     """Return the number of each trajectory's group, from 0. Trajectories of the same task and seed are a group."""
     numbers: dict[tuple[str, int | None], int] = {}
     return [numbers.setdefault((t.task_id, t.seed), len(numbers)) for t in trajectories]
 
 
-def episode_reward(trajectory: Trajectory, mode: CreditMode, scheme: Scheme) -> float:
+def episode_reward(trajectory: RewardedEpisode, mode: CreditMode, scheme: Scheme) -> float:
     """Return the reward by which a trajectory is compared within its group; NaN for a failed one."""
     if trajectory.failed:
         return math.nan
     return scheme.total(trajectory.channels) if mode is CreditMode.GATED else trajectory.outcome
 
 
-def shaping_rewards(trajectory: Trajectory, scheme: Scheme) -> list[float]:
+def shaping_rewards(trajectory: RewardedEpisode, scheme: Scheme) -> list[float]:
     """Return what each model turn earned besides the outcome, after the scheme's gates.
 
     Rewards from the grading of an interrupted episode count for the model's last turn.

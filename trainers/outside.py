@@ -9,7 +9,7 @@ from itertools import groupby
 from agentgym.interop.gateway import Gateway, GatewaySession, Played
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.task import Task, TaskSource
-from agentgym.trainers.batches import Batch, Row, check_some_real
+from agentgym.trainers.batches import Batch, TaskRow, check_some_real
 from agentgym.trajectory import Trajectory
 
 
@@ -44,7 +44,7 @@ class OutsideRollouts:
         self._gateway, self._source, self._play = gateway, source, play
         self._env_id, self._updates_per_step = env_id, updates_per_step
 
-    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of a step. Equal adjacent rows are one group.
 
         Args:

@@ -35,7 +35,7 @@ class CannotPack(Exception):
 
 
 @dataclass(frozen=True)
-class Row:
+class PackedRow:
     """One conversation in a forward pass."""
 
     slot: int
@@ -63,7 +63,7 @@ class Pass(Protocol):
     """The position in its slot to which the keys and values of each go."""
     last: torch.Tensor
     """Where the last token of each row is."""
-    rows: Sequence[Row]
+    rows: Sequence[PackedRow]
     """The conversations, in the order of their tokens."""
 
     def attend(
@@ -84,7 +84,7 @@ class Pass(Protocol):
         ...
 
 
-class Plan:
+class PackedPlan:
     """A forward pass over some conversations.
 
     Args:
@@ -92,13 +92,13 @@ class Plan:
         device: Where the model is.
     """
 
-    def __init__(self, rows: Sequence[Row], device: torch.device):
+    def __init__(self, rows: Sequence[PackedRow], device: torch.device):
         limit = min(_SHORT_ON_GPU, _PADDED_ON_GPU // len(rows)) if device.type == "cuda" else _SHORT
         ones = [row for row in rows if len(row.pending) == 1]
         short = [row for row in rows if 1 < len(row.pending) <= limit and row.filled]
         done = {row.slot for row in (*ones, *short)}
         long = [row for row in rows if row.slot not in done]
-        self.rows: Sequence[Row] = [*ones, *short, *long]
+        self.rows: Sequence[PackedRow] = [*ones, *short, *long]
         lengths = torch.tensor([len(row.pending) for row in self.rows])
         last = lengths.cumsum(0) - 1
         self.ids = torch.tensor([token for row in self.rows for token in row.pending], device=device)
@@ -123,7 +123,7 @@ class Plan:
 class _Chunk:
     """A conversation by itself."""
 
-    def __init__(self, row: Row, start: int, device: torch.device):
+    def __init__(self, row: PackedRow, start: int, device: torch.device):
         self._row, self._tokens = row, slice(start, start + len(row.pending))
         self._device = device
 
@@ -146,7 +146,7 @@ class _Chunk:
 class _Block:
     """Conversations side by side, padded to the longest."""
 
-    def __init__(self, rows: Sequence[Row], start: int, device: torch.device):
+    def __init__(self, rows: Sequence[PackedRow], start: int, device: torch.device):
         slots, lengths = [row.slot for row in rows], [len(row.pending) for row in rows]
         span = max(slots) + 1
         # The first slots in order are a view of the cache. If most of them take part, idle ones do too: copying would
@@ -207,7 +207,7 @@ def attend(
     sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend as a `Plan` says: an attention function of transformers. `key` and `value` are the cache."""
+    """Attend as a `PackedPlan` says: an attention function of transformers. `key` and `value` are the cache."""
     unknown = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
     if sliding_window is None and _kind_of(module) == SLIDING:
         unknown.append("a window that only its mask has")  # there is no mask
@@ -238,7 +238,7 @@ def packed(model: Any) -> Iterator[None]:
 
 
 def can_pack(model: Any) -> bool:
-    """Whether a model lets others attend for it, to positions that a `Plan` can tell."""
+    """Whether a model lets others attend for it, to positions that a `PackedPlan` can tell."""
     inner = without_adapters(model)
     return bool(getattr(inner, "_supports_attention_backend", False)) and kinds_of(inner.config) <= {FULL, SLIDING}
 

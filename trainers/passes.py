@@ -24,8 +24,8 @@ import torch
 
 from agentgym.trainers.adapters import without_adapters
 from agentgym.trainers.cache import SlotCache
-from agentgym.trainers.packing import FULL, SLIDING, Pass, Row, can_pack, grouped, packed, visible
-from agentgym.trainers.versions import cache_argument
+from agentgym.trainers.packing import FULL, SLIDING, PackedRow, Pass, can_pack, grouped, packed, visible
+from agentgym.trainers.versions import cache_argument, keeps_states
 
 _log = logging.getLogger(__name__)
 _STRIDE = 256
@@ -33,7 +33,7 @@ _STRIDE = 256
 _KEYS_AND_VALUES = frozenset({FULL, SLIDING, "chunked_attention"})
 
 
-class Way(Enum):
+class SamplingWay(Enum):
     """How a pass computes conversations."""
 
     PACKED = "packed"
@@ -44,15 +44,15 @@ class Way(Enum):
     """One by one, each from its first token on; nothing is kept."""
 
 
-def way_of(model: Any) -> Way:
+def way_of(model: Any) -> SamplingWay:
     """Return how conversations are sampled from a model, of transformers, which may have adapters."""
     inner = without_adapters(model)
     kinds = getattr(inner.config.get_text_config(), "layer_types", None)  # a hybrid may have attention only
-    has_states = not set(kinds) <= _KEYS_AND_VALUES if kinds else getattr(inner, "_is_stateful", False)
+    has_states = not set(kinds) <= _KEYS_AND_VALUES if kinds else keeps_states(inner)
     if has_states:
         _warn_of(str(getattr(inner.config, "model_type", type(inner).__name__)))
-        return Way.WHOLE
-    return Way.PACKED if can_pack(model) else Way.ALONE
+        return SamplingWay.WHOLE
+    return SamplingWay.PACKED if can_pack(model) else SamplingWay.ALONE
 
 
 @lru_cache(maxsize=64)
@@ -107,11 +107,11 @@ class SteadyPlan:
         self._inputs = torch.zeros(3, slots, dtype=torch.long, device=device)
         self.ids, self.positions, self.written = self._inputs
         self.slots = self.last = torch.arange(slots, device=device)
-        self.rows: Sequence[Row] = [Row(0, end - 1, [0])]
+        self.rows: Sequence[PackedRow] = [PackedRow(0, end - 1, [0])]
         """A stand-in that says how much is seen."""
         self._masks: dict[int | None, torch.Tensor] = {}
 
-    def set(self, rows: Sequence[Row], idle: int) -> None:
+    def set(self, rows: Sequence[PackedRow], idle: int) -> None:
         """Set the inputs: the conversations, and the position to which idle slots write."""
         ids, positions, written = [0] * len(self.slots), [0] * len(self.slots), [idle] * len(self.slots)
         for row in rows:
@@ -158,7 +158,7 @@ class Replays:
         self._recorded: dict[int, _Recorded] = {}
         self._pool: Any = None
 
-    def run(self, rows: Sequence[Row]) -> torch.Tensor:
+    def run(self, rows: Sequence[PackedRow]) -> torch.Tensor:
         """Run a pass; return the logits of each row, `(rows, vocabulary)`.
 
         Raises:
@@ -171,7 +171,7 @@ class Replays:
         logits = self._logits(rows, slots, end, idle=positions - 1)
         return logits[torch.tensor([row.slot for row in rows], device=logits.device)]
 
-    def _logits(self, rows: Sequence[Row], slots: int, end: int, idle: int) -> torch.Tensor:
+    def _logits(self, rows: Sequence[PackedRow], slots: int, end: int, idle: int) -> torch.Tensor:
         if (recorded := self._recorded.get(end)) is not None:
             recorded.plan.set(rows, idle)
             recorded.graph.replay()

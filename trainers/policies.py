@@ -30,6 +30,7 @@ from agentgym.trainers.precision import evaluation_dtype, training_dtype
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+from agentgym.trainers.versions import commit_of
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.warm_start import Goal, Own, Pretrained, Progress, WarmStart, untold, warm_started, words_of
 
@@ -405,7 +406,7 @@ def _pretrained_of(config: TrainConfig) -> Pretrained:
     files = [*chain.from_iterable(state_of(Path(place)) for place in (*adapters, base))]
     return Pretrained(
         name=source,
-        state=repr([getattr(shape, "_commit_hash", None), *files]),
+        state=repr([commit_of(shape), *files]),
         context=min(config.context, positions_of(shape) or config.context),
         lora_rank=config.lora_rank,
         lora_alpha=config.lora_alpha,

@@ -16,7 +16,7 @@ _LEAST = -1000.0
 
 
 @dataclass(frozen=True)
-class Scored:
+class TrainerLogprobs:
     """How likely the trainer finds the tokens of a trajectory."""
 
     id: str
@@ -32,7 +32,7 @@ class TrainerScores:
         self.wanted: frozenset[str] = frozenset()
         """Ids of the trajectories to keep scores of."""
         self._rows: Sequence[Trajectory] = ()
-        self._found: list[Scored] = []
+        self._found: list[TrainerLogprobs] = []
 
     def begin(self, trajectories: Sequence[Trajectory]) -> None:
         """Note the trajectories of a batch, in the order of its rows."""
@@ -53,9 +53,9 @@ class TrainerScores:
             known = torch.nan_to_num(logprobs[place].float(), nan=0.0, neginf=_LEAST).where(mask[place].bool(), 0.0)
             values = known[: len(trajectory.tokens.completion_ids)].tolist()
             rounded = [round(value, _DIGITS) + 0.0 for value in values]  # adding 0.0 makes -0.0 plain
-            self._found.append(Scored(trajectory.id, trajectory.training_step, rounded))
+            self._found.append(TrainerLogprobs(trajectory.id, trajectory.training_step, rounded))
 
-    def take(self) -> list[Scored]:
+    def take(self) -> list[TrainerLogprobs]:
         """Return what was found since the last time."""
         found, self._found = self._found, []
         return found

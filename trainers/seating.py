@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
-class Seat:
+class CacheSlot:
     """A slot of the cache."""
 
     slot: int
@@ -31,8 +31,8 @@ class Seating:
 
     def __init__(self, limit: int):
         self.limit = limit
-        self._seats: list[Seat] = []
-        self._sessions: OrderedDict[str, Seat] = OrderedDict()
+        self._seats: list[CacheSlot] = []
+        self._sessions: OrderedDict[str, CacheSlot] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._seats)
@@ -42,7 +42,7 @@ class Seating:
         """How many conversations have a slot."""
         return len(self._sessions)
 
-    def take(self, session: str, ids: Sequence[int], busy: Container[str]) -> Seat | None:
+    def take(self, session: str, ids: Sequence[int], busy: Container[str]) -> CacheSlot | None:
         """Return the slot of a conversation that goes on with `ids`: its own, a free or new one, or one of an idle one.
 
         Idle conversations give up their slots in the order of their last turns. If all are busy, return `None`.
@@ -75,7 +75,7 @@ class Seating:
         del self._seats[limit:]
         return lost
 
-    def donor(self, seat: Seat, ids: Sequence[int]) -> tuple[Seat, int]:
+    def donor(self, seat: CacheSlot, ids: Sequence[int]) -> tuple[CacheSlot, int]:
         """Return the slot that holds most of the beginning of `ids`, and how much; `seat` itself if none holds more."""
         best, most = seat, len(seat.tokens)
         for other in self._seats:
@@ -83,18 +83,18 @@ class Seating:
                 best, most = other, held
         return best, most
 
-    def _free(self, ids: Sequence[int]) -> Seat | None:
+    def _free(self, ids: Sequence[int]) -> CacheSlot | None:
         """Return the free slot that holds most of the beginning of `ids`; among equals, the first."""
         free = [seat for seat in self._seats if seat.session is None]
         return max(free, key=lambda seat: common(seat.tokens, ids), default=None)
 
-    def _new(self) -> Seat | None:
+    def _new(self) -> CacheSlot | None:
         if len(self._seats) >= self.limit:
             return None
-        self._seats.append(Seat(len(self._seats)))
+        self._seats.append(CacheSlot(len(self._seats)))
         return self._seats[-1]
 
-    def _idle(self, busy: Container[str]) -> Seat | None:
+    def _idle(self, busy: Container[str]) -> CacheSlot | None:
         for session in self._sessions:
             if session not in busy:
                 return self._sessions.pop(session)

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from agentgym.trainers import ranks
 from agentgym.trainers.adapters import without_adapters
 from agentgym.trainers.packing import FULL, kinds_of
-from agentgym.trainers.passes import Way, way_of
+from agentgym.trainers.passes import SamplingWay, way_of
 from agentgym.trainers.versions import cache_argument
 
 _WORTH_SHARING = 32
@@ -61,7 +61,7 @@ def _recomputes(backbone: Any) -> bool:
 def _attends_to_all(model: Any) -> bool:
     """Whether all layers are attention to everything before."""
     windows = getattr(model.config.get_text_config(), "sliding_window", None)
-    return way_of(model) is Way.PACKED and kinds_of(model.config) == {FULL} and not windows
+    return way_of(model) is SamplingWay.PACKED and kinds_of(model.config) == {FULL} and not windows
 
 
 def common_length(rows: list[torch.Tensor]) -> int:

@@ -52,7 +52,7 @@ def load(name: str) -> TemplateDialect:
 
 def of_tokenizer(tokenizer: Any, template_kwargs: Mapping[str, Any] | None = None) -> TemplateDialect:
     """Return the dialect of a tokenizer. Raises `UsageError` if its template writes calls in no form that is known."""
-    from trl.chat_template_utils import add_response_schema  # takes long to import, and few need it
+    from trl import add_response_schema  # slow to import  # pyright: ignore[reportPrivateImportUsage]
 
     options = dict(template_kwargs or {})
     try:

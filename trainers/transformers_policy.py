@@ -26,9 +26,9 @@ from agentgym.foreign.errors import describe, for_future
 from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.adapters import MergedWeights
 from agentgym.trainers.cache import GrowingCache, SlotCache, give_back
-from agentgym.trainers.packing import CannotPack, Plan, Row
-from agentgym.trainers.passes import Replays, Way, draw, run, run_whole, way_of
-from agentgym.trainers.seating import Seat, Seating, common
+from agentgym.trainers.packing import CannotPack, PackedPlan, PackedRow
+from agentgym.trainers.passes import Replays, SamplingWay, draw, run, run_whole, way_of
+from agentgym.trainers.seating import CacheSlot, Seating, common
 
 _ROUND_TOKENS = 4096
 """New tokens of conversations between two tokens of those under way, which need not wait for long."""
@@ -64,7 +64,7 @@ class _Request:
     on_tokens: Callable[[Sequence[int]], None] | None = None
     reported: int = 0
     """How many of the sampled tokens have been passed on."""
-    seat: Seat = field(init=False)
+    seat: CacheSlot = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
     """When to cut the turn off (`time.monotonic`); set when sampling begins."""
@@ -89,11 +89,11 @@ class _Request:
             self.reported += len(new)
             self.on_tokens(new)
 
-    def row(self) -> Row:
+    def row(self) -> PackedRow:
         """Return what the cache does not hold yet."""
         filled, known = len(self.seat.tokens), len(self.ids)
         pending = self.ids[filled:] + self.sampled if filled < known else self.sampled[filled - known :]
-        return Row(self.seat.slot, filled, pending)
+        return PackedRow(self.seat.slot, filled, pending)
 
     @property
     def room(self) -> int:
@@ -269,10 +269,10 @@ class TransformersPolicy:
     def _make_room(self, request: _Request) -> bool:
         """Whether the cache can be as long as a request needs. Long conversations leave room for fewer of them."""
         if self._cache is None:
-            keeps = self._way is not Way.WHOLE
+            keeps = self._way is not SamplingWay.WHOLE
             self._cache = GrowingCache(self._model, self._cache_bytes, self.context, keeps=keeps)
             on_gpu = self._model.device.type == "cuda"
-            if self._way is Way.PACKED and (on_gpu if self._may_replay is None else self._may_replay):
+            if self._way is SamplingWay.PACKED and (on_gpu if self._may_replay is None else self._may_replay):
                 self._replays = Replays(self._model, self._cache.slots, self._prepared)
         slots = min(self._slots, self._cache.slots_for(request.room))
         if len(self._active) >= slots:
@@ -376,15 +376,15 @@ class TransformersPolicy:
         assert self._cache is not None
         cache, of = self._cache.slots, {request.seat.slot: request for request in requests}
         rows = [request.row() for request in requests]
-        if self._way is Way.PACKED:
+        if self._way is SamplingWay.PACKED:
             try:
-                plan = Plan(rows, self._model.device)
+                plan = PackedPlan(rows, self._model.device)
                 order, logits = plan.rows, run(self._model, cache, plan)
             except CannotPack:
-                self._way = Way.ALONE
+                self._way = SamplingWay.ALONE
                 return self._sample(requests)
-        elif self._way is Way.ALONE:
-            plans = [Plan([row], self._model.device) for row in rows]
+        elif self._way is SamplingWay.ALONE:
+            plans = [PackedPlan([row], self._model.device) for row in rows]
             order, logits = rows, torch.cat([run(self._model, cache, plan, alone=True) for plan in plans])
         else:
             whole = [[*of[row.slot].seat.tokens, *row.pending] for row in rows]
@@ -435,7 +435,7 @@ def own_thread(name: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, name, torch.cuda.set_device, (torch.cuda.current_device(),))
 
 
-def _playable(model: Any) -> tuple[Any, Way]:
+def _playable(model: Any) -> tuple[Any, SamplingWay]:
     """Return a model, and how to sample from it. One that is not in training is so in none of its parts.
 
     Adapters that were added to an evaluated model are in training, with their dropout, until they are told.
@@ -443,7 +443,7 @@ def _playable(model: Any) -> tuple[Any, Way]:
     return model if model.training else model.eval(), way_of(model)
 
 
-def _share(cache: SlotCache, donor: Seat, request: _Request, held: int) -> None:
+def _share(cache: SlotCache, donor: CacheSlot, request: _Request, held: int) -> None:
     """Copy the beginning of a conversation from the slot that holds most of it."""
     own = request.seat
     if donor is not own:

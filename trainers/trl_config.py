@@ -16,8 +16,8 @@ from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.adapters import lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
 from agentgym.trainers.policies import dialect_of
+from agentgym.trainers.trl_seam import GRPOConfig
 from agentgym.trainers.versions import checkpointing
 
 

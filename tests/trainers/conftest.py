@@ -139,17 +139,16 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
     from agentgym.trainers.grpo import AgentGRPOTrainer
     from agentgym.trainers.trl_config import grpo_config
 
-    class Kept(AgentGRPOTrainer):
-        def _generate_and_score_completions(self, inputs: Any) -> Any:
-            output = super()._generate_and_score_completions(inputs)
-            self.kept = [*getattr(self, "kept", []), {**output, "rows": list(inputs)}]
-            return output
+    class RecordingTrainer(AgentGRPOTrainer):
+        def complete_batch(self, batch: Any, rows: Any) -> None:
+            super().complete_batch(batch, rows)
+            self.batches = [*getattr(self, "batches", []), {**batch, "rows": list(rows)}]
 
     def make(rollouts: Any, credit: Any = None, on_scores: Any = None, **settings: Any) -> Any:
         settings = {"steps": 1, "groups": 2, "group_size": 4, "updates_per_step": 1, "report_to": []} | settings
         config = TrainConfig(env="guess", output_dir=str(tmp_path / "run"), **settings)
         tasks = GeneratedTasks("none", lambda split, index: None, {"train": None})  # type: ignore[arg-type, return-value]
-        return Kept(
+        return RecordingTrainer(
             model=model,
             args=grpo_config(config, world_size=1, use_cpu=True),
             processing_class=tokenizer,

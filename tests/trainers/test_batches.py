@@ -14,7 +14,7 @@ from agentgym.messages import ToolCall
 from agentgym.policy import Generation
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import GeneratedTasks, Task
-from agentgym.trainers.batches import BatchRollouts, Row, task_rows
+from agentgym.trainers.batches import BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.credit import Credit
 
 
@@ -23,7 +23,7 @@ def source(size: int | None) -> GeneratedTasks:
 
 
 def indices(size: int | None, count: int, seed: int = 0) -> list[int]:
-    return [Row.of(prompt).index for prompt in task_rows(source(size), count, seed)["prompt"]]
+    return [TaskRow.of(row).index for row in task_rows(source(size), count, seed).to_list()]
 
 
 def test_the_order_of_tasks_depends_on_the_seed_alone():
@@ -92,8 +92,8 @@ def rollouts(policy: Any, refill_rounds: int = 0, updates_per_step: int = 1) -> 
     )
 
 
-def rows(*indices: int, group_size: int = 2) -> list[Row]:
-    return [Row(index, seed=index) for index in indices for _ in range(group_size)]
+def rows(*indices: int, group_size: int = 2) -> list[TaskRow]:
+    return [TaskRow(index, seed=index) for index in indices for _ in range(group_size)]
 
 
 def test_each_row_gets_its_trajectory_in_order():

@@ -14,7 +14,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError
 from agentgym.rollout import EnvFactory, Group, Job, Limits, PlayedGroup
 from agentgym.task import GeneratedTasks, Task
-from agentgym.trainers.batches import Batch, BatchRollouts, Row, task_rows
+from agentgym.trainers.batches import Batch, BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory, Turn
 
@@ -80,8 +80,8 @@ class Silent:
     def updated(self, version: int) -> None: ...
 
 
-def rows(*indices: int) -> list[Row]:
-    return [Row(index, seed=index) for index in indices for _ in range(2)]
+def rows(*indices: int) -> list[TaskRow]:
+    return [TaskRow(index, seed=index) for index in indices for _ in range(2)]
 
 
 def names(batch: Batch) -> list[int]:
@@ -127,7 +127,7 @@ def test_fresh_tasks_of_an_endless_source_are_none_that_a_run_or_its_warm_start_
     assert max(fresh) < 2**30
     # Most of the room above is used: two processes or two steps hardly ever draw the same.
     assert max(fresh) > 2**29
-    starts = [Row.of(task_rows(Asked(None).source(), 1, seed)["prompt"][0]).index for seed in range(50)]
+    starts = [TaskRow.of(task_rows(Asked(None).source(), 1, seed)[0]).index for seed in range(50)]
     assert all(0 <= start < TASKS_OF_A_RUN for start in starts)
     assert max(starts) > TASKS_OF_A_RUN // 2
 
@@ -160,6 +160,6 @@ def test_without_rounds_nothing_is_replaced():
 
 
 def test_every_row_has_a_seed_of_its_own():
-    drawn = [Row.of(prompt) for prompt in task_rows(Asked(2).source(), 4, 0)["prompt"]]
+    drawn = [TaskRow.of(row) for row in task_rows(Asked(2).source(), 4, 0).to_list()]
     assert sorted(row.index for row in drawn) == [0, 0, 1, 1]
     assert len({row.seed for row in drawn}) == 4

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.real, pytest.mark.train]
 def run(trainer: Any) -> dict[str, Any]:
     """Train one step and return the batch that was learned from."""
     trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     return batch
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 import trl.trainer.utils as trl_utils
 
-from agentgym.trainers.lm_head import score_labels_only, without_labels
+from agentgym.trainers.trl_seam import score_labels_only, without_labels
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 

@@ -75,7 +75,7 @@ def test_recorded_logprobs_are_those_of_a_forward_pass_over_the_recorded_tokens(
         rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
         trainer = trainer_of(rollouts, groups=1, learning_rate=0.0)
         trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     model.eval()
     for trajectory in (row["trajectory"] for row in batch["rows"]):
         tokens = trajectory.tokens
@@ -96,7 +96,7 @@ def test_the_trainer_learns_from_what_agents_did(model: Any, tokenizer: Any, tra
         rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
         trainer = trainer_of(rollouts, learning_rate=1e-3, warmup_steps=0)
         trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     rows = [row["trajectory"] for row in batch["rows"]]
     assert [row.outcome for row in rows] == [0.0, 0.0, 0.0, 1.0] * 2
     assert [len({(row.task_id, row.seed) for row in rows[at : at + 4]}) for at in (0, 4)] == [1, 1]
@@ -120,7 +120,7 @@ def test_an_agent_without_record_or_call_has_failed_and_teaches_nothing(model: A
         nobody = OutsideRollouts(gateway, GuessEnv.default_tasks(), lambda all: [None] * len(all), env_id="guess")
         with pytest.raises(InfrastructureError, match="all 8 episodes"):
             trainer_of(nobody).train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     rows = [row["trajectory"] for row in batch["rows"]]
     assert [row.failed for row in rows] == [True, *[False] * 6, True]
     assert [row.error for row in rows if row.failed] == ["the agent has no record", "the agent has called no model"]

@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from peft import LoraConfig, get_peft_model
 
-from agentgym.trainers.packing import Row
+from agentgym.trainers.packing import PackedRow
 from agentgym.trainers.passes import Replays
 from tests.rows import each_row
 from tests.trainers.talking import ids, policy, talks
@@ -28,7 +28,7 @@ def replayed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     run = Replays.run
 
-    def counted(self: Replays, rows: Sequence[Row]) -> torch.Tensor:
+    def counted(self: Replays, rows: Sequence[PackedRow]) -> torch.Tensor:
         sizes.append(len(rows))
         return run(self, rows)
 
@@ -73,7 +73,7 @@ def test_adapters_and_new_weights_are_sampled_from(model: Any, tokenizer: Any, r
 def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
     model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    def refuse(self: Replays, rows: Sequence[Row]) -> torch.Tensor:
+    def refuse(self: Replays, rows: Sequence[PackedRow]) -> torch.Tensor:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     expected = ids(talks(policy(model, tokenizer, replays=False)))

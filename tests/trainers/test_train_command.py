@@ -123,7 +123,7 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
 @each_row(
     "has_checkpoint, said",
     [
-        (True, "has a checkpoint of step 3 of 9; the same command with --resume goes on from there"),
+        (True, "has a checkpoint of step 3 of 9; the same command with --resume continues from it"),
         (False, "has no checkpoint yet; the same command with --resume starts its training again"),
     ],
 )

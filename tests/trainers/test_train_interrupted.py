@@ -47,7 +47,7 @@ def test_it_ends_leaves_nothing_and_goes_on_from_its_checkpoint(small: Any, monk
         training.press(signal.SIGINT)
         found, said = training.ended()
         assert (found, training.left()) == (130, [])
-    advice = "The run in run has a checkpoint of step 1 of 2; the same command with --resume goes on from there."
+    advice = "The run in run has a checkpoint of step 1 of 2; the same command with --resume continues from it."
     assert said.endswith(f"{advice}\nInterrupted.\n")
     assert "Traceback" not in said
     assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]

@@ -163,7 +163,7 @@ def test_a_run_goes_on_with_other_settings_only_where_its_checkpoint_can(small: 
         go(small(output_dir="run", steps=1, resume=True))
     assert Path("run/config.yaml").read_text() == kept
     said = go(small(output_dir="run", steps=3, resume=True))
-    assert "goes on with other settings than before: steps 2 is now 3" in said
+    assert "continues with changed settings: steps 2 is now 3" in said
     assert (Path("run") / "checkpoint-6" / "agentgym.json").is_file()
 
 

@@ -17,7 +17,7 @@ from agentgym.policy import Generation, StreamingPolicy
 from agentgym.rollout.limits import Limits
 from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.passes import Way
+from agentgym.trainers.passes import SamplingWay
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
@@ -170,7 +170,7 @@ def test_with_little_memory_conversations_wait_for_each_other(model: Any, tokeni
 def test_a_model_that_attends_by_itself_samples_the_same(model: Any, tokenizer: Any):
     packed = talks(policy(model, tokenizer))
     alone = policy(model, tokenizer)
-    alone._way = Way.ALONE
+    alone._way = SamplingWay.ALONE
     assert ids(talks(alone)) == ids(packed)
 
 

@@ -20,11 +20,18 @@ from agentgym.counts import count_of
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.retrying import doubled_s, retry_after_s
 from agentgym.rollout.deadlines import off_the_clock
-from agentgym.trainers.endpoint.connection import Connection, Lost, Response, Secrets, completions_url, headers_of
+from agentgym.trainers.endpoint.connection import (
+    EndpointSecrets,
+    HttpConnection,
+    Lost,
+    Response,
+    completions_url,
+    headers_of,
+)
 from agentgym.trainers.endpoint.failures import asked_wait_s, may_pass, reason_of, refusal, with_true_status
-from agentgym.trainers.endpoint.limits import Account, Pace, Rate, Tries
+from agentgym.trainers.endpoint.limits import Account, RateLimiter, RequestPace, Tries
 from agentgym.trainers.endpoint.settings import EndpointSettings
-from agentgym.trainers.endpoint.wire import Answer, Unreadable, read_answer
+from agentgym.trainers.endpoint.wire import Answer, UnreadableAnswer, read_answer
 
 _SILENCE_S = 60.0
 """Seconds between two lines about failures."""
@@ -41,7 +48,7 @@ class _MayPass(Exception):
         self.wait_s, self.limited = wait_s, limited
 
 
-class Client:
+class EndpointClient:
     """One endpoint and one model, for any number of concurrent conversations.
 
     Args:
@@ -54,14 +61,14 @@ class Client:
         self.account = Account(model, settings)
         self._url = completions_url(url)
         self._settings, self._headers = settings, headers_of(settings)
-        self._secrets = Secrets(self._headers)
+        self._secrets = EndpointSecrets(self._headers)
         self._cache = None if settings.cache is None else AnswerCache(settings.cache)
         self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
         self.under_way = 0
         """Requests that have been sent and are not answered yet."""
         self._jitter = random.Random()
         self._next_line_s = -math.inf
-        self._local: tuple[asyncio.AbstractEventLoop, Connection, Pace] | None = None
+        self._local: tuple[asyncio.AbstractEventLoop, HttpConnection, RequestPace] | None = None
 
     async def complete(self, request: Mapping[str, Any], seed: int) -> Answer:
         """Return the answer to a request.
@@ -95,7 +102,7 @@ class Client:
         body = None if self._cache is None else self._cache.get(key)
         try:
             return None if body is None else read_answer(body)
-        except Unreadable:
+        except UnreadableAnswer:
             return None
 
     async def _ask(self, body: bytes, key: str | None = None) -> Answer:
@@ -140,7 +147,7 @@ class Client:
             raise self._failure(response, pace)
         try:
             answer = read_answer(response.body)
-        except Unreadable as error:
+        except UnreadableAnswer as error:
             if error.tokens is not None:
                 self.account.pay(error.tokens)
             raise _MayPass(self._secrets.hidden(str(error))) from error
@@ -149,7 +156,7 @@ class Client:
             pace.used(answer.tokens.total, expected)
         return response, answer
 
-    def _failure(self, response: Response, pace: Pace) -> Exception:
+    def _failure(self, response: Response, pace: RequestPace) -> Exception:
         if not may_pass(response):
             error = refusal(response, self._url, self._settings.key, self._settings.pictures)
             return type(error)(self._secrets.hidden(str(error)))
@@ -178,13 +185,13 @@ class Client:
             await asyncio.sleep(wait_s)
         return wait_s
 
-    def _of_this_loop(self) -> tuple[Connection, Pace]:
+    def _of_this_loop(self) -> tuple[HttpConnection, RequestPace]:
         """Return the connection and the pace of the running event loop."""
         loop = asyncio.get_running_loop()
         if self._local is None or self._local[0] is not loop:
             settings = self._settings
-            connection = Connection(self._url, self._headers, settings.timeout_s, settings.connect_timeout_s)
-            self._local = loop, connection, Pace(settings.concurrency, *self._rates)
+            connection = HttpConnection(self._url, self._headers, settings.timeout_s, settings.connect_timeout_s)
+            self._local = loop, connection, RequestPace(settings.concurrency, *self._rates)
         return self._local[1], self._local[2]
 
 
@@ -233,5 +240,5 @@ class AnswerCache:
         return self._folder / key[:2] / f"{key[2:]}.json"
 
 
-def _rate(per_minute: float | None) -> Rate | None:
-    return None if per_minute is None else Rate(per_minute)
+def _rate(per_minute: float | None) -> RateLimiter | None:
+    return None if per_minute is None else RateLimiter(per_minute)

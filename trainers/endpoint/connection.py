@@ -52,7 +52,7 @@ class Response:
     body: bytes
 
 
-class Connection:
+class HttpConnection:
     """Connections to one URL from one event loop. They are closed by `aclose`, or when `asyncio.run` ends.
 
     Args:
@@ -160,7 +160,7 @@ def _proxy_for(url: str) -> str | None:
     return proxy
 
 
-class Secrets:
+class EndpointSecrets:
     """The values by which a client proves who it is. Servers do quote them in answers.
 
     Args:

@@ -78,11 +78,11 @@ class TooLong(Declined):
     """The conversation does not fit the model's context."""
 
 
-class Filtered(Declined):
+class ContentFiltered(Declined):
     """The endpoint's filter refuses the conversation."""
 
 
-class Refused(Declined):
+class ConversationRefused(Declined):
     """The endpoint refuses the request for another reason: what all requests have in common, or this conversation."""
 
 
@@ -134,7 +134,7 @@ def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception
     if _is_too_long(response, whole):
         return TooLong(reason)
     if response.status in (400, 403, 422) and _FILTERED.search(whole):
-        return Filtered(reason)
+        return ContentFiltered(reason)
     advice = {
         401: f"set {key} to a valid API key",
         402: "its account has no money left",
@@ -154,7 +154,7 @@ def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception
         )
     if 300 <= response.status < 400:
         advice = f"it moved to {_cut(one_line(response.headers.get('location', 'another place')))}; give that URL"
-    kind = Refused if response.status in _ABOUT_CONTENT else UsageError
+    kind = ConversationRefused if response.status in _ABOUT_CONTENT else UsageError
     return kind(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agentgym.errors import UsageError
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.settings import EndpointSettings, Price
-from agentgym.trainers.endpoint.wire import Answer, Tokens
+from agentgym.trainers.endpoint.wire import Answer, TokenCounts
 
 _BURST_S = 10.0
 """Seconds' worth of a rate that may be used at once."""
@@ -20,7 +20,7 @@ _MOST_TRIES = 100
 _MILLION = 1_000_000
 
 
-class Rate:
+class RateLimiter:
     """A rate per minute. A request for more than is left must wait, after those made before.
 
     Args:
@@ -45,7 +45,7 @@ class Rate:
         self._left -= amount
 
 
-class Pace:
+class RequestPace:
     """The queue of all requests of one policy. Belongs to one event loop.
 
     Args:
@@ -54,7 +54,9 @@ class Pace:
         tokens: Rate of tokens.
     """
 
-    def __init__(self, concurrency: int | None = None, requests: Rate | None = None, tokens: Rate | None = None):
+    def __init__(
+        self, concurrency: int | None = None, requests: RateLimiter | None = None, tokens: RateLimiter | None = None
+    ):
         self._places = nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
         self._requests, self._tokens = requests, tokens
         self._paused_until = 0.0
@@ -130,7 +132,7 @@ class Tries:
 
 
 @dataclass
-class Usage:
+class EndpointUsage:
     """The requests, tokens and costs of a policy so far. Answers from its own cache count as `cached` only."""
 
     requests: int = 0
@@ -175,7 +177,7 @@ class Account:
     """
 
     def __init__(self, model: str, settings: EndpointSettings):
-        self.usage = Usage()
+        self.usage = EndpointUsage()
         self._price = _price_of(model, settings.prices, settings.budget is not None)
         self._unpriced = model if settings.prices and self._price is None else None
         self._budget, self._budget_tokens = settings.budget, settings.budget_tokens
@@ -209,7 +211,7 @@ class Account:
         usage.uncounted += tokens is None or not tokens.complete
         return None if tokens is None else self.pay(tokens)
 
-    def pay(self, tokens: Tokens) -> float | None:
+    def pay(self, tokens: TokenCounts) -> float | None:
         """Count the tokens of any answer, even an unreadable one; return their cost."""
         usage = self.usage
         usage.prompt_tokens += tokens.prompt
@@ -247,7 +249,7 @@ class Account:
         )
 
 
-def _cost(tokens: Tokens, price: Price) -> float:
+def _cost(tokens: TokenCounts, price: Price) -> float:
     cached_input = price.input if price.cached_input is None else price.cached_input
     prompt = price.input * (tokens.prompt - tokens.cached) + cached_input * tokens.cached
     return (prompt + price.output * tokens.completion) / _MILLION

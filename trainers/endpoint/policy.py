@@ -17,9 +17,9 @@ from agentgym.messages import Message, assistant, with_call_ids
 from agentgym.policy import EndEpisode, Past, Player
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.seat import Seat
-from agentgym.trainers.endpoint.client import Client
-from agentgym.trainers.endpoint.failures import Declined, Filtered, Refused
-from agentgym.trainers.endpoint.limits import Usage
+from agentgym.trainers.endpoint.client import EndpointClient
+from agentgym.trainers.endpoint.failures import ContentFiltered, ConversationRefused, Declined
+from agentgym.trainers.endpoint.limits import EndpointUsage
 from agentgym.trainers.endpoint.settings import EndpointSettings, read_settings
 from agentgym.trainers.endpoint.wire import Answer, Wire, as_text, with_calls, with_system
 
@@ -57,14 +57,14 @@ class EndpointPolicy:
         self.settings = settings or EndpointSettings()
         self.name = _name(model, self.settings)
         self.model, self.history = model, history
-        self.client = Client(model, url, self.settings)
+        self.client = EndpointClient(model, url, self.settings)
         self.answered: set[bool] = set()
         """Whether a first turn has been answered (`False`), and whether a later one (`True`)."""
         self.reasoning_field = "reasoning_content"
         """The field in which the endpoint's answers have their reasoning, as far as is known."""
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> EndpointUsage:
         """Requests, tokens and costs so far."""
         return self.client.account.usage
 
@@ -137,7 +137,7 @@ class _EndpointPlayer:
         After refusals that are not about a conversation's length or content, a turn like this one counts.
         """
         usage = self._policy.usage
-        if isinstance(error, Refused):
+        if isinstance(error, ConversationRefused):
             return (self._turns > 1) in self._policy.answered
         return bool(usage.requests or usage.cached)
 
@@ -149,9 +149,9 @@ class _EndpointPlayer:
 
     def _declined(self, error: Declined) -> Exception:
         """Return what ends the episode, or the run if no conversation has been answered yet."""
-        if isinstance(error, Refused):
+        if isinstance(error, ConversationRefused):
             return (InfrastructureError if self._is_answered(error) else UsageError)(str(error))
-        usage, is_filtered = self._policy.usage, isinstance(error, Filtered)
+        usage, is_filtered = self._policy.usage, isinstance(error, ContentFiltered)
         if not self._is_answered(error):
             if is_filtered:
                 return UsageError(f"the endpoint's filter refuses the first prompt: {error}; use another endpoint")

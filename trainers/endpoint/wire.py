@@ -207,7 +207,7 @@ def _text_with_calls(message: Mapping[str, Any], seat: Seat) -> str:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenCounts:
     """The tokens of one request, as the endpoint counts them."""
 
     prompt: int = 0
@@ -223,10 +223,10 @@ class Tokens:
         return self.prompt + self.completion
 
 
-class Unreadable(Exception):
+class UnreadableAnswer(Exception):
     """An answer that is no chat completion: the server's fault, not the model's. Its tokens are paid all the same."""
 
-    def __init__(self, problem: str, tokens: Tokens | None = None):
+    def __init__(self, problem: str, tokens: TokenCounts | None = None):
         super().__init__(problem)
         self.tokens = tokens
 
@@ -237,7 +237,7 @@ class Answer:
 
     message: dict[str, Any]
     """The assistant message, with `finish_reason`, and `reasoning_content` if there was any."""
-    tokens: Tokens | None
+    tokens: TokenCounts | None
     """`None` if the endpoint does not report them."""
     cost: float | None = None
     """In the currency of the prices; `None` without a price."""
@@ -256,7 +256,7 @@ class Answer:
 
 
 def read_answer(body: bytes) -> Answer:
-    """Return the chat completion in a response's body. Raises `Unreadable`."""
+    """Return the chat completion in a response's body. Raises `UnreadableAnswer`."""
     data: Any = None
     try:
         data = json.loads(body)
@@ -270,7 +270,7 @@ def read_answer(body: bytes) -> Answer:
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         hint = "a web page (does the URL end with /v1?), " if body.lstrip()[:1] == b"<" else ""
         paid = _tokens(data.get("usage")) if isinstance(data, Mapping) else None
-        raise Unreadable(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
+        raise UnreadableAnswer(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
     return Answer(message, _tokens(data.get("usage")), reasoning_field=_reasoning_field(reply))
 
 
@@ -353,15 +353,15 @@ def _call_from(entry: Mapping[str, Any]) -> dict[str, Any]:
     return call | _seals(entry)
 
 
-def _tokens(usage: Any) -> Tokens | None:
+def _tokens(usage: Any) -> TokenCounts | None:
     if not isinstance(usage, Mapping):
         return None
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     if prompt is None or completion is None:
-        return Tokens(prompt or 0, completion or 0, complete=False)
+        return TokenCounts(prompt or 0, completion or 0, complete=False)
     # xAI and Gemini count the tokens of the reasoning, which are paid, in the total alone.
     completion = max(completion, (_count(usage.get("total_tokens")) or 0) - prompt)
-    return Tokens(prompt, completion, min(prompt, _cached(usage)))
+    return TokenCounts(prompt, completion, min(prompt, _cached(usage)))
 
 
 def _cached(usage: Mapping[str, Any]) -> int:

@@ -17,6 +17,7 @@ from accelerate import PartialState
 from agentgym.errors import UsageError, require
 from agentgym.foreign.errors import describe
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.trl_seam import engine_made_by
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 
 _WEIGHTS = ("*.safetensors", "*.bin")
@@ -61,9 +62,6 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
     if not config.use_vllm:
         yield
         return
-    from trl.generation import vllm_generation
-
-    trl: Any = vllm_generation
     settings = engine_settings(
         model.config,
         dtype=precision_of(model, bf16=config.bf16),
@@ -73,16 +71,8 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
     )
     with PartialState().main_process_first():
         settings["model"] = servable(model, tokenizer, config.folder / "start")
-    made: Any = getattr(trl, "LLM", None)  # absent where a stand-in makes the engine
-
-    def make(**given: Any) -> Any:
-        return _make(made, given | settings)
-
-    trl.LLM = make
-    try:
+    with engine_made_by(lambda engine_class, arguments: _make(engine_class, arguments | settings)):
         yield
-    finally:
-        trl.LLM = made
 
 
 def make_engine(

@@ -28,7 +28,7 @@ class Replica:
         return self.failures > 0
 
 
-class Fleet:
+class ReplicaFleet:
     """Keeps each conversation at one replica, whose prefix cache then holds what was said before.
 
     Args:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.policy import Codec, Generation
 from agentgym.trainers.transformers_policy import Sampling
-from agentgym.trainers.vllm.fleet import Fleet, Replica
+from agentgym.trainers.vllm.fleet import Replica, ReplicaFleet
 from agentgym.trainers.vllm.servers import headers
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class VLLMServerPolicy:
         self.name, self.codec, self.context = name, codec, context
         self.sampling = sampling or Sampling()
         self._model, self._end_ids, self._patience_s = model, list(end_ids), patience_s
-        self._fleet = Fleet(list(urls))
+        self._fleet = ReplicaFleet(list(urls))
         self._client: aiohttp.ClientSession | None = None
         self._asking = 0
         self._has_answered = False

@@ -15,9 +15,9 @@ from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsag
 
 from agentgym.caches import cache_folder
 from agentgym.errors import UsageError
-from agentgym.trainers.lm_head import score_labels_only
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint
 from agentgym.trainers.shared_prefix import share_prefixes
+from agentgym.trainers.trl_seam import score_labels_only
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example
 from agentgym.trainers.warm_start.settings import Progress, WarmStart

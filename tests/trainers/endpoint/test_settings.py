@@ -18,7 +18,7 @@ from agentgym.trajectory import read_jsonl
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
-from agentgym.trainers.endpoint.limits import Rate
+from agentgym.trainers.endpoint.limits import RateLimiter
 from agentgym.trainers.endpoint.settings import NAMES, read_settings
 from tests.endpoints import Fake, Said, guessing
 from tests.rows import each_row
@@ -81,7 +81,7 @@ def test_the_policy_loads_neither_torch_nor_its_client_before_it_is_used():
 
 def test_rates_are_kept_and_may_be_saved_up_for_a_moment_only():
     now = [0.0]
-    rate = Rate(60, lambda: now[0])
+    rate = RateLimiter(60, lambda: now[0])
     assert [rate.take(1) for _ in range(12)] == [0.0] * 10 + [1.0, 2.0]
     now[0] = 3600.0
     assert [rate.take(1) for _ in range(11)] == [0.0] * 10 + [1.0]
