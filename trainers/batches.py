@@ -38,9 +38,9 @@ class Batch:
     """The groups of one training step, of this process."""
 
     sampled: Sequence[PlayedGroup]
-    """As they were sampled first: metrics are computed from these."""
+    """As they were sampled first, for metrics."""
     groups: Sequence[PlayedGroup]
-    """To learn from: some of them may have replaced groups that teach nothing."""
+    """To learn from; some may replace sampled groups without reward differences."""
 
     @property
     def trajectories(self) -> list[Trajectory]:
@@ -52,7 +52,7 @@ class LearningPolicy(TokenPolicy, Protocol):
     """A policy whose weights change."""
 
     def updated(self, version: int) -> None:
-        """Report that the weights have changed: the policy must discard everything it computed before."""
+        """Report that the weights have changed, which invalidates everything the policy has computed."""
         ...
 
 
@@ -96,7 +96,7 @@ class BatchRollouts:
         seed: Seeds the choice of fresh tasks.
         updates_per_step: Weight updates per training step; converts updates into steps.
         workers: Where the environments run (`RolloutEngine`).
-        failures: What to do about episodes that fail (`RolloutEngine`).
+        failures: How to handle failed episodes (`RolloutEngine`).
     """
 
     def __init__(
@@ -123,12 +123,12 @@ class BatchRollouts:
         Args:
             rows: The rows of this process.
             version: Number of weight updates so far.
-            training: Whether the model learns from these episodes. If so, groups that teach nothing may be replaced,
-                and environments receive the training step.
-            first: Number of the first row in the batch of all processes, so that no two rows share random numbers.
+            training: Whether the model learns from these episodes. Only then, groups without reward differences may be
+                replaced, and environments receive the training step.
+            first: Position of the first row in the batch of all processes, so that no two rows share random numbers.
 
         Raises:
-            InfrastructureError: Every trajectory failed; if training continued, it would only seem to work.
+            InfrastructureError: Every trajectory failed.
         """
         self._policy.updated(version)
         step = version // self._updates_per_step if training else None
@@ -150,7 +150,7 @@ class BatchRollouts:
         return groups
 
     def _refilled(self, sampled: Sequence[PlayedGroup], draw: random.Random) -> list[PlayedGroup]:
-        """Return the groups, those that teach nothing replaced."""
+        """Return the groups, with fresh groups in place of those without reward differences."""
         groups = list(sampled)
         for _ in range(self._refill_rounds):
             flat = [place for place, played in enumerate(groups) if self._is_flat(played)]

@@ -43,8 +43,8 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         credit: Turns their rewards into advantages.
         on_batch: Called on every rank with the batch as it was sampled, before any group was replaced, and the number
             of weight updates so far, e.g. to log them.
-        on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.wanted`,
-            once they are known: those of the weights that sampled them.
+        on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
+            computed with the weights that sampled them.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -108,7 +108,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
             self._gap.add(logprobs, sampled, mask)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log what TRL logs; and without vLLM, under the same names, how far the sampler is from the trainer."""
+        """Log what TRL logs; without vLLM, also the sampler's difference from the trainer, under TRL's names."""
         if not self.use_vllm and (gaps := self._gap.take(ranks.gather)) is not None:
             for name, value in zip(("mean", "max"), gaps, strict=True):
                 logs[f"sampling/sampling_logp_difference/{name}"] = None if math.isnan(value) else value  # type: ignore[assignment]
@@ -155,13 +155,13 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
 
 
 class SamplerGap:
-    """How far the sampler's log-probabilities of sampled tokens are from those with which the trainer learns."""
+    """Difference between the sampler's and the trainer's log-probabilities of sampled tokens."""
 
     def __init__(self) -> None:
         self._sum, self._count, self._max = 0.0, 0, 0.0
 
     def add(self, trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor) -> None:
-        """Compare some rows; all arguments are `(rows, completion tokens)`, and the mask is 1 at sampled tokens."""
+        """Add some rows; all arguments are `(rows, completion tokens)`, and the mask is 1 at sampled tokens."""
         gaps = (trainer - sampler).abs()[mask.bool()]
         if gaps.numel():
             self._sum += gaps.sum().item()
@@ -169,10 +169,10 @@ class SamplerGap:
             self._max = max(self._max, gaps.max().item())
 
     def take(self, gather: Callable[[list[Any]], list[Any]]) -> tuple[float, float] | None:
-        """Return the mean and the largest difference in nats since the last time, `None` if there were no tokens.
+        """Return the mean and the largest difference in nats since the last call; `None` without tokens.
 
         Args:
-            gather: Joins the lists of all processes, all of which must call this.
+            gather: Concatenates the lists of all processes. All processes must call this.
         """
         parts = gather([(self._sum, self._count, self._max)])
         self._sum, self._count, self._max = 0.0, 0, 0.0
@@ -186,7 +186,7 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
         raise UsageError("importance_sampling_level must be 'token': 'sequence' averages turn credit away")
     if args.use_vllm and args.vllm_importance_sampling_mode != "token_truncate":
         raise UsageError(
-            "vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes"
+            "vllm_importance_sampling_mode must be 'token_truncate': the ratio of a whole trajectory explodes"
         )
     if args.use_vllm and args.vllm_mode != "colocate":
         raise UsageError("vllm_mode must be 'colocate': the engine in the training process samples the turns")
@@ -196,7 +196,7 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
 
 
 def _clear_unsampled(batch: dict[str, Any]) -> None:
-    """Set log-probabilities of tokens that were not sampled to 0, which is what the loss will find for them."""
+    """Set the log-probabilities of tokens that were not sampled to 0, as in the loss."""
     mask = loss_mask(batch)
     for name in ("old_per_token_logps", "ref_per_token_logps"):
         if name in batch:

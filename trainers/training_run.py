@@ -192,7 +192,7 @@ class TrainingRun:
         """Write the first groups of a batch, with their advantages, to the trajectory log."""
         positions = recorded_positions(batch.numbers, self._config.record_groups)
         if self._config.record_logprobs:
-            self._trainer.scores.wanted = frozenset(batch.numbers[position].id for position in positions)
+            self._trainer.scores.selected = frozenset(batch.numbers[position].id for position in positions)
         trajectories = batch.on_main(positions)
         if self._trajectories is not None:
             advantages = self._credit.advantages(batch.numbers, group_numbers(batch.numbers))

@@ -199,7 +199,7 @@ def test_scores_are_those_of_the_weights_that_sampled(trainer_of: Any, canned: A
         with torch.inference_mode():
             scores = torch.log_softmax(model(input_ids=ids).logits[0, 2:-1], dim=-1).gather(1, ids[0, 3:, None])[:, 0]
         expected[one.id] = (scores * torch.tensor(one.tokens.loss_mask)).tolist()
-    trainer.scores.wanted = frozenset(expected)
+    trainer.scores.selected = frozenset(expected)
     trainer.train()
     assert sorted(one.id for one in found) == sorted(expected)  # of those that are wanted, once
     for one in found:
@@ -212,7 +212,7 @@ def test_scores_that_no_json_can_hold_are_kept_as_numbers():
     tokens.append_observed([9])
     scores = TrainerScores()
     scores.begin([row(tokens)])
-    scores.wanted = frozenset([row(tokens).id])
+    scores.selected = frozenset([row(tokens).id])
     scores.add(torch.tensor([0]), torch.tensor([[-torch.inf, -0.12345, torch.nan, 7.0]]), torch.tensor([[1, 1, 0, 0]]))
     [found] = scores.take()
     assert found.logprobs == [-1000.0, -0.123, 0.0]

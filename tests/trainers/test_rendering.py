@@ -13,7 +13,7 @@ from agentgym.errors import UsageError
 from agentgym.messages import Message, assistant, text_of, tool_result, user, with_pictures
 from agentgym.messages import ToolCall as Call
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.rendering import Renderer, _tell
+from agentgym.trainers.rendering import Renderer, _log_once
 from tests.chat_templates import tokenizer_of
 from tests.rows import each_row
 
@@ -66,7 +66,7 @@ def test_the_calls_of_an_opening_are_rendered(name: str):
 
 
 def test_workarounds_of_a_template_are_logged_once_in_one_line(caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
+    _log_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         for name in ("gemma", "gemma", "qwen3"):
             ChatCodec(tokenizer_of(name))
@@ -117,7 +117,7 @@ def test_a_tokenizer_without_a_template_is_refused_with_advice():
 def test_a_template_that_leaves_out_what_the_model_said_is_refused():
     deaf: Any = tokenizer_of("qwen3")
     deaf.chat_template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
-    with pytest.raises(UsageError, match="leaves out what the model has said"):
+    with pytest.raises(UsageError, match="leaves out the model's text"):
         Renderer(deaf)
 
 
@@ -154,7 +154,7 @@ def test_words_that_a_template_refuses_beside_results_are_sent_with_them(first: 
     ids=["cuts", "drops"],
 )
 def test_words_that_a_template_leaves_out_are_logged(turn: str, first: str, caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
+    _log_once.cache_clear()
     codec = ChatCodec(with_template(turn))
     with caplog.at_level(logging.WARNING):
         codec.extend([user("Aside"), user("Line 1 of some that are long")], codec.end_id)

@@ -149,7 +149,7 @@ def test_every_setting_that_is_a_number_has_bounds_or_is_known_to_have_none():
 
 
 def test_an_unknown_recipe_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"there is no recipe 'sqll'; did you mean 'sql'\?.*one of: .*sql-qwen3-full"):
+    with pytest.raises(UsageError, match=r"unknown recipe 'sqll'; did you mean 'sql'\?.*one of: .*sql-qwen3-full"):
         load_config("sqll")
 
 

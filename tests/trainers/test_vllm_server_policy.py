@@ -305,7 +305,7 @@ def test_of_a_model_and_its_adapters_the_wanted_one_is_played(tmp_path: Path):
     for wanted, model in (("mine", "mine"), (str(tmp_path), "mine"), (f"{tmp_path}/.", "mine"), ("base", "base")):
         served = found_in(entries, wanted)
         assert (served.model, served.context) == (model, 96)
-    with pytest.raises(UsageError, match=r"'base', 'mine', and 'other' is none of them.*--lora-modules"):
+    with pytest.raises(UsageError, match=r"'base', 'mine', but not 'other'.*--lora-modules"):
         found_in(entries, "other")
 
 

@@ -114,7 +114,7 @@ def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog:
     with caplog.at_level(logging.WARNING):
         assert [way_of(model), way_of(model)] == [SamplingWay.WHOLE, SamplingWay.WHOLE]
     [record] = caplog.records
-    assert "'mamba' keeps more" in record.getMessage()
+    assert "'mamba' keep more" in record.getMessage()
 
 
 def test_the_cache_of_a_model_with_heads_of_several_sizes_is_counted_layer_by_layer():

@@ -1,4 +1,4 @@
-"""Logs a run: to the metrics file, TRL's own log and the terminal. Warns if there is nothing to learn."""
+"""Logs a run to the metrics file, TRL's own log and the terminal, and warns of a plateau."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GAPS = {
     "sampler_gap_max": "sampling/sampling_logp_difference/max",
     "sampler_ratio_max": "sampling/importance_sampling_ratio/max",
 }
-"""How far the sampler's log-probabilities are from the trainer's: our names and those of TRL."""
+"""Differences between the sampler's and the trainer's log-probabilities: our names and TRL's."""
 
 
 class RunLog(TrainerCallback):

@@ -51,7 +51,7 @@ def test_a_host_may_be_left_out_of_the_proxy_with_its_port(port: bool, proxy: py
 @each_row("named", ["socks5://me:{}@127.0.0.1:9", "http://", "http://[::1", "http://me:{}@", "ftp://h"])
 def test_a_proxy_of_another_kind_stops_the_run_in_one_line(named: str, proxy: pytest.MonkeyPatch):
     proxy.setenv("http_proxy", named.format(PASSWORD))
-    with pytest.raises(UsageError, match="is no HTTP proxy; name one like http://HOST:PORT in http_proxy") as raised:
+    with pytest.raises(UsageError, match="is not an HTTP proxy; set one like http://HOST:PORT in http_proxy") as raised:
         play(policy_at("http://model.test/v1"))
     assert PASSWORD not in str(raised.value)
 
@@ -81,7 +81,7 @@ def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, 
 
 
 def test_a_server_without_tls_is_told_from_one_that_is_down():
-    told = "does not speak TLS; if it is meant so, give its URL as http://"
+    told = "does not speak TLS"
     fake = Fake(lambda request, number: guessing(request))
     with fake.serving() as url, pytest.raises(UsageError, match=told):
         play(policy_at(url.replace("http:", "https:")))

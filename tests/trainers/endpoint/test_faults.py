@@ -314,7 +314,7 @@ def test_requests_that_are_broken_off_are_told_beside_the_cost():
         finally:
             stopped.set()
     assert (policy.usage.requests, policy.usage.broken_off) == (1, 1)
-    assert "1 broken off, which may be paid as well" in policy.account()
+    assert "1 cancelled, which may still be charged" in policy.account()
 
 
 def test_a_budget_needs_prices_and_an_endpoint_that_counts():

@@ -38,7 +38,7 @@ def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
 @each_row(
     "word, told",
     [
-        ("topp=1", "no setting 'topp'; did you mean 'top_p'\\?"),
+        ("topp=1", "unknown endpoint setting 'topp'; did you mean 'top_p'\\?"),
         ("top_p=2", "setting top_p is not valid: .* less than or equal to 1, not 2"),
         ("prices={m: {input: 1}}", r"setting prices\.m\.output is not valid: Field required"),
         ("budget=much", "setting budget is not valid"),

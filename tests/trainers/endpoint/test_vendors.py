@@ -216,7 +216,7 @@ def test_a_prompt_that_is_declined_before_others_are_answered_does_not_stop_the_
 
 
 def test_a_filter_that_refuses_the_first_prompt_stops_the_run():
-    with pytest.raises(UsageError, match="filter refuses the first prompt"):
+    with pytest.raises(UsageError, match="filter rejects the first prompt"):
         answered(Said({"error": {"message": "no", "code": "content_filter"}}, 400))
 
 
@@ -433,8 +433,8 @@ def test_cached_tokens_are_found_in_the_fields_of_several_vendors():
 def test_a_cost_that_leaves_answers_out_says_so(usage: Any, count: int):
     _, policy = answered(completion("Hm.", usage=usage), prices={"fake": {"input": 1, "output": 1}})
     assert policy.usage.uncounted == count
-    assert "1 answered without a count of tokens, cost" in policy.account()
-    assert policy.account().endswith(" without them")
+    assert "1 answered without token counts, cost" in policy.account()
+    assert policy.account().endswith(" without these")
 
 
 # The cache.
