@@ -1,4 +1,4 @@
-"""What is learned from: the tokens that were sampled, each with its turn's advantage, and nothing else."""
+"""The trainer learns from the sampled tokens, each with its turn's advantage, and from nothing else."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ def test_the_solved_trajectory_becomes_likelier(trainer_of: Any, canned: Any, tr
 
 def test_the_grading_of_an_interruption_has_no_tokens(trainer_of: Any, canned: Any, trajectory: Any):
     def make(row: int, rows: int) -> Any:
-        made = trajectory(row, [[20 + row, 21], [22]], 0.0)
-        made.turns.append(Turn(None, [], {"outcome": float(row % 2)}, 0.0))
-        made.reason = Reason.TOKEN_BUDGET
-        return made
+        interrupted = trajectory(row, [[20 + row, 21], [22]], 0.0)
+        interrupted.turns.append(Turn(None, [], {"outcome": float(row % 2)}, 0.0))
+        interrupted.reason = Reason.TOKEN_BUDGET
+        return interrupted
 
     batch = run(trainer_of(canned(make), Credit(CreditMode.TURN)))
     assert batch["advantages"][1].tolist() == pytest.approx([0.866, 0.866, 0, 0, 0.866], abs=1e-3)
 
 
-# What failed.
+# Failures.
 
 
 def test_failed_trajectories_carry_no_loss_and_do_not_count(trainer_of: Any, canned: Any, trajectory: Any):
@@ -159,7 +159,7 @@ def test_a_batch_that_was_changed_is_caught(what: str, place: int, value: float,
         check_batch([row(tokens)], batch)
 
 
-# How far the sampler is from the trainer.
+# The gap between sampler and trainer.
 
 
 def test_the_gap_is_that_of_sampled_tokens_alone():
@@ -186,24 +186,24 @@ def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: 
     assert logged["sampling/sampling_logp_difference/max"] == pytest.approx(max(gaps), rel=1e-3)
 
 
-# What the trainer makes of the tokens of trajectories that are kept.
+# Scores of selected trajectories.
 
 
 def test_scores_are_those_of_the_weights_that_sampled(trainer_of: Any, canned: Any, model: Any):
-    rollouts, found = canned(), []
-    trainer = trainer_of(rollouts, on_scores=found.extend, epochs_per_step=2, micro_batch=2, learning_rate=1e-2)
-    kept = [rollouts.make(row, 8) for row in (0, 5)]
+    rollouts, scored = canned(), []
+    trainer = trainer_of(rollouts, on_scores=scored.extend, epochs_per_step=2, micro_batch=2, learning_rate=1e-2)
+    selected = [rollouts.make(row, 8) for row in (0, 5)]
     expected = {}
-    for one in kept:
-        ids = torch.tensor([one.tokens.prompt_ids + one.tokens.completion_ids])
+    for trajectory in selected:
+        ids = torch.tensor([trajectory.tokens.prompt_ids + trajectory.tokens.completion_ids])
         with torch.inference_mode():
             scores = torch.log_softmax(model(input_ids=ids).logits[0, 2:-1], dim=-1).gather(1, ids[0, 3:, None])[:, 0]
-        expected[one.id] = (scores * torch.tensor(one.tokens.loss_mask)).tolist()
+        expected[trajectory.id] = (scores * torch.tensor(trajectory.tokens.loss_mask)).tolist()
     trainer.scores.selected = frozenset(expected)
     trainer.train()
-    assert sorted(one.id for one in found) == sorted(expected)  # of those that are wanted, once
-    for one in found:
-        assert one.logprobs == pytest.approx(expected[one.id], abs=2e-3)
+    assert sorted(trajectory.id for trajectory in scored) == sorted(expected)  # of those that are wanted, once
+    for trajectory in scored:
+        assert trajectory.logprobs == pytest.approx(expected[trajectory.id], abs=2e-3)
 
 
 def test_scores_that_no_json_can_hold_are_kept_as_numbers():
@@ -214,6 +214,6 @@ def test_scores_that_no_json_can_hold_are_kept_as_numbers():
     scores.begin([row(tokens)])
     scores.selected = frozenset([row(tokens).id])
     scores.add(torch.tensor([0]), torch.tensor([[-torch.inf, -0.12345, torch.nan, 7.0]]), torch.tensor([[1, 1, 0, 0]]))
-    [found] = scores.take()
-    assert found.logprobs == [-1000.0, -0.123, 0.0]
+    [scored] = scores.take()
+    assert scored.logprobs == [-1000.0, -0.123, 0.0]
     assert scores.take() == []

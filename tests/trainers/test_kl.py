@@ -27,8 +27,8 @@ def sampled(model: Any, temperature: float = 1.0) -> Trajectory:
         ids = tokens.prompt_ids + tokens.completion_ids + part
         with torch.inference_mode():
             logprobs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0] / temperature, dim=-1)
-        said = logprobs[len(ids) - len(part) - 1 : -1].gather(1, torch.tensor(part)[:, None])[:, 0].tolist()
-        tokens.append_sampled(part, said, 0)
+        sampled_logprobs = logprobs[len(ids) - len(part) - 1 : -1].gather(1, torch.tensor(part)[:, None])[:, 0].tolist()
+        tokens.append_sampled(part, sampled_logprobs, 0)
         tokens.append_observed(observed)
     return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=Reason.ANSWERED, tokens=tokens)
 
@@ -61,16 +61,16 @@ def test_the_divergence_is_measured_on_a_few_episodes_spread_over_the_batch(mode
 
     def drifted(by: float) -> Trajectory:
         assert like.tokens is not None
-        moved = [p + by for p in like.tokens.logprobs]
-        tokens = replace(like.tokens, logprobs=moved)
+        logprobs = [p + by for p in like.tokens.logprobs]
+        tokens = replace(like.tokens, logprobs=logprobs)
         return replace(like, tokens=tokens)
 
     batch = [drifted(float(number)) for number in range(40)]
     measured = range(0, 32, 2)
-    wanted = sum(measured) / len(measured)
+    expected = sum(measured) / len(measured)
     silent = replace(like, tokens=Tokens(prompt_ids=[7]))
-    for some in (batch, [replace(like, tokens=None), *batch, silent]):
-        assert start.divergence(model, SampledBatch.of(some)) == pytest.approx(wanted, abs=1e-4)
+    for trajectories in (batch, [replace(like, tokens=None), *batch, silent]):
+        assert start.divergence(model, SampledBatch.of(trajectories)) == pytest.approx(expected, abs=1e-4)
     assert start.divergence(model, SampledBatch.of(batch[:3])) == pytest.approx(1.0, abs=1e-4)
 
 

@@ -68,12 +68,5 @@ def test_groups_are_flat_when_all_rewards_that_count_are_equal():
     assert flat_groups([1, None, None, None, 0.5, 0.25], [0, 0, 1, 1, 2, 2]) == pytest.approx(2 / 3)
 
 
-def test_one_call_that_is_wrong_and_one_turn_that_cannot_be_read_are_all_of_them():
-    only = episode(0.0, calls=1, tool_errors=1, format_errors=1)
-    only.turns = only.turns[:1]
-    metrics = metrics_of([only])
-    assert metrics["tool_errors"] == metrics["format_errors"] == 1.0
-
-
 def test_a_batch_of_failures_has_nothing_else_to_tell():
     assert metrics_of([episode(1.0, Reason.CANCELLED)]) == {"failed": 1.0}

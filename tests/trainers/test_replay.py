@@ -44,8 +44,8 @@ def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int
     assert not replayed_rows
     replayed = talks(policy(model, tokenizer, slots=slots, replays=True))
     assert ids(replayed) == ids(launched)
-    for one, other in zip(chain(*replayed), chain(*launched), strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    for first, other in zip(chain(*replayed), chain(*launched), strict=True):
+        assert first.logprobs == pytest.approx(other.logprobs, abs=1e-4)
     # All but the first token of each turn.
     tokens = [len(turn.ids) for turn in chain(*replayed)]
     assert sum(replayed_rows) == sum(tokens) - len(tokens)
@@ -80,8 +80,8 @@ def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
     monkeypatch.setattr(Replays, "run", refuse)
     sampler = policy(model, tokenizer, replays=True)
     assert ids(talks(sampler)) == expected
-    [told] = caplog.messages
-    assert "without CUDA graphs" in told
+    [line] = caplog.messages
+    assert "without CUDA graphs" in line
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

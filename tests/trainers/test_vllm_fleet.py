@@ -30,13 +30,13 @@ def test_a_conversation_that_ended_makes_room():
 
 def test_a_lost_replica_loses_its_conversations_and_gets_new_ones_later():
     fleet = ReplicaFleet(["a", "b"])
-    lost, kept = place(fleet, "x"), place(fleet, "y")
+    lost, stayed = place(fleet, "x"), place(fleet, "y")
     fleet.failed(lost, now=0.0)
-    assert place(fleet, "x") is kept
+    assert place(fleet, "x") is stayed
     assert fleet.due(now=0.0) == []
     assert fleet.due(now=1.0) == [lost]
     fleet.answered(lost)
-    assert place(fleet, "x") is kept  # its prefix is there now
+    assert place(fleet, "x") is stayed  # its prefix is there now
     assert place(fleet, "z") is lost
 
 

@@ -12,7 +12,7 @@ import torch
 
 from agentgym.errors import InfrastructureError
 from agentgym.trainers.sampled_batch import SampledBatch
-from agentgym.trainers.vllm.sync import Gaps, SyncCheck, SyncVerdict
+from agentgym.trainers.vllm.sync import SyncCheck
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -40,7 +40,7 @@ class Run:
         self._change, self._follows = change, follows
 
     def steps(self, count: int) -> int:
-        """Run so many steps; return the step at which the engine was found out."""
+        """Run `count` steps and return `count`, unless a check fails."""
         for step in range(count):
             if step < self._follows:
                 self.engine.value = self.trainer.value
@@ -78,23 +78,17 @@ def test_an_engine_with_weights_of_neither_side_is_refused(trajectory: Any):
         run.check.after_update()
 
 
-def test_equal_gaps_prove_nothing():
-    assert Gaps(0.0, 0.0).verdict is SyncVerdict.UNDECIDED
-    assert Gaps(0.01, 0.01).verdict is SyncVerdict.UNDECIDED
-    assert Gaps(0.01, 0.03).verdict is SyncVerdict.FRESH
-
-
 def test_no_more_is_scored_than_the_engine_can_hold(trajectory: Any):
-    seen: list[int] = []
+    lengths: list[int] = []
 
     def scorer(conversations: Any) -> torch.Tensor:
-        seen.extend(len(ids) for ids in conversations)
+        lengths.extend(len(ids) for ids in conversations)
         return torch.zeros(1)
 
     check = SyncCheck(scorer, scorer, longest=6)
     check.remember(SampledBatch.of([trajectory(0, [[20, 21, 22, 23], [24, 25, 5]], 0.0)]))
     check.after_update()
-    assert seen == [6, 6, 6]
+    assert lengths == [6, 6, 6]
 
 
 def test_without_a_conversation_there_is_nothing_to_compare(trajectory: Any):
