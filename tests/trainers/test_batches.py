@@ -26,20 +26,14 @@ def indices(size: int | None, count: int, seed: int = 0) -> list[int]:
     return [TaskRow.of(row).index for row in task_rows(source(size), count, seed).to_list()]
 
 
-def test_the_order_of_tasks_depends_on_the_seed_alone():
-    assert indices(10, 25) == indices(10, 25) != indices(10, 25, seed=1)
-    assert indices(None, 5) != indices(None, 5, seed=1)
-
-
-def test_every_task_comes_once_before_any_comes_again():
+def test_tasks_come_in_an_order_that_depends_on_the_seed_alone():
+    """Every task comes once before any comes again."""
     order = indices(10, 25)
     assert sorted(order[:10]) == sorted(order[10:20]) == list(range(10))
     assert order[:10] != order[10:20]
-
-
-def test_a_longer_run_begins_with_the_tasks_of_a_shorter_one():
-    assert indices(10, 25)[:12] == indices(10, 12)
-    assert indices(None, 8)[:3] == indices(None, 3)
+    assert order[:12] == indices(10, 12)
+    assert order != indices(10, 25, seed=1)
+    assert indices(None, 8)[:3] == indices(None, 3) != indices(None, 3, seed=1)
 
 
 class Letters:

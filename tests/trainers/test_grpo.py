@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
@@ -45,18 +43,6 @@ def test_each_turn_has_its_advantage_on_its_own_tokens(mode: CreditMode, trainer
             expected[slice(*turn.span)] = [advantage] * (turn.span[1] - turn.span[0])
         assert batch["advantages"][row].tolist() == pytest.approx(expected, abs=1e-6)
     assert batch["advantages"][-1, :2].tolist() == pytest.approx([1.5, 1.5], abs=1e-3)
-
-
-def test_training_learns_exactly_from_the_sampled_tokens(trainer_of: Any, canned: Any):
-    batch = run(trainer_of(canned()))
-    mask = batch["completion_mask"] * batch["tool_mask"]
-    for row, trajectory in enumerate(r["trajectory"] for r in batch["rows"]):
-        tokens = trajectory.tokens
-        length = len(tokens.completion_ids)
-        assert batch["prompt_ids"][row][batch["prompt_mask"][row] == 1].tolist() == tokens.prompt_ids
-        assert batch["completion_ids"][row, :length].tolist() == tokens.completion_ids
-        assert mask[row, :length].tolist() == tokens.loss_mask
-        assert not mask[row, length:].any()
 
 
 def test_the_solved_trajectory_becomes_likelier(trainer_of: Any, canned: Any, trajectory: Any, model: Any):
@@ -112,15 +98,6 @@ def test_an_episode_without_a_turn_becomes_one_masked_token(tokens: Tokens | Non
 
 
 # The assertion that runs on every batch.
-
-
-@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=4))
-def test_a_faithful_batch_passes(turns: list[tuple[int, int]]):
-    tokens = Tokens(prompt_ids=[1])
-    for sampled, observed in turns:
-        tokens.append_sampled([7] * sampled, [-1.0] * sampled, 0)
-        tokens.append_observed([9] * observed)
-    check_batch([row(tokens)], batch_of(tokens))
 
 
 def row(tokens: Tokens) -> Trajectory:

@@ -19,6 +19,7 @@ from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.passes import SamplingWay
 from agentgym.trainers.transformers_policy import TransformersPolicy
+from tests.rows import each_row
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -50,25 +51,19 @@ def test_a_turn_does_not_depend_on_others_in_its_batch(model: Any, tokenizer: An
         assert [turn.ids for turn in alone] == ids(together)[i]
 
 
-def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, tokenizer: Any):
+@each_row("temperature", [1.0, 0.5])
+def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, tokenizer: Any, temperature: float):
     model.eval()
-    for prompt, conversation in zip(PROMPTS, talks(policy(model, tokenizer, slots=3)), strict=True):
+    conversations = talks(policy(model, tokenizer, slots=3, temperature=temperature))
+    for prompt, conversation in zip(PROMPTS, conversations, strict=True):
         history = list(prompt)
         for turn in conversation:
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([history + turn.ids])).logits[0]
-            plain = torch.log_softmax(logits.float(), dim=-1)[len(history) - 1 : -1]
+            plain = torch.log_softmax(logits.float() / temperature, dim=-1)[len(history) - 1 : -1]
             expected = plain.gather(1, torch.tensor(turn.ids)[:, None])[:, 0].tolist()
             assert turn.logprobs == pytest.approx(expected, abs=1e-4)
             history += turn.ids + ANSWER
-
-
-def test_logprobs_are_of_the_distribution_that_was_sampled_from(model: Any, tokenizer: Any):
-    [turn] = asyncio.run(talk(policy(model, tokenizer, temperature=0.5), "s", PROMPTS[0], turns=1))
-    with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([PROMPTS[0] + turn.ids])).logits[0] / 0.5
-    expected = torch.log_softmax(logits, dim=-1)[len(PROMPTS[0]) - 1, turn.ids[0]].item()
-    assert turn.logprobs[0] == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_seed_and_the_weights_version_change_what_is_drawn(model: Any, tokenizer: Any):

@@ -121,6 +121,7 @@ def test_masks_columns_and_logprobs_of_a_rollout_reach_the_batch(trainer_of: Any
     [batch] = trainer.batches
     assert batch["completion_ids"][0].tolist() == [20, 21, 40, 41, 22, 5]
     assert (batch["completion_mask"] * batch["tool_mask"])[0].tolist() == [1, 1, 0, 0, 1, 1]
+    assert batch["prompt_ids"][0][batch["prompt_mask"][0] == 1].tolist() == [7, 8, 9]
     assert "sampling_per_token_logps" in batch
     assert [row["trajectory"].id for row in batch["rows"]] == [f"t{i}" for i in range(8)]
     assert trainer.state.log_history[0]["reward"] == pytest.approx(1 / 8)

@@ -7,7 +7,6 @@ import io
 import json
 import sys
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from rich.console import Console
 
-from agentgym.errors import InfrastructureError, MissingExtra
+from agentgym.errors import InfrastructureError
 from agentgym.policy import Generation, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
@@ -158,12 +157,6 @@ def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, e
     engine.error = None
     [turn] = together(ask(policy, 10))
     assert turn.ids == [10, 11, 12, 13, 14]
-
-
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
-def test_without_vllm_the_command_to_install_it_is_named(tokenizer: Any):
-    with pytest.raises(MissingExtra, match=r"agentgym-suite\[vllm\]"):
-        VLLMPolicy(ChatCodec(tokenizer), end_ids=[30], context=128)
 
 
 # A whole run, with a stand-in for the engine that TRL makes.

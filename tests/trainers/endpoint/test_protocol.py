@@ -276,23 +276,25 @@ def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
     assert last_message == {"role": "user", "content": [picture, picture]}
 
 
-@each_row("pictures", [False, True])
-def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool):
+@each_row(
+    "settings, roles, blocks",
+    [
+        ({"results": "user", "pictures": False}, ["assistant", "user"], 0),
+        ({"results": "user", "pictures": True}, ["assistant", "user"], 4),
+        ({"results": "tool", "pictures": False}, ["tool", "tool"], 0),
+        ({"results": "tool", "pictures": True}, ["assistant", "user"], 4),
+    ],
+)
+def test_text_dialects_send_results_in_their_role_and_pictures_as_user_messages(
+    settings: dict[str, Any], roles: list[str], blocks: int
+):
     env = Albums(dialect="hermes")
-    responses = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
-    fake, _ = play(env, responses, pictures=pictures)
-    assert [message["role"] for message in fake.requests[1]["messages"]] == ["system", "user", "assistant", "user"]
-    errors = json.dumps(fake.requests[1]["messages"][-1]["content"])
-    assert errors.count("<tool_response>") == 2
-    assert errors.count("image_url") == (4 if pictures else 0)
-
-
-@each_row("pictures, roles", [(False, ["tool", "tool"]), (True, ["assistant", "user"])])
-def test_text_dialects_send_results_in_the_role_that_was_asked_for_but_for_pictures(pictures: bool, roles: list[str]):
-    env = Albums(dialect="hermes")
-    responses = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
-    fake, _ = play(env, responses, strict=False, pictures=pictures, results="tool")
-    assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == roles
+    text = env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)
+    fake, _ = play(env, [completion(text), completion("?")], strict=settings["results"] == "user", **settings)
+    messages = fake.requests[1]["messages"]
+    assert [message["role"] for message in messages][-2:] == roles
+    last = json.dumps(messages[-1]["content"])
+    assert (last.count("<tool_response>"), last.count("image_url")) == (2 if roles[-1] == "user" else 0, blocks)
 
 
 @each_row("keep", [False, True])
