@@ -11,7 +11,7 @@ from agentgym.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class EpisodeNumbers:
-    """What credit assignment and metrics read of a trajectory; the names are those of `Trajectory`."""
+    """The values of a trajectory that credit and metrics read, named as in `Trajectory`."""
 
     id: str
     task_id: str
@@ -20,7 +20,7 @@ class EpisodeNumbers:
     channels: list[dict[str, float]]
     """Raw reward channels, turn by turn."""
     model_turns: range
-    """Counts the turns in which the model acted."""
+    """One item per turn of the model."""
     component: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
     token_count: int = 0

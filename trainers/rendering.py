@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a chat template can render. The renderer rewrites everything else."""
+    """Features of a chat template. The renderer works around missing ones."""
 
     system: bool
     """System messages; otherwise their text is prepended to the first user message."""

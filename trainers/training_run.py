@@ -173,7 +173,7 @@ class TrainingRun:
             self._describe(final)
 
     def _describe(self, folder: Path) -> None:
-        """Record the environment of the run beside a model, so that it is evaluated in the same one."""
+        """Record the run's environment in a model's folder, so that evaluations use the same one."""
         describe_training(folder, self._factory.env_id, self._factory.kwargs)
 
     def _on_batch(self, batch: SampledBatch, updates: int) -> None:
@@ -204,7 +204,7 @@ class TrainingRun:
             self._trajectories.write_scores(scored)
 
     def _stop_if_barren(self, episodes: Sequence[EpisodeNumbers]) -> None:
-        """Raise `UsageError` after many consecutive unreadable turns, from which nothing can be learned."""
+        """Raise `UsageError` after many consecutive unreadable turns, which teach nothing."""
         played = [episode for episode in episodes if not episode.failed]
         turns = sum(len(episode.model_turns) for episode in played)
         errors = sum(episode.counts.get("format_errors", 0) for episode in played)

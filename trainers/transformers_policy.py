@@ -343,7 +343,7 @@ class TransformersPolicy:
                 self._model.train()
 
     def _sample_first(self, cache: SlotCache, requests: list[_Request]) -> None:
-        """Sample the first token of turns. One of them computes a common prefix, and the others copy it."""
+        """Sample the first token of turns. A common prefix is computed once and copied."""
         room = _ROUND_TOKENS
         while requests and room > 0:
             batch = self._sharing(cache, requests, room)

@@ -24,7 +24,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 _NO_LABEL = -100
 _ENGINE_CLASS = "LLM"
-_ROWS_HAVE_LABELS_ONLY = "_use_triton"
+_SKIPS_UNLABELLED = "_use_triton"
 
 
 class TokenGRPOTrainer(GRPOTrainer):
@@ -58,15 +58,15 @@ class TokenGRPOTrainer(GRPOTrainer):
         raise NotImplementedError
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
-        """Receive the log-probabilities `(rows, completion tokens)` from which the loss of `inputs` is computed."""
+        """Receive the log-probabilities `(rows, completion tokens)` that the loss of `inputs` uses."""
         raise NotImplementedError
 
     # Overridden methods of TRL.
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         # Reason: `rollout_func` receives the prompts but no other column of the dataset, so the rows are stored for it;
-        # and TRL has advantages per trajectory only. Those that it computes here from `paid` are discarded.
-        # Unnecessary once `rollout_func` receives its rows (trl#4824) and there is a hook for advantages (trl#7291).
+        # and TRL computes advantages per trajectory, from `paid`, which are discarded here.
+        # Unnecessary once `rollout_func` receives its rows (trl#4824) and advantages have a hook (trl#7291).
         self._dataset_rows = inputs
         batch = super()._generate_and_score_completions(inputs)
         if batch["advantages"].dim() != 1:
@@ -86,7 +86,7 @@ class TokenGRPOTrainer(GRPOTrainer):
             return super()._prepare_inputs(generation_batch)
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute the loss; tokens without loss are not scored."""
+        """Compute the loss; tokens without loss are not scored (see `without_labels`)."""
         self._loss_inputs = inputs
         try:
             with without_labels(model, loss_mask(inputs)):
@@ -95,8 +95,9 @@ class TokenGRPOTrainer(GRPOTrainer):
             self._loss_inputs = None
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        # Reason: the log-probabilities of the loss tell how far the sampler is from the trainer; computing them again
-        # would cost a forward pass. Unnecessary once TRL passes them to a callback, or reports the gap without vLLM.
+        # Reason: the gap between sampler and trainer is measured on the log-probabilities of the loss; computing them
+        # again would cost a forward pass.
+        # Unnecessary once TRL has a callback for them, or reports the gap without vLLM.
         scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._loss_inputs is not None:
             self.use_logprobs(self._loss_inputs, scores[0].detach())
@@ -145,7 +146,7 @@ def score_labels_only() -> None:
     """Let TRL's fused head skip positions without a label on every device, as it does on GPUs."""
     # Reason: on a CPU, TRL scores every position and then discards those without a label, so that the head takes longer
     # than all layers of a small model. Unnecessary once TRL skips them on CPUs too.
-    setattr(trl_utils, _ROWS_HAVE_LABELS_ONLY, lambda device: True)
+    setattr(trl_utils, _SKIPS_UNLABELLED, lambda device: True)
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def without_labels(model: Any, mask: torch.Tensor) -> Iterator[None]:
         mask: `(rows, last positions)`: 1 where a label stays.
     """
 
-    # Reason: for GRPO, TRL labels observations too; this relies on the arguments with which it calls the fused head.
+    # Reason: for GRPO, TRL labels observations too; this relies on the arguments of its calls to the fused head.
     # Unnecessary once TRL applies `tool_mask` to the labels.
     def remove(module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         labels = kwargs.get("labels")

@@ -24,6 +24,7 @@ from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
+from agentgym.trainers.trl_seam import TokenGRPOTrainer
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -70,8 +71,8 @@ def test_no_other_module_uses_private_names_of_trl():
     assert uses == set()
 
 
-def test_the_subclass_hides_no_private_name_of_trl():
-    source = inspect.getsource(AgentGRPOTrainer)
+def test_the_subclasses_hide_no_private_name_of_trl():
+    source = inspect.getsource(AgentGRPOTrainer) + inspect.getsource(TokenGRPOTrainer.__init__)
     ours = {*re.findall(r"\bself\.(_[a-z]\w+)", source), *re.findall(r"def (_[a-z]\w+)", source)}
     assert "_credit" in ours
     assert not ours & private_names()
