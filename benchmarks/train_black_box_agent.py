@@ -198,15 +198,15 @@ class Log:
         self.steps: list[dict[str, Any]] = []
         self.gaps: list[float] = [0.0]
 
-    def batch(self, sampled: list[Trajectory], updates: int) -> None:
-        real = [trajectory for trajectory in sampled if not trajectory.failed]
+    def batch(self, sampled: Any, updates: int) -> None:
+        real = [trajectory for trajectory in sampled.own if not trajectory.failed]
         self.steps.append(
             {
                 "update": updates,
                 "success": round(statistics.fmean(trajectory.success for trajectory in real), 3),
                 "reward": round(statistics.fmean(trajectory.reward for trajectory in real), 3),
                 "turns": round(statistics.fmean(len(trajectory.model_turns) for trajectory in real), 2),
-                "failed": len(sampled) - len(real),
+                "failed": len(sampled.own) - len(real),
             }
         )
         print(self.steps[-1], flush=True)

@@ -1,4 +1,4 @@
-"""LoRA adapters: their configuration, models with them, weights that they are merged into, and folders of them."""
+"""LoRA adapters: configuration, attaching, merging and loading from folders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lora(rank: int, alpha: int) -> Any:
 
 
 def with_adapters(model: Any, rank: int, alpha: int, seed: int) -> Any:
-    """Return the model with fresh adapters, which are float32; the global random state does not change."""
+    """Return the model with new float32 adapters. Leaves the global random state unchanged."""
     config = lora(rank, alpha)
     from peft import get_peft_model
 
@@ -39,17 +39,17 @@ def with_adapters(model: Any, rank: int, alpha: int, seed: int) -> Any:
 
 
 def without_adapters(model: Any) -> Any:
-    """Return the model of transformers that has the adapters; a model without adapters itself."""
+    """Return the transformers model under the adapters, or the model itself if it has none."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 class MergedWeights:
-    """The weights of a model with its LoRA adapters merged in, to sample from; for a model without adapters, nothing.
+    """Copies of a model's weights with its LoRA adapters merged in, for sampling. Empty for a model without adapters.
 
-    Unmerged, adapters more than double the time of a token. The frozen weights are swapped for merged copies and put
-    back as they were: adding and subtracting in place would round them a little at every step.
+    Unmerged adapters more than double the time per token. The frozen weights are swapped for merged copies and then
+    restored: merging and unmerging in place would add a rounding error at every step.
 
-    Adapters of a kind that is more than a sum of matrices (DoRA, quantised weights) stay as they are.
+    Adapters that are not a plain sum of matrices (DoRA, quantised weights) stay unmerged.
     """
 
     def __init__(self, model: Any):
@@ -98,12 +98,12 @@ def _merged_weight(layer: Any) -> torch.Tensor:
 
 
 def base_of(model: str) -> str | None:
-    """Return the folder or name of the model to which the adapters in a folder belong.
+    """Return the folder or name of the base model of the adapters in a folder.
 
-    `None` if there are no adapters, or the model is there too.
+    Returns `None` if the folder has no adapters, or also contains the model.
 
     Raises:
-        UsageError: The adapters do not say what they belong to.
+        UsageError: The adapters do not name their base model.
     """
     path = Path(model) / _CONFIGURATION
     if not path.is_file() or _has_weights(path.parent):
@@ -121,15 +121,15 @@ def base_of(model: str) -> str | None:
 
 
 def _has_weights(folder: Path) -> bool:
-    """Whether a folder holds a whole model beside its adapters; some trainers only copy the configuration there."""
+    """Whether a folder contains model weights, not only adapters. Some trainers copy just the configuration there."""
     return any(folder.glob("model*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
 
 
 def merged(model: Any, folder: str) -> Any:
-    """Return a model with the adapters of a folder in its weights, as it is sampled from in training.
+    """Return a model with the adapters of a folder merged into its weights.
 
-    It has the folder's name: under that of the model alone, other weights would be found, by who serves it and by who
-    loads the adapters that are trained from here.
+    `name_or_path` becomes the folder: the name of the base model would point servers, and adapters trained on top of
+    this model, to the wrong weights.
     """
     require("peft", "train")
     from peft import PeftModel

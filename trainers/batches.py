@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any, Protocol
 
 from datasets import Dataset
 
 from agentgym.errors import InfrastructureError
-from agentgym.messages import Message
 from agentgym.policy import TokenPolicy
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.task import Task, TaskSource
 from agentgym.trainers.credit import Credit
+from agentgym.trainers.trl_seam import dataset_of
 from agentgym.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the dataset: a task, and the seed of its episodes. TRL passes on nothing but its prompt."""
+class TaskRow:
+    """A row of the dataset: a task, and the seed of its episodes."""
 
     index: int
     """Of the task in the split `train`."""
     seed: int
 
     @classmethod
-    def of(cls, prompt: Any) -> Row:
-        """Read a row from its prompt."""
-        index, seed = json.loads(prompt[0]["content"])
-        return cls(index, seed)
-
-    @property
-    def prompt(self) -> list[Message]:
-        """The row as a prompt."""
-        return [{"role": "user", "content": json.dumps([self.index, self.seed])}]
+    def of(cls, row: Mapping[str, Any]) -> TaskRow:
+        """Read a row of `task_rows`."""
+        return cls(row["index"], row["seed"])
 
 
 @dataclass(frozen=True)
@@ -45,9 +38,9 @@ class Batch:
     """The groups of one training step, of this process."""
 
     sampled: Sequence[PlayedGroup]
-    """As they were sampled first: metrics are computed from these."""
+    """As they were sampled first, for metrics."""
     groups: Sequence[PlayedGroup]
-    """To learn from: some of them may have replaced groups that teach nothing."""
+    """To learn from; some may replace sampled groups without reward differences."""
 
     @property
     def trajectories(self) -> list[Trajectory]:
@@ -59,19 +52,19 @@ class LearningPolicy(TokenPolicy, Protocol):
     """A policy whose weights change."""
 
     def updated(self, version: int) -> None:
-        """Report that the weights have changed: the policy must discard everything it computed before."""
+        """Report that the weights have changed, which invalidates everything the policy has computed."""
         ...
 
 
 def task_rows(source: TaskSource, count: int, seed: int) -> Dataset:
-    """Return a dataset of `count` training tasks (`Row`).
+    """Return a dataset of `count` training tasks (`TaskRow`).
 
     `seed` alone determines the order. TRL repeats each row once per member of its group.
     """
     draw = random.Random(f"tasks/{seed}")
     size = source.size("train")
     indices = _without_end(count, draw) if size is None else _repeated(size, count, draw)
-    return Dataset.from_list([{"prompt": Row(index, draw.getrandbits(31)).prompt} for index in indices])
+    return dataset_of([asdict(TaskRow(index, draw.getrandbits(31))) for index in indices])
 
 
 def _without_end(count: int, draw: random.Random) -> list[int]:
@@ -103,7 +96,7 @@ class BatchRollouts:
         seed: Seeds the choice of fresh tasks.
         updates_per_step: Weight updates per training step; converts updates into steps.
         workers: Where the environments run (`RolloutEngine`).
-        failures: What to do about episodes that fail (`RolloutEngine`).
+        failures: How to handle failed episodes (`RolloutEngine`).
     """
 
     def __init__(
@@ -124,18 +117,18 @@ class BatchRollouts:
         self._refill_rounds, self._seed, self._updates_per_step = refill_rounds, seed, updates_per_step
         self._engine = RolloutEngine(factory, policy, limits, workers=workers, failures=failures)
 
-    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of a step. Equal adjacent rows are one group.
 
         Args:
             rows: The rows of this process.
             version: Number of weight updates so far.
-            training: Whether the model learns from these episodes. If so, groups that teach nothing may be replaced,
-                and environments receive the training step.
-            first: Number of the first row in the batch of all processes, so that no two rows share random numbers.
+            training: Whether the model learns from these episodes. Only then, groups without reward differences may be
+                replaced, and environments receive the training step.
+            first: Position of the first row in the batch of all processes, so that no two rows share random numbers.
 
         Raises:
-            InfrastructureError: Every trajectory failed; if training continued, it would only seem to work.
+            InfrastructureError: Every trajectory failed.
         """
         self._policy.updated(version)
         step = version // self._updates_per_step if training else None
@@ -148,7 +141,7 @@ class BatchRollouts:
         """Close the environments."""
         self._engine.close()
 
-    def _groups(self, rows: Sequence[Row], first: int, step: int | None) -> list[Group]:
+    def _groups(self, rows: Sequence[TaskRow], first: int, step: int | None) -> list[Group]:
         groups: list[Group] = []
         for row, members in groupby(rows):
             size = len(list(members))
@@ -157,7 +150,7 @@ class BatchRollouts:
         return groups
 
     def _refilled(self, sampled: Sequence[PlayedGroup], draw: random.Random) -> list[PlayedGroup]:
-        """Return the groups, those that teach nothing replaced."""
+        """Return the groups, with fresh groups in place of those without reward differences."""
         groups = list(sampled)
         for _ in range(self._refill_rounds):
             flat = [place for place, played in enumerate(groups) if self._is_flat(played)]

@@ -1,7 +1,7 @@
-"""A key/value cache of independent rows ("slots"), each filled to its own length. It grows as conversations need it.
+"""A growing key/value cache of independent rows ("slots"), each with its own length.
 
-A pass writes its new tokens into their slots. A packed pass (`agentgym.trainers.packing`) then attends to the cache as
-it is; any other transformers decoder that accepts a cache, position ids and a four-dimensional attention mask sees the
+A pass writes its new tokens into their slots. A packed pass (`agentgym.trainers.packing`) then attends to the whole
+cache; any other transformers decoder that accepts a cache, position ids and a four-dimensional attention mask sees the
 filled part of one slot.
 """
 
@@ -20,7 +20,7 @@ from agentgym.trainers.packing import Pass
 _STRIDE = 64
 """The cache grows by multiples of this many positions."""
 _SHARE = 0.5
-"""Share of the free memory that a cache may take: a pass needs room for itself, and the environments run beside it."""
+"""Share of the free memory for a cache. Passes and environments need the rest."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
@@ -39,7 +39,7 @@ class _Layer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate the reserved size with the shape and type of the first keys and values."""
-        # Zeros, not whatever memory holds: hidden positions count 0 times their values, and NaN times 0 is NaN.
+        # Zeros instead of uninitialised memory: hidden positions have weight 0, but NaN times 0 is NaN.
         self.keys, self.values = (
             states.new_zeros(self.size[0], states.shape[1], self.size[1], states.shape[-1])
             for states in (key_states, value_states)
@@ -47,7 +47,7 @@ class _Layer(CacheLayerMixin):
         self.is_initialized = True
 
     def reserve(self, slots: int, positions: int) -> None:
-        """Change the size; what fits stays."""
+        """Change the size and keep the content that fits."""
         self.size = (slots, positions)
         if self.is_initialized:
             self.keys, self.values = (_resized(held, slots, positions) for held in (self.keys, self.values))
@@ -55,7 +55,7 @@ class _Layer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write `(1, heads, tokens, head_dim)` as the plan says; return the cache, or what a row alone may see."""
+        """Write `(1, heads, tokens, head_dim)` as planned; return the cache, or the visible part for a single row."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
@@ -74,7 +74,7 @@ class _Layer(CacheLayerMixin):
         return max(row.end for row in self.plan.rows), 0
 
     def get_seq_length(self) -> int:
-        """Return how long the row of a pass is that has it alone; else 0: every row has its own length."""
+        """Return the filled length of a single row, or 0 for packed rows, which have different lengths."""
         if not self.alone or self.plan is None:
             return 0
         [row] = self.plan.rows
@@ -86,7 +86,7 @@ class _Layer(CacheLayerMixin):
 
 
 class SlotCache(Cache):
-    """A cache of slots for a model with this many layers."""
+    """A cache of slots for a model with `layers` layers."""
 
     def __init__(self, layers: int):
         super().__init__(layers=[_Layer() for _ in range(layers)])
@@ -94,10 +94,10 @@ class SlotCache(Cache):
         """Slots, and positions of each."""
 
     def reserve(self, slots: int, positions: int) -> None:
-        """Change the size; what fits stays."""
+        """Change the size and keep the content that fits."""
         if (slots, positions) != self.size:
             self.size = (slots, positions)
-            for layer in self._each():
+            for layer in self._own_layers():
                 layer.reserve(slots, positions)
 
     def aim(self, plan: Pass, *, alone: bool) -> None:
@@ -105,19 +105,19 @@ class SlotCache(Cache):
 
         Args:
             plan: The pass.
-            alone: It has one row, and the model attends to it by itself.
+            alone: The pass has one row, and the model uses its own attention.
         """
-        for layer in self._each():
+        for layer in self._own_layers():
             layer.plan, layer.alone = plan, alone
 
     def copy(self, source: int, target: int, positions: slice) -> None:
-        """Copy what one slot holds at some positions to another."""
-        for layer in self._each():
+        """Copy some positions of one slot to another."""
+        for layer in self._own_layers():
             for held in (layer.keys, layer.values):
                 if held is not None:
                     held[target, :, positions] = held[source, :, positions]
 
-    def _each(self) -> list[_Layer]:
+    def _own_layers(self) -> list[_Layer]:
         return [layer for layer in self.layers if isinstance(layer, _Layer)]
 
 
@@ -130,27 +130,27 @@ def _resized(held: torch.Tensor | None, slots: int, positions: int) -> torch.Ten
 
 
 class GrowingCache:
-    """A cache within a budget of memory: as many slots and positions as its conversations need."""
+    """A cache that grows with its conversations, within a memory budget."""
 
     def __init__(self, model: Any, budget: int | None, context: int, *, keeps: bool = True):
         self.slots = SlotCache(model.config.get_text_config().num_hidden_layers if keeps else 0)
         self._context = context
-        self._each = bytes_per_position(model.config, model.dtype) if keeps else 0
+        self._position_bytes = bytes_per_position(model.config, model.dtype) if keeps else 0
         self._budget = cache_budget(model.device) if budget is None else budget
         self._positions = 0
 
     def slots_for(self, positions: int) -> int:
-        """Return how many slots there may be if one of them has this many positions; at least one."""
-        return max(1, self._budget // max(1, self._each * max(positions, self._positions)))
+        """Return the maximum number of slots, at least one, if the longest has this many positions."""
+        return max(1, self._budget // max(1, self._position_bytes * max(positions, self._positions)))
 
     def lengthen(self, positions: int) -> None:
-        """Have at least this many positions from the next pass on, and some to spare, since growing copies."""
+        """Have at least this many positions from the next pass on, and some spare ones, since growing copies."""
         if positions > self._positions:
             spare = min(self._context, self._positions + self._positions // 4)
             self._positions = max(spare, -(-positions // _STRIDE) * _STRIDE)
 
     def widen(self, slots: int) -> None:
-        """Have at least this many slots, and some to spare."""
+        """Have at least this many slots, and some spare ones."""
         now = self.slots.size[0]
         if slots > now:
             now = max(slots, min(2 * now, self.slots_for(0)))
@@ -158,28 +158,28 @@ class GrowingCache:
 
 
 def cache_budget(device: torch.device) -> int:
-    """Return the bytes that a cache may take on a device."""
+    """Return the memory budget of a cache on a device, in bytes."""
     return int(_SHARE * (_free_on_gpu(device) if device.type == "cuda" else _free_on_machine()))
 
 
 def give_back() -> None:
     """Return freed memory to the system.
 
-    glibc keeps what many threads freed, in arenas of their own; over the steps of a run that came to several GB.
+    glibc keeps freed memory in arenas per thread; over the steps of a run, that adds up to several GB.
     """
     if _trim is not None:
         _trim(0)
 
 
 def bytes_per_position(config: Any, dtype: torch.dtype) -> int:
-    """Return the bytes that a model's cache takes for each position of each slot."""
+    """Return the bytes of a model's cache per position and slot."""
     config = config.get_text_config() if hasattr(config, "get_text_config") else config
     layers = getattr(config, "per_layer_config", None) or [config] * config.num_hidden_layers
     return sum(map(_numbers_per_position, layers)) * dtype.itemsize
 
 
 def _numbers_per_position(layer: Any) -> int:
-    """Return how many numbers the keys and values of a position have in one layer, by its configuration."""
+    """Return the count of key and value numbers per position in one layer, from its configuration."""
     heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
     size = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
     rotated, plain = (getattr(layer, f"qk_{name}_head_dim", None) for name in ("rope", "nope"))  # of DeepSeek
@@ -193,7 +193,7 @@ def _free_on_gpu(device: torch.device) -> int:
 
 
 def _free_on_machine() -> int:
-    """Return the free memory of the machine or the container, whichever is less; 4 GiB if the system does not say."""
+    """Return the free memory of the machine or the container, whichever is less; 4 GiB if unknown."""
     sizes = [free for free in (_available(), _left_in_container()) if free is not None]
     return min(sizes, default=4 * 2**30)
 

@@ -42,12 +42,13 @@ def main(words: Sequence[str]) -> None:
     if recipe is None and "env" not in overrides:
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     require("torch", "train")
-    from agentgym.trainers.train import how_to_go_on, train
+    from agentgym.trainers.train import train
+    from agentgym.trainers.training_setup import how_to_resume
 
     try:
         train(config)
     except KeyboardInterrupt:
-        if (text := how_to_go_on(config)) is not None:
+        if (text := how_to_resume(config)) is not None:
             Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
         raise
 

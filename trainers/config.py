@@ -51,7 +51,7 @@ PRETRAINED: dict[str, Any] = {
     "warm_start_batch": 16,
     "warm_start_learning_rate": 5e-4,
 }
-"""Defaults for all models but the tiny one, for which those of the fields are."""
+"""Defaults for pretrained models; the field defaults are for the tiny model."""
 
 
 _FROM_0 = (
@@ -65,7 +65,7 @@ _FROM_1 = (
     *("warm_start_own_tasks", "warm_start_own_samples", "tiny_vocabulary", "tiny_hidden", "tiny_layers", "tiny_heads"),
     *("context", "eval_tasks", "eval_attempts", "save_every", "plateau_warning"),
 )
-# The smallest value of each setting that has one; `None`, where a setting may be that, has no bound.
+# Lower bounds of settings. `None`, where allowed, is not checked.
 _AT_LEAST = {**dict.fromkeys(_FROM_0, 0), **dict.fromkeys(_FROM_1, 1), "group_size": 2, "keep_checkpoints": 2}
 # Above 0 and at most 1.
 _SHARES = ("outage", "vllm_memory", "warm_start_until")
@@ -91,8 +91,8 @@ class TrainConfig:
     model: str = TINY
     """`tiny`, `smollm2`, a folder with a transformers checkpoint, a GGUF file, or a name that transformers can find."""
     dialect: str | None = None
-    """How the model writes tool calls; by default `compact` for the tiny model and `hermes` for others. `template`: as
-    its own chat template does."""
+    """Syntax of tool calls; by default `compact` for the tiny model and `hermes` for others. `template` uses the
+    model's own chat template."""
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the model's chat template, e.g. {enable_thinking: false}."""
     output_dir: str = "runs/{env}-{credit}-{seed}"
@@ -130,9 +130,9 @@ class TrainConfig:
     max_tokens: int | None = None
     """Sampled tokens per episode."""
     max_in_flight: int = 256
-    """Largest number of episodes that run at the same time."""
+    """Maximum number of concurrent episodes."""
     generation_timeout_s: float | None = 120.0
-    """Seconds for one turn of the model. It is then cut off and the episode truncated; its tokens are trained on."""
+    """Seconds for one turn of the model. Then the episode is truncated; the tokens of the turn are trained on."""
     reset_timeout_s: float | None = 120.0
     """Seconds for making an environment, and for resetting it. Then the episode fails."""
     step_timeout_s: float | None = 120.0
@@ -140,15 +140,15 @@ class TrainConfig:
     tool_timeout_s: float | None = None
     """Seconds for a single tool call. Then the episode fails."""
     episode_timeout_s: float | None = None
-    """Seconds for a whole episode. It is then truncated."""
+    """Seconds for a whole episode. Then the episode is truncated."""
     workers: str = "threads"
     """Where environments run: `inline`, `threads`, `processes` or `ray`."""
     ray: str | None = None
     """The Ray cluster (workers: ray): `auto` or HOST:PORT; by default one of this machine alone."""
     at_least: int = 2
-    """Trajectories of a group that must not have failed for the group to be trained on."""
+    """Train on a group only if at least this many of its trajectories did not fail."""
     outage: float = 0.9
-    """Share of failed tries, among the latest 64, at which training stops."""
+    """Stop training when this share of the latest 64 attempts has failed."""
 
     # Optimisation
     learning_rate: float = 5e-4
@@ -162,9 +162,9 @@ class TrainConfig:
     micro_batch: int | None = None
     """Trajectories per forward pass and device; by default the whole share of an update."""
     clip_low: float = 0.2
-    """How far the ratio of new to old probability may fall below 1 before a token's gradient is cut off."""
+    """Clip range below 1 for the ratio of new to old probability."""
     clip_high: float = 0.28
-    """How far that ratio may rise above 1 (DAPO's higher bound, arXiv 2503.14476)."""
+    """Clip range above 1 for that ratio (DAPO's clip-higher, arXiv 2503.14476)."""
     kl_weight: float = 0.0
     """Weight of the KL penalty towards the starting policy."""
     entropy_weight: float = 0.0
@@ -198,9 +198,9 @@ class TrainConfig:
     warm_start_unsolved: bool = False
     """Imitate recorded trajectories that did not solve their task, too."""
     warm_start_until: float = 1.0
-    """Share of solved tasks at which the warm start ends early, so that all seeds start alike; 1 runs all steps."""
+    """End the warm start early at this share of solved tasks, so that all seeds start alike; 1 runs all steps."""
     warm_start_tests: int = 30
-    """How many times the warm start counts solved tasks on its way (warm_start_until below 1)."""
+    """Number of evaluations during the warm start (warm_start_until below 1)."""
     warm_start_tasks: int = 4000
     """Tasks whose solutions the model learns from."""
     warm_start_batch: int = 32
@@ -208,7 +208,7 @@ class TrainConfig:
     warm_start_learning_rate: float = 3e-3
     """Peak learning rate of the warm start."""
     warm_start_own: int = 0
-    """Rounds, after the demonstrations, in which the model attempts training tasks and imitates its own successes."""
+    """Rounds after the demonstrations: the model attempts training tasks and imitates its own successes."""
     warm_start_own_tasks: int = 64
     """Tasks of such a round."""
     warm_start_own_samples: int = 4
@@ -244,7 +244,7 @@ class TrainConfig:
     report_to: list[str] = field(default_factory=lambda: ["tensorboard"])
     """Other places that TRL logs to: tensorboard, wandb, trackio, ..."""
     plateau_warning: int = 5
-    """Warn after this many steps in a row in which the rewards of every group are equal."""
+    """Warn after this many consecutive steps without reward differences in any group."""
 
     @property
     def batch(self) -> int:
@@ -273,9 +273,9 @@ class TrainConfig:
             ) from error
 
     def check(self) -> TrainConfig:
-        """Return this configuration if its values are consistent. Raises `UsageError` that names those that are not."""
+        """Return this configuration. Raises `UsageError` if its values are inconsistent."""
         self._check_bounds()
-        _ = self.placed  # raises if there are no such workers, or an address for workers that have none
+        _ = self.placed  # raises for unknown workers, or an address for workers that take none
         if self.batch % self.updates_per_step:
             raise UsageError(
                 f"groups × group_size ({self.batch}) must be a multiple of updates_per_step ({self.updates_per_step})"
@@ -286,15 +286,15 @@ class TrainConfig:
                 f"({self.micro_batch})"
             )
         if self.warm_start_from is not None and not self.warm_start_steps:
-            raise UsageError("warm_start_from names what to imitate, but warm_start_steps is 0; set it, e.g. to 100")
+            raise UsageError("warm_start_from has no effect while warm_start_steps is 0; set it, e.g. to 100")
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         return self
 
     def _check_bounds(self) -> None:
         """Raise `UsageError` for the first number that is out of its bounds."""
-        given = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
-        for name, value in given.items():
+        values = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
+        for name, value in values.items():
             why = f": {_WHY[name]}" if name in _WHY else ""
             if name in _AT_LEAST and value < _AT_LEAST[name]:
                 raise UsageError(f"{name} must be at least {_AT_LEAST[name]}, not {value}{why}")
@@ -342,14 +342,14 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
 
 def _fitting_micro_batch(values: Mapping[str, Any]) -> Any:
     """Return the largest number up to `micro_batch` that divides each process's share of an update."""
-    wanted = values["micro_batch"]
+    micro_batch = values["micro_batch"]
     sizes = [values.get(name, FIELDS[name].default) for name in ("groups", "group_size", "updates_per_step")]
-    if not all(isinstance(size, int) and size > 0 for size in (wanted, *sizes)):
-        return wanted  # refused later
+    if not all(isinstance(size, int) and size > 0 for size in (micro_batch, *sizes)):
+        return micro_batch  # refused later
     groups, group_size, updates = sizes
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     share = max(1, groups * group_size // updates // processes)
-    return next(size for size in range(min(wanted, share), 0, -1) if share % size == 0)
+    return next(size for size in range(min(micro_batch, share), 0, -1) if share % size == 0)
 
 
 def short_name(env_id: str) -> str:
@@ -362,7 +362,7 @@ def build(values: Mapping[str, Any], places: Mapping[str, str]) -> TrainConfig:
 
     Args:
         values: The values.
-        places: Where some of them stand, as messages about them begin.
+        places: Prefixes of error messages, by field.
     """
     for name in values:
         if name not in FIELDS:
@@ -388,9 +388,9 @@ def read_recipe(name: str) -> dict[str, Any]:
     """Return the settings in a recipe, given its path or the name of a bundled one."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
     if not path.is_file():
-        known = bundled_recipes()
+        recipes = bundled_recipes()
         raise UsageError(
-            f"there is no recipe {name!r}{nearest(name, known)} Give a YAML file or one of: {', '.join(known)}"
+            f"unknown recipe {name!r}{nearest(name, recipes)} Give a YAML file or one of: {', '.join(recipes)}"
         )
     values = yaml12.read(path, "the recipe")
     if not isinstance(values, dict):

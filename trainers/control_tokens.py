@@ -1,8 +1,7 @@
-"""Control tokens that a text only spells.
+"""Keeps text of users and tools from being tokenised as control tokens.
 
-A tokenizer reads `<|im_start|>` as the token that begins a turn, wherever it stands. A page or the output of a program
-could thus end the user's turn and write one of the model's, and `<s>` in a web page would begin a text anew. What users
-and tools say is therefore encoded as text, letter by letter the same.
+A tokenizer turns every `<|im_start|>` into the token that begins a turn. A web page or a program's output could thus
+end the user's turn and forge one of the model's. Text of users and tools is therefore encoded as plain text, unchanged.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _OTHERS = ("user", "tool")
-"""Roles whose text neither the model nor the environment's author has written."""
+"""Roles whose text comes from outside: not from the model or the environment's author."""
 _MARK = "\ufdd0"
-"""A code point that Unicode keeps free of characters."""
+"""A Unicode noncharacter."""
 _CUT, _LITERAL = f"{_MARK}\ufdd1", f"{_MARK}\ufdd2"
-"""Where a text is cut, so that no token spans the place; and a `_MARK` that the text itself contains."""
+"""Where to split a text, so that no token spans the split; and an escaped `_MARK` of the text itself."""
 _BARRED = re.compile(r"<[|｜].+[|｜]>")
-"""Some tokenizers do not declare the tokens of roles special, but name them like the others."""
+"""Some tokenizers do not declare role tokens as special, but follow this naming."""
 
 
 class ControlTokens:
@@ -26,7 +25,7 @@ class ControlTokens:
 
     Args:
         tokenizer: A transformers tokenizer.
-        place: The token that stands for a picture. An engine would look for the picture, whoever wrote the token.
+        place: The picture placeholder. It is escaped for all roles, since an engine would expect a picture for it.
     """
 
     def __init__(self, tokenizer: Any, place: str = ""):
@@ -37,7 +36,7 @@ class ControlTokens:
         self._any = _begins({*declared, *tokenizer.all_special_tokens, place})
 
     def only_spelled(self, message: Mapping[str, Any]) -> Any:
-        """Return a message's content, marked where `encode` must not read a control token."""
+        """Return a message's content, marked where `encode` must not produce a control token."""
         begins = self._any if message.get("role") in _OTHERS else self._place
         content = message.get("content", "")
         if isinstance(content, str):
@@ -45,15 +44,15 @@ class ControlTokens:
         return [_cut_block(block, begins) for block in content] if isinstance(content, list | tuple) else content
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a rendered conversation, without tokens that the tokenizer would add around it."""
+        """Return the ids of a rendered conversation, without the tokens that the tokenizer would add around it."""
         pieces = [piece.replace(_LITERAL, _MARK) for piece in text.split(_CUT)]
         return [token for piece in pieces for token in self._tokenizer.encode(piece, add_special_tokens=False)]
 
 
 def _begins(names: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of the letters with which tokens begin. Tokens of one letter cannot be cut."""
-    known = "|".join(re.escape(name) for name in sorted(names) if len(name) > 1)
-    return re.compile(rf"(?={known or '(?!)'})(.)", re.DOTALL)
+    """Return a pattern for the first letters of tokens. A token of one letter cannot be split."""
+    alternatives = "|".join(re.escape(name) for name in sorted(names) if len(name) > 1)
+    return re.compile(rf"(?={alternatives or '(?!)'})(.)", re.DOTALL)
 
 
 def _cut(text: str, begins: re.Pattern[str]) -> str:

@@ -1,11 +1,11 @@
 """Credit assignment: turns the trajectories of a batch into one advantage per turn. Pure functions, no torch.
 
-There are three modes. All gate before they normalise, so that a shut gate means "no reward", not "average reward".
+All three modes gate before they normalise, so that a closed gate means "no reward", not "average reward".
 
 - `outcome`: GRPO (arXiv 2402.03300) on the outcome channel; every turn of a trajectory gets the same advantage.
 - `gated`: GRPO on the environment's gated scheme (Gated Reward Accumulation, arXiv 2508.10548), trajectory level.
-- `turn`: the advantage of the outcome plus `turn_weight` times the advantage of the gated reward still to come at each
-  turn, compared over all turns of the group (MT-GRPO's two streams, arXiv 2505.11821, for any number of turns).
+- `turn`: the advantage of the outcome plus `turn_weight` times the advantage of the gated reward-to-go of each turn,
+  compared over all turns of the group (MT-GRPO's two streams, arXiv 2505.11821, for any number of turns).
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ import numpy as np
 
 from agentgym.endings import Ending
 from agentgym.rewards import OUTCOME, Scheme
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trajectory import Trajectory
+
+RewardedEpisode = Trajectory | EpisodeNumbers
+"""An episode that credit can be assigned to."""
 
 
 class CreditMode(StrEnum):
@@ -41,18 +45,18 @@ class Credit:
     scale_by_std: bool = True
     """Divide by the group's standard deviation (GRPO); `False` only centres (Dr. GRPO, arXiv 2503.20783)."""
     turn_weight: float = 0.5
-    """Weight of the turn stream in `turn` mode."""
+    """Weight of the turn stream (mode `turn`)."""
     negative_weight: float = 1.0
     """Factor on negative advantages. Below 1, good turns count more than bad ones: lowering the probability of rare
     samples spreads it over everything else, which raises the entropy of a small model."""
     gamma: float = 1.0
-    """Discount per turn of the reward still to come."""
+    """Discount of later rewards, per turn."""
     at_least: int = 2
-    """Trajectories of a group that must be real (not failed) for the group to be trained on."""
+    """Train on a group only if at least this many of its trajectories did not fail."""
     train_on_truncated: bool = True
     """Whether truncated episodes contribute gradients. Their rewards always count in the group."""
 
-    def advantages(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
+    def advantages(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
         """Return one advantage per model turn of each trajectory.
 
         Args:
@@ -74,21 +78,21 @@ class Credit:
             for row, trajectory, group in zip(result, trajectories, groups, strict=True)
         ]
 
-    def _unusable(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> set[int]:
-        """Return the groups with too few real trajectories."""
+    def _unusable(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> set[int]:
+        """Return the groups with too few trajectories that did not fail."""
         real = Counter(group for trajectory, group in zip(trajectories, groups, strict=True) if not trajectory.failed)
         return {group for group, size in Counter(groups).items() if real[group] < min(self.at_least, size)}
 
     def _weighed(self, advantage: float) -> float:
         return advantage if advantage > 0 else advantage * self.negative_weight
 
-    def logged_rewards(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
-        """Return the reward by which each trajectory is compared; `None` for a failed one."""
+    def logged_rewards(self, trajectories: Sequence[RewardedEpisode]) -> list[float | None]:
+        """Return the reward to compare each trajectory by; `None` for a failed one."""
         rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
         return [None if math.isnan(reward) else reward for reward in rewards]
 
-    def _turn_stream(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
-        """Normalise the reward still to come at every turn over all turns of its group."""
+    def _turn_stream(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
+        """Normalise each turn's reward-to-go over all turns of its group."""
         to_go = [
             reward_to_go(shaping_rewards(t, self.scheme), self.gamma)
             if not t.failed
@@ -100,31 +104,31 @@ class Credit:
         values = iter(normalise(flat, owners, scale_by_std=self.scale_by_std))
         return [[next(values) for _ in row] for row in to_go]
 
-    def _may_train(self, trajectory: Trajectory) -> bool:
+    def _may_train(self, trajectory: RewardedEpisode) -> bool:
         return self.train_on_truncated or trajectory.ending is not Ending.TRUNCATED
 
 
-def advantages_by_mode(group: Sequence[Trajectory], scheme: Scheme) -> dict[str, list[list[float]]]:
+def advantages_by_mode(group: Sequence[RewardedEpisode], scheme: Scheme) -> dict[str, list[list[float]]]:
     """Return the advantages of one group in every mode, with the default parameters: mode → trajectory → model turn."""
     numbers = [0] * len(group)
     return {str(mode): Credit(mode=mode, scheme=scheme).advantages(group, numbers) for mode in CreditMode}
 
 
-def group_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
+def group_numbers(trajectories: Sequence[RewardedEpisode]) -> list[int]:
     """Return the number of each trajectory's group, from 0. Trajectories of the same task and seed are a group."""
     numbers: dict[tuple[str, int | None], int] = {}
     return [numbers.setdefault((t.task_id, t.seed), len(numbers)) for t in trajectories]
 
 
-def episode_reward(trajectory: Trajectory, mode: CreditMode, scheme: Scheme) -> float:
-    """Return the reward by which a trajectory is compared within its group; NaN for a failed one."""
+def episode_reward(trajectory: RewardedEpisode, mode: CreditMode, scheme: Scheme) -> float:
+    """Return the reward to compare a trajectory by within its group; NaN for a failed one."""
     if trajectory.failed:
         return math.nan
     return scheme.total(trajectory.channels) if mode is CreditMode.GATED else trajectory.outcome
 
 
-def shaping_rewards(trajectory: Trajectory, scheme: Scheme) -> list[float]:
-    """Return what each model turn earned besides the outcome, after the scheme's gates.
+def shaping_rewards(trajectory: RewardedEpisode, scheme: Scheme) -> list[float]:
+    """Return each model turn's reward without the outcome, after the scheme's gates.
 
     Rewards from the grading of an interrupted episode count for the model's last turn.
     """

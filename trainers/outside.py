@@ -1,4 +1,4 @@
-"""Trains on what agents from outside do: they play through a gateway, and the trainer learns from its rows."""
+"""Trains on external agents: they play through a gateway, and the trainer learns from the recorded conversations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import groupby
 from agentgym.interop.gateway import Gateway, GatewaySession, Played
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.task import Task, TaskSource
-from agentgym.trainers.batches import Batch, Row, check_some_real
+from agentgym.trainers.batches import Batch, TaskRow, check_some_real
 from agentgym.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """An episode for an agent to play, and the session of the gateway that its calls go to."""
+    """An episode for an agent to play, and its session at the gateway."""
 
     task: Task
     seed: int
@@ -23,14 +23,13 @@ class Assignment:
 
 
 Play = Callable[[Sequence[Assignment]], Sequence[Trajectory | None]]
-"""Lets agents play episodes, and returns the records of their environments in the same order; `None` for an episode of
-which there is none, because something broke."""
+"""Lets agents play episodes; returns the records of their environments in the same order, `None` for a lost record."""
 
 
 class OutsideRollouts:
-    """The rollouts of `AgentGRPOTrainer`, played by agents that know nothing of the training.
+    """Rollouts for `AgentGRPOTrainer`, played by external agents.
 
-    Each episode is one row: of an agent that rewrites its history, the trainer learns from the last conversation.
+    Each episode is one row: if an agent rewrites its history, the trainer learns from the last conversation.
 
     Args:
         gateway: Serves the policy whose weights are trained.
@@ -44,7 +43,7 @@ class OutsideRollouts:
         self._gateway, self._source, self._play = gateway, source, play
         self._env_id, self._updates_per_step = env_id, updates_per_step
 
-    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of a step. Equal adjacent rows are one group.
 
         Args:
@@ -68,21 +67,21 @@ class OutsideRollouts:
         return Batch(played, played)
 
     def played(self, groups: Sequence[Group], version: int) -> list[PlayedGroup]:
-        """Let agents play groups, all at the same time."""
+        """Let agents play all groups at the same time."""
         assignments = [self._assigned(group, job.attempt, version) for group in groups for job in group.jobs]
         records = self._play(assignments)
-        ended = iter([self._ended(one, record) for one, record in zip(assignments, records, strict=True)])
+        ended = iter([self._ended(assignment, record) for assignment, record in zip(assignments, records, strict=True)])
         return [PlayedGroup(group, [next(ended) for _ in range(group.size)]) for group in groups]
 
     def close(self) -> None:
-        """Nothing is left to close: whoever made the gateway and the agents ends them."""
+        """Do nothing: the caller owns the gateway and the agents."""
 
     def _assigned(self, group: Group, attempt: int, version: int) -> Assignment:
         played = Played(self._env_id, group.task.id, group.seed, group.training_step)
         return Assignment(group.task, group.seed, self._gateway.session(f"v{version}-{attempt}", played))
 
-    def _ended(self, one: Assignment, record: Trajectory | None) -> Trajectory:
-        session = one.session
+    def _ended(self, assignment: Assignment, record: Trajectory | None) -> Trajectory:
+        session = assignment.session
         if record is None or not session.has_calls:
             session.fail("the agent has no record" if record is None else "the agent has called no model")
         else:

@@ -1,7 +1,7 @@
-"""Packs the tokens of many conversations into one row for a forward pass, so that nothing but attention is padded.
+"""Packs the tokens of many conversations into one row for a forward pass, so that only attention needs padding.
 
-Linear layers see each token once. Attention (`attend`) reads keys and values where the cache keeps them: what is short
-(a sampled token, an observation) is padded and done together; what is long is done by itself, without padding or mask.
+Linear layers process each token once. Attention (`attend`) reads keys and values in place from the cache: short inputs
+(a sampled token, an observation) are padded and computed together, long inputs alone, without padding or mask.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from agentgym.trainers.adapters import without_adapters
+from agentgym.trainers.versions import accepts_attention, attention_set
 
 ATTENTION = "agentgym_packed"
 """The name of `attend` in the configuration of a model."""
 
 FULL, SLIDING = "full_attention", "sliding_attention"
-"""Kinds of layers that can be packed, as configurations call them."""
+"""Kinds of layers that can be packed, as named in configurations."""
 
 _SHORT = 32
-"""Up to this many new tokens of a conversation are worth padding."""
+"""A conversation with up to this many new tokens is padded."""
 _SHORT_ON_GPU, _PADDED_ON_GPU = 256, 16_384
-"""On a GPU, which computes padding faster than it is told of another conversation: likewise, and how many tokens all
-conversations of a pass may be padded to, which takes memory."""
+"""The same on a GPU, where padding costs less than another kernel launch, and the limit of padded tokens per pass."""
 
 
 class CannotPack(Exception):
-    """The model's attention has an argument that `attend` does not know."""
+    """The model's attention has an argument that `attend` does not support."""
 
 
 @dataclass(frozen=True)
-class Row:
+class PackedRow:
     """One conversation in a forward pass."""
 
     slot: int
     filled: int
-    """Positions of the slot that are known already."""
+    """Positions of the slot that are already computed."""
     pending: Sequence[int]
     """The ids that follow them."""
 
     @property
     def end(self) -> int:
-        """Positions that are known after the pass."""
+        """Computed positions after the pass."""
         return self.filled + len(self.pending)
 
 
 class Pass(Protocol):
-    """What a model and its cache have to know of a forward pass over some conversations."""
+    """A forward pass over some conversations, as seen by the model and its cache."""
 
     ids: torch.Tensor
     """The new tokens of all rows, one after the other."""
@@ -60,10 +60,10 @@ class Pass(Protocol):
     slots: torch.Tensor
     """The slot of each."""
     written: torch.Tensor
-    """The position in its slot to which the keys and values of each go."""
+    """The position in its slot for the keys and values of each."""
     last: torch.Tensor
-    """Where the last token of each row is."""
-    rows: Sequence[Row]
+    """Index of the last token of each row."""
+    rows: Sequence[PackedRow]
     """The conversations, in the order of their tokens."""
 
     def attend(
@@ -76,7 +76,7 @@ class Pass(Protocol):
             keys: The cache, `(slots, key heads, positions, size)`.
             values: Likewise.
             scale: Factor on the scores.
-            window: How many positions a token sees, with its own; `None` means all.
+            window: Number of positions that a token sees, including its own; `None` means all.
 
         Returns:
             `(tokens, heads, size)`.
@@ -84,21 +84,21 @@ class Pass(Protocol):
         ...
 
 
-class Plan:
+class PackedPlan:
     """A forward pass over some conversations.
 
     Args:
         rows: The conversations; each slot at most once.
-        device: Where the model is.
+        device: The model's device.
     """
 
-    def __init__(self, rows: Sequence[Row], device: torch.device):
+    def __init__(self, rows: Sequence[PackedRow], device: torch.device):
         limit = min(_SHORT_ON_GPU, _PADDED_ON_GPU // len(rows)) if device.type == "cuda" else _SHORT
         ones = [row for row in rows if len(row.pending) == 1]
         short = [row for row in rows if 1 < len(row.pending) <= limit and row.filled]
         done = {row.slot for row in (*ones, *short)}
         long = [row for row in rows if row.slot not in done]
-        self.rows: Sequence[Row] = [*ones, *short, *long]
+        self.rows: Sequence[PackedRow] = [*ones, *short, *long]
         lengths = torch.tensor([len(row.pending) for row in self.rows])
         last = lengths.cumsum(0) - 1
         self.ids = torch.tensor([token for row in self.rows for token in row.pending], device=device)
@@ -123,7 +123,7 @@ class Plan:
 class _Chunk:
     """A conversation by itself."""
 
-    def __init__(self, row: Row, start: int, device: torch.device):
+    def __init__(self, row: PackedRow, start: int, device: torch.device):
         self._row, self._tokens = row, slice(start, start + len(row.pending))
         self._device = device
 
@@ -146,11 +146,11 @@ class _Chunk:
 class _Block:
     """Conversations side by side, padded to the longest."""
 
-    def __init__(self, rows: Sequence[Row], start: int, device: torch.device):
+    def __init__(self, rows: Sequence[PackedRow], start: int, device: torch.device):
         slots, lengths = [row.slot for row in rows], [len(row.pending) for row in rows]
         span = max(slots) + 1
-        # The first slots in order are a view of the cache. If most of them take part, idle ones do too: copying would
-        # cost more.
+        # The first slots in order are a view of the cache. If most of them take part, idle slots are computed too,
+        # since copying would cost more.
         self._is_view = 2 * len(rows) >= span
         places = slots if self._is_view else list(range(len(rows)))
         self._height, self._width = span if self._is_view else len(rows), max(lengths)
@@ -170,24 +170,24 @@ class _Block:
     ) -> torch.Tensor:
         q = query.new_zeros(self._height, query.shape[0], self._width, query.shape[-1])
         q[self._row, :, self._column] = query[:, self._tokens].transpose(0, 1)
-        seen = slice(self._height) if self._is_view else self._slots
+        cache_rows = slice(self._height) if self._is_view else self._slots
         if window not in self._masks:
             self._masks[window] = visible(self._positions, self._end, window)
-        k, v = keys[seen, :, : self._end], values[seen, :, : self._end]
+        k, v = keys[cache_rows, :, : self._end], values[cache_rows, :, : self._end]
         return grouped(q, k, v, self._masks[window], scale)[self._row, :, self._column]
 
 
 def visible(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor:
-    """Return which of the first `end` positions each token sees, `(rows, 1, tokens, end)`."""
+    """Return a mask of the first `end` positions that each token sees, `(rows, 1, tokens, end)`."""
     columns = torch.arange(end, device=positions.device)
-    seen = columns <= positions[:, :, None]
+    visible_columns = columns <= positions[:, :, None]
     if window is not None:
-        seen &= columns > positions[:, :, None] - window
-    return seen[:, None]
+        visible_columns &= columns > positions[:, :, None] - window
+    return visible_columns[:, None]
 
 
 def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, scale: float | None) -> torch.Tensor:
-    """Attend with a mask. Heads that share keys are rows of one head, so that keys need not be repeated."""
+    """Attend with a mask. Heads that share keys are folded into one head, so that keys are not repeated."""
     rows, heads, tokens, size = q.shape
     sharing = heads // k.shape[1]
     folded = q.reshape(rows, k.shape[1], sharing * tokens, size)
@@ -207,10 +207,10 @@ def attend(
     sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend as a `Plan` says: an attention function of transformers. `key` and `value` are the cache."""
+    """Attention function for transformers that follows a `PackedPlan`. `key` and `value` are the cache."""
     unknown = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
     if sliding_window is None and _kind_of(module) == SLIDING:
-        unknown.append("a window that only its mask has")  # there is no mask
+        unknown.append("a window that is only in its mask")  # this function has no mask
     if plan is None or unknown:
         raise CannotPack(f"attention with {', '.join(unknown) or 'no plan'}")
     return plan.attend(query[0], key, value, scaling, sliding_window)[None], None
@@ -228,21 +228,16 @@ AttentionInterface.register(ATTENTION, attend)
 @contextmanager
 def packed(model: Any) -> Iterator[None]:
     """Let a model attend with `attend`."""
-    config = model.config
-    before = config._attn_implementation
-    config._attn_implementation = ATTENTION
-    try:
+    with attention_set(model.config, ATTENTION):
         yield
-    finally:
-        config._attn_implementation = before
 
 
 def can_pack(model: Any) -> bool:
-    """Whether a model lets others attend for it, to positions that a `Plan` can tell."""
+    """Whether a model accepts external attention functions, and its layers attend as a `PackedPlan` can."""
     inner = without_adapters(model)
-    return bool(getattr(inner, "_supports_attention_backend", False)) and kinds_of(inner.config) <= {FULL, SLIDING}
+    return accepts_attention(inner) and kinds_of(inner.config) <= {FULL, SLIDING}
 
 
 def kinds_of(config: Any) -> set[str]:
-    """Return the kinds of a model's layers, by its configuration; `FULL` if that does not say."""
+    """Return the kinds of a model's layers from its configuration; `FULL` by default."""
     return set(getattr(config.get_text_config(), "layer_types", None) or [FULL])

@@ -1,12 +1,12 @@
-"""Forward passes of a model of transformers over conversations, and the tokens that are drawn from their logits.
+"""Forward passes of a transformers model over conversations, and the tokens drawn from their logits.
 
-Attention to all positions before, or to a window of them, can be computed for many conversations in one row. Other
-attention (chunks, sinks, soft caps, positions as biases) is computed by the model itself, one conversation at a time.
-The state of other layers (Mamba, linear attention, convolutions) belongs to no position, so that it cannot be shared.
+Full and sliding-window attention is computed for many conversations in one row. Other attention (chunks, sinks, soft
+caps, position biases) is computed by the model itself, one conversation at a time. The states of other layers (Mamba,
+linear attention, convolutions) do not belong to positions, so they cannot be reused.
 
 A GPU computes a token of a small model faster than Python can launch the many kernels of a pass. A CUDA graph launches
-them together. It is recorded for a fixed number of slots and of positions that are seen, so all slots take part; idle
-ones write where nobody reads.
+them together. It is recorded for a fixed number of slots and visible positions, so all slots take part; idle slots
+write to a position that is never read.
 """
 
 from __future__ import annotations
@@ -24,55 +24,55 @@ import torch
 
 from agentgym.trainers.adapters import without_adapters
 from agentgym.trainers.cache import SlotCache
-from agentgym.trainers.packing import FULL, SLIDING, Pass, Row, can_pack, grouped, packed, visible
-from agentgym.trainers.versions import cache_argument
+from agentgym.trainers.packing import FULL, SLIDING, PackedRow, Pass, can_pack, grouped, packed, visible
+from agentgym.trainers.versions import cache_argument, keeps_states
 
 _log = logging.getLogger(__name__)
 _STRIDE = 256
-"""There is a CUDA graph for each multiple of this many positions."""
+"""One CUDA graph is recorded per multiple of this many positions."""
 _KEYS_AND_VALUES = frozenset({FULL, SLIDING, "chunked_attention"})
 
 
-class Way(Enum):
-    """How a pass computes conversations."""
+class SamplingWay(Enum):
+    """How a model computes conversations."""
 
     PACKED = "packed"
-    """All of them in one row; their keys and values are kept."""
+    """All of them in one row; keys and values are cached."""
     ALONE = "alone"
-    """One by one, as the model attends by itself; their keys and values are kept."""
+    """One by one with the model's own attention; keys and values are cached."""
     WHOLE = "whole"
-    """One by one, each from its first token on; nothing is kept."""
+    """One by one, each from its first token on, without a cache."""
 
 
-def way_of(model: Any) -> Way:
-    """Return how conversations are sampled from a model, of transformers, which may have adapters."""
+def way_of(model: Any) -> SamplingWay:
+    """Return how to sample conversations from a transformers model, with or without adapters."""
     inner = without_adapters(model)
     kinds = getattr(inner.config.get_text_config(), "layer_types", None)  # a hybrid may have attention only
-    has_states = not set(kinds) <= _KEYS_AND_VALUES if kinds else getattr(inner, "_is_stateful", False)
+    has_states = not set(kinds) <= _KEYS_AND_VALUES if kinds else keeps_states(inner)
     if has_states:
         _warn_of(str(getattr(inner.config, "model_type", type(inner).__name__)))
-        return Way.WHOLE
-    return Way.PACKED if can_pack(model) else Way.ALONE
+        return SamplingWay.WHOLE
+    return SamplingWay.PACKED if can_pack(model) else SamplingWay.ALONE
 
 
 @lru_cache(maxsize=64)
 def _warn_of(kind: str) -> None:
-    """Log once a process why sampling takes so long."""
+    """Log once per process why sampling is slow."""
     _log.warning(
-        "a model of the kind %r keeps more of a conversation than keys and values, so each token is computed from the "
-        "whole conversation; vllm:MODEL samples faster",
+        "models of type %r keep more state than keys and values, so each token is computed from the whole "
+        "conversation; vllm:MODEL samples faster",
         kind,
     )
 
 
 def run(model: Any, cache: SlotCache, plan: Pass, *, alone: bool = False) -> torch.Tensor:
-    """Run a pass that continues what a cache holds; return the last logits of each row, `(rows, vocabulary)`.
+    """Run a pass that extends a cache; return the last logits of each row, `(rows, vocabulary)`.
 
     Args:
         model: The model.
         cache: Its cache.
         plan: The pass.
-        alone: It has one row, and the model attends to it by itself.
+        alone: The pass has one row, and the model uses its own attention.
     """
     cache.aim(plan, alone=alone)
     arguments = {
@@ -82,7 +82,7 @@ def run(model: Any, cache: SlotCache, plan: Pass, *, alone: bool = False) -> tor
         "use_cache": True,
         "logits_to_keep": plan.last,
     }
-    # Without a mask from here, a model makes its own: of windows, chunks or whatever else its layers see.
+    # Without a mask, a model makes its own, with the windows or chunks of its layers.
     with nullcontext() if alone else packed(model):
         return model(**arguments, **({} if alone else {"plan": plan})).logits[0]
 
@@ -94,11 +94,11 @@ def run_whole(model: Any, ids: Sequence[int]) -> torch.Tensor:
 
 
 class SteadyPlan:
-    """A forward pass over one new token of each slot (`Pass`), with inputs that stay where they are.
+    """A forward pass over one new token of each slot (`Pass`), with inputs at fixed addresses.
 
     Args:
         slots: Slots of the cache.
-        end: How many positions are seen, at most.
+        end: Maximum number of visible positions.
         device: Where the model is.
     """
 
@@ -107,12 +107,12 @@ class SteadyPlan:
         self._inputs = torch.zeros(3, slots, dtype=torch.long, device=device)
         self.ids, self.positions, self.written = self._inputs
         self.slots = self.last = torch.arange(slots, device=device)
-        self.rows: Sequence[Row] = [Row(0, end - 1, [0])]
-        """A stand-in that says how much is seen."""
+        self.rows: Sequence[PackedRow] = [PackedRow(0, end - 1, [0])]
+        """A placeholder with the number of visible positions."""
         self._masks: dict[int | None, torch.Tensor] = {}
 
-    def set(self, rows: Sequence[Row], idle: int) -> None:
-        """Set the inputs: the conversations, and the position to which idle slots write."""
+    def set(self, rows: Sequence[PackedRow], idle: int) -> None:
+        """Set the inputs: the conversations, and the position for the writes of idle slots."""
         ids, positions, written = [0] * len(self.slots), [0] * len(self.slots), [idle] * len(self.slots)
         for row in rows:
             [ids[row.slot]] = row.pending
@@ -120,7 +120,7 @@ class SteadyPlan:
         self._inputs.copy_(torch.tensor([ids, positions, written]))
 
     def forget(self) -> None:
-        """Compute masks anew, as a part of the next pass."""
+        """Recompute masks in the next pass."""
         self._masks.clear()
 
     def attend(
@@ -141,15 +141,15 @@ class _Recorded:
 
 
 class Replays:
-    """Runs passes over conversations that have one new token each, from graphs on a GPU.
+    """Runs passes over conversations with one new token each, from CUDA graphs on a GPU.
 
-    On a CPU, the same passes run without being recorded, which is of use to tests only.
+    On a CPU, the same passes run unrecorded, for tests.
 
     Args:
         model: The model.
-        cache: Its cache. No conversation may fill its last position, to which idle slots write: the last token of a
-            turn is in no pass before the next turn, for which the cache is made longer.
-        prepared: Makes the model ready for a pass; a replay needs none of it.
+        cache: Its cache. Idle slots write to its last position, which no conversation fills: the last token of a turn
+            is computed in the next turn, after the cache has grown.
+        prepared: Prepares the model for a pass; a replay does not need it.
     """
 
     def __init__(self, model: Any, cache: SlotCache, prepared: Callable[[], AbstractContextManager[None]]):
@@ -158,20 +158,20 @@ class Replays:
         self._recorded: dict[int, _Recorded] = {}
         self._pool: Any = None
 
-    def run(self, rows: Sequence[Row]) -> torch.Tensor:
+    def run(self, rows: Sequence[PackedRow]) -> torch.Tensor:
         """Run a pass; return the logits of each row, `(rows, vocabulary)`.
 
         Raises:
             RuntimeError: The model cannot be recorded.
         """
-        if self._size != self._cache.size:  # the cache has moved, and a pool ends with the last of its graphs
+        if self._size != self._cache.size:  # the cache has moved; a pool ends with its last graph
             self._size, self._recorded, self._pool = self._cache.size, {}, None
         slots, positions = self._size
         end = min(positions, -(-max(row.end for row in rows) // _STRIDE) * _STRIDE)
         logits = self._logits(rows, slots, end, idle=positions - 1)
         return logits[torch.tensor([row.slot for row in rows], device=logits.device)]
 
-    def _logits(self, rows: Sequence[Row], slots: int, end: int, idle: int) -> torch.Tensor:
+    def _logits(self, rows: Sequence[PackedRow], slots: int, end: int, idle: int) -> torch.Tensor:
         if (recorded := self._recorded.get(end)) is not None:
             recorded.plan.set(rows, idle)
             recorded.graph.replay()
@@ -179,7 +179,7 @@ class Replays:
         plan = SteadyPlan(slots, end, self._model.device)
         plan.set(rows, idle)
         with self._prepared():
-            # What libraries prepare on their first use cannot be recorded; and this is the pass that was asked for.
+            # This pass gives the result; it also initialises libraries, which cannot be recorded.
             logits = run(self._model, self._cache, plan)
             if self._model.device.type == "cuda":
                 self._recorded[end] = self._record(plan)
@@ -198,7 +198,7 @@ class Replays:
 def draw(
     logits: torch.Tensor, temperature: float, generators: Sequence[random.Random]
 ) -> tuple[list[int], list[float]]:
-    """Draw a token from each row: invert its distribution at a number from the row's own generator.
+    """Draw a token from each row by inverting its distribution at a number from the row's own generator.
 
     Args:
         logits: `(rows, vocabulary)`.
@@ -206,7 +206,7 @@ def draw(
         generators: One for each row.
 
     Returns:
-        The tokens and their log-probabilities, NaN where a row's are not numbers.
+        The tokens and their log-probabilities, which are NaN for rows with invalid logits.
     """
     logits = logits.float()
     logprobs = torch.log_softmax(logits / temperature if temperature > 0 else logits, dim=-1)
@@ -214,7 +214,7 @@ def draw(
         points = torch.tensor([[generator.random()] for generator in generators])
         cumulative = logprobs.exp().cumsum(dim=-1)
         points = points.to(logits.device) * cumulative[:, -1:]
-        chosen = torch.searchsorted(cumulative, points, right=True).clamp_(max=logits.shape[-1] - 1)
+        tokens = torch.searchsorted(cumulative, points, right=True).clamp_(max=logits.shape[-1] - 1)
     else:
-        chosen = logprobs.argmax(dim=-1, keepdim=True)
-    return chosen[:, 0].tolist(), logprobs.gather(1, chosen)[:, 0].tolist()
+        tokens = logprobs.argmax(dim=-1, keepdim=True)
+    return tokens[:, 0].tolist(), logprobs.gather(1, tokens)[:, 0].tolist()

@@ -1,4 +1,4 @@
-"""Pictures for models that see: opened for their processors, and counted in tokens."""
+"""Pictures for vision models: decoding, and counting their tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentgym.errors import UsageError, require
 
 
 def opened(png: bytes) -> Any:
-    """Return a PNG file as an image of Pillow."""
+    """Return a PNG file as a Pillow image."""
     require("PIL", "web")
     from PIL import Image
 
@@ -24,19 +24,19 @@ class PictureTokens:
     """
 
     def __init__(self, processor: Any):
-        shown = [{"role": "user", "content": [{"type": "image"}]}]
+        conversation = [{"role": "user", "content": [{"type": "image"}]}]
         self._processor = processor
-        self._text: str = processor.apply_chat_template(shown, tokenize=False)
+        self._text: str = processor.apply_chat_template(conversation, tokenize=False)
         self._alone = len(processor.tokenizer.encode(self._text, add_special_tokens=False))
 
     def __call__(self, png: bytes) -> int:
-        """Return how many tokens a picture takes besides its place in the rendered text."""
+        """Return the number of tokens of a picture in addition to its placeholder in the rendered text."""
         read = self._processor(text=[self._text], images=[opened(png)])
         return max(0, len(read["input_ids"][0]) - self._alone)
 
 
 def processor_of(source: str, config: Any, options: dict[str, Any]) -> Any:
-    """Return the processor of a model that sees, or `None` for one that reads only text.
+    """Return the processor of a vision model, or `None` for a text-only model.
 
     Args:
         source: The model's folder or public name.
@@ -44,7 +44,7 @@ def processor_of(source: str, config: Any, options: dict[str, Any]) -> Any:
         options: For `from_pretrained`.
 
     Raises:
-        UsageError: The model sees, but its processor cannot be loaded.
+        UsageError: The processor of a vision model cannot be loaded.
     """
     if getattr(config, "vision_config", None) is None:
         return None
@@ -54,5 +54,7 @@ def processor_of(source: str, config: Any, options: dict[str, Any]) -> Any:
         processor = AutoProcessor.from_pretrained(source, **options)
     except (OSError, ValueError, ImportError) as error:
         reason = next(iter(str(error).strip().splitlines()), repr(error))
-        raise UsageError(f"the model {source!r} sees, but its processor cannot be loaded: {reason}") from error
+        raise UsageError(
+            f"the vision model {source!r} needs its processor, which cannot be loaded: {reason}"
+        ) from error
     return processor if getattr(processor, "image_processor", None) is not None else None

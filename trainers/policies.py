@@ -30,19 +30,20 @@ from agentgym.trainers.precision import evaluation_dtype, training_dtype
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+from agentgym.trainers.versions import commit_of
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trainers.warm_start import Goal, Own, Pretrained, Progress, WarmStart, untold, warm_started, words_of
+from agentgym.trainers.warm_start import Goal, Own, Pretrained, Progress, WarmStart, no_progress, warm_started, words_of
 
 TRAINED = "agentgym.json"
-"""Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
+"""Name of the file with the environment, arguments and dialect of a model trained here, in the model's folder."""
 
 
 LONGEST = 8_192
-"""Tokens of the longest conversation, unless told otherwise."""
+"""Default limit of a conversation, in tokens."""
 
 
 def default_dialect(model: str) -> str:
-    """Return the default dialect of a model: the one it was trained in here, `compact` for tiny, else `hermes`."""
+    """Return the default dialect of a model: the one it was trained with here, `compact` for tiny, else `hermes`."""
     if (trained := _training_of(model)) is not None:
         dialect = trained["env_kwargs"]["dialect"]
         if dialect not in (*dialect_names(), TEMPLATE):
@@ -54,10 +55,10 @@ def default_dialect(model: str) -> str:
 
 
 def training_arguments(model: str, env_id: str) -> dict[str, Any]:
-    """Return the arguments of `env_id` with which a model was trained here, including its dialect.
+    """Return the environment arguments that a model was trained with here, including its dialect.
 
-    For `tiny` they come from the environment's recipe; for a model trained elsewhere, only the dialect is known. For a
-    folder they come from a file, which is not to be trusted (`agentgym.task_files.arguments`).
+    For `tiny` they come from the environment's recipe; for a model trained elsewhere or in another environment, only
+    the dialect applies. The file in a model's folder is untrusted (`agentgym.task_files.arguments`).
     """
     if (trained := _training_of(model)) is not None:
         same = short_name(trained["env"]) == short_name(env_id)
@@ -72,24 +73,24 @@ def _training_of(model: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        usable = isinstance(found["env"], str) and isinstance(found["env_kwargs"]["dialect"], str)
+        training = json.loads(path.read_text(encoding="utf-8"))
+        usable = isinstance(training["env"], str) and isinstance(training["env_kwargs"]["dialect"], str)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UsageError(f"{path}: training did not write this file: {describe(error)}") from error
     if not usable:
         raise UsageError(f"{path}: training did not write this file: the environment and the dialect must be text")
-    return found
+    return training
 
 
 def describe_training(folder: Path, env: str, env_kwargs: dict[str, Any]) -> None:
-    """Write the file `TRAINED` beside a model's weights."""
+    """Write the file `TRAINED` into a model's folder."""
     if is_template(str(env_kwargs.get("dialect"))):
-        env_kwargs = {**env_kwargs, "dialect": TEMPLATE}  # its own from now on
+        env_kwargs = {**env_kwargs, "dialect": TEMPLATE}  # that of the trained model
     (folder / TRAINED).write_text(json.dumps({"env": env, "env_kwargs": env_kwargs}, indent=1), encoding="utf-8")
 
 
 def dialect_of(config: TrainConfig) -> str:
-    """Return the whole name of a run's dialect."""
+    """Return the full name of a run's dialect."""
     dialect = config.dialect or config.env_kwargs.get("dialect") or default_dialect(config.model)
     return name_of(config.model, config.template_kwargs) if dialect == TEMPLATE else dialect
 
@@ -104,21 +105,21 @@ def load(
     seed: int = 0,
     concurrency: int = 64,
     context: int | None = None,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> TransformersPolicy:
     """Return a policy for evaluation.
 
     Args:
-        name: `tiny` (warm-started on the environment, from the cache or made now), `smollm2`, a checkpoint folder, a
+        name: `tiny` (warm-started on the environment, and cached), `smollm2`, a checkpoint folder, a
             GGUF file, or a model name that transformers can find.
-        env_id: The environment on which the tiny model is warm-started.
+        env_id: The environment of the tiny model's warm start.
         env_kwargs: Arguments of that environment.
         dialect: How the tiny model writes tool calls; `compact` by default.
         temperature: The sampling temperature; 0 takes the likeliest tokens.
         seed: Seed of sampling.
         concurrency: Conversations to sample at the same time.
         context: Longest conversation, in tokens; by default as long as the model allows, at most `LONGEST`.
-        progress: Called with `(what, done, of)` while something takes long.
+        progress: Called with `(what, done, of)` during long operations.
     """
     device = default_device()
     if name == TINY:
@@ -138,12 +139,12 @@ def load(
 
 
 def default_device() -> str:
-    """Return where a model is evaluated in this process."""
+    """Return the device for evaluation in this process."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def policy_of(config: TrainConfig, model: Any, tokenizer: Any, slots: int) -> TransformersPolicy | VLLMPolicy:
-    """Return the policy of a run, which samples in process or with vLLM (whose engine it receives later)."""
+    """Return the policy of a run. A vLLM policy receives its engine later."""
     sampling = Sampling(config.temperature, seed=config.seed)
     if not config.use_vllm:
         return make_policy(
@@ -187,7 +188,7 @@ def make_policy(
         slots: Conversations to sample at the same time.
         sampling: How to draw tokens.
         template_kwargs: Arguments of the chat template.
-        with_tools: Leave the tools to the chat template, as the dialect `template` does.
+        with_tools: Let the chat template explain the tools, as the dialect `template` does.
     """
     ends = end_tokens(model, tokenizer)
     codec = ChatCodec(tokenizer, template_kwargs=template_kwargs, with_tools=with_tools, end_ids=ends)
@@ -203,22 +204,22 @@ def make_policy(
 
 
 def config_of(model: str, env_id: str, env_kwargs: dict[str, Any], dialect: str | None) -> TrainConfig:
-    """Return the settings that a run with this model in this environment would have."""
+    """Return the settings of a run with this model in this environment."""
     return load_config(None, {"env": env_id, "env_kwargs": env_kwargs, "model": model, "dialect": dialect})
 
 
-def longest_conversation(config: Any, wanted: int | None) -> int:
-    """Return how many tokens a conversation may have: as many as wanted, or `LONGEST`, as far as the model allows.
+def longest_conversation(config: Any, limit: int | None) -> int:
+    """Return the maximum tokens of a conversation: `limit` or `LONGEST`, within the model's own maximum.
 
     Args:
-        config: The model's configuration, of transformers.
-        wanted: The most tokens, if anything was asked for.
+        config: The model's configuration (transformers).
+        limit: The requested maximum, if any.
     """
-    return min(positions_of(config) or LONGEST, wanted or LONGEST)
+    return min(positions_of(config) or LONGEST, limit or LONGEST)
 
 
 def positions_of(config: Any) -> int | None:
-    """Return how many positions a model has; those with pictures say it of their text model."""
+    """Return the number of positions of a model, for vision models that of their text model."""
     return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
@@ -233,24 +234,24 @@ def codec_of(config: TrainConfig, model: Any, tokenizer: Any) -> ChatCodec:
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    """Return the tokens that end a turn: those of the tokenizer and of the model's generation settings."""
+    """Return the tokens that end a turn, from the tokenizer and the model's generation settings."""
     settings = getattr(model, "generation_config", None)
     ends = getattr(settings, "eos_token_id", None)
     ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
     return sorted({tokenizer.eos_token_id, *ends} - {None})
 
 
-def load_model(config: TrainConfig, progress: Progress = untold) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` for a run, after its warm start. Raises `UsageError` if there is no such model."""
+def load_model(config: TrainConfig, progress: Progress = no_progress) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` for a run, after its warm start. Raises `UsageError` if loading fails."""
 
     def load() -> tuple[Any, Any]:
         dtype = training_dtype(config.bf16, config.lora_rank)
         return load_checkpoint(config.model, dtype, progress=progress)
 
-    transformers_logging.disable_progress_bar()  # ours are shown
+    transformers_logging.disable_progress_bar()  # we show our own
     if config.model != TINY and not config.is_warm_started:
         return load()
-    early = replace(config, use_vllm=False)  # vLLM has no engine yet
+    early = replace(config, use_vllm=False)  # before vLLM has an engine
     slots = 64
     return warm_started(
         warm_start_of(config), progress, lambda model, tokens: policy_of(early, model, tokens, slots), load
@@ -262,27 +263,27 @@ def load_checkpoint(
     dtype: torch.dtype | None = None,
     *,
     device: str = "cpu",
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` of a checkpoint's folder or name, of a folder with adapters, or of a GGUF file.
 
     Args:
         name: The model.
-        dtype: Type of the weights; by default, what samples fastest on the device.
-        device: `cuda` or `cpu`; where the model will run.
-        progress: Called with `(what, done, of)` while something takes long.
+        dtype: Type of the weights; by default, the fastest for sampling on the device.
+        device: `cuda` or `cpu`, the device that will run the model.
+        progress: Called with `(what, done, of)` during long operations.
 
     Raises:
-        UsageError: There is no such model.
+        UsageError: The model cannot be loaded.
     """
     progress("loading the model", 0, 1)
     with explained(name):
         source, options = _source_of(name)
         adapters, base, own = _layers_of(source, options)
         dtype = dtype or evaluation_dtype(base, device, **own)
-        load: Any = AutoModelForCausalLM.from_pretrained  # its types know nothing of the loading info
-        model, found = load(base, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **own)
-        _check_weights(name, found)
+        load: Any = AutoModelForCausalLM.from_pretrained  # its types lack the loading info
+        model, loading_info = load(base, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **own)
+        _check_weights(name, loading_info)
         for folder in reversed(adapters):
             model = merged(model, folder)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
@@ -290,9 +291,12 @@ def load_checkpoint(
     return model, tokenizer
 
 
-def _check_weights(name: str, found: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if a checkpoint lacks weights of its model: they would be random, and it would play."""
-    wrong = {"are missing": found["missing_keys"], "have another shape": [key for key, *_ in found["mismatched_keys"]]}
+def _check_weights(name: str, loading_info: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if a checkpoint lacks weights of its model, which would silently be random."""
+    wrong = {
+        "are missing": loading_info["missing_keys"],
+        "have another shape": [key for key, *_ in loading_info["mismatched_keys"]],
+    }
     for problem, keys in wrong.items():
         if keys:
             first = sorted(keys)[0]
@@ -303,7 +307,7 @@ def _check_weights(name: str, found: Mapping[str, Any]) -> None:
 
 
 def check_model(config: TrainConfig) -> None:
-    """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
+    """Raise `UsageError` if the model of a run does not exist. Much faster than loading it."""
     with explained(config.model):
         source, options = _source_of(config.model)
         _, base, own = _layers_of(source, options)
@@ -312,38 +316,38 @@ def check_model(config: TrainConfig) -> None:
 
 
 def _source_of(name: str) -> tuple[str, dict[str, Any]]:
-    """Return what `from_pretrained` loads for a model, and its options."""
+    """Return the source and the options for `from_pretrained`."""
     transformers_logging.disable_progress_bar()
     source = checkpoint_of(name)
-    # Otherwise a checkpoint with code of its own would ask at the terminal whether to run it.
+    # Otherwise a checkpoint with custom code would prompt at the terminal.
     return source, {**options_for(source), "trust_remote_code": False}
 
 
 def _layers_of(source: str, options: dict[str, Any]) -> tuple[list[str], str, dict[str, Any]]:
-    """Return the folders of adapters from a source down to a whole model, and the source and options of that model.
+    """Return a chain of adapter folders, and the source and options of the base model at its end.
 
-    The model of some adapters may itself be a folder of adapters, from which they were trained.
+    The base of an adapter may be another folder of adapters.
     """
     adapters: list[str] = []
     while (base := base_of(source)) is not None:
         adapters.append(source)
         source, options = _source_of(base)
         if source in adapters:
-            raise UsageError(f"the adapters in {source!r} name themselves as the model that they belong to")
+            raise UsageError(f"the adapters in {source!r} name themselves as their base model")
     return adapters, source, options
 
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn what libraries raise for a model that cannot be loaded into a `UsageError`."""
+    """Turn a library's error about loading a model into a `UsageError`."""
     try:
         yield
     except UsageError:
         raise
-    except Exception as error:  # of four libraries: broken files, and packages that a checkpoint needs
+    except Exception as error:  # from four libraries: broken files, missing packages
         reason = next(iter(str(error).strip().splitlines()), describe(error))
         if (inside := _model_inside(Path(name))) is not None:
-            raise UsageError(f"{name!r} is the folder of a training; its model is in {str(inside)!r}") from error
+            raise UsageError(f"{name!r} is the folder of a training run; its model is in {str(inside)!r}") from error
         raise UsageError(
             f"cannot load model {name!r}: {reason.rstrip('.')}. Give 'tiny', 'smollm2', a folder with a transformers "
             "checkpoint, a GGUF file, or a model name that can be downloaded."
@@ -351,7 +355,7 @@ def explained(name: str) -> Iterator[None]:
 
 
 def _model_inside(folder: Path) -> Path | None:
-    """Return the model in the folder of a training: the trained one, else that of the last checkpoint, if any."""
+    """Return the model in the folder of a training run, or else its last checkpoint, if any."""
     if not (folder / "config.yaml").is_file():
         return None
     trained = folder / "model"
@@ -359,13 +363,13 @@ def _model_inside(folder: Path) -> Path | None:
 
 
 def warm_start_of(config: TrainConfig) -> WarmStart:
-    """Return the settings of the warm-started model from which a run starts."""
+    """Return the settings of a run's warm start."""
     dialect = dialect_of(config)
     until, sampling = config.warm_start_until, (config.max_new_tokens, config.temperature)
     is_tiny = config.model == TINY
     own = (config.warm_start_own, config.warm_start_own_tasks, config.warm_start_own_samples)
     recordings = config.warm_start_from
-    # The warm start imitates solutions whatever they earn, so runs that differ only in their scheme share a model.
+    # The warm start ignores rewards, so runs that differ only in their scheme share a model.
     env_kwargs = {name: value for name, value in config.env_kwargs.items() if name != "scheme"} | {"dialect": dialect}
     return WarmStart(
         env=short_name(config.env),
@@ -405,7 +409,7 @@ def _pretrained_of(config: TrainConfig) -> Pretrained:
     files = [*chain.from_iterable(state_of(Path(place)) for place in (*adapters, base))]
     return Pretrained(
         name=source,
-        state=repr([getattr(shape, "_commit_hash", None), *files]),
+        state=repr([commit_of(shape), *files]),
         context=min(config.context, positions_of(shape) or config.context),
         lora_rank=config.lora_rank,
         lora_alpha=config.lora_alpha,

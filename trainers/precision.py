@@ -1,4 +1,4 @@
-"""The precision in which a model is evaluated and trained."""
+"""Chooses the precision of a model for evaluation and training."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from agentgym.trainers.config import TrainConfig
 
 _SMALL = 50_000_000
-"""Below this many weights, a pass takes its time for everything but multiplying, and halving them gains nothing."""
+"""Below this many weights, matrix products are not the bottleneck, and bfloat16 gains nothing."""
 
 
 def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
-    """Return the type of the weights in which a checkpoint is sampled from fastest, at about its own precision.
+    """Return the type of the weights for fast sampling at about the checkpoint's own precision.
 
-    bfloat16 where the machine multiplies it, as serving engines choose it for a float32 checkpoint. Otherwise the
-    checkpoint's own type on a GPU, and float32 on a CPU, which only emulates others.
+    That is bfloat16 where the hardware supports it (serving engines choose it for float32 checkpoints, too). Otherwise
+    it is the checkpoint's own type on a GPU, and float32 on a CPU, which only emulates other types.
 
     Args:
         model: A checkpoint's folder or name.
@@ -37,15 +37,15 @@ def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
 
 
 def of_this_machine(config: TrainConfig, device: str) -> TrainConfig:
-    """Return a configuration without bfloat16 where the machine only emulates it, which takes ten times as long."""
+    """Turn bfloat16 off in a configuration if the machine only emulates it, which takes ten times as long."""
     return config if _is_bfloat16_fast(device) else replace(config, bf16=False)
 
 
 def training_dtype(bf16: bool, lora_rank: int) -> torch.dtype:
     """Return the type of the weights of a model in training.
 
-    If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
-    1e-6, rounding would discard the update of a bfloat16 weight.
+    If all weights are trained, they stay in float32 and only the arithmetic is bfloat16: at a learning rate of 1e-6,
+    rounding would discard the update of a bfloat16 weight.
     """
     return torch.bfloat16 if bf16 and lora_rank else torch.float32
 

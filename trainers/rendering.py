@@ -1,7 +1,7 @@
-"""Renders conversations with a tokenizer's chat template, and works around what the template refuses or leaves out.
+"""Renders conversations with a tokenizer's chat template, and works around what the template rejects or drops.
 
-Some templates drop the results of tools without a word, refuse system messages, or refuse two user messages in a row.
-Each template is tried once with a mark for each role: what was said must be in what it renders.
+Some templates silently drop tool results, reject system messages, or reject two user messages in a row. Each template
+is probed once with a marker for each role, which must appear in the rendered text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentgym.records import strict_json
 
 ASKED = {"role": "user", "content": "?"}
 SAID = "\u2042"
-"""Stands for the text of the model: a character that no template writes by itself."""
+"""Placeholder for the text of the model: a character that no template writes itself."""
 _MARK = "\u2051"
 _TOOL = {
     "type": "function",
@@ -39,28 +39,28 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a chat template renders. What it does not is written in another way."""
+    """Features of a chat template. The renderer works around missing ones."""
 
     system: bool
-    """System messages; else their text is put before the first user message."""
+    """System messages; otherwise their text is prepended to the first user message."""
     results: bool
-    """Tool messages; else they are user messages with `<tool_response>` tags."""
+    """Tool messages; otherwise they become user messages with `<tool_response>` tags."""
     repeats: bool
-    """Two user messages in a row; else they are joined."""
+    """Two user messages in a row; otherwise they are joined."""
     calls: bool
-    """The calls of earlier turns, with which an opening may begin; else they are text in `<tool_call>` tags."""
+    """Tool calls in an opening conversation; otherwise they become text in `<tool_call>` tags."""
     tools: bool
-    """The schemas of tools; else the dialect explains them."""
+    """Tool schemas; otherwise the dialect explains the tools."""
 
     @property
     def workarounds(self) -> list[str]:
-        """What is written in another way, for a log line."""
-        said = {
+        """Descriptions of the rewriting, for a log line."""
+        descriptions = {
             "tool results are sent as user messages": self.results,
             "the system message is put into the first user message": self.system,
             "user messages in a row are joined": self.repeats,
         }
-        return [what for what, is_native in said.items() if not is_native]
+        return [text for text, is_native in descriptions.items() if not is_native]
 
 
 class Renderer:
@@ -71,41 +71,41 @@ class Renderer:
         template_kwargs: Arguments of the template.
 
     Raises:
-        UsageError: There is no chat template, or it cannot render what it must.
+        UsageError: The chat template is missing or cannot render a turn of the model.
     """
 
     def __init__(self, tokenizer: Any, *, template_kwargs: Mapping[str, Any] | None = None):
         self.name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
         if not getattr(tokenizer, "chat_template", None):
             raise UsageError(
-                f"the tokenizer {self.name!r} has no chat template, so its model has not learned to talk; use the "
-                "instruction model of the family, or set tokenizer.chat_template and save it beside the model"
+                f"the tokenizer {self.name!r} has no chat template, so its model is not a chat model; use the "
+                "instruction model of the family, or set tokenizer.chat_template and save it with the model"
             )
         self._tokenizer = tokenizer
         self._kwargs = dict(template_kwargs or {})
         self._in_blocks = self._wants_blocks()
         self.abilities = self._probe()
         if self.abilities.workarounds:
-            _tell(f"the chat template of {self.name!r}: {'; '.join(self.abilities.workarounds)}")
+            _log_once(f"the chat template of {self.name!r}: {'; '.join(self.abilities.workarounds)}")
 
     def render(self, messages: Sequence[Any], *, generate: bool, tools: Sequence[Any] | None = None) -> str:
         """Return a conversation as text.
 
         Args:
             messages: The conversation.
-            generate: End it with what stands before the model's next turn.
+            generate: Add the generation prompt.
             tools: Schemas to pass to the template.
         """
         try:
-            shown = self._plain(self.adapted(messages), generate, tools)
+            text = self._plain(self.adapted(messages), generate, tools)
         except Exception as error:  # jinja's errors, and anything else that a template raises
-            shown = self._by_users(messages, generate, tools, error)
-        if left_out := _left_out(messages, shown):
-            _tell(f"the chat template of {self.name!r} leaves out or changes what was said, first in: {left_out}")
-        return shown
+            text = self._by_users(messages, generate, tools, error)
+        if left_out := _left_out(messages, text):
+            _log_once(f"the chat template of {self.name!r} leaves out or changes text, first in: {left_out}")
+        return text
 
     def _by_users(self, messages: Sequence[Any], generate: bool, tools: Sequence[Any] | None, error: Exception) -> str:
-        """Render what a template refuses with results as user messages: some refuse a user's words beside results."""
+        """Render a rejected conversation with results as user messages: some templates reject users next to results."""
         adapted = [
             _as_user(message) if message.get("role") == "tool" else message for message in self.adapted(messages)
         ]
@@ -140,49 +140,51 @@ class Renderer:
         )
 
     def _wants_blocks(self) -> bool:
-        """Whether text must stand in content blocks, as some templates of vision models demand."""
-        said = [ASKED, {"role": "assistant", "content": SAID}]
+        """Whether text must be in content blocks, as some templates of vision models require."""
+        conversation = [ASKED, {"role": "assistant", "content": SAID}]
         problem: Exception | None = None
         for self._in_blocks in (False, True):
             try:
-                if SAID in self._plain(said, False):
+                if SAID in self._plain(conversation, False):
                     return self._in_blocks
             except Exception as error:  # a template may raise anything
                 problem = error
-        why = "it leaves out what the model has said" if problem is None else describe(problem)
+        why = "it leaves out the model's text" if problem is None else describe(problem)
         raise UsageError(f"the chat template of {self.name!r} cannot render a turn of the model: {why}")
 
     def _probe(self) -> Abilities:
         self._tools_name = next((name for name in TOOLS_NAMES if self._shows_tools_in(name)), "")
-        said = [ASKED, {"role": "assistant", "content": SAID}]
+        conversation = [ASKED, {"role": "assistant", "content": SAID}]
         result = {"role": "tool", "name": "probe_of_tools", "content": _MARK}
         return Abilities(
             system=self._shows([{"role": "system", "content": _MARK}, ASKED], _MARK),
-            results=self._shows([*said, result], _MARK) and self._shows([*said, result, result], _MARK, times=2),
+            results=self._shows([*conversation, result], _MARK)
+            and self._shows([*conversation, result, result], _MARK, times=2),
             repeats=self._shows([ASKED, {"role": "user", "content": _MARK}], _MARK),
-            calls=self._shows([ASKED, {**said[1], "tool_calls": [_CALL]}, result, ASKED], "probe_of_calls"),
+            calls=self._shows([ASKED, {**conversation[1], "tool_calls": [_CALL]}, result, ASKED], "probe_of_calls"),
             tools=bool(self._tools_name),
         )
 
     def _shows(self, messages: Sequence[Any], mark: str, *, times: int = 1) -> bool:
         try:
             return self._plain(messages, True).count(mark) >= times
-        except Exception:  # a template may raise anything for a role that it refuses
+        except Exception:  # a template may raise anything for a role that it rejects
             return False
 
     def _shows_tools_in(self, name: str) -> bool:
         try:
             return "probe_of_tools" in self._plain([ASKED], True, [_TOOL], name)
-        except Exception:  # a template may raise anything for tools that it refuses
+        except Exception:  # a template may raise anything for tools that it rejects
             return False
 
 
-def _left_out(messages: Sequence[Any], shown: str) -> str:
-    """Return the beginning of the first text that is not in what was rendered; empty if all are.
+def _left_out(messages: Sequence[Any], rendered: str) -> str:
+    """Return the beginning of the first text that is missing from the rendered conversation, or an empty string.
 
-    White space may differ, texts may be written as JSON, and of the model's own turns templates drop the thoughts.
+    White space may differ and texts may be JSON-escaped. The model's own turns are not checked, since templates drop
+    their thoughts.
     """
-    whole = _NO_SPACE.sub("", shown)
+    whole = _NO_SPACE.sub("", rendered)
     for message in messages:
         text = text_of(message) if message.get("role") != "assistant" else ""
         forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
@@ -207,16 +209,16 @@ def _as_user(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put the system messages' texts before the first user message, which is made if there is none."""
+    """Prepend the system messages' text to the first user message, or add a user message."""
     words = "\n\n".join(text_of(message) for message in messages if message.get("role") == "system")
     rest = [message for message in messages if message.get("role") != "system"]
     if not words:
         return rest
-    told = {"role": "user", "content": words}
+    message = {"role": "user", "content": words}
     place = next((n for n, message in enumerate(rest) if message.get("role") == "user"), None)
     if place is None:
-        return [told, *rest]
-    return [*rest[:place], _join(told, rest[place]), *rest[place + 1 :]]
+        return [message, *rest]
+    return [*rest[:place], _join(message, rest[place]), *rest[place + 1 :]]
 
 
 def _joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -242,6 +244,6 @@ def _blocks(content: Any) -> list[Any]:
 
 
 @lru_cache(maxsize=64)
-def _tell(line: str) -> None:
-    """Say something once a process: a run makes several renderers."""
+def _log_once(line: str) -> None:
+    """Log a line once per process: a run makes several renderers."""
     _log.warning("%s", line)

@@ -1,4 +1,4 @@
-"""`TrainerScores`: the trainer's own log-probabilities of sampled tokens, kept for the records of a run."""
+"""`TrainerScores`: the trainer's own log-probabilities of sampled tokens, for the records of a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from agentgym.trajectory import Trajectory
 
 _DIGITS = 3
-"""Digits after the point: differences below a thousandth of a nat are those of the arithmetic."""
+"""Digits after the point: smaller differences are arithmetic noise."""
 _LEAST = -1000.0
-"""Stands for a probability of 0, which JSON cannot hold as a logarithm."""
+"""Replaces the logarithm of 0, which JSON cannot represent."""
 
 
 @dataclass(frozen=True)
-class Scored:
-    """How likely the trainer finds the tokens of a trajectory."""
+class TrainerLogprobs:
+    """The trainer's log-probabilities of a trajectory's tokens."""
 
     id: str
     training_step: int | None
@@ -29,17 +29,17 @@ class TrainerScores:
     """Collects scores of some trajectories while the trainer computes them for its loss."""
 
     def __init__(self) -> None:
-        self.wanted: frozenset[str] = frozenset()
+        self.selected: frozenset[str] = frozenset()
         """Ids of the trajectories to keep scores of."""
         self._rows: Sequence[Trajectory] = ()
-        self._found: list[Scored] = []
+        self._scores: list[TrainerLogprobs] = []
 
     def begin(self, trajectories: Sequence[Trajectory]) -> None:
         """Note the trajectories of a batch, in the order of its rows."""
         self._rows = trajectories
 
     def add(self, rows: torch.Tensor, logprobs: torch.Tensor, mask: torch.Tensor) -> None:
-        """Keep scores of those rows that are wanted.
+        """Record the scores of the rows in `selected`.
 
         Args:
             rows: Position of each row in the batch.
@@ -48,14 +48,14 @@ class TrainerScores:
         """
         for place, row in enumerate(rows.tolist()):
             trajectory = self._rows[row]
-            if trajectory.id not in self.wanted or trajectory.tokens is None:
+            if trajectory.id not in self.selected or trajectory.tokens is None:
                 continue
-            known = torch.nan_to_num(logprobs[place].float(), nan=0.0, neginf=_LEAST).where(mask[place].bool(), 0.0)
-            values = known[: len(trajectory.tokens.completion_ids)].tolist()
+            scores = torch.nan_to_num(logprobs[place].float(), nan=0.0, neginf=_LEAST).where(mask[place].bool(), 0.0)
+            values = scores[: len(trajectory.tokens.completion_ids)].tolist()
             rounded = [round(value, _DIGITS) + 0.0 for value in values]  # adding 0.0 makes -0.0 plain
-            self._found.append(Scored(trajectory.id, trajectory.training_step, rounded))
+            self._scores.append(TrainerLogprobs(trajectory.id, trajectory.training_step, rounded))
 
-    def take(self) -> list[Scored]:
-        """Return what was found since the last time."""
-        found, self._found = self._found, []
-        return found
+    def take(self) -> list[TrainerLogprobs]:
+        """Return the scores since the last call."""
+        scores, self._scores = self._scores, []
+        return scores

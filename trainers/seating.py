@@ -1,7 +1,7 @@
-"""Which conversation has which slot of the cache, and which slots already hold the start of a new conversation.
+"""Assigns slots of the cache to conversations, and finds slots that already hold the start of a new conversation.
 
-A slot keeps what it computed until another conversation takes it. So conversations that begin alike (the attempts of a
-group; all those of an environment, with its system prompt) compute their common beginning once.
+A slot keeps its content until another conversation takes it. Conversations with a common prefix (the attempts of a
+group; all conversations with an environment's system prompt) therefore compute it once.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
-class Seat:
+class CacheSlot:
     """A slot of the cache."""
 
     slot: int
     tokens: list[int] = field(default_factory=list)
-    """The ids whose keys and values it holds."""
+    """The ids of the cached keys and values."""
     session: str | None = None
-    """The conversation that has it."""
+    """The conversation that holds it."""
 
 
 class Seating:
@@ -31,84 +31,84 @@ class Seating:
 
     def __init__(self, limit: int):
         self.limit = limit
-        self._seats: list[Seat] = []
-        self._sessions: OrderedDict[str, Seat] = OrderedDict()
+        self._slots: list[CacheSlot] = []
+        self._sessions: OrderedDict[str, CacheSlot] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._slots)
 
     @property
     def taken(self) -> int:
-        """How many conversations have a slot."""
+        """Number of conversations with a slot."""
         return len(self._sessions)
 
-    def take(self, session: str, ids: Sequence[int], busy: Container[str]) -> Seat | None:
-        """Return the slot of a conversation that goes on with `ids`: its own, a free or new one, or one of an idle one.
+    def take(self, session: str, ids: Sequence[int], busy: Container[str]) -> CacheSlot | None:
+        """Return a slot for a conversation whose next turn has the prompt `ids`, or `None` if all slots are busy.
 
-        Idle conversations give up their slots in the order of their last turns. If all are busy, return `None`.
+        That is its own slot, a free or new one, or that of the conversation that has been idle for longest.
         """
-        seat = self._sessions.get(session) or self._free(ids) or self._new() or self._idle(busy)
-        if seat is None:
+        slot = self._sessions.get(session) or self._free(ids) or self._new() or self._idle(busy)
+        if slot is None:
             return None
-        seat.session = session
-        # The last token must run in any case: its output is the distribution of the next one.
-        del seat.tokens[common(seat.tokens, ids[:-1]) :]
-        self._sessions[session] = seat
+        slot.session = session
+        # The last token must always be computed: its output is the distribution of the next one.
+        del slot.tokens[common(slot.tokens, ids[:-1]) :]
+        self._sessions[session] = slot
         self._sessions.move_to_end(session)
-        return seat
+        return slot
 
     def release(self, session: str) -> None:
         """Free the slot of a conversation, if it has one."""
-        if (seat := self._sessions.pop(session, None)) is not None:
-            seat.session = None
+        if (slot := self._sessions.pop(session, None)) is not None:
+            slot.session = None
 
     def forget(self) -> None:
-        """Free all slots, and take nothing to be known that they hold."""
-        self._seats, self._sessions = [], OrderedDict()
+        """Free all slots and forget their contents."""
+        self._slots, self._sessions = [], OrderedDict()
 
     def shrink(self, limit: int) -> list[str]:
-        """Keep only the first `limit` slots; return the conversations that have lost theirs."""
+        """Keep only the first `limit` slots; return the conversations of the others."""
         self.limit = limit
-        lost = [seat.session for seat in self._seats[limit:] if seat.session is not None]
+        lost = [slot.session for slot in self._slots[limit:] if slot.session is not None]
         for session in lost:
             self.release(session)
-        del self._seats[limit:]
+        del self._slots[limit:]
         return lost
 
-    def donor(self, seat: Seat, ids: Sequence[int]) -> tuple[Seat, int]:
-        """Return the slot that holds most of the beginning of `ids`, and how much; `seat` itself if none holds more."""
-        best, most = seat, len(seat.tokens)
-        for other in self._seats:
+    def donor(self, slot: CacheSlot, ids: Sequence[int]) -> tuple[CacheSlot, int]:
+        """Return the slot with the longest common prefix with `ids`, by default `slot` itself, and that length."""
+        best, most = slot, len(slot.tokens)
+        for other in self._slots:
             if other.tokens[: most + 1] == ids[: most + 1] and (held := common(other.tokens, ids[:-1])) > most:
                 best, most = other, held
         return best, most
 
-    def _free(self, ids: Sequence[int]) -> Seat | None:
-        """Return the free slot that holds most of the beginning of `ids`; among equals, the first."""
-        free = [seat for seat in self._seats if seat.session is None]
-        return max(free, key=lambda seat: common(seat.tokens, ids), default=None)
+    def _free(self, ids: Sequence[int]) -> CacheSlot | None:
+        """Return the first free slot with the longest common prefix with `ids`."""
+        free = [slot for slot in self._slots if slot.session is None]
+        return max(free, key=lambda slot: common(slot.tokens, ids), default=None)
 
-    def _new(self) -> Seat | None:
-        if len(self._seats) >= self.limit:
+    def _new(self) -> CacheSlot | None:
+        if len(self._slots) >= self.limit:
             return None
-        self._seats.append(Seat(len(self._seats)))
-        return self._seats[-1]
+        self._slots.append(CacheSlot(len(self._slots)))
+        return self._slots[-1]
 
-    def _idle(self, busy: Container[str]) -> Seat | None:
+    def _idle(self, busy: Container[str]) -> CacheSlot | None:
         for session in self._sessions:
             if session not in busy:
                 return self._sessions.pop(session)
         return None
 
 
-def common(some: Sequence[object], others: Sequence[object]) -> int:
-    """Return how many items (tokens, characters) two sequences have in common at their beginning."""
-    low, high = 0, min(len(some), len(others))
-    if some[:high] == others[:high]:
+def common(first: Sequence[object], second: Sequence[object]) -> int:
+    """Return the length of the common prefix of two sequences."""
+    low, high = 0, min(len(first), len(second))
+    if first[:high] == second[:high]:
         return high
     while low < high:
         middle = (low + high + 1) // 2
-        if some[low:middle] == others[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1

@@ -1,6 +1,7 @@
-"""Makes the dialect of a model's own chat template from its name: `template:MODEL`, or `template:MODEL?{"option": 1}`.
+"""Creates the dialect of a model's own chat template from its name: `template:MODEL`, or `template:MODEL?{"option":
+1}`.
 
-The name is all that an environment in another process or in a recording needs.
+The name suffices for environments in other processes and in recordings.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from agentgym.trainers.hub import options_for
 
 
 def name_of(model: str, template_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the whole name of the dialect for a model.
+    """Return the full name of the dialect for a model.
 
     Args:
         model: A folder, a GGUF file, or a public name.
-        template_kwargs: Arguments of the chat template, which tell what it writes before a turn.
+        template_kwargs: Arguments of the chat template.
 
     Raises:
         UsageError: The model is `tiny`.
@@ -38,7 +39,7 @@ def name_of(model: str, template_kwargs: Mapping[str, Any] | None = None) -> str
 
 @lru_cache(maxsize=8)
 def load(name: str) -> TemplateDialect:
-    """Return the dialect with this name. Raises `UsageError` if there is no such model, or it writes no calls."""
+    """Return the dialect with this name. Raises `UsageError` for an unknown model or a template without calls."""
     model, marked, options = name.partition(":")[2].partition("?")
     try:
         template_kwargs = json.loads(options) if marked else {}
@@ -46,13 +47,13 @@ def load(name: str) -> TemplateDialect:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options_for(source))
     except (OSError, ValueError) as error:
         reason = next(iter(str(error).strip().splitlines()), repr(error))
-        raise UsageError(f"the dialect {name!r} cannot be made: {reason}") from error
+        raise UsageError(f"the dialect {name!r} cannot be created: {reason}") from error
     return of_tokenizer(tokenizer, template_kwargs)
 
 
 def of_tokenizer(tokenizer: Any, template_kwargs: Mapping[str, Any] | None = None) -> TemplateDialect:
-    """Return the dialect of a tokenizer. Raises `UsageError` if its template writes calls in no form that is known."""
-    from trl.chat_template_utils import add_response_schema  # takes long to import, and few need it
+    """Return the dialect of a tokenizer. Raises `UsageError` if its template writes calls in an unknown format."""
+    from trl import add_response_schema  # slow to import  # pyright: ignore[reportPrivateImportUsage]
 
     options = dict(template_kwargs or {})
     try:

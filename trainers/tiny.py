@@ -1,6 +1,6 @@
-"""The `tiny` model: a small Qwen-family causal LM, made when needed, with its own tokenizer and chat template.
+"""The `tiny` model: a small Qwen-family causal LM, created on demand, with its own tokenizer and chat template.
 
-It runs through the same code as a model of any size, so all of training works on a laptop.
+It uses the same code as larger models, so all of training works on a laptop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable
     separate, so that a number has the same tokens wherever it occurs.
 
     Args:
-        texts: Examples of what the model will read and write.
+        texts: Examples of the model's input and output.
         vocabulary: Number of tokens.
         constants: Long texts that occur in every conversation; each becomes one token.
     """

@@ -1,8 +1,8 @@
 """`TransformersPolicy`: samples many conversations at once from any transformers causal LM, in this process.
 
-Requests join the batch at any step and leave it when they are done. The cache keeps what a conversation has computed
-for its next turn. As in a serving engine, no turn waits for the slowest row. `docs/vllm.md` compares it with vLLM and
-with transformers' own continuous batching.
+Requests join the batch at any step and leave it when they are done, so no turn waits for the slowest one. The cache
+keeps a conversation's keys and values for its next turn. `docs/vllm.md` compares this policy with vLLM and with
+transformers' own continuous batching.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from agentgym.foreign.errors import describe, for_future
 from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.adapters import MergedWeights
 from agentgym.trainers.cache import GrowingCache, SlotCache, give_back
-from agentgym.trainers.packing import CannotPack, Plan, Row
-from agentgym.trainers.passes import Replays, Way, draw, run, run_whole, way_of
-from agentgym.trainers.seating import Seat, Seating, common
+from agentgym.trainers.packing import CannotPack, PackedPlan, PackedRow
+from agentgym.trainers.passes import Replays, SamplingWay, draw, run, run_whole, way_of
+from agentgym.trainers.seating import CacheSlot, Seating, common
 
 _ROUND_TOKENS = 4096
-"""New tokens of conversations between two tokens of those under way, which need not wait for long."""
+"""Limit of prompt tokens per pass, so that running conversations do not wait long."""
 
 _WORTH_WAITING = 32
-"""A conversation waits for another one that begins alike if this many tokens are then known."""
+"""A conversation waits for another one if this then saves more than this many tokens."""
 
 _BETWEEN_STARTS = 8
-"""Where tokens are replayed, which takes little time, turns wait for so many of them to begin together."""
+"""With CUDA graphs, new turns start together after this many replayed passes."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,37 +63,37 @@ class _Request:
     timeout_s: float | None
     on_tokens: Callable[[Sequence[int]], None] | None = None
     reported: int = 0
-    """How many of the sampled tokens have been passed on."""
-    seat: Seat = field(init=False)
-    """A second reference: a conversation may be released while a pass over its last request is still running."""
+    """Number of sampled tokens that have been reported."""
+    seat: CacheSlot = field(init=False)
+    """Kept here, since a conversation may be released during a pass over its last request."""
     deadline: float = math.inf
-    """When to cut the turn off (`time.monotonic`); set when sampling begins."""
+    """Time limit of the turn (`time.monotonic`); set when sampling begins."""
     is_released: bool = False
-    """Whether its conversation has been released meanwhile."""
+    """Whether its conversation has been released since."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    asked: float = field(default_factory=time.monotonic)
+    created: float = field(default_factory=time.monotonic)
     queued_s: float | None = None
-    """How long it waited for a free place; set when sampling begins."""
+    """Seconds in the queue; set when sampling begins."""
 
     def begin(self) -> None:
-        """Start the clock, the first time."""
+        """Start the clock; later calls change nothing."""
         if self.queued_s is None:
-            self.queued_s = time.monotonic() - self.asked
+            self.queued_s = time.monotonic() - self.created
         if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
 
     def report(self) -> None:
-        """Pass on what has been sampled since the last time."""
+        """Report the tokens sampled since the last call."""
         if self.on_tokens is not None and not self.done.done() and (new := self.sampled[self.reported :]):
             self.reported += len(new)
             self.on_tokens(new)
 
-    def row(self) -> Row:
-        """Return what the cache does not hold yet."""
-        filled, known = len(self.seat.tokens), len(self.ids)
-        pending = self.ids[filled:] + self.sampled if filled < known else self.sampled[filled - known :]
-        return Row(self.seat.slot, filled, pending)
+    def row(self) -> PackedRow:
+        """Return the tokens that the cache does not hold yet."""
+        filled, length = len(self.seat.tokens), len(self.ids)
+        pending = self.ids[filled:] + self.sampled if filled < length else self.sampled[filled - length :]
+        return PackedRow(self.seat.slot, filled, pending)
 
     @property
     def room(self) -> int:
@@ -102,18 +102,18 @@ class _Request:
 
 
 class TransformersPolicy:
-    """A token policy over a transformers model. It tells what it samples (`StreamingPolicy`).
+    """A token policy over a transformers model. It can stream tokens (`StreamingPolicy`).
 
     Args:
         model: A causal LM. It may be in training; each step uses its current weights.
         codec: Converts between messages and token ids.
         end_ids: Tokens that end a turn.
         context: Longest conversation, in tokens.
-        name: Its name in reports.
-        slots: Largest number of conversations to sample at the same time.
+        name: The policy's name in reports.
+        slots: Maximum number of concurrent conversations.
         sampling: How to draw tokens.
-        cache_bytes: Largest size of the cache; by default half of the memory that is free when the first conversation
-            begins. What does not fit waits.
+        cache_bytes: Maximum size of the cache; by default half of the free memory at the first conversation.
+            Conversations that do not fit wait.
         replays: Record the passes over sampled tokens as CUDA graphs and replay them; by default on GPUs.
     """
 
@@ -144,7 +144,7 @@ class TransformersPolicy:
         self._may_replay = replays
         self._replays: Replays | None = None
         self._replayed = 0
-        """Passes since turns last began."""
+        """Replayed passes since new turns last started."""
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -180,18 +180,18 @@ class TransformersPolicy:
             raise
 
     def _check_known(self, ids: Sequence[int]) -> None:
-        """Raise `UsageError` for a token that the model does not have."""
-        known = getattr(self._model.config.get_text_config(), "vocab_size", None)
-        if known is not None and max(ids, default=0) >= known:
+        """Raise `UsageError` for a token beyond the model's vocabulary."""
+        vocabulary = getattr(self._model.config.get_text_config(), "vocab_size", None)
+        if vocabulary is not None and max(ids, default=0) >= vocabulary:
             raise UsageError(
-                f"the tokenizer writes token {max(ids)}, but the model has {known:,} tokens: they do not belong "
-                "together. Save the model with the tokenizer that it was trained with"
+                f"the tokenizer produced token {max(ids)}, but the model has {vocabulary:,} tokens: they do not match. "
+                "Save the model with the tokenizer that it was trained with"
             )
 
     def release(self, session: str) -> None:
-        """Drop a conversation and free its slot, in the middle of a turn when that has ended.
+        """Drop a conversation and free its slot; during a turn, after that turn.
 
-        What the slot holds is of use to conversations that begin alike.
+        The slot keeps its content for conversations with the same prefix.
         """
         for request in (*self._waiting, *self._active.values()):
             request.is_released = request.is_released or request.session == session
@@ -201,21 +201,21 @@ class TransformersPolicy:
             self._rest()
 
     def _leave(self, request: _Request) -> None:
-        """Let a turn take part in no more passes."""
+        """Remove a turn from further passes."""
         if self._active.get(request.session) is request:
             del self._active[request.session]
         if request.is_released:
             self._seating.release(request.session)
 
     def _rest(self) -> None:
-        """Give the memory back if nothing is played: a model in training needs it to learn from what was sampled."""
+        """Free the cache if no conversation is left, since a model in training needs the memory for its next update."""
         if self._model.training and not self._seating.taken:
             self._seating.forget()
             self._cache, self._replays = None, None
             give_back()
 
     def updated(self, version: int) -> None:
-        """Discard everything computed before, since the weights have changed."""
+        """Discard all caches, since the weights have changed."""
         self.version = version
         self._seating = Seating(self._slots)
         self._cache, self._replays, self._merged = None, None, None
@@ -234,7 +234,7 @@ class TransformersPolicy:
                     request.report()
                     if self._is_done(request):
                         self._finish(request)
-                # Let conversations that have just finished a turn run before the next pass is assembled.
+                # Let conversations with a finished turn continue before the next pass is assembled.
                 await asyncio.sleep(0)
         except Exception as error:
             self._fail(error)
@@ -267,20 +267,20 @@ class TransformersPolicy:
             self._waiting.popleft()
 
     def _make_room(self, request: _Request) -> bool:
-        """Whether the cache can be as long as a request needs. Long conversations leave room for fewer of them."""
+        """Grow the cache for a request; return whether it has room. Longer conversations leave fewer slots."""
         if self._cache is None:
-            keeps = self._way is not Way.WHOLE
+            keeps = self._way is not SamplingWay.WHOLE
             self._cache = GrowingCache(self._model, self._cache_bytes, self.context, keeps=keeps)
             on_gpu = self._model.device.type == "cuda"
-            if self._way is Way.PACKED and (on_gpu if self._may_replay is None else self._may_replay):
+            if self._way is SamplingWay.PACKED and (on_gpu if self._may_replay is None else self._may_replay):
                 self._replays = Replays(self._model, self._cache.slots, self._prepared)
         slots = min(self._slots, self._cache.slots_for(request.room))
         if len(self._active) >= slots:
             return False
         self._cache.lengthen(request.room)
         for session in self._seating.shrink(slots):
-            if (moved := self._active.pop(session, None)) is not None:
-                self._waiting.insert(1, moved)
+            if (evicted := self._active.pop(session, None)) is not None:
+                self._waiting.insert(1, evicted)
         return True
 
     def _is_done(self, request: _Request) -> bool:
@@ -309,27 +309,27 @@ class TransformersPolicy:
         self._waiting.clear()
 
     def _advance(self, requests: list[_Request]) -> None:
-        """Sample one token for each request. Those of which too much is new wait for the next time."""
+        """Sample one token for each request that fits into this pass."""
         if not requests:
             return
         assert self._cache is not None
         with torch.inference_mode():
             self._cache.widen(len(self._seating))
-            known = [request for request in requests if len(request.row().pending) == 1]
+            continuing = [request for request in requests if len(request.row().pending) == 1]
             new = [request for request in requests if len(request.row().pending) > 1]
-            if self._replay(known):
+            if self._replay(continuing):
                 self._replayed += 1
                 if not new or self._replayed < _BETWEEN_STARTS:
                     return
-                known = []
+                continuing = []
             self._replayed = 0
             with self._prepared():
-                self._sample(known)
+                self._sample(continuing)
                 self._sample_first(self._cache.slots, new)
 
     @contextmanager
     def _prepared(self) -> Iterator[None]:
-        """Make the model ready to be sampled from; this visits every module, which takes milliseconds."""
+        """Prepare the model for sampling. This visits every module, which takes milliseconds."""
         if self._merged is None:
             self._merged = MergedWeights(self._model)
         was_training = self._model.training
@@ -343,18 +343,19 @@ class TransformersPolicy:
                 self._model.train()
 
     def _sample_first(self, cache: SlotCache, requests: list[_Request]) -> None:
-        """Sample the first token of turns. What several begin with is computed by one of them and copied."""
-        left = _ROUND_TOKENS
-        while requests and left > 0:
-            batch = self._sharing(cache, requests, left)
-            left -= sum(len(request.row().pending) for request in batch)
+        """Sample the first token of turns. A common prefix is computed once and copied."""
+        room = _ROUND_TOKENS
+        while requests and room > 0:
+            batch = self._sharing(cache, requests, room)
+            room -= sum(len(request.row().pending) for request in batch)
             self._sample(batch)
             requests = [request for request in requests if request not in batch]
 
     def _sharing(self, cache: SlotCache, requests: list[_Request], room: int) -> list[_Request]:
-        """Return what can be computed now, with its known beginning copied: at least one, then what has room.
+        """Return at least one request to compute now, and others that fit into `room` tokens, with known prefixes
+        copied.
 
-        A request waits if another of these computes a part of it.
+        A request waits if another one in the batch computes a part of its prefix.
         """
         batch: list[_Request] = []
         for request in requests:
@@ -376,15 +377,15 @@ class TransformersPolicy:
         assert self._cache is not None
         cache, of = self._cache.slots, {request.seat.slot: request for request in requests}
         rows = [request.row() for request in requests]
-        if self._way is Way.PACKED:
+        if self._way is SamplingWay.PACKED:
             try:
-                plan = Plan(rows, self._model.device)
+                plan = PackedPlan(rows, self._model.device)
                 order, logits = plan.rows, run(self._model, cache, plan)
             except CannotPack:
-                self._way = Way.ALONE
+                self._way = SamplingWay.ALONE
                 return self._sample(requests)
-        elif self._way is Way.ALONE:
-            plans = [Plan([row], self._model.device) for row in rows]
+        elif self._way is SamplingWay.ALONE:
+            plans = [PackedPlan([row], self._model.device) for row in rows]
             order, logits = rows, torch.cat([run(self._model, cache, plan, alone=True) for plan in plans])
         else:
             whole = [[*of[row.slot].seat.tokens, *row.pending] for row in rows]
@@ -394,8 +395,8 @@ class TransformersPolicy:
         self._draw([of[row.slot] for row in order], logits)
 
     def _replay(self, requests: list[_Request]) -> bool:
-        """Draw a token for each request, which has one new token, from a graph; return whether that could be done."""
-        replays = self._replays  # of this pass: new weights may come meanwhile
+        """Draw a token for each request (with one new token) from a CUDA graph; return whether that succeeded."""
+        replays = self._replays  # a local reference: new weights reset the attribute
         if replays is None or not requests:
             return False
         rows = [request.row() for request in requests]
@@ -404,7 +405,7 @@ class TransformersPolicy:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, CannotPack) as error:
-            _log.warning("%s is sampled without CUDA graphs, which takes longer: %s", self.name, describe(error))
+            _log.warning("%s is sampled without CUDA graphs, which is slower: %s", self.name, describe(error))
             self._may_replay, self._replays = False, None
             return False
         for request, row in zip(requests, rows, strict=True):
@@ -435,16 +436,17 @@ def own_thread(name: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, name, torch.cuda.set_device, (torch.cuda.current_device(),))
 
 
-def _playable(model: Any) -> tuple[Any, Way]:
-    """Return a model, and how to sample from it. One that is not in training is so in none of its parts.
+def _playable(model: Any) -> tuple[Any, SamplingWay]:
+    """Return a model, and how to sample from it.
 
-    Adapters that were added to an evaluated model are in training, with their dropout, until they are told.
+    If the model is not in training mode, all its modules leave it: adapters that were added later may still be in
+    training mode, with dropout.
     """
     return model if model.training else model.eval(), way_of(model)
 
 
-def _share(cache: SlotCache, donor: Seat, request: _Request, held: int) -> None:
-    """Copy the beginning of a conversation from the slot that holds most of it."""
+def _share(cache: SlotCache, donor: CacheSlot, request: _Request, held: int) -> None:
+    """Copy a conversation's prefix from the slot that holds it."""
     own = request.seat
     if donor is not own:
         cache.copy(donor.slot, own.slot, slice(len(own.tokens), held))

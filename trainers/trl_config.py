@@ -1,4 +1,4 @@
-"""Derives the configuration of TRL and of the rollouts from a `TrainConfig`."""
+"""Derives the configuration of TRL and the rollouts from a `TrainConfig`."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.adapters import lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
 from agentgym.trainers.policies import dialect_of
+from agentgym.trainers.trl_seam import GRPOConfig
 from agentgym.trainers.versions import checkpointing
 
 
 def env_factory(config: TrainConfig) -> EnvFactory:
     """Return the factory of the run's environments, in the dialect of its model."""
-    given = with_strict(config.env, config.env_kwargs, config.strict)
-    return EnvFactory(config.env, {**given, "dialect": dialect_of(config)})
+    kwargs = with_strict(config.env, config.env_kwargs, config.strict)
+    return EnvFactory(config.env, {**kwargs, "dialect": dialect_of(config)})
 
 
 def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:
-    """Make one environment and return its tasks and its reward scheme. Raises `UsageError` if it cannot be made."""
+    """Return the tasks and the reward scheme of an environment. Raises `UsageError` if it cannot be created."""
     with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
         return env.tasks, env.scheme
 
 
 def eval_split_of(config: TrainConfig, source: TaskSource) -> str:
-    """Return the split of held-out tasks. Raises `UsageError` if there is no other split to train on."""
+    """Return the split of held-out tasks. Raises `UsageError` if the tasks have no other split to train on."""
     if TRAIN not in source.splits:
         raise UsageError(
-            f"there is no split {TRAIN!r} to train on, only {', '.join(source.splits)}; if the tasks come from files, "
+            f"no split {TRAIN!r} to train on, only {', '.join(source.splits)}; if the tasks come from files, "
             "divide them with --set split_by=hash"
         )
     split = check_split(source, config.eval_split or default_split(source, TEST))
     if split == TRAIN and config.eval_split is None:
         raise UsageError(
-            f"there is no split besides {TRAIN!r} to evaluate on; divide the tasks (--set split_by=hash, if they come "
+            f"no split besides {TRAIN!r} to evaluate on; divide the tasks (--set split_by=hash, if they come "
             f"from files), or pass --eval-split {TRAIN}"
         )
     return split
@@ -78,7 +78,7 @@ def limits_of(config: TrainConfig) -> Limits:
 
 
 def failures_of(config: TrainConfig) -> Failures:
-    """Return what a run does about episodes that fail."""
+    """Return how a run handles failed episodes."""
     return Failures(at_least=config.at_least, breaker=Breaker(config.outage))
 
 
@@ -110,7 +110,7 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         seed=config.seed,
         use_cpu=use_cpu,
         bf16=config.bf16,
-        disable_dropout=True,  # tokens are sampled without: with it, the model learns from what it did not say
+        disable_dropout=True,  # as in sampling
         **checkpointing(config.gradient_checkpointing),
         # One generation batch, divided into `updates_per_step` updates, and those into micro batches.
         per_device_train_batch_size=micro,
@@ -133,9 +133,9 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         beta=config.kl_weight,
         entropy_coef=config.entropy_weight,
         temperature=config.temperature,
-        # Credit per turn needs ratios per token; a product over a whole trajectory explodes.
+        # Credit per turn needs ratios per token; the ratio of a whole trajectory explodes.
         importance_sampling_level="token",
-        # What the sampler's and the trainer's log-probabilities differ by is corrected token by token.
+        # Corrects differences between the sampler's and the trainer's log-probabilities token by token.
         vllm_importance_sampling_correction=True,
         vllm_importance_sampling_mode="token_truncate",
         vllm_importance_sampling_clip_max=3.0,
@@ -159,17 +159,17 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
 
 
 def check_reports(config: TrainConfig) -> None:
-    """Raise `UsageError` if TRL cannot log to a place that `report_to` names, or its package is not installed."""
-    places = [place for place in config.report_to if place not in ("all", "none")]  # all that are installed; no place
+    """Raise `UsageError` if TRL does not support an integration in `report_to`, or its package is missing."""
+    names = [name for name in config.report_to if name not in ("all", "none")]
     try:
-        for callback in get_reporting_integration_callbacks(places):
+        for callback in get_reporting_integration_callbacks(names):
             callback()
     except (ValueError, RuntimeError, ImportError) as error:
         raise UsageError(f"report_to: {error}") from error
 
 
 def refuse_sharded(config: TrainConfig, accelerator: Any) -> None:
-    """Raise `UsageError` if weights are sharded, so that no process could sample from the whole model."""
+    """Raise `UsageError` if weights are sharded and no process could sample from the whole model."""
     plugin = getattr(accelerator.state, "deepspeed_plugin", None)
     is_sharded = accelerator.distributed_type == DistributedType.FSDP or (plugin is not None and plugin.zero_stage == 3)
     if is_sharded and not config.use_vllm:

@@ -1,4 +1,4 @@
-"""What the tests of trainers share: models that are small enough to train within a second."""
+"""Fixtures for tests of trainers: models that are small enough to train within a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIBRARIES = r"(transformers|trl|torch|accelerate|peft|datasets)\b"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Libraries warn each other of what will change; that is not ours to mend."""
+    """Ignore the deprecation warnings of libraries."""
     for item in items:
         if item.path.parent == Path(__file__).parent:
             for category in ("FutureWarning", "UserWarning", "DeprecationWarning"):
@@ -59,12 +59,12 @@ def model(tokenizer: Any) -> Any:
     from agentgym.trainers.tiny import TinyShape, tiny_model
 
     shape = TinyShape(vocabulary=320, hidden=32, layers=2, heads=2, feed_forward=64, context=512)
-    made = tiny_model(tokenizer, shape, seed=0)
+    fresh = tiny_model(tokenizer, shape, seed=0)
     with torch.no_grad():
-        for weight in made.parameters():
+        for weight in fresh.parameters():
             if weight.dim() > 1:
                 weight.mul_(8)
-    return made
+    return fresh
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def trajectory() -> Any:
 
 
 class Canned:
-    """Rollouts that are not rolled out: the last row of each batch solves its task, others fail in two turns."""
+    """Canned rollouts: the last row of each batch solves its task, others fail in two turns."""
 
     def __init__(self, make: Any = None):
         self.make = make or (lambda row, rows: _trajectory(row, [[20 + row, 21], [22, 5]], float(row == rows - 1)))
@@ -116,10 +116,12 @@ class Canned:
         self.rows.append(list(rows))
         played: list[PlayedGroup] = []
         for row, members in groupby(range(len(rows)), lambda number: rows[number]):
-            found = [self.make(number, len(rows)) for number in members]
-            for trajectory in found:
+            trajectories = [self.make(number, len(rows)) for number in members]
+            for trajectory in trajectories:
                 trajectory.task_id, trajectory.seed = f"t/{row.index}", row.seed
-            played.append(PlayedGroup(Group(Task(f"t/{row.index}", "train", "?"), row.seed, len(found)), found))
+            played.append(
+                PlayedGroup(Group(Task(f"t/{row.index}", "train", "?"), row.seed, len(trajectories)), trajectories)
+            )
         return Batch(played, played)
 
 
@@ -131,7 +133,7 @@ def canned() -> type[Canned]:
 
 @pytest.fixture
 def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
-    """Makes a trainer of the tiny model over given rollouts, which keeps the batches that it learns from."""
+    """Makes a trainer of the tiny model that records the batches that it learns from."""
     from agentgym.task import GeneratedTasks
     from agentgym.trainers.batches import task_rows
     from agentgym.trainers.config import TrainConfig
@@ -139,17 +141,16 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
     from agentgym.trainers.grpo import AgentGRPOTrainer
     from agentgym.trainers.trl_config import grpo_config
 
-    class Kept(AgentGRPOTrainer):
-        def _generate_and_score_completions(self, inputs: Any) -> Any:
-            output = super()._generate_and_score_completions(inputs)
-            self.kept = [*getattr(self, "kept", []), {**output, "rows": list(inputs)}]
-            return output
+    class RecordingTrainer(AgentGRPOTrainer):
+        def complete_batch(self, batch: Any, rows: Any) -> None:
+            super().complete_batch(batch, rows)
+            self.batches = [*getattr(self, "batches", []), {**batch, "rows": list(rows)}]
 
     def make(rollouts: Any, credit: Any = None, on_scores: Any = None, **settings: Any) -> Any:
         settings = {"steps": 1, "groups": 2, "group_size": 4, "updates_per_step": 1, "report_to": []} | settings
         config = TrainConfig(env="guess", output_dir=str(tmp_path / "run"), **settings)
         tasks = GeneratedTasks("none", lambda split, index: None, {"train": None})  # type: ignore[arg-type, return-value]
-        return Kept(
+        return RecordingTrainer(
             model=model,
             args=grpo_config(config, world_size=1, use_cpu=True),
             processing_class=tokenizer,
@@ -205,7 +206,7 @@ def small(letters: Any, checkpoint: Path) -> Any:
 
 
 def _sampled_from(model_folder: Path, trajectories: Path) -> float:
-    """How far recorded log-probabilities are from those of a saved model, at most."""
+    """Return the largest difference between recorded log-probabilities and those of a saved model."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -218,8 +219,8 @@ def _sampled_from(model_folder: Path, trajectories: Path) -> float:
         ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids])
         with torch.inference_mode():
             logprobs = torch.log_softmax(model(input_ids=ids).logits[0, len(tokens.prompt_ids) - 1 : -1], dim=-1)
-        chosen = logprobs.gather(1, torch.tensor(tokens.completion_ids)[:, None])[:, 0]
-        gap = (chosen - torch.tensor(tokens.logprobs)).abs()
+        expected = logprobs.gather(1, torch.tensor(tokens.completion_ids)[:, None])[:, 0]
+        gap = (expected - torch.tensor(tokens.logprobs)).abs()
         gaps.append(gap[torch.tensor(tokens.loss_mask, dtype=torch.bool)].max().item())
     return max(gaps)
 

@@ -54,7 +54,7 @@ class BrokenEnv(LettersEnv):
 
 
 class FlatEnv(LettersEnv):
-    """Pays the same whatever is said."""
+    """Pays the same for any message."""
 
     def respond(self, text: str) -> str:
         super().respond("a")
@@ -69,7 +69,7 @@ class NeverSolvedEnv(LettersEnv):
 
 
 class AlwaysSolvedEnv(LettersEnv):
-    """Is solved whatever is said."""
+    """Any message solves it."""
 
     def grade(self) -> dict[str, float]:
         return {OUTCOME: 1.0}

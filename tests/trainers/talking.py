@@ -36,13 +36,13 @@ def policy(
 
 async def talk(policy: TransformersPolicy, session: str, prompt: Sequence[int], turns: int = 3) -> list[Generation]:
     """A conversation of several turns, each answered with the same observation."""
-    ids, said = list(prompt), []
+    ids, turns_so_far = list(prompt), []
     for turn in range(turns):
-        said.append(await policy.generate(ids, 5 + turn, session))
-        ids += said[-1].ids + ANSWER
+        turns_so_far.append(await policy.generate(ids, 5 + turn, session))
+        ids += turns_so_far[-1].ids + ANSWER
         await asyncio.sleep(0)
     policy.release(session)
-    return said
+    return turns_so_far
 
 
 def talks(policy: TransformersPolicy, prompts: Sequence[Sequence[int]] = PROMPTS) -> list[list[Generation]]:

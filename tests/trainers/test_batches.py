@@ -14,7 +14,7 @@ from agentgym.messages import ToolCall
 from agentgym.policy import Generation
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import GeneratedTasks, Task
-from agentgym.trainers.batches import BatchRollouts, Row, task_rows
+from agentgym.trainers.batches import BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.credit import Credit
 
 
@@ -23,23 +23,17 @@ def source(size: int | None) -> GeneratedTasks:
 
 
 def indices(size: int | None, count: int, seed: int = 0) -> list[int]:
-    return [Row.of(prompt).index for prompt in task_rows(source(size), count, seed)["prompt"]]
+    return [TaskRow.of(row).index for row in task_rows(source(size), count, seed).to_list()]
 
 
-def test_the_order_of_tasks_depends_on_the_seed_alone():
-    assert indices(10, 25) == indices(10, 25) != indices(10, 25, seed=1)
-    assert indices(None, 5) != indices(None, 5, seed=1)
-
-
-def test_every_task_comes_once_before_any_comes_again():
-    drawn = indices(10, 25)
-    assert sorted(drawn[:10]) == sorted(drawn[10:20]) == list(range(10))
-    assert drawn[:10] != drawn[10:20]
-
-
-def test_a_longer_run_begins_with_the_tasks_of_a_shorter_one():
-    assert indices(10, 25)[:12] == indices(10, 12)
-    assert indices(None, 8)[:3] == indices(None, 3)
+def test_tasks_come_in_an_order_that_depends_on_the_seed_alone():
+    """Every task comes once before any comes again."""
+    order = indices(10, 25)
+    assert sorted(order[:10]) == sorted(order[10:20]) == list(range(10))
+    assert order[:10] != order[10:20]
+    assert order[:12] == indices(10, 12)
+    assert order != indices(10, 25, seed=1)
+    assert indices(None, 8)[:3] == indices(None, 3) != indices(None, 3, seed=1)
 
 
 class Letters:
@@ -92,24 +86,24 @@ def rollouts(policy: Any, refill_rounds: int = 0, updates_per_step: int = 1) -> 
     )
 
 
-def rows(*indices: int, group_size: int = 2) -> list[Row]:
-    return [Row(index, seed=index) for index in indices for _ in range(group_size)]
+def rows(*indices: int, group_size: int = 2) -> list[TaskRow]:
+    return [TaskRow(index, seed=index) for index in indices for _ in range(group_size)]
 
 
 def test_each_row_gets_its_trajectory_in_order():
     policy = Guesser()
-    found = rollouts(policy)(rows(5, 3), 7, training=True).trajectories
-    assert [t.task_id for t in found] == [f"guess/train/{i}" for i in (5, 5, 3, 3)]
-    assert [t.attempt for t in found] == [0, 1, 2, 3]
+    trajectories = rollouts(policy)(rows(5, 3), 7, training=True).trajectories
+    assert [t.task_id for t in trajectories] == [f"guess/train/{i}" for i in (5, 5, 3, 3)]
+    assert [t.attempt for t in trajectories] == [0, 1, 2, 3]
     assert policy.versions == [7]
 
 
 def test_no_two_trajectories_of_a_step_are_drawn_alike_even_on_several_processes():
     """A group may straddle processes; what is drawn depends on the name of the session."""
-    one, other = Guesser(), Guesser()
-    rollouts(one)(rows(5, 3), 0, training=True, first=0)
+    first, other = Guesser(), Guesser()
+    rollouts(first)(rows(5, 3), 0, training=True, first=0)
     rollouts(other)(rows(3, 4), 0, training=True, first=4)
-    assert len({*one.sessions, *other.sessions}) == 8
+    assert len({*first.sessions, *other.sessions}) == 8
 
 
 def test_the_training_step_counts_batches_not_weight_updates():
@@ -121,6 +115,6 @@ def test_the_training_step_counts_batches_not_weight_updates():
 
 
 def test_evaluation_replaces_nothing_and_is_at_no_step_of_training():
-    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False).trajectories
-    assert {t.task_id for t in found} == {"guess/train/4"}
-    assert {t.training_step for t in found} == {None}
+    trajectories = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False).trajectories
+    assert {t.task_id for t in trajectories} == {"guess/train/4"}
+    assert {t.training_step for t in trajectories} == {None}

@@ -14,7 +14,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError
 from agentgym.rollout import EnvFactory, Group, Job, Limits, PlayedGroup
 from agentgym.task import GeneratedTasks, Task
-from agentgym.trainers.batches import Batch, BatchRollouts, Row, task_rows
+from agentgym.trainers.batches import Batch, BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory, Turn
 
@@ -23,7 +23,7 @@ TASKS_OF_A_RUN = 2**20
 
 
 class Asked:
-    """A task source that remembers which tasks were asked for."""
+    """A task source that records the requested tasks."""
 
     def __init__(self, size: int | None):
         self.indices: list[int] = []
@@ -49,7 +49,7 @@ class Played(BatchRollouts):
         self._engine.close()
         self._engine = self  # type: ignore[assignment]
 
-    def collect(self, groups: Sequence[Group]) -> list[PlayedGroup]:
+    def play_jobs(self, groups: Sequence[Group]) -> list[PlayedGroup]:
         self.rounds.append([job for group in groups for job in group.jobs])
         return [PlayedGroup(group, [self._played(job) for job in group.jobs]) for group in groups]
 
@@ -75,13 +75,13 @@ class Played(BatchRollouts):
 
 
 class Silent:
-    """A policy that nobody asks."""
+    """A policy without requests."""
 
     def updated(self, version: int) -> None: ...
 
 
-def rows(*indices: int) -> list[Row]:
-    return [Row(index, seed=index) for index in indices for _ in range(2)]
+def rows(*indices: int) -> list[TaskRow]:
+    return [TaskRow(index, seed=index) for index in indices for _ in range(2)]
 
 
 def names(batch: Batch) -> list[int]:
@@ -90,18 +90,18 @@ def names(batch: Batch) -> list[int]:
 
 def test_a_group_is_replaced_as_often_as_asked_and_no_more():
     flat = Played({-1: (0.0, 0.0)}, refill_rounds=3)
-    found = flat(rows(1, 2), 0, training=True)
+    result = flat(rows(1, 2), 0, training=True)
     assert [len(jobs) for jobs in flat.rounds] == [4, 4, 4, 4]
-    assert len({*names(found), 1, 2}) == 4
+    assert len({*names(result), 1, 2}) == 4
 
 
 def test_replacing_ends_when_every_group_teaches_something():
     batch = Played({1: (0.0, 1.0), 2: (0.0, 0.0), -1: (1.0, 0.0)}, refill_rounds=5)
-    found = batch(rows(1, 2), 0, training=True)
+    result = batch(rows(1, 2), 0, training=True)
     assert [len(jobs) for jobs in batch.rounds] == [4, 2]
-    assert names(found)[:2] == [1, 1]
-    assert [t.outcome for t in found.trajectories] == [0.0, 1.0, 1.0, 0.0]
-    assert [t.outcome for played in found.sampled for t in played.trajectories] == [0.0, 1.0, 0.0, 0.0]
+    assert names(result)[:2] == [1, 1]
+    assert [t.outcome for t in result.trajectories] == [0.0, 1.0, 1.0, 0.0]
+    assert [t.outcome for played in result.sampled for t in played.trajectories] == [0.0, 1.0, 0.0, 0.0]
 
 
 def test_a_failed_attempt_does_not_make_a_difference_and_two_others_do():
@@ -127,7 +127,7 @@ def test_fresh_tasks_of_an_endless_source_are_none_that_a_run_or_its_warm_start_
     assert max(fresh) < 2**30
     # Most of the room above is used: two processes or two steps hardly ever draw the same.
     assert max(fresh) > 2**29
-    starts = [Row.of(task_rows(Asked(None).source(), 1, seed)["prompt"][0]).index for seed in range(50)]
+    starts = [TaskRow.of(task_rows(Asked(None).source(), 1, seed)[0]).index for seed in range(50)]
     assert all(0 <= start < TASKS_OF_A_RUN for start in starts)
     assert max(starts) > TASKS_OF_A_RUN // 2
 
@@ -143,7 +143,7 @@ def test_every_process_and_every_step_draws_fresh_tasks_of_its_own():
         return names(Played({-1: (0.0, 0.0)}, refill_rounds=1, seed=seed)(rows(1), version, training=True, first=first))
 
     assert fresh(0, 0) == fresh(0, 0)
-    assert len({tuple(drawn) for drawn in (fresh(0, 0), fresh(1, 0), fresh(0, 2), fresh(0, 0, seed=1))}) == 4
+    assert len({tuple(all_rows) for all_rows in (fresh(0, 0), fresh(1, 0), fresh(0, 2), fresh(0, 0, seed=1))}) == 4
 
 
 def test_a_step_of_some_failures_goes_on_and_one_of_nothing_else_does_not():
@@ -153,13 +153,7 @@ def test_a_step_of_some_failures_goes_on_and_one_of_nothing_else_does_not():
     assert Played({})([], 0, training=True).trajectories == []
 
 
-def test_without_rounds_nothing_is_replaced():
-    batch = Played({-1: (0.0, 0.0)})
-    assert names(batch(rows(1, 2), 0, training=True)) == [1, 1, 2, 2]
-    assert len(batch.rounds) == 1
-
-
 def test_every_row_has_a_seed_of_its_own():
-    drawn = [Row.of(prompt) for prompt in task_rows(Asked(2).source(), 4, 0)["prompt"]]
-    assert sorted(row.index for row in drawn) == [0, 0, 1, 1]
-    assert len({row.seed for row in drawn}) == 4
+    all_rows = [TaskRow.of(row) for row in task_rows(Asked(2).source(), 4, 0).to_list()]
+    assert sorted(row.index for row in all_rows) == [0, 0, 1, 1]
+    assert len({row.seed for row in all_rows}) == 4

@@ -122,12 +122,6 @@ def test_a_turn_that_was_cut_off_is_ended_for_the_model(tokenizer: Any):
     assert cut == [codec.end_id, *codec.extend(answer, last_id=codec.end_id)]
 
 
-def test_decoding_gives_the_text_without_the_end(tokenizer: Any):
-    codec = ChatCodec(tokenizer)
-    assert codec.decode(said(tokenizer, "@guess 5")) == "@guess 5"
-    assert codec.decode(said(tokenizer, "@guess 5")[:-1]) == "@guess 5"
-
-
 def test_special_tokens_that_the_policy_samples_are_seen():
     codec = ChatCodec(chatml(CHATML))
     start, end = codec.tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
@@ -151,18 +145,3 @@ def test_a_tokenizer_adds_no_begin_token_within_a_conversation():
 def test_a_template_that_cannot_be_extended_is_refused(template: str):
     with pytest.raises(UsageError, match="cannot be extended"):
         ChatCodec(chatml(template))
-
-
-def test_a_tokenizer_without_a_template_is_refused():
-    bare = tiny_tokenizer(["a"], 300)
-    bare.chat_template = None
-    with pytest.raises(UsageError, match="no chat template"):
-        ChatCodec(bare)
-
-
-def test_tool_schemas_reach_the_template_only_when_asked_for():
-    tokenizer = chatml(shipped("qwen2_5.jinja"))
-    schema = {"type": "function", "function": {"name": "guess", "parameters": {"type": "object", "properties": {}}}}
-    shown, hidden = (ChatCodec(tokenizer, with_tools=w).open(opening(), [schema]) for w in (True, False))
-    assert "guess" in tokenizer.decode(shown)
-    assert "guess" not in tokenizer.decode(hidden)

@@ -1,4 +1,4 @@
-"""A checkpoint that is not what it seems is refused in one line: nothing plays with weights that nobody trained."""
+"""Broken checkpoints are refused in one line, so that no run uses random weights."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def test_a_checkpoint_without_a_head_is_refused(tmp_path: Path):
 
 
 @each_row(
-    "settings, told",
+    "settings, message",
     [({"num_hidden_layers": 3}, "18 of its weights are missing"), ({"hidden_size": 32}, "have another shape")],
 )
-def test_a_configuration_of_another_model_is_refused(tmp_path: Path, settings: dict[str, Any], told: str):
-    with pytest.raises(UsageError, match=told):
+def test_a_configuration_of_another_model_is_refused(tmp_path: Path, settings: dict[str, Any], message: str):
+    with pytest.raises(UsageError, match=message):
         load_checkpoint(str(reconfigured(saved(tmp_path), **settings)))
 
 
@@ -121,7 +121,7 @@ def test_code_in_a_checkpoint_is_neither_run_nor_asked_about(tmp_path: Path, mon
     load(f"template:{folder}")
 
 
-# What shows only when it is sampled from.
+# Problems that only sampling reveals.
 
 
 def asked(policy: TransformersPolicy) -> None:
@@ -130,7 +130,7 @@ def asked(policy: TransformersPolicy) -> None:
 
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused_where_one_is_written():
     policy = make_policy(LlamaForCausalLM(config(vocab_size=200)), tokenizer_of("qwen3"), name="m")
-    with pytest.raises(UsageError, match="token 319, but the model has 200 tokens"):
+    with pytest.raises(UsageError, match="token 319, but the model has 200"):
         asked(policy)
 
 
@@ -163,7 +163,7 @@ def test_without_an_end_token_of_the_tokenizer_that_of_the_template_ends_turns()
 
 @each_row("name", ["gemma3", "phi3", "llama3_1", "gptoss", "cohere2", "qwen3", "deepseekv3"])
 def test_a_turn_ends_as_the_template_ends_it_and_reads_back(name: str):
-    """A warm start teaches the token with which the model's own template ends a turn, not that which ends a text."""
+    """A warm start teaches the end token of the template, which may differ from that of the tokenizer."""
     tokenizer = tokenizer_of(name)
     codec = ChatCodec(tokenizer)
     written = tokenizer.apply_chat_template(

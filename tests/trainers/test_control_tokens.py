@@ -1,4 +1,4 @@
-"""What users and tools write is text: it begins and ends no turn, whatever tokens it spells."""
+"""Text of users and tools cannot begin or end a turn, whatever tokens it spells."""
 
 from __future__ import annotations
 

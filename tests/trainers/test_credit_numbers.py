@@ -1,4 +1,4 @@
-"""What the numbers of a credit assignment do: each weight, each default, the smallest group."""
+"""The parameters of credit assignment: weights, defaults, the smallest group."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)
 
 def trajectory(turns: Sequence[dict[str, float]], reason: Reason = Reason.ANSWERED, graded: int = 0) -> Any:
     """A trajectory that earned these channels; the last `graded` of its turns are not the model's."""
-    said = [Turn("said", [], dict(channels), 0.0) for channels in turns]
-    for turn in said[len(said) - graded :]:
+    played = [Turn("said", [], dict(channels), 0.0) for channels in turns]
+    for turn in played[len(played) - graded :]:
         turn.action = None
-    return Trajectory("t", "env", "task", "hash", 0, "policy", [], turns=said, reason=reason)
+    return Trajectory("t", "env", "task", "hash", 0, "policy", [], turns=played, reason=reason)
 
 
 def solved_and_not(*others: float) -> list[Trajectory]:
@@ -42,7 +42,7 @@ def test_two_attempts_are_a_group():
 
 
 def test_nearly_equal_values_are_not_blown_up():
-    """What is added to the deviation, 1e-4, is far above the noise of sums and far below any reward."""
+    """The epsilon, 1e-4, is far above rounding errors and far below any reward."""
     assert normalise([1e-9, 0.0], [0, 0])[0] == pytest.approx(5e-10 / (1e-9 * math.sqrt(0.5) + 1e-4), rel=1e-6)
 
 
@@ -79,16 +79,3 @@ def test_shaping_is_everything_but_the_weighted_outcome():
 def test_all_that_is_graded_after_the_last_turn_belongs_to_it(graded: int):
     earned = trajectory([{"tool": 1.0}] * 4, Reason.TOKEN_BUDGET, graded=graded)
     assert shaping_rewards(earned, WITH_TOOL) == [0.5] * (3 - graded) + [0.5 * (1 + graded)]
-
-
-def test_a_failed_member_leaves_the_turns_of_the_others_as_they_were():
-    batch = [trajectory([{"tool": 1.0}, {"tool": 0.0}]), trajectory([{"tool": 0.0}, {"tool": 0.5}])]
-    broken = trajectory([{"tool": 9.0}] * 3, Reason.INFRASTRUCTURE)
-    credit = Credit(CreditMode.TURN, WITH_TOOL)
-    assert credit.advantages([broken, *batch], [0, 0, 0])[1:] == credit.advantages(batch, [0, 0])
-    assert credit.advantages([broken, *batch], [0, 0, 0])[0] == [0.0] * 3
-
-
-def test_without_settings_both_signs_count_in_full():
-    [good], [bad] = Credit(CreditMode.OUTCOME).advantages(solved_and_not(0.0), [0, 0])
-    assert good == -bad > 0

@@ -1,4 +1,4 @@
-"""The trainer's step reaches environments, so that a curriculum goes on as training does."""
+"""The training step reaches environments, so that a curriculum follows the training."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ def serving(folder: Path) -> Fake:
 
 def said_by_task(path: Path) -> dict[str, list[str]]:
     """Return what a policy wrote and was shown in each task, message by message."""
-    return {found.task_id: [text_of(message) for message in found.messages] for found in read_jsonl(path)}
+    return {
+        trajectory.task_id: [text_of(message) for message in trajectory.messages] for trajectory in read_jsonl(path)
+    }
 
 
 def test_a_suite_over_http_has_the_answers_of_the_same_weights_in_process(
@@ -56,9 +58,9 @@ def test_a_suite_over_http_has_the_answers_of_the_same_weights_in_process(
     taught, suite = teach(tmp_path / "taught"), greedy_suite(tmp_path / "greedy.yaml")
     with serving(taught).serving() as url:
         command = ["eval", "--suite", str(suite), "--policy", str(taught), "--policy", f"openai:taught@{url}"]
-        told = CliRunner().invoke(app, [*command, "--endpoint", "results=tool", "--out", "results", "--json"])
-    assert told.exit_code == 0, told.output
-    success = [row["summary"]["overall"]["success"] for row in json.loads(told.stdout)["results"]]
+        result = CliRunner().invoke(app, [*command, "--endpoint", "results=tool", "--out", "results", "--json"])
+    assert result.exit_code == 0, result.output
+    success = [row["summary"]["overall"]["success"] for row in json.loads(result.stdout)["results"]]
     assert len(success) == 2
     assert success[0] == success[1]
     assert 0 < success[0] < 1

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.train]
 
 def said(path: Path) -> dict[str, Any]:
     """Return the sampled tokens of each attempt at each task."""
-    return {found.id: found.tokens and found.tokens.completion_ids for found in read_jsonl(path)}
+    return {trajectory.id: trajectory.tokens and trajectory.tokens.completion_ids for trajectory in read_jsonl(path)}
 
 
 def test_the_same_seed_gives_the_numbers_and_the_tokens_of_the_report(small: Any, checkpoint: Path):

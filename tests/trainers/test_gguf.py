@@ -81,8 +81,8 @@ def test_the_converted_model_can_be_loaded_and_saved_and_knows_nothing_of_its_or
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": "What is the capital of France?"}], add_generation_prompt=True, return_tensors="pt"
     )["input_ids"]
-    said = model.generate(prompt, max_new_tokens=8, do_sample=False)[0, prompt.shape[1] :]
-    assert "Paris" in tokenizer.decode(said)
+    answer = model.generate(prompt, max_new_tokens=8, do_sample=False)[0, prompt.shape[1] :]
+    assert "Paris" in tokenizer.decode(answer)
 
 
 @with_smollm2
@@ -92,16 +92,16 @@ def test_vllm_is_given_the_converted_checkpoint(
 ):
     file = gguf_file("smollm2")
     assert file is not None
-    given = {"folder": str(file.parent), "file": str(file), "name": "smollm2"}[how]
-    made: list[str] = []
+    name = {"folder": str(file.parent), "file": str(file), "name": "smollm2"}[how]
+    folders: list[str] = []
 
     def make_engine(folder: str, config: Any, **settings: Any) -> Any:
-        made.append(folder)
+        folders.append(folder)
         return SimpleNamespace(llm_engine=None)
 
     monkeypatch.setattr(loading, "make_engine", make_engine)
     monkeypatch.setattr(loading, "require", lambda *names: None)
     monkeypatch.setattr("agentgym.trainers.vllm.policy._sampling_params", lambda: SimpleNamespace)
-    policy = loading.load(f"vllm:{given}", env_id="guess", env_kwargs={})
-    assert made == [str(smollm2)]
+    policy = loading.load(f"vllm:{name}", env_id="guess", env_kwargs={})
+    assert folders == [str(smollm2)]
     assert policy.codec.decode(policy.codec.open([{"role": "user", "content": "Hi"}], [])).endswith("assistant\n")

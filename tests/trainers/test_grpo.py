@@ -1,4 +1,4 @@
-"""What is learned from: the tokens that were sampled, each with its turn's advantage, and nothing else."""
+"""The trainer learns from the sampled tokens, each with its turn's advantage, and from nothing else."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
@@ -26,7 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.train]
 def run(trainer: Any) -> dict[str, Any]:
     """Train one step and return the batch that was learned from."""
     trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     return batch
 
 
@@ -47,18 +45,6 @@ def test_each_turn_has_its_advantage_on_its_own_tokens(mode: CreditMode, trainer
     assert batch["advantages"][-1, :2].tolist() == pytest.approx([1.5, 1.5], abs=1e-3)
 
 
-def test_training_learns_exactly_from_the_sampled_tokens(trainer_of: Any, canned: Any):
-    batch = run(trainer_of(canned()))
-    mask = batch["completion_mask"] * batch["tool_mask"]
-    for row, trajectory in enumerate(r["trajectory"] for r in batch["rows"]):
-        tokens = trajectory.tokens
-        length = len(tokens.completion_ids)
-        assert batch["prompt_ids"][row][batch["prompt_mask"][row] == 1].tolist() == tokens.prompt_ids
-        assert batch["completion_ids"][row, :length].tolist() == tokens.completion_ids
-        assert mask[row, :length].tolist() == tokens.loss_mask
-        assert not mask[row, length:].any()
-
-
 def test_the_solved_trajectory_becomes_likelier(trainer_of: Any, canned: Any, trajectory: Any, model: Any):
     def likelihood(row: int) -> float:
         with torch.inference_mode():
@@ -75,16 +61,16 @@ def test_the_solved_trajectory_becomes_likelier(trainer_of: Any, canned: Any, tr
 
 def test_the_grading_of_an_interruption_has_no_tokens(trainer_of: Any, canned: Any, trajectory: Any):
     def make(row: int, rows: int) -> Any:
-        made = trajectory(row, [[20 + row, 21], [22]], 0.0)
-        made.turns.append(Turn(None, [], {"outcome": float(row % 2)}, 0.0))
-        made.reason = Reason.TOKEN_BUDGET
-        return made
+        interrupted = trajectory(row, [[20 + row, 21], [22]], 0.0)
+        interrupted.turns.append(Turn(None, [], {"outcome": float(row % 2)}, 0.0))
+        interrupted.reason = Reason.TOKEN_BUDGET
+        return interrupted
 
     batch = run(trainer_of(canned(make), Credit(CreditMode.TURN)))
     assert batch["advantages"][1].tolist() == pytest.approx([0.866, 0.866, 0, 0, 0.866], abs=1e-3)
 
 
-# What failed.
+# Failures.
 
 
 def test_failed_trajectories_carry_no_loss_and_do_not_count(trainer_of: Any, canned: Any, trajectory: Any):
@@ -112,15 +98,6 @@ def test_an_episode_without_a_turn_becomes_one_masked_token(tokens: Tokens | Non
 
 
 # The assertion that runs on every batch.
-
-
-@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=4))
-def test_a_faithful_batch_passes(turns: list[tuple[int, int]]):
-    tokens = Tokens(prompt_ids=[1])
-    for sampled, observed in turns:
-        tokens.append_sampled([7] * sampled, [-1.0] * sampled, 0)
-        tokens.append_observed([9] * observed)
-    check_batch([row(tokens)], batch_of(tokens))
 
 
 def row(tokens: Tokens) -> Trajectory:
@@ -159,7 +136,7 @@ def test_a_batch_that_was_changed_is_caught(what: str, place: int, value: float,
         check_batch([row(tokens)], batch)
 
 
-# How far the sampler is from the trainer.
+# The gap between sampler and trainer.
 
 
 def test_the_gap_is_that_of_sampled_tokens_alone():
@@ -186,24 +163,24 @@ def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: 
     assert logged["sampling/sampling_logp_difference/max"] == pytest.approx(max(gaps), rel=1e-3)
 
 
-# What the trainer makes of the tokens of trajectories that are kept.
+# Scores of selected trajectories.
 
 
 def test_scores_are_those_of_the_weights_that_sampled(trainer_of: Any, canned: Any, model: Any):
-    rollouts, found = canned(), []
-    trainer = trainer_of(rollouts, on_scores=found.extend, epochs_per_step=2, micro_batch=2, learning_rate=1e-2)
-    kept = [rollouts.make(row, 8) for row in (0, 5)]
+    rollouts, scored = canned(), []
+    trainer = trainer_of(rollouts, on_scores=scored.extend, epochs_per_step=2, micro_batch=2, learning_rate=1e-2)
+    selected = [rollouts.make(row, 8) for row in (0, 5)]
     expected = {}
-    for one in kept:
-        ids = torch.tensor([one.tokens.prompt_ids + one.tokens.completion_ids])
+    for trajectory in selected:
+        ids = torch.tensor([trajectory.tokens.prompt_ids + trajectory.tokens.completion_ids])
         with torch.inference_mode():
             scores = torch.log_softmax(model(input_ids=ids).logits[0, 2:-1], dim=-1).gather(1, ids[0, 3:, None])[:, 0]
-        expected[one.id] = (scores * torch.tensor(one.tokens.loss_mask)).tolist()
-    trainer.scores.wanted = frozenset(expected)
+        expected[trajectory.id] = (scores * torch.tensor(trajectory.tokens.loss_mask)).tolist()
+    trainer.scores.selected = frozenset(expected)
     trainer.train()
-    assert sorted(one.id for one in found) == sorted(expected)  # of those that are wanted, once
-    for one in found:
-        assert one.logprobs == pytest.approx(expected[one.id], abs=2e-3)
+    assert sorted(trajectory.id for trajectory in scored) == sorted(expected)  # of those that are wanted, once
+    for trajectory in scored:
+        assert trajectory.logprobs == pytest.approx(expected[trajectory.id], abs=2e-3)
 
 
 def test_scores_that_no_json_can_hold_are_kept_as_numbers():
@@ -212,8 +189,8 @@ def test_scores_that_no_json_can_hold_are_kept_as_numbers():
     tokens.append_observed([9])
     scores = TrainerScores()
     scores.begin([row(tokens)])
-    scores.wanted = frozenset([row(tokens).id])
+    scores.selected = frozenset([row(tokens).id])
     scores.add(torch.tensor([0]), torch.tensor([[-torch.inf, -0.12345, torch.nan, 7.0]]), torch.tensor([[1, 1, 0, 0]]))
-    [found] = scores.take()
-    assert found.logprobs == [-1000.0, -0.123, 0.0]
+    [scored] = scores.take()
+    assert scored.logprobs == [-1000.0, -0.123, 0.0]
     assert scores.take() == []

@@ -13,6 +13,7 @@ import torch
 
 from agentgym.endings import Reason
 from agentgym.trainers.kl import StartingPolicy
+from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trajectory import Tokens, Trajectory
 from tests.rows import each_row
 
@@ -26,8 +27,8 @@ def sampled(model: Any, temperature: float = 1.0) -> Trajectory:
         ids = tokens.prompt_ids + tokens.completion_ids + part
         with torch.inference_mode():
             logprobs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0] / temperature, dim=-1)
-        said = logprobs[len(ids) - len(part) - 1 : -1].gather(1, torch.tensor(part)[:, None])[:, 0].tolist()
-        tokens.append_sampled(part, said, 0)
+        sampled_logprobs = logprobs[len(ids) - len(part) - 1 : -1].gather(1, torch.tensor(part)[:, None])[:, 0].tolist()
+        tokens.append_sampled(part, sampled_logprobs, 0)
         tokens.append_observed(observed)
     return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=Reason.ANSWERED, tokens=tokens)
 
@@ -35,7 +36,7 @@ def sampled(model: Any, temperature: float = 1.0) -> Trajectory:
 @each_row("temperature", [1.0, 0.5])
 def test_at_the_start_there_is_no_divergence(model: Any, temperature: float):
     start = StartingPolicy(model, use_copy=True, temperature=temperature)
-    assert start.divergence(model, [sampled(model, temperature)]) == pytest.approx(0, abs=1e-5)
+    assert start.divergence(model, SampledBatch.of([sampled(model, temperature)])) == pytest.approx(0, abs=1e-5)
 
 
 def test_the_divergence_is_the_mean_gap_on_sampled_tokens(model: Any):
@@ -48,7 +49,7 @@ def test_the_divergence_is_the_mean_gap_on_sampled_tokens(model: Any):
     assert before.tokens is not None
     pairs = zip(after.tokens.logprobs, before.tokens.logprobs, after.tokens.loss_mask, strict=True)
     gaps = [now - then for now, then, mask in pairs if mask]
-    assert start.divergence(model, [after]) == pytest.approx(sum(gaps) / len(gaps), abs=1e-5)
+    assert start.divergence(model, SampledBatch.of([after])) == pytest.approx(sum(gaps) / len(gaps), abs=1e-5)
     assert abs(sum(gaps)) > 1e-3
 
 
@@ -60,19 +61,19 @@ def test_the_divergence_is_measured_on_a_few_episodes_spread_over_the_batch(mode
 
     def drifted(by: float) -> Trajectory:
         assert like.tokens is not None
-        moved = [p + by for p in like.tokens.logprobs]
-        tokens = replace(like.tokens, logprobs=moved)
+        logprobs = [p + by for p in like.tokens.logprobs]
+        tokens = replace(like.tokens, logprobs=logprobs)
         return replace(like, tokens=tokens)
 
     batch = [drifted(float(number)) for number in range(40)]
     measured = range(0, 32, 2)
-    wanted = sum(measured) / len(measured)
+    expected = sum(measured) / len(measured)
     silent = replace(like, tokens=Tokens(prompt_ids=[7]))
-    for some in (batch, [replace(like, tokens=None), *batch, silent]):
-        assert start.divergence(model, some) == pytest.approx(wanted, abs=1e-4)
-    assert start.divergence(model, batch[:3]) == pytest.approx(1.0, abs=1e-4)
+    for trajectories in (batch, [replace(like, tokens=None), *batch, silent]):
+        assert start.divergence(model, SampledBatch.of(trajectories)) == pytest.approx(expected, abs=1e-4)
+    assert start.divergence(model, SampledBatch.of(batch[:3])) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_without_a_copy_nothing_is_measured(model: Any):
-    assert StartingPolicy(model, use_copy=False).divergence(model, [sampled(model)]) is None
-    assert StartingPolicy(model, use_copy=True).divergence(model, []) is None
+    assert StartingPolicy(model, use_copy=False).divergence(model, SampledBatch.of([sampled(model)])) is None
+    assert StartingPolicy(model, use_copy=True).divergence(model, SampledBatch.of([])) is None

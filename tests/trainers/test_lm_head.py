@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 import trl.trainer.utils as trl_utils
 
-from agentgym.trainers.lm_head import score_labels_only, without_labels
+from agentgym.trainers.trl_seam import score_labels_only, without_labels
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -25,7 +25,7 @@ def test_scores_and_gradients_do_not_change(model: Any, monkeypatch: pytest.Monk
     ids = torch.arange(24).reshape(2, 12)
     labels = ids.clone()
     labels[:, 3:8] = -100
-    found = []
+    results = []
     for compact in (False, True):
         monkeypatch.setattr(trl_utils, "_use_triton", lambda device: False)
         if compact:
@@ -33,9 +33,9 @@ def test_scores_and_gradients_do_not_change(model: Any, monkeypatch: pytest.Monk
         model.zero_grad()
         scores = scored(model, ids, labels)
         scores.sum().backward()
-        found.append((scores.detach(), model.get_input_embeddings().weight.grad.clone()))
-    assert torch.allclose(found[0][0], found[1][0], atol=1e-5)
-    assert torch.allclose(found[0][1], found[1][1], atol=1e-4)
+        results.append((scores.detach(), model.get_input_embeddings().weight.grad.clone()))
+    assert torch.allclose(results[0][0], results[1][0], atol=1e-5)
+    assert torch.allclose(results[0][1], results[1][1], atol=1e-4)
 
 
 def test_masked_tokens_score_zero_and_the_rest_the_same(model: Any, monkeypatch: pytest.MonkeyPatch):
@@ -45,7 +45,7 @@ def test_masked_tokens_score_zero_and_the_rest_the_same(model: Any, monkeypatch:
     mask = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0]])
     whole = scored(model, ids, ids)
     with without_labels(model, mask):
-        some = scored(model, ids, ids)
-    assert torch.equal(some[:, -4:] == 0, mask == 0)
-    assert torch.allclose(some[:, -4:][mask == 1], whole[:, -4:][mask == 1], atol=1e-5)
+        partial = scored(model, ids, ids)
+    assert torch.equal(partial[:, -4:] == 0, mask == 0)
+    assert torch.allclose(partial[:, -4:][mask == 1], whole[:, -4:][mask == 1], atol=1e-5)
     assert torch.allclose(scored(model, ids, ids), whole)

@@ -6,6 +6,7 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.trainers.credit import Credit
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.logbook.metrics import batch_metrics, flat_groups
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
@@ -23,6 +24,10 @@ def episode(outcome: float, reason: Reason = Reason.ANSWERED, **counts: int) -> 
     )
 
 
+def metrics_of(trajectories: list[Trajectory]) -> dict[str, float]:
+    return batch_metrics([EpisodeNumbers.of(trajectory) for trajectory in trajectories], Credit())
+
+
 def test_each_metric_counts_what_it_is_named_for():
     """Uneven numbers, so that a share of one thing is not that of another."""
     batch = [
@@ -33,7 +38,7 @@ def test_each_metric_counts_what_it_is_named_for():
     ]
     batch[3].turns = batch[3].turns[1:]
     batch[2].seed = batch[3].seed = 1
-    metrics = batch_metrics(batch, Credit())
+    metrics = metrics_of(batch)
     assert metrics["failed"] == 1 / 4
     assert metrics["reward"] == 1.5 / 3
     assert metrics["success"] == metrics["truncated"] == pytest.approx(1 / 3)
@@ -47,7 +52,7 @@ def test_each_metric_counts_what_it_is_named_for():
 def test_episodes_in_which_nothing_was_called_or_said_have_no_errors():
     silent = episode(0.0)
     silent.turns = []
-    metrics = batch_metrics([silent], Credit())
+    metrics = metrics_of([silent])
     assert metrics["tool_errors"] == metrics["format_errors"] == metrics["turns"] == metrics["failed"] == 0
     assert not [name for name in metrics if name.startswith("channel/")]
 
@@ -55,7 +60,7 @@ def test_episodes_in_which_nothing_was_called_or_said_have_no_errors():
 def test_a_channel_that_is_not_measured_in_every_turn_counts_there_as_nothing():
     batch = [episode(1.0), episode(1.0)]
     del batch[1].turns[0].rewards["format"]
-    assert batch_metrics(batch, Credit())["channel/format"] == 0.5
+    assert metrics_of(batch)["channel/format"] == 0.5
 
 
 def test_groups_are_flat_when_all_rewards_that_count_are_equal():
@@ -63,12 +68,5 @@ def test_groups_are_flat_when_all_rewards_that_count_are_equal():
     assert flat_groups([1, None, None, None, 0.5, 0.25], [0, 0, 1, 1, 2, 2]) == pytest.approx(2 / 3)
 
 
-def test_one_call_that_is_wrong_and_one_turn_that_cannot_be_read_are_all_of_them():
-    only = episode(0.0, calls=1, tool_errors=1, format_errors=1)
-    only.turns = only.turns[:1]
-    metrics = batch_metrics([only], Credit())
-    assert metrics["tool_errors"] == metrics["format_errors"] == 1.0
-
-
 def test_a_batch_of_failures_has_nothing_else_to_tell():
-    assert batch_metrics([episode(1.0, Reason.CANCELLED)], Credit()) == {"failed": 1.0}
+    assert metrics_of([episode(1.0, Reason.CANCELLED)]) == {"failed": 1.0}

@@ -1,4 +1,4 @@
-"""What a run writes down survives being cut off."""
+"""The records of a run survive a crash."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def steps(path: Path) -> list[int]:
     return [line["step"] for line in read_metrics(path)]
 
 
-@each_row("resume_at, kept", [(None, []), (0, []), (2, [1, 2]), (9, [1, 2, 3])])
-def test_a_resumed_run_forgets_the_steps_it_does_again(tmp_path: Path, resume_at: int | None, kept: list[int]):
+@each_row("resume_at, steps_before", [(None, []), (0, []), (2, [1, 2]), (9, [1, 2, 3])])
+def test_a_resumed_run_forgets_the_steps_it_does_again(tmp_path: Path, resume_at: int | None, steps_before: list[int]):
     path = tmp_path / "m.jsonl"
     written(path, 3, cut='{"step": 4, "re')
     file = MetricsFile(path, resume_at=resume_at)
     file.write({"step": 7})
     file.close()
-    assert steps(path) == [*kept, 7]
+    assert steps(path) == [*steps_before, 7]
 
 
 def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path):
@@ -40,11 +40,11 @@ def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path):
 
 
 def checkpoint(folder: Path, step: int, *, complete: bool = True) -> Path:
-    made = folder / f"checkpoint-{step}"
-    made.mkdir()
+    created = folder / f"checkpoint-{step}"
+    created.mkdir()
     if complete:
-        (made / COMPLETE).touch()
-    return made
+        (created / COMPLETE).touch()
+    return created
 
 
 def test_the_newest_complete_checkpoint_is_found_by_its_number(tmp_path: Path):
@@ -52,6 +52,6 @@ def test_the_newest_complete_checkpoint_is_found_by_its_number(tmp_path: Path):
         checkpoint(tmp_path, step)
     checkpoint(tmp_path, 200, complete=False)
     (tmp_path / "checkpoint-best").mkdir()
-    found = last_checkpoint(tmp_path)
-    assert found == tmp_path / "checkpoint-100"
+    newest = last_checkpoint(tmp_path)
+    assert newest == tmp_path / "checkpoint-100"
     assert last_checkpoint(tmp_path / "none") is None

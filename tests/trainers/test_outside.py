@@ -1,4 +1,4 @@
-"""Agents from outside: the trainer learns from the tokens that the gateway recorded, as from its own rollouts."""
+"""External agents: the trainer learns from the tokens that the gateway recorded, as from its own rollouts."""
 
 from __future__ import annotations
 
@@ -41,22 +41,31 @@ def gateway_of(model: Any, tokenizer: Any) -> Gateway:
     return Gateway(policy, GatewaySettings("compact", Limits(max_new_tokens=6)))
 
 
-def agent(one: Assignment) -> None:
+def agent(assignment: Assignment) -> None:
     """Talk to the model about the task for a few turns."""
-    headers = {"Authorization": f"Bearer {one.session.api_key}"}
-    messages: list[Any] = [{"role": "user", "content": one.task.prompt}]
-    with httpx.Client(base_url=one.session.base_url, headers=headers, timeout=60, trust_env=False) as client:
+    headers = {"Authorization": f"Bearer {assignment.session.api_key}"}
+    messages: list[Any] = [{"role": "user", "content": assignment.task.prompt}]
+    with httpx.Client(base_url=assignment.session.base_url, headers=headers, timeout=60, trust_env=False) as client:
         for _ in range(TURNS):
             answer = client.post("/chat/completions", json={"messages": messages})
             messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": "It is higher."}]
 
 
-def recorded(one: Assignment, outcome: float) -> Trajectory:
-    """What an environment records of an agent that has only talked."""
+def recorded(assignment: Assignment, outcome: float) -> Trajectory:
+    """The environment's record of an agent that only talks."""
     end = Turn(None, [], {"outcome": outcome}, outcome)
-    task = one.task
+    task = assignment.task
     return Trajectory(
-        "x", "guess", task.id, task.hash, one.seed, "agent", [], turns=[end], reason=Reason.GAVE_UP, split=task.split
+        "x",
+        "guess",
+        task.id,
+        task.hash,
+        assignment.seed,
+        "agent",
+        [],
+        turns=[end],
+        reason=Reason.GAVE_UP,
+        split=task.split,
     )
 
 
@@ -64,7 +73,7 @@ def play(assignments: Sequence[Assignment]) -> list[Trajectory | None]:
     """All agents at the same time; the last one of each four solves its task."""
     with ThreadPoolExecutor(len(assignments)) as pool:
         list(pool.map(agent, assignments))
-    return [recorded(one, float(number % 4 == 3)) for number, one in enumerate(assignments)]
+    return [recorded(assignment, float(number % 4 == 3)) for number, assignment in enumerate(assignments)]
 
 
 def test_recorded_logprobs_are_those_of_a_forward_pass_over_the_recorded_tokens(
@@ -75,7 +84,7 @@ def test_recorded_logprobs_are_those_of_a_forward_pass_over_the_recorded_tokens(
         rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
         trainer = trainer_of(rollouts, groups=1, learning_rate=0.0)
         trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     model.eval()
     for trajectory in (row["trajectory"] for row in batch["rows"]):
         tokens = trajectory.tokens
@@ -96,7 +105,7 @@ def test_the_trainer_learns_from_what_agents_did(model: Any, tokenizer: Any, tra
         rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
         trainer = trainer_of(rollouts, learning_rate=1e-3, warmup_steps=0)
         trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     rows = [row["trajectory"] for row in batch["rows"]]
     assert [row.outcome for row in rows] == [0.0, 0.0, 0.0, 1.0] * 2
     assert [len({(row.task_id, row.seed) for row in rows[at : at + 4]}) for at in (0, 4)] == [1, 1]
@@ -120,7 +129,7 @@ def test_an_agent_without_record_or_call_has_failed_and_teaches_nothing(model: A
         nobody = OutsideRollouts(gateway, GuessEnv.default_tasks(), lambda all: [None] * len(all), env_id="guess")
         with pytest.raises(InfrastructureError, match="all 8 episodes"):
             trainer_of(nobody).train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     rows = [row["trajectory"] for row in batch["rows"]]
     assert [row.failed for row in rows] == [True, *[False] * 6, True]
     assert [row.error for row in rows if row.failed] == ["the agent has no record", "the agent has called no model"]
@@ -154,7 +163,7 @@ def test_a_models_own_template_writes_tools_and_results_as_in_the_rollout_engine
     [row] = session.end(record)
     with RolloutEngine(EnvFactory("guess", {"dialect": dialect}), Templated(tokenizer)) as engine:
         task = make("guess").tasks.find(record.task_id)
-        [wanted] = engine.trajectories([Job(task, SEED)])
-    assert row.tokens == wanted.tokens
-    assert [turn.action for turn in row.turns] == [turn.action for turn in wanted.turns]
+        [expected] = engine.trajectories([Job(task, SEED)])
+    assert row.tokens == expected.tokens
+    assert [turn.action for turn in row.turns] == [turn.action for turn in expected.turns]
     assert row.success

@@ -1,4 +1,4 @@
-"""What models that see are given: a place in the tokens, the picture beside them, and an engine that can read it."""
+"""Inputs of vision models: placeholders in the tokens, pictures, and an engine that accepts them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_engine_is_given_the_pictures_of_each_turn_beside_the_tokens(process
         end_ids=[30],
         context=512,
         sampling=Sampling(),
-        make_params=lambda **given: SimpleNamespace(**given),
+        make_params=lambda **arguments: SimpleNamespace(**arguments),
         picture_tokens=PictureTokens(processor),
     )
     policy.use(engine)
@@ -85,10 +85,10 @@ def test_the_engine_is_given_the_pictures_of_each_turn_beside_the_tokens(process
     assert codec.tokenizer.decode(ids).count(PLACE) == 2
     asyncio.run(policy.generate(ids, 2, "s", pictures=[PNG, PNG]))
     asyncio.run(policy.generate(ids, 2, "t"))
-    shown, told = engine.prompts
-    assert shown["prompt_token_ids"] == ids
-    assert [(image.mode, image.size) for image in shown["multi_modal_data"]["image"]] == [("RGB", (1, 1))] * 2
-    assert told == {"prompt_token_ids": ids}
+    picture_prompt, plain_prompt = engine.prompts
+    assert picture_prompt["prompt_token_ids"] == ids
+    assert [(image.mode, image.size) for image in picture_prompt["multi_modal_data"]["image"]] == [("RGB", (1, 1))] * 2
+    assert plain_prompt == {"prompt_token_ids": ids}
 
 
 def test_text_leaves_no_place_for_a_picture_that_is_not_there(processor: Any):
@@ -101,17 +101,17 @@ def test_text_leaves_no_place_for_a_picture_that_is_not_there(processor: Any):
 
 
 def test_a_model_that_sees_is_loaded_with_its_processor(seeing: Path, monkeypatch: pytest.MonkeyPatch):
-    made: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def make_engine(folder: str, config: Any, **settings: Any) -> Any:
-        made.update(settings, folder=folder)
+        arguments.update(settings, folder=folder)
         return SimpleNamespace(llm_engine=Watching())
 
     monkeypatch.setattr(loading, "make_engine", make_engine)
     monkeypatch.setattr(loading, "require", lambda *names: None)
     monkeypatch.setattr("agentgym.trainers.vllm.policy._sampling_params", lambda: SimpleNamespace)
     policy: Any = loading.load(f"vllm:{seeing}", env_id="guess", env_kwargs={})
-    assert (made["folder"], made["sees"], policy.sees, policy.context) == (str(seeing), True, True, 512)
+    assert (arguments["folder"], arguments["sees"], policy.sees, policy.context) == (str(seeing), True, True, 512)
     assert policy.picture_tokens(PNG) == 6
     assert PLACE in policy.codec.tokenizer.decode(policy.codec.open([with_pictures(user("?"), [PNG])], []))
 
@@ -121,5 +121,5 @@ def test_a_model_that_sees_without_its_processor_is_refused(seeing: Path):
         file.unlink()
     config = transformers.AutoConfig.from_pretrained(seeing)
     (seeing / "tokenizer.json").unlink()
-    with pytest.raises(UsageError, match="its processor cannot be loaded"):
+    with pytest.raises(UsageError, match="needs its processor"):
         processor_of(str(seeing), config, {})

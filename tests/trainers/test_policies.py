@@ -17,12 +17,8 @@ pytestmark = [pytest.mark.real, pytest.mark.train]
 def test_a_model_trained_here_is_evaluated_as_it_was_trained(tmp_path):
     describe_training(tmp_path, "sql", {"dialect": "tags", "difficulty": [2]})
     assert training_arguments(str(tmp_path), "agentgym/sql-v0") == {"dialect": "tags", "difficulty": [2]}
-    assert default_dialect(str(tmp_path)) == "tags"
-
-
-def test_in_another_environment_only_its_dialect_is_kept(tmp_path):
-    describe_training(tmp_path, "sql", {"dialect": "tags", "difficulty": [2]})
     assert training_arguments(str(tmp_path), "guess") == {"dialect": "tags"}
+    assert default_dialect(str(tmp_path)) == "tags"
 
 
 def test_the_tiny_model_is_evaluated_under_the_recipe_it_is_made_by():

@@ -1,4 +1,4 @@
-"""What was said is in what is rendered, whatever a chat template drops or refuses."""
+"""Rendered conversations contain all text, whatever a chat template drops or rejects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentgym.errors import UsageError
 from agentgym.messages import Message, assistant, text_of, tool_result, user, with_pictures
 from agentgym.messages import ToolCall as Call
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.rendering import Renderer, _tell
+from agentgym.trainers.rendering import Renderer, _log_once
 from tests.chat_templates import tokenizer_of
 from tests.rows import each_row
 
@@ -46,8 +46,8 @@ def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
 def test_results_that_a_template_drops_or_refuses_are_sent_as_user_messages(name: str):
     renderer = Renderer(tokenizer_of(name))
     assert not renderer.abilities.results
-    [shown] = renderer.adapted(OBSERVED[:1])
-    assert shown == {"role": "user", "content": "<tool_response>\nNothing.\n</tool_response>"}
+    [messages] = renderer.adapted(OBSERVED[:1])
+    assert messages == {"role": "user", "content": "<tool_response>\nNothing.\n</tool_response>"}
 
 
 def test_a_system_message_that_is_refused_is_put_before_the_first_user_message():
@@ -59,14 +59,14 @@ def test_a_system_message_that_is_refused_is_put_before_the_first_user_message()
 @each_row("name", ALL)
 def test_the_calls_of_an_opening_are_rendered(name: str):
     codec = ChatCodec(tokenizer_of(name))
-    found = Call("find", {"words": "seven"}, "call00001")
-    opening = [*OPENING[:2], assistant("I look.", [found]), tool_result(found, "Nothing."), user("Go on.")]
+    call = Call("find", {"words": "seven"}, "call00001")
+    opening = [*OPENING[:2], assistant("I look.", [call]), tool_result(call, "Nothing."), user("Go on.")]
     text = codec.tokenizer.decode(codec.open(opening, []))
     assert all(word in text for word in ("find", "words", "seven", "Nothing.", "Go on."))
 
 
 def test_workarounds_of_a_template_are_logged_once_in_one_line(caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
+    _log_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         for name in ("gemma", "gemma", "qwen3"):
             ChatCodec(tokenizer_of(name))
@@ -83,11 +83,11 @@ def test_workarounds_of_a_template_are_logged_once_in_one_line(caplog: pytest.Lo
 def test_a_turn_ends_with_the_token_that_the_template_writes(name: str, end: str):
     codec = ChatCodec(tokenizer_of(name))
     ended = codec.tokenizer.convert_tokens_to_ids(end)
-    said = [*codec.tokenizer.encode("Hi", add_special_tokens=False), ended]
+    ids = [*codec.tokenizer.encode("Hi", add_special_tokens=False), ended]
     assert ended in codec.end_ids
-    assert codec.decode(said) == "Hi"
+    assert codec.decode(ids) == "Hi"
     assert codec.extend(OBSERVED, ended) == codec.extend(OBSERVED, codec.end_id)
-    cut = codec.extend(OBSERVED, last_id=said[0])
+    cut = codec.extend(OBSERVED, last_id=ids[0])
     assert len(cut) > len(codec.extend(OBSERVED, ended))
 
 
@@ -100,11 +100,11 @@ def test_a_token_within_a_turn_does_not_end_it():
 
 
 def test_a_codec_that_sees_leaves_a_place_and_others_say_what_was_shown():
-    shown = [with_pictures(user("Look."), [b"png"])]
+    messages = [with_pictures(user("Look."), [b"png"])]
     seeing, reading = (ChatCodec(tokenizer_of("qwen3_vl"), sees=sees) for sees in (True, False))
-    assert "Look.<|vision_start|><|image_pad|><|vision_end|>" in seeing.tokenizer.decode(seeing.open(shown, []))
-    told = reading.tokenizer.decode(reading.open(shown, []))
-    assert "Look.\n(A picture was shown here, which you cannot see.)<|im_end|>" in told
+    assert "Look.<|vision_start|><|image_pad|><|vision_end|>" in seeing.tokenizer.decode(seeing.open(messages, []))
+    text = reading.tokenizer.decode(reading.open(messages, []))
+    assert "Look.\n(A picture was shown here, which you cannot see.)<|im_end|>" in text
 
 
 def test_a_tokenizer_without_a_template_is_refused_with_advice():
@@ -117,7 +117,7 @@ def test_a_tokenizer_without_a_template_is_refused_with_advice():
 def test_a_template_that_leaves_out_what_the_model_said_is_refused():
     deaf: Any = tokenizer_of("qwen3")
     deaf.chat_template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
-    with pytest.raises(UsageError, match="leaves out what the model has said"):
+    with pytest.raises(UsageError, match="leaves out the model's text"):
         Renderer(deaf)
 
 
@@ -139,8 +139,8 @@ def test_words_that_a_template_refuses_beside_results_are_sent_with_them(first: 
         "{{ raise_exception('refused') }}{% endif %}"
     )
     codec = ChatCodec(with_template(refusing + CHATML))
-    said = {"tool": tool_result(Call("find", {}, "c1"), "Nothing."), "user": user("Go on.")}
-    text = codec.tokenizer.decode(codec.extend([said[first], said[second]], codec.end_id))
+    ids = {"tool": tool_result(Call("find", {}, "c1"), "Nothing."), "user": user("Go on.")}
+    text = codec.tokenizer.decode(codec.extend([ids[first], ids[second]], codec.end_id))
     assert "Nothing." in text
     assert "Go on." in text
 
@@ -154,7 +154,7 @@ def test_words_that_a_template_refuses_beside_results_are_sent_with_them(first: 
     ids=["cuts", "drops"],
 )
 def test_words_that_a_template_leaves_out_are_logged(turn: str, first: str, caplog: pytest.LogCaptureFixture):
-    _tell.cache_clear()
+    _log_once.cache_clear()
     codec = ChatCodec(with_template(turn))
     with caplog.at_level(logging.WARNING):
         codec.extend([user("Aside"), user("Line 1 of some that are long")], codec.end_id)

@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from peft import LoraConfig, get_peft_model
 
-from agentgym.trainers.packing import Row
+from agentgym.trainers.packing import PackedRow
 from agentgym.trainers.passes import Replays
 from tests.rows import each_row
 from tests.trainers.talking import ids, policy, talks
@@ -28,7 +28,7 @@ def replayed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     run = Replays.run
 
-    def counted(self: Replays, rows: Sequence[Row]) -> torch.Tensor:
+    def counted(self: Replays, rows: Sequence[PackedRow]) -> torch.Tensor:
         sizes.append(len(rows))
         return run(self, rows)
 
@@ -44,8 +44,8 @@ def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int
     assert not replayed_rows
     replayed = talks(policy(model, tokenizer, slots=slots, replays=True))
     assert ids(replayed) == ids(launched)
-    for one, other in zip(chain(*replayed), chain(*launched), strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    for first, other in zip(chain(*replayed), chain(*launched), strict=True):
+        assert first.logprobs == pytest.approx(other.logprobs, abs=1e-4)
     # All but the first token of each turn.
     tokens = [len(turn.ids) for turn in chain(*replayed)]
     assert sum(replayed_rows) == sum(tokens) - len(tokens)
@@ -73,15 +73,15 @@ def test_adapters_and_new_weights_are_sampled_from(model: Any, tokenizer: Any, r
 def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
     model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    def refuse(self: Replays, rows: Sequence[Row]) -> torch.Tensor:
+    def refuse(self: Replays, rows: Sequence[PackedRow]) -> torch.Tensor:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     expected = ids(talks(policy(model, tokenizer, replays=False)))
     monkeypatch.setattr(Replays, "run", refuse)
     sampler = policy(model, tokenizer, replays=True)
     assert ids(talks(sampler)) == expected
-    [told] = caplog.messages
-    assert "without CUDA graphs" in told
+    [line] = caplog.messages
+    assert "without CUDA graphs" in line
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

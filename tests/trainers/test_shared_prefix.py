@@ -1,4 +1,4 @@
-"""What the rows of a batch begin with is computed once, and nothing else changes."""
+"""The common prefix of a batch is computed once, with the same result."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ COMMON = list(range(10, 60))
 ROWS = [[*COMMON, 1, 2, 3], [*COMMON, 4], [*COMMON, 5, 6, 7, 8, 9]]
 
 
-def padded(left: list[int], width: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ids and mask of the rows, each after so much padding."""
+def padded(padding: list[int], width: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and mask of the rows, each after some padding."""
     ids, mask = torch.zeros(len(ROWS), width, dtype=torch.long), torch.zeros(len(ROWS), width, dtype=torch.long)
-    for number, (row, start) in enumerate(zip(ROWS, left, strict=True)):
+    for number, (row, start) in enumerate(zip(ROWS, padding, strict=True)):
         ids[number, start : start + len(row)] = torch.tensor(row)
         mask[number, start : start + len(row)] = 1
     return ids, mask
 
 
 def outcome(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return hidden states of what is not padding, and the gradient of a weight."""
+    """Return the hidden states without padding, and the gradient of a weight."""
     model.zero_grad()
     hidden = model.base_model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[mask.bool()]
     hidden.square().sum().backward()
     return hidden.detach(), model.base_model.layers[0].mlp.up_proj.weight.grad.clone()
 
 
-@pytest.mark.parametrize("left", [[0, 0, 0], [2, 4, 0], [7, 9, 5]])
-def test_hidden_states_and_gradients_are_the_same(model: Any, left: list[int]):
-    ids, mask = padded(left)
+@pytest.mark.parametrize("padding", [[0, 0, 0], [2, 4, 0], [7, 9, 5]])
+def test_hidden_states_and_gradients_are_the_same(model: Any, padding: list[int]):
+    ids, mask = padded(padding)
     alone = outcome(model, ids, mask)
     share_prefixes(model)
     shared = outcome(model, ids, mask)
-    for one, other in zip(alone, shared, strict=True):
-        assert torch.allclose(one, other, rtol=1e-3, atol=1e-3)
+    for first, other in zip(alone, shared, strict=True):
+        assert torch.allclose(first, other, rtol=1e-3, atol=1e-3)
 
 
 def test_no_argument_is_used_that_transformers_gives_up():
@@ -54,10 +54,10 @@ def test_no_argument_is_used_that_transformers_gives_up():
     )
     share_prefixes(llama)
     ids, mask = padded([0, 0, 0])
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         llama.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
-    assert not [str(one.message) for one in told]
+    assert not [str(first.message) for first in caught]
 
 
 def test_the_common_beginning_is_computed_once(model: Any):

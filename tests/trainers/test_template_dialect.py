@@ -108,9 +108,9 @@ def test_a_model_that_was_trained_with_its_template_is_evaluated_with_it(qwen: P
 def test_a_template_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path):
     with pytest.raises(UsageError, match=r"needs a policy with one .*leave its dialect at native"):
         get_dialect("template")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         get_dialect(f"template:{tmp_path}")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         get_dialect(f"template:{tmp_path}?no json")
     with pytest.raises(UsageError, match=r"'.*' writes no tool calls .*such as hermes"):
         get_dialect(name_of(str(checkpoint_with("phi3", tmp_path))))

@@ -51,11 +51,11 @@ def test_a_constant_text_is_one_token():
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_only_what_the_assistant_says_and_its_end_is_learned(tokenizer: Any, pairs: list[tuple[str, str]]):
     messages = [{"role": "system", "content": "Be brief."}]
-    for asked, said in pairs:
-        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
+    for question, answer in pairs:
+        messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     rendered = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
     learned = [i for i, m in zip(rendered["input_ids"], rendered["assistant_masks"], strict=True) if m]
-    expected = [[*tokenizer.encode(said, add_special_tokens=False), tokenizer.eos_token_id] for _, said in pairs]
+    expected = [[*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id] for _, answer in pairs]
     assert learned == [i for turn in expected for i in turn]
 
 

@@ -23,9 +23,9 @@ def run(*words: str) -> Result:
 
 
 def test_the_configuration_is_shown_in_full():
-    shown = run("--env", "sql", "--credit", "turn", "--set", "max_turns=3", "--show-config")
-    assert shown.exit_code == 0
-    values = yaml.safe_load(shown.stdout)
+    result = run("--env", "sql", "--credit", "turn", "--set", "max_turns=3", "--show-config")
+    assert result.exit_code == 0
+    values = yaml.safe_load(result.stdout)
     assert list(values) == list(FIELDS)
     assert values == to_dict(load_config(None, {"env": "sql", "credit": "turn", "env_kwargs": {"max_turns": 3}}))
 
@@ -121,14 +121,14 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
 
 
 @each_row(
-    "has_checkpoint, said",
+    "has_checkpoint, message",
     [
-        (True, "has a checkpoint of step 3 of 9; the same command with --resume goes on from there"),
+        (True, "has a checkpoint of step 3 of 9; the same command with --resume continues from it"),
         (False, "has no checkpoint yet; the same command with --resume starts its training again"),
     ],
 )
 def test_an_interrupted_run_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool, message: str
 ):
     def stopped(config: Any) -> None:
         config.folder.mkdir()
@@ -142,4 +142,4 @@ def test_an_interrupted_run_says_how_to_go_on(
     words = ["--env", "guess", "--steps", "9", "--updates-per-step", "2"]
     result = run(*words, "--output-dir", str(tmp_path / "run"))
     assert result.exit_code == 130
-    assert f"The run in {tmp_path / 'run'} {said}" in result.stderr
+    assert f"The run in {tmp_path / 'run'} {message}" in result.stderr

@@ -49,8 +49,8 @@ def test_a_recipe_for_another_model_than_tiny_warm_starts_it_only_if_it_says_so(
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("model: some/model\n")
     assert load_config(str(recipe)).warm_start_steps == 0
-    chosen = load_config(str(recipe), {"warm_start_steps": 5})
-    assert (chosen.warm_start_steps, chosen.warm_start_learning_rate) == (5, PRETRAINED["warm_start_learning_rate"])
+    config = load_config(str(recipe), {"warm_start_steps": 5})
+    assert (config.warm_start_steps, config.warm_start_learning_rate) == (5, PRETRAINED["warm_start_learning_rate"])
 
 
 def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
@@ -65,18 +65,7 @@ def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
 
 
 def test_every_setting_is_a_flag():
-    words = [
-        "--steps",
-        "3",
-        "--learning-rate=5e-4",
-        "--bf16",
-        "--max-tokens",
-        "null",
-        "--env",
-        "null",
-        "--report-to",
-        "[]",
-    ]
+    words = "--steps 3 --learning-rate=5e-4 --bf16 --max-tokens null --env null --report-to []".split()  # noqa: SIM905
     recipe, overrides, wants = parse([*words, "--set", "difficulty=[1, 2]", "--recipe", "sql", "--show-config"])
     assert recipe == "sql"
     assert wants == {"show-config"}
@@ -101,7 +90,7 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         parse(words)
 
 
-# What is refused.
+# Invalid settings.
 
 
 @each_row(
@@ -112,25 +101,17 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         ("zzzzzz", 1, "unknown setting 'zzzzzz'. `agentgym train --show-config`"),
         ("steps", "many", "setting 'steps': .*got 'many'"),
         ("credit", "magic", "setting 'credit': .*outcome.*gated.*turn"),
-        ("group_size", 1, "group_size must be at least 2"),
-        ("steps", 0, "steps must be at least 1, not 0"),
         ("updates_per_step", 7, "multiple of updates_per_step"),
         ("micro_batch", 7, "multiple of micro_batch"),
         ("temperature", 0, "temperature must be above 0"),
         ("warm_start_until", 0, "warm_start_until must be above 0 and at most 1, not 0"),
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
-        ("warm_start_tests", 0, "warm_start_tests must be at least 1, not 0"),
-        ("warm_start_own_samples", 0, "warm_start_own_samples must be at least 1, not 0"),
-        ("warm_start_own", -1, "warm_start_own must be at least 0, not -1"),
         ("keep_checkpoints", 1, "at least 2"),
+        ("group_size", 1, "group_size must be at least 2"),
+        ("steps", 0, "steps must be at least 1, not 0"),
         ("loss", "ppo", "loss must be one of dapo"),
-        ("learning_rate", -1, "learning_rate must be at least 0, not -1"),
         ("learning_rate", float("nan"), "setting 'learning_rate': .*finite"),
-        ("lora_rank", -4, "lora_rank must be at least 0, not -4"),
-        ("updates_per_step", 0, "updates_per_step must be at least 1, not 0"),
-        ("micro_batch", 0, "micro_batch must be at least 1, not 0"),
         ("eval_tasks", 0, "eval_tasks must be at least 1, not 0"),
-        ("tool_timeout_s", -3, "tool_timeout_s must be above 0, not -3"),
         ("outage", 3, "outage must be above 0 and at most 1, not 3"),
         ("workers", "threds", "there are no workers 'threds'; did you mean 'threads'"),
     ],
@@ -149,7 +130,7 @@ def test_every_setting_that_is_a_number_has_bounds_or_is_known_to_have_none():
 
 
 def test_an_unknown_recipe_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"there is no recipe 'sqll'; did you mean 'sql'\?.*one of: .*sql-qwen3-full"):
+    with pytest.raises(UsageError, match=r"unknown recipe 'sqll'; did you mean 'sql'\?.*one of: .*sql-qwen3-full"):
         load_config("sqll")
 
 
@@ -169,7 +150,7 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str):
         load_config(str(tmp_path / "bad.yaml"))
 
 
-# What is shown.
+# --show-config.
 
 
 def test_every_setting_is_explained():

@@ -70,9 +70,9 @@ def test_the_recipe_of_an_environment_trains_on_files(env: str, settings: list[s
 def test_settings_of_generated_tasks_in_a_recipe_do_not_apply_to_files(env: str, caplog: pytest.LogCaptureFixture):
     recipe = load_config(None, {"env": env}).env_kwargs
     argument = "file" if env == "code" else "folder"
-    given = load_config(None, {"env": env, "env_kwargs": {argument: "data", "max_turns": 9}}).env_kwargs
+    kwargs = load_config(None, {"env": env, "env_kwargs": {argument: "data", "max_turns": 9}}).env_kwargs
     generated = {"difficulty", "families", "domains", "relations", "worlds", "questions_per_world", "passages"}
-    assert given == {
+    assert kwargs == {
         **{name: recipe[name] for name in recipe if name not in generated},
         argument: "data",
         "max_turns": 9,
@@ -104,24 +104,24 @@ def test_held_out_tasks_are_of_test_or_of_what_comes_nearest(tmp_path: Path, fil
 
 
 @each_row(
-    "files, settings, said",
+    "files, settings, message",
     [
         (["dev.jsonl"], {}, "no split 'train' to train on, only validation; .* divide them with --set split_by=hash"),
         (["all.jsonl"], {"split_by": "train"}, "no split besides 'train' to evaluate on"),
     ],
 )
 def test_where_there_is_nothing_to_train_or_to_evaluate_on_that_is_said(
-    tmp_path: Path, files: Any, settings: Any, said: str
+    tmp_path: Path, files: Any, settings: Any, message: str
 ):
     config = config_on(tmp_path, *files, **settings)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         eval_split_of(config, probe(env_factory(config))[0])
 
 
 def test_a_broken_task_costs_a_warm_start_its_own_solution_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     kwargs = {"file": str(mbpp(tmp_path, 0, 1, 7)), "split_by": "train", "solution_style": "direct"}
-    found = solutions("code", kwargs, 40, 0, lambda *_: None)
-    assert {t.task_id for t in found} == {"mbpp/601", "mbpp/602"}
+    trajectories = solutions("code", kwargs, 40, 0, lambda *_: None)
+    assert {t.task_id for t in trajectories} == {"mbpp/601", "mbpp/602"}
     with pytest.raises(UsageError, match=r"solution\(\) does not solve .* 40 of 40 tasks"):
         solutions("code", kwargs | {"max_turns": 1, "solution_style": "full"}, 40, 0, lambda *_: None)
 

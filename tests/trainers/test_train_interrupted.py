@@ -33,8 +33,8 @@ class Held(LettersEnv):
 """An environment whose second training step does not end."""
 
 
-def has_begun(one: Command) -> bool:
-    return eventually(lambda: any(Path().glob("begun-*")) or one.process.poll() is not None, HANG_S)
+def has_begun(training: Command) -> bool:
+    return eventually(lambda: any(Path().glob("begun-*")) or training.process.poll() is not None, HANG_S)
 
 
 def test_it_ends_leaves_nothing_and_goes_on_from_its_checkpoint(small: Any, monkeypatch: pytest.MonkeyPatch):
@@ -45,11 +45,11 @@ def test_it_ends_leaves_nothing_and_goes_on_from_its_checkpoint(small: Any, monk
     with command(["train", *words], Path.cwd(), cwd=Path.cwd()) as training:
         assert has_begun(training)
         training.press(signal.SIGINT)
-        found, said = training.ended()
-        assert (found, training.left()) == (130, [])
-    advice = "The run in run has a checkpoint of step 1 of 2; the same command with --resume goes on from there."
-    assert said.endswith(f"{advice}\nInterrupted.\n")
-    assert "Traceback" not in said
+        status, output = training.ended()
+        assert (status, training.left()) == (130, [])
+    advice = "The run in run has a checkpoint of step 1 of 2; the same command with --resume continues from it."
+    assert output.endswith(f"{advice}\nInterrupted.\n")
+    assert "Traceback" not in output
     assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]
     assert not Path("run/.lock").exists()
     Path("go").touch()

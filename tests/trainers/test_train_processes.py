@@ -33,8 +33,8 @@ def flags(config: TrainConfig, *names: str) -> list[str]:
     Without `micro_batch`, which each run lowers to its own share of an update.
     """
     default = TrainConfig()
-    chosen = {name: getattr(config, name) for name in FIELDS if name != "micro_batch"}
-    changed = {name: value for name, value in chosen.items() if value != getattr(default, name) or name in PRETRAINED}
+    values = {name: getattr(config, name) for name in FIELDS if name != "micro_batch"}
+    changed = {name: value for name, value in values.items() if value != getattr(default, name) or name in PRETRAINED}
     return [f"--{name}={value}" for name, value in changed.items()]
 
 
@@ -60,9 +60,9 @@ def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (Path("run") / "model").exists()
-    kept = last_checkpoint(Path("run"))
-    assert kept is not None
-    done = int(kept.name.rpartition("-")[2]) // 2
+    checkpoint = last_checkpoint(Path("run"))
+    assert checkpoint is not None
+    done = int(checkpoint.name.rpartition("-")[2]) // 2
     before = list(read_metrics(Path("run") / "metrics.jsonl"))[:done]
     config.resume = True
     train(config, Console(file=io.StringIO()))
@@ -79,14 +79,14 @@ def test_two_processes_train_as_one_does(small: Any):
     train(alone, Console(file=io.StringIO()))
     # `accelerate launch --cpu --num_processes 2` starts one process (accelerate 1.15).
     process = start(small(output_dir="both", **settings), TWO_PROCESSES)
-    said, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, said
-    assert "in 2 processes" in said
-    assert said.count("held-out success before") == 1
-    one, two = (list(read_metrics(Path(name) / "metrics.jsonl")) for name in ("alone", "both"))
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+    assert "in 2 processes" in output
+    assert output.count("held-out success before") == 1
+    alone_lines, two = (list(read_metrics(Path(name) / "metrics.jsonl")) for name in ("alone", "both"))
     assert [line["step"] for line in two] == [1, 2, 3]
     for name in ("reward", "success", "flat_groups", "turns", "entropy", "kl_to_start", "grad_norm"):
-        assert [line[name] for line in two] == pytest.approx([line[name] for line in one], abs=1e-3), name
+        assert [line[name] for line in two] == pytest.approx([line[name] for line in alone_lines], abs=1e-3), name
     for when in ("before", "after"):
         assert len(list(read_jsonl(Path("both") / f"eval-{when}.jsonl"))) == 6
     assert last_checkpoint(Path("both")) is not None

@@ -7,6 +7,7 @@ import pytest
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.results.annotations import Annotations
+from agentgym.trainers.credit import Credit, CreditMode, group_numbers
 from agentgym.trajectory import Trajectory, Turn, read_jsonl
 from tests.rows import each_row
 
@@ -33,50 +34,52 @@ def batch(step: int) -> list[Trajectory]:
     ]
 
 
-def log(folder: Path, groups: int | None, **options: int):
-    from agentgym.trainers.credit import Credit, CreditMode
-    from agentgym.trainers.logbook.trajectory_log import TrajectoryLog
-
-    return TrajectoryLog(folder, groups, Credit(mode=CreditMode.GATED, scheme=GuessEnv.scheme), **options)
+CREDIT = Credit(mode=CreditMode.GATED, scheme=GuessEnv.scheme)
 
 
-def kept(folder: Path) -> list[tuple[int | None, str]]:
-    return [(one.training_step, one.id) for one in read_jsonl(folder / "trajectories.jsonl")]
+def write(folder: Path, step: int, groups: int | None) -> None:
+    """Record the first groups of a step, as a run does."""
+    from agentgym.trainers.logbook.trajectory_log import TrajectoryLog, recorded_positions
+
+    sampled = batch(step)
+    positions = recorded_positions(sampled, groups)
+    advantages = CREDIT.advantages(sampled, group_numbers(sampled))
+    log = TrajectoryLog(folder, CREDIT.mode, resume_at=step)
+    log.write([sampled[position] for position in positions], [advantages[position] for position in positions])
+
+
+def recorded(folder: Path) -> list[tuple[int | None, str]]:
+    return [(trajectory.training_step, trajectory.id) for trajectory in read_jsonl(folder / "trajectories.jsonl")]
 
 
 @each_row("groups, count", [(2, 4), (None, 6), (0, 0)])
-def test_whole_groups_of_each_step_are_kept(tmp_path: Path, groups: int | None, count: int):
-    written = log(tmp_path, groups)
+def test_whole_groups_of_each_step_are_recorded(tmp_path: Path, groups: int | None, count: int):
     for step in range(2):
-        written.write(batch(step))
+        write(tmp_path, step, groups)
     assert (tmp_path / "trajectories.jsonl").exists() == bool(count)
     if count:
-        assert kept(tmp_path) == [(step, one.id) for step in range(2) for one in batch(step)[:count]]
+        assert recorded(tmp_path) == [(step, t.id) for step in range(2) for t in batch(step)[:count]]
 
 
-def test_the_advantages_are_those_of_training(tmp_path: Path):
-    log(tmp_path, 1).write(batch(4))
+def test_advantages_and_scores_are_noted_beside_the_trajectories(tmp_path: Path):
+    from agentgym.trainers.logbook.trajectory_log import TrajectoryLog
+    from agentgym.trainers.scores import TrainerLogprobs
+
+    write(tmp_path, 4, 1)
+    lost, won = batch(4)[:2]
+    log = TrajectoryLog(tmp_path, CREDIT.mode, resume_at=5)
+    log.write_scores([TrainerLogprobs(won.id, 4, [-0.5, 0.0])])
+    log.write_scores([])
     notes = Annotations(tmp_path / "trajectories.jsonl")
-    lost, won = (notes.of(one.id, 4)["credit"] for one in batch(4)[:2])
-    assert (lost["mode"], len(won["advantages"])) == ("gated", 2)
-    assert won["advantages"][0] == -lost["advantages"][0] > 0
+    credit = [notes.of(trajectory.id, 4)["credit"] for trajectory in (lost, won)]
+    assert (credit[0]["mode"], len(credit[1]["advantages"])) == ("gated", 2)
+    assert credit[1]["advantages"][0] == -credit[0]["advantages"][0] > 0
+    assert notes.of(won.id, 4)["trainer_logprobs"] == {"values": [-0.5, 0.0]}
+    assert "trainer_logprobs" not in notes.of(lost.id, 4)
 
 
-def test_the_trainers_scores_are_noted_beside_the_trajectories(tmp_path: Path):
-    from agentgym.trainers.scores import Scored
-
-    written = log(tmp_path, 1)
-    written.write(batch(4))
-    written.write_scores([Scored(batch(4)[1].id, 4, [-0.5, 0.0])])
-    written.write_scores([])
-    notes = Annotations(tmp_path / "trajectories.jsonl")
-    assert notes.of(batch(4)[1].id, 4)["trainer_logprobs"] == {"values": [-0.5, 0.0]}
-    assert "trainer_logprobs" not in notes.of(batch(4)[0].id, 4)
-
-
-def test_a_resumed_run_forgets_the_steps_that_it_repeats(tmp_path: Path):
-    written = log(tmp_path, 1)
+def test_a_resumed_run_drops_the_steps_that_it_repeats(tmp_path: Path):
     for step in range(4):
-        written.write(batch(step))
-    log(tmp_path, 1, resume_at=2).write(batch(2))
-    assert [step for step, _ in kept(tmp_path)] == [0, 0, 1, 1, 2, 2]
+        write(tmp_path, step, 1)
+    write(tmp_path, 2, 1)
+    assert [step for step, _ in recorded(tmp_path)] == [0, 0, 1, 1, 2, 2]

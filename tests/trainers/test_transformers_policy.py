@@ -17,8 +17,9 @@ from agentgym.policy import Generation, StreamingPolicy
 from agentgym.rollout.limits import Limits
 from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.passes import Way
+from agentgym.trainers.passes import SamplingWay
 from agentgym.trainers.transformers_policy import TransformersPolicy
+from tests.rows import each_row
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -37,7 +38,7 @@ def watch(policy: TransformersPolicy) -> list[int]:
     return sizes
 
 
-# What is drawn.
+# Samples.
 
 
 def test_a_turn_does_not_depend_on_others_in_its_batch(model: Any, tokenizer: Any):
@@ -50,25 +51,19 @@ def test_a_turn_does_not_depend_on_others_in_its_batch(model: Any, tokenizer: An
         assert [turn.ids for turn in alone] == ids(together)[i]
 
 
-def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, tokenizer: Any):
+@each_row("temperature", [1.0, 0.5])
+def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, tokenizer: Any, temperature: float):
     model.eval()
-    for prompt, conversation in zip(PROMPTS, talks(policy(model, tokenizer, slots=3)), strict=True):
-        known = list(prompt)
+    conversations = talks(policy(model, tokenizer, slots=3, temperature=temperature))
+    for prompt, conversation in zip(PROMPTS, conversations, strict=True):
+        history = list(prompt)
         for turn in conversation:
             with torch.inference_mode():
-                logits = model(input_ids=torch.tensor([known + turn.ids])).logits[0]
-            plain = torch.log_softmax(logits.float(), dim=-1)[len(known) - 1 : -1]
+                logits = model(input_ids=torch.tensor([history + turn.ids])).logits[0]
+            plain = torch.log_softmax(logits.float() / temperature, dim=-1)[len(history) - 1 : -1]
             expected = plain.gather(1, torch.tensor(turn.ids)[:, None])[:, 0].tolist()
             assert turn.logprobs == pytest.approx(expected, abs=1e-4)
-            known += turn.ids + ANSWER
-
-
-def test_logprobs_are_of_the_distribution_that_was_sampled_from(model: Any, tokenizer: Any):
-    [said] = asyncio.run(talk(policy(model, tokenizer, temperature=0.5), "s", PROMPTS[0], turns=1))
-    with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([PROMPTS[0] + said.ids])).logits[0] / 0.5
-    expected = torch.log_softmax(logits, dim=-1)[len(PROMPTS[0]) - 1, said.ids[0]].item()
-    assert said.logprobs[0] == pytest.approx(expected, abs=1e-4)
+            history += turn.ids + ANSWER
 
 
 def test_the_seed_and_the_weights_version_change_what_is_drawn(model: Any, tokenizer: Any):
@@ -86,14 +81,14 @@ def test_sampling_follows_the_distribution(model: Any, tokenizer: Any):
     sampler = policy(model, tokenizer, slots=256)
 
     async def first_tokens() -> list[int]:
-        asked = [sampler.generate(PROMPTS[0], 1, f"s{i}") for i in range(2000)]
-        return [said.ids[0] for said in await asyncio.gather(*asked)]
+        turns = [sampler.generate(PROMPTS[0], 1, f"s{i}") for i in range(2000)]
+        return [turn.ids[0] for turn in await asyncio.gather(*turns)]
 
-    drawn = torch.bincount(torch.tensor(asyncio.run(first_tokens())), minlength=model.config.vocab_size) / 2000
+    frequencies = torch.bincount(torch.tensor(asyncio.run(first_tokens())), minlength=model.config.vocab_size) / 2000
     with torch.inference_mode():
         expected = torch.softmax(model(input_ids=torch.tensor([PROMPTS[0]])).logits[0, -1], dim=-1)
     assert expected.max() > 0.02
-    assert (drawn - expected).abs().max() < 0.02
+    assert (frequencies - expected).abs().max() < 0.02
 
 
 def test_new_weights_are_used_at_once(model: Any, tokenizer: Any):
@@ -113,14 +108,16 @@ def test_sampling_leaves_a_model_in_training_mode_as_it_was(model: Any, tokenize
     assert model.training
 
 
-# What is computed once.
+# Prefix sharing.
 
 
 def new_tokens(model: Any) -> list[int]:
     """Note how many tokens each forward pass takes in."""
-    taken: list[int] = []
-    model.register_forward_pre_hook(lambda _, args, given: taken.append(given["input_ids"].numel()), with_kwargs=True)
-    return taken
+    token_counts: list[int] = []
+    model.register_forward_pre_hook(
+        lambda _, args, kwargs: token_counts.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    return token_counts
 
 
 LONG = [[(7 * i) % 300 + 6 for i in range(80)] + [20 + n] * 3 for n in range(6)]
@@ -129,9 +126,9 @@ LONG = [[(7 * i) % 300 + 6 for i in range(80)] + [20 + n] * 3 for n in range(6)]
 
 def test_a_common_beginning_is_computed_by_one_of_the_conversations(model: Any, tokenizer: Any):
     sampler = policy(model, tokenizer, context=256)
-    taken = new_tokens(model)
+    token_counts = new_tokens(model)
     together = talks(sampler, LONG)
-    assert taken[:2] == [83, 5 * 3]
+    assert token_counts[:2] == [83, 5 * 3]
     for i, prompt in enumerate(LONG):
         alone = asyncio.run(talk(policy(model, tokenizer, context=256), f"s{i}", prompt))
         assert [turn.ids for turn in alone] == ids(together)[i]
@@ -141,9 +138,9 @@ def test_a_later_conversation_goes_on_from_what_an_earlier_one_has_left(model: A
     model.eval()
     sampler = policy(model, tokenizer, context=256)
     asyncio.run(talk(sampler, "first", LONG[0], turns=1))
-    taken = new_tokens(model)
+    token_counts = new_tokens(model)
     later = asyncio.run(talk(sampler, "later", LONG[1], turns=1))
-    assert taken[0] == 3
+    assert token_counts[0] == 3
     assert ids([later]) == ids([asyncio.run(talk(policy(model, tokenizer, context=256), "later", LONG[1], turns=1))])
 
 
@@ -154,10 +151,10 @@ def test_with_little_memory_conversations_wait_for_each_other(model: Any, tokeni
     """Long ones leave room for fewer, and those under way lose their slots without a change to what is sampled."""
     prompts = [*PROMPTS, [50 + n for n in range(100)]]
     plenty = talks(policy(model, tokenizer, context=512), prompts)
-    each = bytes_per_position(model.config, model.dtype)
+    bytes_each = bytes_per_position(model.config, model.dtype)
     for room in (1, 300, 600):
         scarce = TransformersPolicy(
-            model, ChatCodec(tokenizer), end_ids=[tokenizer.eos_token_id], context=512, cache_bytes=room * each
+            model, ChatCodec(tokenizer), end_ids=[tokenizer.eos_token_id], context=512, cache_bytes=room * bytes_each
         )
         sizes = watch(scarce)
         assert ids(talks(scarce, prompts)) == ids(plenty)
@@ -170,7 +167,7 @@ def test_with_little_memory_conversations_wait_for_each_other(model: Any, tokeni
 def test_a_model_that_attends_by_itself_samples_the_same(model: Any, tokenizer: Any):
     packed = talks(policy(model, tokenizer))
     alone = policy(model, tokenizer)
-    alone._way = Way.ALONE
+    alone._way = SamplingWay.ALONE
     assert ids(talks(alone)) == ids(packed)
 
 
@@ -182,12 +179,12 @@ def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer:
                 weight.normal_(std=0.5, generator=torch.Generator().manual_seed(len(name)))
     before = {name: weight.clone() for name, weight in adapted.state_dict().items()}
     sampler = policy(adapted, tokenizer, temperature=0.0)
-    [said] = asyncio.run(talk(sampler, "s", PROMPTS[1], turns=1))
+    [turn] = asyncio.run(talk(sampler, "s", PROMPTS[1], turns=1))
     adapted.eval()
     with torch.inference_mode():
-        logits = adapted(input_ids=torch.tensor([PROMPTS[1] + said.ids])).logits[0, len(PROMPTS[1]) - 1 : -1]
-    chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(said.ids)[:, None])[:, 0]
-    assert said.logprobs == pytest.approx(chosen.tolist(), abs=1e-4)
+        logits = adapted(input_ids=torch.tensor([PROMPTS[1] + turn.ids])).logits[0, len(PROMPTS[1]) - 1 : -1]
+    expected = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(turn.ids)[:, None])[:, 0]
+    assert turn.logprobs == pytest.approx(expected.tolist(), abs=1e-4)
     assert all(torch.equal(weight, before[name]) for name, weight in adapted.state_dict().items())
     assert sampler._merged is not None
     assert sampler._merged._weights
@@ -199,10 +196,10 @@ def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer:
 def test_a_turn_ends_with_its_token_or_at_its_budget(model: Any, tokenizer: Any):
     sampler = policy(model, tokenizer)
     for conversation in talks(sampler):
-        for turn, said in enumerate(conversation):
-            assert 1 <= len(said.ids) == len(said.logprobs) <= 5 + turn
-            assert said.finish == ("stop" if said.ids[-1] == tokenizer.eos_token_id else "length")
-            assert tokenizer.eos_token_id not in said.ids[:-1]
+        for number, turn in enumerate(conversation):
+            assert 1 <= len(turn.ids) == len(turn.logprobs) <= 5 + number
+            assert turn.finish == ("stop" if turn.ids[-1] == tokenizer.eos_token_id else "length")
+            assert tokenizer.eos_token_id not in turn.ids[:-1]
 
 
 # No barrier.
@@ -219,7 +216,7 @@ def test_turns_are_sampled_side_by_side(model: Any, tokenizer: Any):
     assert max(sizes) == len(PROMPTS)
 
 
-# What goes wrong.
+# Problems.
 
 
 def test_cancelled_turns_free_their_slots(model: Any, tokenizer: Any):
@@ -245,7 +242,7 @@ def test_cancelled_turns_free_their_slots(model: Any, tokenizer: Any):
 
 
 def test_a_conversation_released_during_a_turn_keeps_its_slot_until_the_turn_ends(model: Any, tokenizer: Any):
-    """Whoever ends a session need not know that its agent is still asking."""
+    """The end of a session may overlap a request of its agent."""
     sampler = policy(model, tokenizer, slots=8)
 
     async def released() -> Generation:
@@ -268,15 +265,15 @@ def test_a_conversation_released_during_a_turn_keeps_its_slot_until_the_turn_end
 
 def test_tokens_are_told_as_they_are_sampled(model: Any, tokenizer: Any):
     sampler = policy(model, tokenizer)
-    told: list[list[int]] = []
+    reported: list[list[int]] = []
 
     async def turn() -> Generation:
-        return await sampler.generate(PROMPTS[0], 6, "s0", on_tokens=lambda new: told.append(list(new)))
+        return await sampler.generate(PROMPTS[0], 6, "s0", on_tokens=lambda new: reported.append(list(new)))
 
-    said = asyncio.run(turn())
+    generation = asyncio.run(turn())
     assert isinstance(sampler, StreamingPolicy)
-    assert told == [[one] for one in said.ids]
-    assert len(told) > 1
+    assert reported == [[token] for token in generation.ids]
+    assert len(reported) > 1
 
 
 def test_a_stream_of_the_gateway_says_what_was_sampled_while_it_is_sampled(model: Any, tokenizer: Any):
@@ -305,11 +302,11 @@ def test_an_error_of_the_model_reaches_everyone_who_waits(model: Any, tokenizer:
     sampler = policy(Breaking(model, 2, RuntimeError("NaN in the weights")), tokenizer, slots=2)
 
     async def together() -> list[Any]:
-        asked = (talk(sampler, f"s{i}", prompt) for i, prompt in enumerate(PROMPTS))
-        return await asyncio.gather(*asked, return_exceptions=True)
+        turns = (talk(sampler, f"s{i}", prompt) for i, prompt in enumerate(PROMPTS))
+        return await asyncio.gather(*turns, return_exceptions=True)
 
-    found = asyncio.run(asyncio.wait_for(together(), 60))
-    assert [str(error) for error in found] == ["NaN in the weights"] * len(PROMPTS)
+    errors = asyncio.run(asyncio.wait_for(together(), 60))
+    assert [str(error) for error in errors] == ["NaN in the weights"] * len(PROMPTS)
 
 
 def test_too_little_memory_gives_advice(model: Any, tokenizer: Any):

@@ -1,4 +1,4 @@
-"""What TRL is given for a configuration, and which configurations fit no devices, split or place to log to."""
+"""TRL's configuration for a run, and runs that fit no devices, split or logging integration."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def test_a_model_begins_with_the_prompt_that_trl_trains_it_on():
     environment: Any = environment_class(ENV, **ARGUMENTS)()
     methods = [environment.chat, environment.deliver, environment.fetch]
     prompt = rows(ENV, count=1, **ARGUMENTS)[0]["prompt"]
-    shown = tokenizer.apply_chat_template(prompt, tools=methods, add_generation_prompt=True, return_dict=False)
-    assert learnt(conversations[0], tokenizer)["input_ids"][: len(shown)] == shown
+    prompt_ids = tokenizer.apply_chat_template(prompt, tools=methods, add_generation_prompt=True, return_dict=False)
+    assert learnt(conversations[0], tokenizer)["input_ids"][: len(prompt_ids)] == prompt_ids
 
 
 def test_a_model_is_trained_by_what_its_episodes_earn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -34,5 +34,5 @@ def test_a_model_is_trained_by_what_its_episodes_earn(tmp_path: Path, monkeypatc
     log = trained(tmp_path, model, tokenizer, Schedule(steps=2, groups=2, size=4)).log
     assert [entry["step"] for entry in log] == [1, 2]
     assert all(0 <= entry["rewards/errand/mean"] <= 1.2 for entry in log)
-    moved = any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
-    assert moved == any(entry["reward_std"] for entry in log)
+    changed = any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+    assert changed == any(entry["reward_std"] for entry in log)

@@ -1,10 +1,13 @@
-"""What agentgym takes for granted about TRL's private names. If one of these fails, this TRL cannot be used."""
+"""What `trl_seam` takes for granted about TRL. If one of these fails, this TRL cannot be used."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+from collections.abc import Iterator
 from importlib.metadata import requires, version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,33 +18,70 @@ import torch
 from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
+import agentgym.trainers
 from agentgym.errors import UsageError
 from agentgym.trainers.config import LOSSES, TrainConfig
+from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
+from agentgym.trainers.trl_seam import TokenGRPOTrainer
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
-def test_the_installed_trl_is_one_that_was_tried():
-    wanted = [Requirement(text) for text in requires("agentgym-suite") or [] if re.match(r"trl\b", text)]
-    assert wanted
-    assert all(version("trl") in requirement.specifier for requirement in wanted)
+def test_the_installed_trl_is_a_supported_release():
+    supported = [Requirement(text) for text in requires("agentgym-suite") or [] if re.match(r"trl\b", text)]
+    assert supported
+    assert all(version("trl") in requirement.specifier for requirement in supported)
 
 
-def test_the_trainer_s_log_probabilities_are_what_the_seam_returns_first(trainer_of: Any, canned: Any):
-    parameters = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
-    assert list(parameters)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
-    trainer = trainer_of(canned())
-    trainer.train()
-    assert "sampling_per_token_logps" in trainer.kept[0]
+# Private names.
 
 
-# How prompts come, and what goes back.
+def private_names() -> set[str]:
+    """The private names of TRL's trainer and the classes it inherits from."""
+    sources = [inspect.getsource(kind) for kind in GRPOTrainer.__mro__ if kind.__module__.startswith(("trl", "transf"))]
+    attributes = re.findall(r"\bself\.(_[a-z]\w+)", "\n".join(sources))
+    return {*attributes, *(name for name in dir(GRPOTrainer) if re.match(r"_[a-z]", name))}
 
 
-def test_prompts_come_in_contiguous_groups(trainer_of: Any, canned: Any):
+def private_uses(tree: ast.Module) -> Iterator[str]:
+    """Imports beyond `trl`'s public names, and private names on other objects than `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "trl")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trl":
+            yield from (f"{node.module}.{a.name}" for a in node.names if node.module != "trl" or a.name[0] == "_")
+        elif isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            yield node.attr
+
+
+def test_no_other_module_uses_private_names_of_trl():
+    theirs = private_names()
+    assert {"_metrics", "_prepare_inputs", "_generate_and_score_completions"} <= theirs
+    room = Path(agentgym.trainers.__file__).parent
+    uses = {
+        (path.name, name)
+        for path in room.rglob("*.py")
+        if path.name != "trl_seam.py"
+        for name in private_uses(ast.parse(path.read_text(encoding="utf-8")))
+        if name in theirs or name == "trl" or name.startswith("trl.")
+    }
+    assert uses == set()
+
+
+def test_the_subclasses_hide_no_private_name_of_trl():
+    source = inspect.getsource(AgentGRPOTrainer) + inspect.getsource(TokenGRPOTrainer.__init__)
+    ours = {*re.findall(r"\bself\.(_[a-z]\w+)", source), *re.findall(r"def (_[a-z]\w+)", source)}
+    assert "_credit" in ours
+    assert not ours & private_names()
+
+
+# How rows come, and what goes back.
+
+
+def test_rows_come_in_contiguous_groups(trainer_of: Any, canned: Any):
     rollouts = canned()
     trainer_of(rollouts, groups=3, group_size=4).train()
     [rows] = rollouts.rows
@@ -60,115 +100,105 @@ def test_every_update_of_a_step_uses_the_same_rollouts(trainer_of: Any, canned: 
 
 
 @each_row("updates, in_order", [(1, True), (3, False)])
-def test_groups_stay_together_unless_a_batch_is_learned_from_in_several_updates(
+def test_rows_are_shuffled_only_if_a_batch_has_several_updates(
     trainer_of: Any, canned: Any, updates: int, in_order: bool
 ):
     trainer = trainer_of(canned(), groups=3, group_size=8, updates_per_step=updates, micro_batch=8)
-    learned, compute = [], trainer._compute_loss
+    learned, compute = [], trainer.compute_loss
 
-    def noted(model: Any, inputs: Any) -> Any:
+    def recorded(model: Any, inputs: Any, **options: Any) -> Any:
         learned.append((inputs["completion_ids"][:, 0] - 20).tolist())  # the first token says which row it is
-        return compute(model, inputs)
+        return compute(model, inputs, **options)
 
-    trainer._compute_loss = noted
+    trainer.compute_loss = recorded
     trainer.train()
     assert sorted(row for batch in learned for row in batch) == list(range(24))
     assert (learned == [list(range(8)), list(range(8, 16)), list(range(16, 24))]) == in_order
 
 
-def test_the_mask_of_sampled_tokens_becomes_the_loss_mask(trainer_of: Any, canned: Any):
+def test_masks_columns_and_logprobs_of_a_rollout_reach_the_batch(trainer_of: Any, canned: Any):
     trainer = trainer_of(canned())
     trainer.train()
-    [batch] = trainer.kept
+    [batch] = trainer.batches
     assert batch["completion_ids"][0].tolist() == [20, 21, 40, 41, 22, 5]
     assert (batch["completion_mask"] * batch["tool_mask"])[0].tolist() == [1, 1, 0, 0, 1, 1]
-
-
-def test_columns_of_a_rollout_reach_the_reward_function_and_the_override(trainer_of: Any, canned: Any):
-    trainer = trainer_of(canned())
-    trainer.train()
-    [batch] = trainer.kept
+    assert batch["prompt_ids"][0][batch["prompt_mask"][0] == 1].tolist() == [7, 8, 9]
+    assert "sampling_per_token_logps" in batch
     assert [row["trajectory"].id for row in batch["rows"]] == [f"t{i}" for i in range(8)]
-    logged = trainer.state.log_history[0]
-    assert logged["reward"] == pytest.approx(1 / 8)
+    assert trainer.state.log_history[0]["reward"] == pytest.approx(1 / 8)
 
 
 # Advantages per token.
 
 
-def _gradients(model: Any, loss: torch.Tensor) -> torch.Tensor:
+def gradients(model: Any, loss: torch.Tensor) -> torch.Tensor:
     model.zero_grad()
     loss.backward()
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def loss_of(trainer: Any, model: Any, advantages: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The loss of one row whose completion is 20, 21, ..."""
+    trainer.current_gradient_accumulation_steps = 1
+    prompt, completion = torch.tensor([[7, 8, 9]]), torch.arange(20, 20 + mask.shape[1])[None]
+    model.train()
+    return trainer.compute_loss(
+        model,
+        {
+            "row": torch.tensor([0]),
+            "prompt_ids": prompt,
+            "prompt_mask": torch.ones_like(prompt),
+            "completion_ids": completion,
+            "completion_mask": torch.ones_like(completion),
+            "tool_mask": mask,
+            "advantages": advantages,
+            "num_items_in_batch": torch.tensor(mask.numel()),
+        },
+    )
 
 
 @each_row("loss", LOSSES)
 def test_each_token_is_pushed_by_its_own_advantage(loss: str, trainer_of: Any, canned: Any, model: Any):
     """At equal old and new probabilities, the gradient is that of the advantage-weighted log-probabilities."""
     trainer = trainer_of(canned(), loss=loss, clip_high=5.0 if loss == "cispo" else 0.28)
-    trainer.current_gradient_accumulation_steps = 1
-    prompt, said = torch.tensor([[7, 8, 9]]), torch.tensor([[20, 21, 22, 23, 24, 25]])
     advantages = torch.tensor([[1.0, 1.0, 1.0, -1.0, -1.0, -1.0]])
-    ones = torch.ones_like(said)
-    batch = {
-        "prompt_ids": prompt,
-        "prompt_mask": torch.ones_like(prompt),
-        "completion_ids": said,
-        "completion_mask": ones,
-        "tool_mask": ones,
-        "advantages": advantages,
-        "num_items_in_batch": torch.tensor(6),
-    }
-    model.train()
-    found = _gradients(model, trainer._compute_loss(model, batch))
-    logits = model(input_ids=torch.cat([prompt, said], dim=1)).logits[:, 2:-1]
-    logprobs = torch.log_softmax(logits, dim=-1).gather(2, said[..., None])[..., 0]
-    expected = _gradients(model, -(advantages * logprobs).sum())
-    assert torch.cosine_similarity(found, expected, dim=0) > 0.9999
+    actual = gradients(model, loss_of(trainer, model, advantages, torch.ones(1, 6, dtype=torch.long)))
+    completion = torch.arange(20, 26)[None]
+    logits = model(input_ids=torch.cat([torch.tensor([[7, 8, 9]]), completion], dim=1)).logits[:, 2:-1]
+    logprobs = torch.log_softmax(logits, dim=-1).gather(2, completion[..., None])[..., 0]
+    expected = gradients(model, -(advantages * logprobs).sum())
+    assert torch.cosine_similarity(actual, expected, dim=0) > 0.9999
 
 
 def test_masked_tokens_have_no_gradient(trainer_of: Any, canned: Any, model: Any):
-    trainer = trainer_of(canned())
-    trainer.current_gradient_accumulation_steps = 1
-    ids = torch.tensor([[20, 21, 22]])
-    batch = {
-        "prompt_ids": torch.tensor([[7]]),
-        "prompt_mask": torch.tensor([[1]]),
-        "completion_ids": ids,
-        "completion_mask": torch.ones_like(ids),
-        "tool_mask": torch.zeros_like(ids),
-        "advantages": torch.ones(1, 3),
-        "num_items_in_batch": torch.tensor(3),
-    }
-    model.train()
-    assert _gradients(model, trainer._compute_loss(model, batch)).abs().max() == 0
+    loss = loss_of(trainer_of(canned()), model, torch.ones(1, 3), torch.zeros(1, 3, dtype=torch.long))
+    assert gradients(model, loss).abs().max() == 0
 
 
-# What is refused.
+# Refused settings.
+
+DEFAULTS: dict[str, Any] = {
+    "importance_sampling_level": "token",
+    "vllm_importance_sampling_mode": "token_truncate",
+    "vllm_mode": "colocate",
+}
 
 
 @each_row(
     "settings, message",
     [
-        ({"importance_sampling_level": "sequence"}, "averages turn credit away"),
+        ({"importance_sampling_level": "sequence"}, "importance_sampling_level"),
         ({"use_vllm": True, "vllm_importance_sampling_mode": "sequence_mask"}, "token_truncate"),
         ({"use_vllm": True, "vllm_mode": "server"}, "colocate"),
     ],
 )
 def test_settings_that_lose_turn_credit_are_refused(settings: dict[str, Any], message: str):
-    defaults: dict[str, Any] = {
-        "importance_sampling_level": "token",
-        "vllm_importance_sampling_mode": "token_truncate",
-        "vllm_mode": "colocate",
-    }
     with pytest.raises(UsageError, match=message):
-        refuse(GRPOConfig(output_dir="run", use_cpu=True, bf16=False, **{**defaults, **settings}), {})
+        refuse(GRPOConfig(output_dir="run", use_cpu=True, bf16=False, **{**DEFAULTS, **settings}), {})
 
 
 @each_row("argument", ["tools", "environment_factory", "rollout_func", "reward_funcs"])
-def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
-    from agentgym.trainers.credit import Credit
-
+def test_arguments_for_the_loop_of_trl_are_refused(argument: str, canned: Any):
     settings: dict[str, Any] = {argument: [print]}
     arguments = GRPOConfig(output_dir="run", use_cpu=True, bf16=False, vllm_importance_sampling_mode="token_truncate")
     with pytest.raises(UsageError, match=f"this trainer does not accept {argument}="):
@@ -178,7 +208,4 @@ def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
 def test_our_own_settings_pass_the_guards():
     for use_vllm in (False, True):
         config = TrainConfig(use_vllm=use_vllm, model="some/model", groups=2, group_size=2, updates_per_step=1)
-        arguments = grpo_config(config, world_size=1, use_cpu=True)
-        refuse(arguments, {})
-        assert arguments.importance_sampling_level == "token"
-        assert arguments.vllm_importance_sampling_mode == "token_truncate"
+        refuse(grpo_config(config, world_size=1, use_cpu=True), {})

@@ -1,4 +1,4 @@
-"""What vLLM is given to load, and how much memory its cache may take on a CPU."""
+"""The checkpoints that vLLM loads, and the size of its cache on a CPU."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_the_engine_computes_in_the_precision_of_the_run(model: Any):
 
 def test_on_a_cpu_the_cache_holds_the_conversations_and_no_more():
     def cache(dtype: str, at_once: int, share: float = 0.9) -> int:
-        given = vllm_on_cpu.settings(QWEN, dtype=dtype, context=1024, at_once=at_once, share=share)
-        return given["kv_cache_memory_bytes"]
+        arguments = vllm_on_cpu.settings(QWEN, dtype=dtype, context=1024, at_once=at_once, share=share)
+        return arguments["kv_cache_memory_bytes"]
 
     per_token = 2 * 28 * 8 * 128
     assert cache("bfloat16", 8) == 8 * (1024 + 128) * per_token * 2

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 
-from agentgym.trainers.vllm.fleet import Fleet, Replica
+from agentgym.trainers.vllm.fleet import Replica, ReplicaFleet
 
 
-def place(fleet: Fleet, session: str) -> Replica:
+def place(fleet: ReplicaFleet, session: str) -> Replica:
     replica = fleet.replica_of(session)
     assert replica is not None
     return replica
 
 
 def test_conversations_stay_and_are_spread():
-    fleet = Fleet(["a", "b", "c"])
+    fleet = ReplicaFleet(["a", "b", "c"])
     places = {str(n): place(fleet, str(n)).url for n in range(30)}
     assert Counter(places.values()) == {"a": 10, "b": 10, "c": 10}
     assert places == {session: place(fleet, session).url for session in places}
 
 
 def test_a_conversation_that_ended_makes_room():
-    fleet = Fleet(["a", "b"])
+    fleet = ReplicaFleet(["a", "b"])
     assert [place(fleet, name).url for name in "xy"] == ["a", "b"]
     fleet.release("y")
     fleet.release("never seen")
@@ -29,19 +29,19 @@ def test_a_conversation_that_ended_makes_room():
 
 
 def test_a_lost_replica_loses_its_conversations_and_gets_new_ones_later():
-    fleet = Fleet(["a", "b"])
-    lost, kept = place(fleet, "x"), place(fleet, "y")
+    fleet = ReplicaFleet(["a", "b"])
+    lost, stayed = place(fleet, "x"), place(fleet, "y")
     fleet.failed(lost, now=0.0)
-    assert place(fleet, "x") is kept
+    assert place(fleet, "x") is stayed
     assert fleet.due(now=0.0) == []
     assert fleet.due(now=1.0) == [lost]
     fleet.answered(lost)
-    assert place(fleet, "x") is kept  # its prefix is there now
+    assert place(fleet, "x") is stayed  # its prefix is there now
     assert place(fleet, "z") is lost
 
 
 def test_a_replica_that_stays_down_is_asked_ever_more_rarely_but_asked():
-    fleet = Fleet(["a"])
+    fleet = ReplicaFleet(["a"])
     [replica] = fleet.replicas
     pauses = []
     for _ in range(1100):  # hours

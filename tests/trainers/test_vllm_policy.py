@@ -1,4 +1,4 @@
-"""Sampling with an engine of vLLM's interface; the engine here is a stand-in that says what it is told to."""
+"""Sampling through vLLM's engine interface, with a fake engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 import sys
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from rich.console import Console
 
-from agentgym.errors import InfrastructureError, MissingExtra
+from agentgym.errors import InfrastructureError
 from agentgym.policy import Generation, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
@@ -59,13 +58,13 @@ class Engine:
             raise self.error
         self.steps.append(len(self.running))
         outputs = []
-        for request_id, (prompt, params, said) in list(self.running.items()):
-            said.append(prompt[-1] + len(said))
-            stopped = said[-1] in params.stop_token_ids
-            finished = stopped or len(said) >= params.max_tokens
+        for request_id, (prompt, params, turn) in list(self.running.items()):
+            turn.append(prompt[-1] + len(turn))
+            stopped = turn[-1] in params.stop_token_ids
+            finished = stopped or len(turn) >= params.max_tokens
             reason = ("stop" if stopped else "length") if finished else None
-            chances = [{token: SimpleNamespace(logprob=-token / 10)} for token in said]
-            output = SimpleNamespace(token_ids=tuple(said), logprobs=chances, finish_reason=reason)
+            chances = [{token: SimpleNamespace(logprob=-token / 10)} for token in turn]
+            output = SimpleNamespace(token_ids=tuple(turn), logprobs=chances, finish_reason=reason)
             outputs.append(SimpleNamespace(request_id=request_id, finished=finished, outputs=[output]))
             if finished:
                 del self.running[request_id]
@@ -79,15 +78,15 @@ def engine() -> Engine:
 
 @pytest.fixture
 def policy(engine: Engine, tokenizer: Any) -> VLLMPolicy:
-    made = VLLMPolicy(
+    fresh = VLLMPolicy(
         ChatCodec(tokenizer),
         end_ids=[30],
         context=128,
         sampling=Sampling(0.7, seed=5),
-        make_params=lambda **given: SimpleNamespace(**given),
+        make_params=lambda **arguments: SimpleNamespace(**arguments),
     )
-    made.use(engine)
-    return made
+    fresh.use(engine)
+    return fresh
 
 
 async def ask(policy: VLLMPolicy, last: int, budget: int = 5, session: str = "s") -> Generation:
@@ -144,8 +143,8 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
         await asyncio.sleep(0)
         never_begun.cancel()
 
-    _, said = together(give_up(), ask(policy, 10))
-    assert said.ids == [10, 11, 12, 13, 14]
+    _, turn = together(give_up(), ask(policy, 10))
+    assert turn.ids == [10, 11, 12, 13, 14]
     together(ask(policy, 12))
     assert [name.rpartition("/")[0] for name in engine.aborted][:1] == ["gone"]
     assert engine.running == {}
@@ -153,17 +152,11 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
 
 def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, engine: Engine):
     engine.error = RuntimeError("the engine is dead")
-    found = together(*(ask(policy, 10 + i, session=str(i)) for i in range(3)))
-    assert [str(error) for error in found] == ["the engine is dead"] * 3
+    errors = together(*(ask(policy, 10 + i, session=str(i)) for i in range(3)))
+    assert [str(error) for error in errors] == ["the engine is dead"] * 3
     engine.error = None
-    [said] = together(ask(policy, 10))
-    assert said.ids == [10, 11, 12, 13, 14]
-
-
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
-def test_without_vllm_the_command_to_install_it_is_named(tokenizer: Any):
-    with pytest.raises(MissingExtra, match=r"agentgym-suite\[vllm\]"):
-        VLLMPolicy(ChatCodec(tokenizer), end_ids=[30], context=128)
+    [turn] = together(ask(policy, 10))
+    assert turn.ids == [10, 11, 12, 13, 14]
 
 
 # A whole run, with a stand-in for the engine that TRL makes.
@@ -195,19 +188,19 @@ class ModelEngine(Engine):
     @torch.inference_mode()
     def step(self) -> list[Any]:
         outputs = []
-        for request_id, (prompt, params, said) in list(self.running.items()):
+        for request_id, (prompt, params, turn) in list(self.running.items()):
             if hasattr(params, "prompt_logprobs"):
                 outputs.append(self.scored(request_id, prompt))
                 continue
-            logits = self.model(input_ids=torch.tensor([prompt + [token for token, _ in said]])).logits[0, -1]
+            logits = self.model(input_ids=torch.tensor([prompt + [token for token, _ in turn]])).logits[0, -1]
             logprobs = torch.log_softmax(logits / params.temperature, dim=-1)
-            draw = torch.Generator().manual_seed(params.seed + len(said))
+            draw = torch.Generator().manual_seed(params.seed + len(turn))
             token = int(torch.multinomial(logprobs.exp(), 1, generator=draw))
-            said.append((token, logprobs[token].item()))
-            if (stopped := token in params.stop_token_ids) or len(said) >= params.max_tokens:
+            turn.append((token, logprobs[token].item()))
+            if (stopped := token in params.stop_token_ids) or len(turn) >= params.max_tokens:
                 del self.running[request_id]
-                chances = [{token: SimpleNamespace(logprob=logprob)} for token, logprob in said]
-                ids, reason = tuple(token for token, _ in said), "stop" if stopped else "length"
+                chances = [{token: SimpleNamespace(logprob=logprob)} for token, logprob in turn]
+                ids, reason = tuple(token for token, _ in turn), "stop" if stopped else "length"
                 output = SimpleNamespace(token_ids=ids, logprobs=chances, finish_reason=reason)
                 outputs.append(SimpleNamespace(request_id=request_id, finished=True, outputs=[output]))
         return outputs
@@ -226,7 +219,7 @@ class FakeGeneration:
 
 
 class CutOff(FakeGeneration):
-    """Its engine gets no more weights after the second update, and nobody is told."""
+    """Silently stops updating its engine after the second update."""
 
     syncs = 0
 
@@ -241,7 +234,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Puts a stand-in in the place of TRL's engine, on a machine that seems to have a GPU."""
     vllm: Any = ModuleType("vllm")
     vllm.__spec__ = ModuleSpec("vllm", None)
-    vllm.SamplingParams = lambda **given: SimpleNamespace(**given)
+    vllm.SamplingParams = lambda **arguments: SimpleNamespace(**arguments)
     monkeypatch.setitem(sys.modules, "vllm", vllm)
     monkeypatch.setattr(vllm_on_cpu, "is_needed", lambda: False)
     return lambda generation: monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", generation)

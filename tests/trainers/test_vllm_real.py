@@ -1,6 +1,6 @@
-"""vLLM itself, in this process, behind its server and the gateway, and in whole runs, beside transformers.
+"""vLLM compared with transformers: in this process, behind its server and the gateway, and in whole runs.
 
-Every engine has a process of its own: this one's, the server's, and those of the runs.
+Each engine has its own process: this one, the server's, and those of the runs.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for weight in model.parameters():
             if weight.dim() > 1:
                 weight.mul_(8)
-    made = tmp_path_factory.mktemp("model")
-    model.save_pretrained(made)
-    tokenizer.save_pretrained(made)
-    return made
+    directory = tmp_path_factory.mktemp("model")
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +77,11 @@ def policy_at(name: str, temperature: float, engine: Any = None) -> Any:
 
     folder = name.removeprefix("vllm:")
     transformers: Any = policy_at(folder, temperature)
-    made = VLLMPolicy(
+    directory = VLLMPolicy(
         transformers.codec, end_ids=sorted(transformers._end_ids), context=256, sampling=Sampling(temperature, 0)
     )
-    made.use(engine)
-    return made
+    directory.use(engine)
+    return directory
 
 
 def turns(policy: TokenPolicy) -> list[Any]:
@@ -91,22 +91,22 @@ def turns(policy: TokenPolicy) -> list[Any]:
     return asyncio.run(all_at_once())
 
 
-def model_logprobs(folder: Path, prompt: list[int], said: list[int], temperature: float) -> torch.Tensor:
+def model_logprobs(folder: Path, prompt: list[int], sampled: list[int], temperature: float) -> torch.Tensor:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1]
-    return torch.log_softmax(logits / temperature, dim=-1).gather(1, torch.tensor(said)[:, None])[:, 0]
+        logits = model(input_ids=torch.tensor([prompt + sampled])).logits[0, len(prompt) - 1 : -1]
+    return torch.log_softmax(logits / temperature, dim=-1).gather(1, torch.tensor(sampled)[:, None])[:, 0]
 
 
 def test_greedy_gives_the_same_tokens_and_logprobs_everywhere(folder: Path, in_process: Any, url: str):
     expected = turns(policy_at(str(folder), 0.0))
     assert len({tuple(turn.ids) for turn in expected}) > 4
     for policy in (in_process[0.0], policy_at(f"vllm:{folder}@{url}", 0.0)):
-        found = turns(policy)
-        assert [(turn.ids, turn.finish) for turn in found] == [(turn.ids, turn.finish) for turn in expected]
-        for here, there in zip(found, expected, strict=True):
+        actual = turns(policy)
+        assert [(turn.ids, turn.finish) for turn in actual] == [(turn.ids, turn.finish) for turn in expected]
+        for here, there in zip(actual, expected, strict=True):
             assert here.logprobs == pytest.approx(there.logprobs, abs=1e-4)
 
 
@@ -122,10 +122,10 @@ def test_the_same_stop_rules_hold_everywhere(folder: Path, in_process: Any, url:
     policies = [in_process[0.0], policy_at(f"vllm:{folder}@{url}", 0.0), policy_at(str(folder), 0.0)]
     in_process[0.0]._end_ids, before = sorted(ends), in_process[0.0]._end_ids
     policies[1]._end_ids, policies[2]._end_ids = sorted(ends), frozenset(ends)
-    said = [[(turn.ids, turn.finish) for turn in turns(policy)] for policy in policies]
+    sampled = [[(turn.ids, turn.finish) for turn in turns(policy)] for policy in policies]
     in_process[0.0]._end_ids = before
-    assert said[0] == said[1] == said[2]
-    assert {finish for _, finish in said[0]} >= {"stop"}
+    assert sampled[0] == sampled[1] == sampled[2]
+    assert {finish for _, finish in sampled[0]} >= {"stop"}
 
 
 def test_the_gateway_records_what_the_engine_sampled(folder: Path, in_process: Any):
@@ -135,8 +135,8 @@ def test_the_gateway_records_what_the_engine_sampled(folder: Path, in_process: A
     tokens = conversation(policy)
     policy.use(in_process[0.0]._engine)
     assert turns_of(tokens) == engine.said
-    for history, said, logprobs in engine.said:
-        assert logprobs == pytest.approx(model_logprobs(folder, history, said, 0.7).tolist(), abs=1e-4)
+    for history, sampled, logprobs in engine.said:
+        assert logprobs == pytest.approx(model_logprobs(folder, history, sampled, 0.7).tolist(), abs=1e-4)
 
 
 # Whole runs, each in a process of its own.
@@ -208,9 +208,9 @@ def test_a_folder_of_adapters_plays_as_it_does_in_process(folder: Path, tokenize
     adapted.save_pretrained(tmp_path / "adapters")
     tokenizer.save_pretrained(tmp_path / "adapters")
     expected = turns(policy_at(str(tmp_path / "adapters"), 0.0))
-    found = turns(policy_at(f"vllm:{tmp_path / 'adapters'}", 0.0))
-    assert [(turn.ids, turn.finish) for turn in found] == [(turn.ids, turn.finish) for turn in expected]
-    assert [turn.ids for turn in found] != [turn.ids for turn in turns(policy_at(str(folder), 0.0))]
+    actual = turns(policy_at(f"vllm:{tmp_path / 'adapters'}", 0.0))
+    assert [(turn.ids, turn.finish) for turn in actual] == [(turn.ids, turn.finish) for turn in expected]
+    assert [turn.ids for turn in actual] != [turn.ids for turn in turns(policy_at(str(folder), 0.0))]
 
 
 def test_the_command_trains_the_tiny_model_end_to_end():

@@ -1,4 +1,4 @@
-"""Sampling from vLLM servers: what is asked, what comes back, and what happens when servers fail."""
+"""Sampling from vLLM servers: requests, answers and failures."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def policy_of(tokenizer: Any) -> Callable[..., VLLMServerPolicy]:
 
 
 def play(scene: Callable[..., Awaitable[Any]], servers: int = 1) -> Any:
-    """Run a scene with so many servers."""
+    """Run a scene with some servers."""
 
     async def run() -> Any:
         running = [await Server().__aenter__() for _ in range(servers)]
@@ -161,8 +161,8 @@ def test_a_replica_that_fails_is_left_and_its_turn_asked_of_another(policy_of: A
     async def scene(broken: Server, sound: Server) -> None:
         policy = policy_of(broken, sound)
         broken.plan, broken.is_healthy = [fault], False
-        said = await policy.generate([7, 10], 2, "s")
-        assert said.ids == [11, 12]
+        turn = await policy.generate([7, 10], 2, "s")
+        assert turn.ids == [11, 12]
         assert [len(server.asked) for server in (broken, sound)] == [1, 1]
         assert sound.asked[0] == broken.asked[0]
 
@@ -170,7 +170,7 @@ def test_a_replica_that_fails_is_left_and_its_turn_asked_of_another(policy_of: A
 
 
 def stopped(finish: str) -> web.Response:
-    """What a server answers that is paused or stopped in the middle of a turn."""
+    """The answer of a server that is paused or stopped during a turn."""
     choice = {"token_ids": [11], "logprobs": {"token_logprobs": [-0.1]}, "finish_reason": finish}
     return web.json_response({"choices": [choice]})
 
@@ -178,7 +178,7 @@ def stopped(finish: str) -> web.Response:
 def test_a_turn_of_a_server_that_ends_without_a_word_is_asked_of_another(
     policy_of: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    """vLLM's server that is told to end keeps its connections, and its engine is gone."""
+    """A stopping vLLM server keeps its connections open without an engine."""
     monkeypatch.setattr(server_policy, "_WATCH_EVERY_S", 0.01)
 
     async def scene(ending: Server, sound: Server) -> None:
@@ -272,19 +272,19 @@ def test_an_answer_without_tokens_or_logprobs_is_never_trained_on(policy_of: Any
 
 
 def test_the_served_model_is_known_even_if_one_replica_is_not_up_yet():
-    async def scene(one: Server, other: Server) -> None:
+    async def scene(first: Server, other: Server) -> None:
         other.context = 64
-        served = await asyncio.to_thread(served_by, [one.url, "http://127.0.0.1:9", other.url])
-        assert (served.url, served.model, served.context) == (one.url, "served", 64)
+        served = await asyncio.to_thread(served_by, [first.url, "http://127.0.0.1:9", other.url])
+        assert (served.url, served.model, served.context) == (first.url, "served", 64)
 
     play(scene, servers=2)
 
 
 def test_replicas_of_different_models_are_refused():
-    async def scene(one: Server, other: Server) -> None:
+    async def scene(first: Server, other: Server) -> None:
         other.model = "another"
         with pytest.raises(UsageError, match="different models"):
-            await asyncio.to_thread(served_by, [one.url, other.url])
+            await asyncio.to_thread(served_by, [first.url, other.url])
 
     play(scene, servers=2)
 
@@ -292,10 +292,10 @@ def test_replicas_of_different_models_are_refused():
 BASE = {"id": "base", "root": "org/base", "max_model_len": 96}
 
 
-def found_in(entries: Any, wanted: str) -> Any:
+def found_in(entries: Any, model: str) -> Any:
     async def scene(server: Server) -> Any:
         server.entries = entries
-        return await asyncio.to_thread(served_by, [server.url], wanted)
+        return await asyncio.to_thread(served_by, [server.url], model)
 
     return play(scene)
 
@@ -305,7 +305,7 @@ def test_of_a_model_and_its_adapters_the_wanted_one_is_played(tmp_path: Path):
     for wanted, model in (("mine", "mine"), (str(tmp_path), "mine"), (f"{tmp_path}/.", "mine"), ("base", "base")):
         served = found_in(entries, wanted)
         assert (served.model, served.context) == (model, 96)
-    with pytest.raises(UsageError, match=r"'base', 'mine', and 'other' is none of them.*--lora-modules"):
+    with pytest.raises(UsageError, match=r"'base', 'mine', but not 'other'.*--lora-modules"):
         found_in(entries, "other")
 
 

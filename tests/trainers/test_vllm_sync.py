@@ -11,7 +11,8 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.errors import InfrastructureError
-from agentgym.trainers.vllm.sync import Gaps, SyncCheck, Verdict
+from agentgym.trainers.sampled_batch import SampledBatch
+from agentgym.trainers.vllm.sync import SyncCheck
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -39,12 +40,12 @@ class Run:
         self._change, self._follows = change, follows
 
     def steps(self, count: int) -> int:
-        """Run so many steps; return the step at which the engine was found out."""
+        """Run `count` steps and return `count`, unless a check fails."""
         for step in range(count):
             if step < self._follows:
                 self.engine.value = self.trainer.value
             self.check.after_update()
-            self.check.remember(self._batch)
+            self.check.remember(SampledBatch.of(self._batch))
             self.trainer.value += self._change
         return count
 
@@ -77,27 +78,21 @@ def test_an_engine_with_weights_of_neither_side_is_refused(trajectory: Any):
         run.check.after_update()
 
 
-def test_equal_gaps_prove_nothing():
-    assert Gaps(0.0, 0.0).verdict is Verdict.UNDECIDED
-    assert Gaps(0.01, 0.01).verdict is Verdict.UNDECIDED
-    assert Gaps(0.01, 0.03).verdict is Verdict.FRESH
-
-
 def test_no_more_is_scored_than_the_engine_can_hold(trajectory: Any):
-    seen: list[int] = []
+    lengths: list[int] = []
 
     def scorer(conversations: Any) -> torch.Tensor:
-        seen.extend(len(ids) for ids in conversations)
+        lengths.extend(len(ids) for ids in conversations)
         return torch.zeros(1)
 
     check = SyncCheck(scorer, scorer, longest=6)
-    check.remember([trajectory(0, [[20, 21, 22, 23], [24, 25, 5]], 0.0)])
+    check.remember(SampledBatch.of([trajectory(0, [[20, 21, 22, 23], [24, 25, 5]], 0.0)]))
     check.after_update()
-    assert seen == [6, 6, 6]
+    assert lengths == [6, 6, 6]
 
 
 def test_without_a_conversation_there_is_nothing_to_compare(trajectory: Any):
     scorer = Weights(0.0, 0)
     check = SyncCheck(scorer, scorer, longest=10)
-    check.remember([trajectory(0, [[20]], 0.0, broken=True)])
+    check.remember(SampledBatch.of([trajectory(0, [[20]], 0.0, broken=True)]))
     check.after_update()

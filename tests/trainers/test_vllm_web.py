@@ -1,7 +1,7 @@
 """Screenshots of a real page reach a real engine, and nothing is lost between the browser and the recorded tokens.
 
-A model scores its own recorded turns on the recorded pictures with transformers: that agrees with what vLLM recorded
-only if every picture, and no other, was in its place. A server is asked the same of what it is sent.
+A model scores its own recorded turns on the recorded pictures with transformers. The scores equal vLLM's records only
+if every picture is in its place. The same holds for a server.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ HALF_A_LETTER = "\N{REPLACEMENT CHARACTER}"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("seeing")
-    save_seeing_model(made, positions=8_192)
-    return made
+    directory = tmp_path_factory.mktemp("seeing")
+    save_seeing_model(directory, positions=8_192)
+    return directory
 
 
 def play(policy: Policy, episodes: int) -> list[Trajectory]:
@@ -75,33 +75,34 @@ class Eyes:
     def read(self, pictures: list[bytes]) -> tuple[list[int], dict[str, Any]]:
         """Return the tokens of one picture, which are those of every picture, and the pixels of all."""
         images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures]
-        found = self.processor(text=["<image>" * len(images)], images=[images], return_tensors="pt")
-        ids = found["input_ids"][0].tolist()
-        return ids[: len(ids) // len(images)], {key: value for key, value in found.items() if key.startswith("pixel")}
+        result = self.processor(text=["<image>" * len(images)], images=[images], return_tensors="pt")
+        ids = result["input_ids"][0].tolist()
+        return ids[: len(ids) // len(images)], {key: value for key, value in result.items() if key.startswith("pixel")}
 
     def scores(self, ids: list[int], sampled: list[bool], pictures: list[bytes]) -> list[float]:
         """Return the log-probabilities of the sampled ones among `ids`, which have one place for each picture."""
-        shown, pixels = self.read(pictures)
-        whole = [(one, was) for id, was in zip(ids, sampled, strict=True) for one, was in self._widened(id, was, shown)]
-        read = torch.tensor([[one for one, _ in whole]])
+        picture_ids, pixels = self.read(pictures)
+        pairs = zip(ids, sampled, strict=True)
+        whole = [(token, was) for id, was in pairs for token, was in self._widened(id, was, picture_ids)]
+        read = torch.tensor([[token for token, _ in whole]])
         with torch.inference_mode():
             logits = self.model(input_ids=read, attention_mask=torch.ones_like(read), **pixels).logits[0, :-1]
-        found = torch.log_softmax(logits.float(), dim=-1).gather(1, read[0, 1:, None])[:, 0].tolist()
-        return [score for score, (_, was) in zip(found, whole[1:], strict=True) if was]
+        result = torch.log_softmax(logits.float(), dim=-1).gather(1, read[0, 1:, None])[:, 0].tolist()
+        return [score for score, (_, was) in zip(result, whole[1:], strict=True) if was]
 
     def says(self, messages: list[Message], most: int) -> tuple[str, int]:
         """Return the likeliest answer to messages, and how many tokens these take."""
-        shown = [{**one, "content": _blocks(as_template_content(one.get("content")))} for one in messages]
-        text = self.processor.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+        picture_ids = [{**token, "content": _blocks(as_template_content(token.get("content")))} for token in messages]
+        text = self.processor.apply_chat_template(picture_ids, tokenize=False, add_generation_prompt=True)
         images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in shown_pictures(messages)]
         read = self.processor(text=[text], images=[images], return_tensors="pt")
         start = read["input_ids"].shape[1]
         with torch.inference_mode():
-            said = self.model.generate(**read, max_new_tokens=most, do_sample=False)[0, start:]
-        return self.processor.tokenizer.decode(said, skip_special_tokens=True), start
+            answer = self.model.generate(**read, max_new_tokens=most, do_sample=False)[0, start:]
+        return self.processor.tokenizer.decode(answer, skip_special_tokens=True), start
 
-    def _widened(self, id: int, sampled: bool, shown: list[int]) -> list[tuple[int, bool]]:
-        return [(one, False) for one in shown] if id == self.place else [(id, sampled)]
+    def _widened(self, id: int, sampled: bool, picture_ids: list[int]) -> list[tuple[int, bool]]:
+        return [(token, False) for token in picture_ids] if id == self.place else [(id, sampled)]
 
 
 def black() -> bytes:
@@ -119,8 +120,8 @@ def _blocks(content: Any) -> list[Any]:
 def behind(url: str, name: str, *settings: str) -> Policy:
     """The policy of a model behind a server, which says what is likeliest."""
     sent = ["results=tool", *settings]  # so that turns with nothing in them are sent, too
-    chosen: dict[str, Any] = {"endpoint": sent, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
-    return load_policy(f"openai:{name}@{url}/v1", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **chosen)
+    options: dict[str, Any] = {"endpoint": sent, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
+    return load_policy(f"openai:{name}@{url}/v1", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **options)
 
 
 def in_process(folder: Path) -> list[Trajectory]:
@@ -131,13 +132,13 @@ def in_process(folder: Path) -> list[Trajectory]:
 def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_browser(folder: Path):
     # On CPUs, two engines in one process fail: threads are bound to the first one.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        found = apart.submit(in_process, folder).result()
+        result = apart.submit(in_process, folder).result()
     eyes, changes = Eyes(folder), list[float]()
-    for trajectory in found:
+    for trajectory in result:
         assert trajectory.error is None
         assert len(trajectory.turns) == TURNS
-        seen = [trajectory.opening, *(turn.observation for turn in trajectory.turns[:-1])]
-        pictures = [picture for messages in seen for picture in shown_pictures(messages)]
+        observations = [trajectory.opening, *(turn.observation for turn in trajectory.turns[:-1])]
+        pictures = [picture for messages in observations for picture in shown_pictures(messages)]
         assert [Image.open(io.BytesIO(picture)).size for picture in pictures] == [SETTINGS["viewport"]] * TURNS
         assert pictures[0] != pictures[1]
         tokens = trajectory.tokens
@@ -149,21 +150,21 @@ def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_brows
         assert ids.count(eyes.place) == TURNS
         assert eyes.scores(ids, sampled, pictures) == pytest.approx(recorded, abs=2e-4)
         dark = eyes.scores(ids, sampled, [black()] * TURNS)
-        changes += [abs(one - other) for one, other in zip(dark, recorded, strict=True)]
+        changes += [abs(token - other) for token, other in zip(dark, recorded, strict=True)]
     assert max(changes) > 2e-3
 
 
 def test_a_server_that_is_sent_screenshots_answers_as_the_model_does(folder: Path, tmp_path: Path):
     with served(folder, tmp_path / "log", "eyes") as url:
-        (found,) = play(behind(url, "eyes", "pictures=true"), 1)
-    assert found.error is None
-    assert len(found.turns) == TURNS
-    eyes, told, read = Eyes(folder), list(found.opening), 0
-    for turn in found.turns:
-        said, prompt = eyes.says(told, SAID_TOKENS)
+        (result,) = play(behind(url, "eyes", "pictures=true"), 1)
+    assert result.error is None
+    assert len(result.turns) == TURNS
+    eyes, history, read = Eyes(folder), list(result.opening), 0
+    for turn in result.turns:
+        answer, prompt = eyes.says(history, SAID_TOKENS)
         assert turn.action is not None
         # vLLM leaves out the beginning of a letter that is not complete.
-        assert text_in(turn.action) == said.rstrip(HALF_A_LETTER)
+        assert text_in(turn.action) == answer.rstrip(HALF_A_LETTER)
         read += prompt
-        told += [assistant(text_in(turn.action)), *turn.observation]
-    assert found.usage["prompt_tokens"] == read
+        history += [assistant(text_in(turn.action)), *turn.observation]
+    assert result.usage["prompt_tokens"] == read

@@ -85,11 +85,11 @@ def test_only_what_the_assistant_says_is_learned():
     model, tokenizer = warm_started(settings, Steps())
     [solved] = solutions("guess", settings.env_kwargs, 1, 1, Steps())
     messages = [{"role": m.get("role"), "content": text_of(m)} for m in solved.messages]
-    shown = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
-    ids = torch.tensor([shown["input_ids"]])
+    rendered = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
+    ids = torch.tensor([rendered["input_ids"]])
     with torch.inference_mode():
         logprobs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1).gather(1, ids[0, 1:, None])[:, 0]
-    of_assistant = torch.tensor(shown["assistant_masks"][1:], dtype=torch.bool)
+    of_assistant = torch.tensor(rendered["assistant_masks"][1:], dtype=torch.bool)
     assert -logprobs[of_assistant].mean() < 2
     assert -logprobs[~of_assistant].mean() > 4
 

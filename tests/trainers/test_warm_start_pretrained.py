@@ -75,8 +75,8 @@ def solved(count: int = 3) -> list[Trajectory]:
     return solutions("guess", GUESS, count, 1, lambda what, done, of: None)
 
 
-def same(one: Any, other: Any) -> bool:
-    mine, theirs = one.state_dict(), other.state_dict()
+def same(first: Any, other: Any) -> bool:
+    mine, theirs = first.state_dict(), other.state_dict()
     return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
@@ -84,8 +84,8 @@ def test_exactly_what_the_assistant_says_carries_loss(tokenizer: Any):
     for trajectory in solved():
         [example] = examples([rendered(trajectory, ChatCodec(tokenizer))], 1000)
         learned = [i for i in example.labels if i != NO_LOSS]
-        said = [str(turn.action) for turn in trajectory.model_turns]
-        assert tokenizer.decode(learned) == "".join(text + tokenizer.eos_token for text in said)
+        texts = [str(turn.action) for turn in trajectory.model_turns]
+        assert tokenizer.decode(learned) == "".join(text + tokenizer.eos_token for text in texts)
         assert all(label in (NO_LOSS, i) for i, label in zip(example.input_ids, example.labels, strict=True))
 
 
@@ -114,11 +114,11 @@ def test_a_model_learns_with_adapters_or_all_weights_and_is_saved_whole(run: Any
 
 def test_the_same_settings_share_one_model(run: Any):
     first, second = Reports(), Reports()
-    one, _ = load_model(run(), first)
+    learned, _ = load_model(run(), first)
     other, _ = load_model(run(learning_rate=1e-5), second)  # that of reinforcement learning
     assert first.steps == [1, 2]
     assert second.steps == []
-    assert same(one, other)
+    assert same(learned, other)
 
 
 def test_another_wording_of_the_environment_makes_another_model(run: Any, monkeypatch: pytest.MonkeyPatch):
@@ -157,12 +157,12 @@ def failed_attempts(trajectories: list[Trajectory]) -> list[Trajectory]:
 
 
 def test_of_recordings_successes_on_training_tasks_are_imitated(run: Any, tmp_path: Path):
-    one, two, three = solved(3)
-    mixed = [one, *failed_attempts([two]), replace(three, split="test")]
+    first, two, three = solved(3)
+    mixed = [first, *failed_attempts([two]), replace(three, split="test")]
     config = run(warm_start_from=recordings(tmp_path, mixed))
-    assert [t.task_id for t in recorded(warm_start_of(config))] == [one.task_id]
+    assert [t.task_id for t in recorded(warm_start_of(config))] == [first.task_id]
     unsolved = run(warm_start_from=config.warm_start_from, warm_start_unsolved=True)
-    assert [t.task_id for t in recorded(warm_start_of(unsolved))] == [one.task_id, two.task_id]
+    assert [t.task_id for t in recorded(warm_start_of(unsolved))] == [first.task_id, two.task_id]
 
 
 def test_recordings_that_cannot_be_imitated_are_refused(run: Any, tmp_path: Path):
@@ -199,12 +199,14 @@ def test_only_own_successes_that_differ_are_learned_from(talkative: Any, checkpo
     model, tokenizer = load_checkpoint(str(checkpoint), torch.float32)
     own = settings.own
     assert own is not None
-    found = successes(model, tokenizer, settings, own, 0, lambda m, t: make_policy(m, t, name="toy", context=256))
-    assert 0 < len(found) < own.tasks * own.samples
-    for tokens in found:
+    conversations = successes(
+        model, tokenizer, settings, own, 0, lambda m, t: make_policy(m, t, name="toy", context=256)
+    )
+    assert 0 < len(conversations) < own.tasks * own.samples
+    for tokens in conversations:
         last = len(tokens.loss_mask) - tokens.loss_mask[::-1].index(0) if 0 in tokens.loss_mask else 0
         assert re.match("[a-z]", tokenizer.decode(tokens.completion_ids[last:]))
-    assert len({str(tokens.prompt_ids + tokens.completion_ids) for tokens in found}) == len(found)
+    assert len({str(tokens.prompt_ids + tokens.completion_ids) for tokens in conversations}) == len(conversations)
 
 
 def test_a_round_without_successes_teaches_nothing(talkative: Any, checkpoint: Path, caplog: pytest.LogCaptureFixture):
@@ -215,8 +217,8 @@ def test_a_round_without_successes_teaches_nothing(talkative: Any, checkpoint: P
 
 
 def test_each_example_is_learned_from_before_any_repeats(tokenizer: Any):
-    known = examples([rendered(t, ChatCodec(tokenizer)) for t in solved(6)], 1000)
+    all_examples = examples([rendered(t, ChatCodec(tokenizer)) for t in solved(6)], 1000)
     course = Course(steps=3, batch=4, learning_rate=1e-3, seed=0, micro_batch=2, by_length=True)
-    order = in_order(known, course)
+    order = in_order(all_examples, course)
     assert len(order) == 12
-    assert sorted(map(id, order[:6])) == sorted(map(id, known))
+    assert sorted(map(id, order[:6])) == sorted(map(id, all_examples))

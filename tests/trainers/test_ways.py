@@ -13,7 +13,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.trainers.cache import bytes_per_position
-from agentgym.trainers.passes import Way, _warn_of, way_of
+from agentgym.trainers.passes import SamplingWay, _warn_of, way_of
 from agentgym.trainers.shared_prefix import _attends_to_all
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.rows import each_row
@@ -26,20 +26,23 @@ PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14] * 4, [20] * 9 + [21] * 5]
 WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
 EXPERTS = {"num_local_experts": 2, "num_experts_per_tok": 1}
 
-MODELS: dict[str, tuple[Way, dict[str, Any]]] = {
-    "qwen3": (Way.PACKED, {}),
-    "mistral": (Way.PACKED, {"sliding_window": 6}),
-    "gemma3_text": (Way.PACKED, WINDOWED),
-    "gemma4_text": (Way.PACKED, {**WINDOWED, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 48}),
-    "gpt2": (Way.PACKED, {}),
-    "gemma2": (Way.ALONE, WINDOWED),
-    "gpt_oss": (Way.ALONE, {**WINDOWED, **EXPERTS}),
-    "llama4_text": (Way.ALONE, {"attention_chunk_size": 6, **EXPERTS, "intermediate_size_mlp": 32}),
-    "bloom": (Way.ALONE, {}),
-    "lfm2": (Way.WHOLE, {"layer_types": ["conv", "full_attention"]}),
-    "mamba": (Way.WHOLE, {"state_size": 4}),
+MODELS: dict[str, tuple[SamplingWay, dict[str, Any]]] = {
+    "qwen3": (SamplingWay.PACKED, {}),
+    "mistral": (SamplingWay.PACKED, {"sliding_window": 6}),
+    "gemma3_text": (SamplingWay.PACKED, WINDOWED),
+    "gemma4_text": (
+        SamplingWay.PACKED,
+        {**WINDOWED, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 48},
+    ),
+    "gpt2": (SamplingWay.PACKED, {}),
+    "gemma2": (SamplingWay.ALONE, WINDOWED),
+    "gpt_oss": (SamplingWay.ALONE, {**WINDOWED, **EXPERTS}),
+    "llama4_text": (SamplingWay.ALONE, {"attention_chunk_size": 6, **EXPERTS, "intermediate_size_mlp": 32}),
+    "bloom": (SamplingWay.ALONE, {}),
+    "lfm2": (SamplingWay.WHOLE, {"layer_types": ["conv", "full_attention"]}),
+    "mamba": (SamplingWay.WHOLE, {"state_size": 4}),
     "qwen3_next": (
-        Way.WHOLE,
+        SamplingWay.WHOLE,
         {
             "layer_types": ["linear_attention", "full_attention"],
             "num_experts": 2,
@@ -109,9 +112,9 @@ def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog:
     _warn_of.cache_clear()
     model = made("mamba")
     with caplog.at_level(logging.WARNING):
-        assert [way_of(model), way_of(model)] == [Way.WHOLE, Way.WHOLE]
+        assert [way_of(model), way_of(model)] == [SamplingWay.WHOLE, SamplingWay.WHOLE]
     [record] = caplog.records
-    assert "'mamba' keeps more" in record.getMessage()
+    assert "'mamba' keep more" in record.getMessage()
 
 
 def test_the_cache_of_a_model_with_heads_of_several_sizes_is_counted_layer_by_layer():

@@ -1,4 +1,4 @@
-"""A client of an endpoint: its requests are paced, repeated where that may help, counted, and answered from a cache."""
+"""The client of an endpoint: paces, retries, counts and caches requests."""
 
 from __future__ import annotations
 
@@ -20,69 +20,76 @@ from agentgym.counts import count_of
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.retrying import doubled_s, retry_after_s
 from agentgym.rollout.deadlines import off_the_clock
-from agentgym.trainers.endpoint.connection import Connection, Lost, Response, Secrets, completions_url, headers_of
+from agentgym.trainers.endpoint.connection import (
+    EndpointSecrets,
+    HttpConnection,
+    Lost,
+    Response,
+    completions_url,
+    headers_of,
+)
 from agentgym.trainers.endpoint.failures import asked_wait_s, may_pass, reason_of, refusal, with_true_status
-from agentgym.trainers.endpoint.limits import Account, Pace, Rate, Tries
+from agentgym.trainers.endpoint.limits import Account, RateLimiter, RequestPace, Tries
 from agentgym.trainers.endpoint.settings import EndpointSettings
-from agentgym.trainers.endpoint.wire import Answer, Unreadable, read_answer
+from agentgym.trainers.endpoint.wire import Answer, UnreadableAnswer, read_answer
 
 _SILENCE_S = 60.0
-"""Seconds between two lines about failures."""
+"""Seconds between two log lines about failures."""
 _log = logging.getLogger(__name__)
 _CHARS_PER_TOKEN = 4
-"""For estimates before the endpoint has counted."""
+"""For estimates before the endpoint reports its count."""
 
 
 class _MayPass(Exception):
-    """A failure after which the request may be repeated, after `wait_s` seconds at least."""
+    """A failure after which the request may be retried, `wait_s` seconds later at the earliest."""
 
     def __init__(self, problem: str, wait_s: float = 0.0, *, limited: bool = False):
         super().__init__(problem)
         self.wait_s, self.limited = wait_s, limited
 
 
-class Client:
+class EndpointClient:
     """One endpoint and one model, for any number of concurrent conversations.
 
     Args:
         model: The model's name.
         url: The endpoint's base URL; `/chat/completions` is appended if it does not end with it.
-        settings: How it is asked.
+        settings: Sampling, limits, prices, cache.
     """
 
     def __init__(self, model: str, url: str, settings: EndpointSettings):
         self.account = Account(model, settings)
         self._url = completions_url(url)
         self._settings, self._headers = settings, headers_of(settings)
-        self._secrets = Secrets(self._headers)
+        self._secrets = EndpointSecrets(self._headers)
         self._cache = None if settings.cache is None else AnswerCache(settings.cache)
         self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
         self.under_way = 0
-        """Requests that have been sent and are not answered yet."""
+        """Requests in flight."""
         self._jitter = random.Random()
         self._next_line_s = -math.inf
-        self._local: tuple[asyncio.AbstractEventLoop, Connection, Pace] | None = None
+        self._local: tuple[asyncio.AbstractEventLoop, HttpConnection, RequestPace] | None = None
 
     async def complete(self, request: Mapping[str, Any], seed: int) -> Answer:
         """Return the answer to a request.
 
         Args:
             request: The body of the request.
-            seed: The player's seed, by which the cache tells attempts apart.
+            seed: The player's seed, which distinguishes attempts in the cache.
 
         Raises:
-            InfrastructureError: The endpoint gave no usable answer in all tries.
-            Declined: The endpoint refuses this conversation.
-            UsageError: The endpoint refuses such requests, or a budget is spent.
+            InfrastructureError: The endpoint gave no usable answer in any try.
+            Declined: The endpoint rejects this conversation.
+            UsageError: The endpoint rejects all such requests, or a budget is spent.
         """
         # Lone surrogates, which models do produce, cannot be sent.
         body = json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")
         if self._cache is None:
-            return await self._ask(body)
+            return await self._request(body)
         key = self._cache.key(self._url, body, seed)
         if (cached := self._cached(key)) is not None:
             return replace(cached, cost=self.account.add_cached())
-        return await self._ask(body, key)
+        return await self._request(body, key)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -91,15 +98,15 @@ class Client:
             self._local = None
 
     def _cached(self, key: str) -> Answer | None:
-        """Return the answer in the cache, unless it cannot be read, as after a full disk."""
+        """Return the cached answer. An unreadable entry counts as a miss."""
         body = None if self._cache is None else self._cache.get(key)
         try:
             return None if body is None else read_answer(body)
-        except Unreadable:
+        except UnreadableAnswer:
             return None
 
-    async def _ask(self, body: bytes, key: str | None = None) -> Answer:
-        """Send a request until there is an answer or no repetition is left."""
+    async def _request(self, body: bytes, key: str | None = None) -> Answer:
+        """Send a request until it is answered or no retry is left."""
         tries = Tries(self._settings.retries, self._settings.longest_wait_s, self.account.usage.requests)
         while True:
             self.account.usage.retries += tries.count > 0
@@ -119,7 +126,7 @@ class Client:
             return answer
 
     async def _try(self, body: bytes) -> tuple[Response, Answer]:
-        """Send a request once. Raises `_MayPass` if it may be repeated."""
+        """Send a request once. Raises `_MayPass` if it may be retried."""
         connection, pace = self._of_this_loop()
         expected = len(body) // _CHARS_PER_TOKEN
         async with pace.place(expected):
@@ -134,13 +141,13 @@ class Client:
                 raise _MayPass(self._secrets.hidden(str(error))) from error
             finally:
                 self.under_way -= 1
-        # First of all: a key that is cut off later, to make a message short, would not be found.
+        # Before anything else: a key that is cut off in a shortened message would not be recognised.
         response = with_true_status(replace(response, body=self._secrets.hidden_in_answer(response.body)))
         if not 200 <= response.status < 300:
             raise self._failure(response, pace)
         try:
             answer = read_answer(response.body)
-        except Unreadable as error:
+        except UnreadableAnswer as error:
             if error.tokens is not None:
                 self.account.pay(error.tokens)
             raise _MayPass(self._secrets.hidden(str(error))) from error
@@ -149,7 +156,7 @@ class Client:
             pace.used(answer.tokens.total, expected)
         return response, answer
 
-    def _failure(self, response: Response, pace: Pace) -> Exception:
+    def _failure(self, response: Response, pace: RequestPace) -> Exception:
         if not may_pass(response):
             error = refusal(response, self._url, self._settings.key, self._settings.pictures)
             return type(error)(self._secrets.hidden(str(error)))
@@ -164,13 +171,13 @@ class Client:
         return _MayPass(problem, wait_s, limited=response.status == 429)
 
     def _report(self, failure: _MayPass) -> None:
-        """Log a failure now and then: a run that waits for minutes must not look like one that hangs."""
+        """Log a failure once a minute, so that a waiting run does not look like a hanging one."""
         if time.monotonic() >= self._next_line_s:
             self._next_line_s = time.monotonic() + _SILENCE_S
-            _log.warning("%s is asked again: %s", self._url, failure)
+            _log.warning("retrying %s: %s", self._url, failure)
 
     async def _wait(self, attempt: int, failure: _MayPass) -> float:
-        """Wait before a repetition; return the seconds. The jitter parts requests that failed together."""
+        """Wait before a retry; return the seconds. Jitter spreads requests that failed together."""
         longest = doubled_s(self._settings.first_wait_s, attempt, self._settings.longest_wait_s)
         with off_the_clock():
             share = self._jitter.uniform(0.5 if not failure.wait_s else 0.0, 1.0)
@@ -178,24 +185,24 @@ class Client:
             await asyncio.sleep(wait_s)
         return wait_s
 
-    def _of_this_loop(self) -> tuple[Connection, Pace]:
-        """Return the connection and the pace of the running event loop."""
+    def _of_this_loop(self) -> tuple[HttpConnection, RequestPace]:
+        """Return the connection and the limits of the running event loop."""
         loop = asyncio.get_running_loop()
         if self._local is None or self._local[0] is not loop:
             settings = self._settings
-            connection = Connection(self._url, self._headers, settings.timeout_s, settings.connect_timeout_s)
-            self._local = loop, connection, Pace(settings.concurrency, *self._rates)
+            connection = HttpConnection(self._url, self._headers, settings.timeout_s, settings.connect_timeout_s)
+            self._local = loop, connection, RequestPace(settings.concurrency, *self._rates)
         return self._local[1], self._local[2]
 
 
 class AnswerCache:
-    """A folder of answers, so that a run that is repeated pays only for new ones. Several processes may share it.
+    """A folder of answers, so that a repeated run pays only for new requests. Several processes may share it.
 
     Args:
-        folder: The folder; created if need be.
+        folder: The folder, which is created if it does not exist.
 
     Raises:
-        UsageError: The folder cannot be made.
+        UsageError: The folder cannot be created.
     """
 
     def __init__(self, folder: str | Path):
@@ -203,21 +210,21 @@ class AnswerCache:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"the endpoint's cache {str(folder)!r} cannot be made: {error.strerror}") from error
+            raise UsageError(f"the endpoint's cache {str(folder)!r} cannot be created: {error.strerror}") from error
 
     def key(self, url: str, request: bytes, seed: int) -> str:
-        """Return the key of a request by a player with `seed`, which differs between attempts."""
+        """Return the key of a request; `seed` differs between attempts."""
         return hashlib.sha256(b"\0".join((url.encode(), str(seed).encode(), request))).hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """Return the answer to a request, if it is there."""
+        """Return the cached answer to a request, or `None`."""
         try:
             return self._path(key).read_bytes()
         except OSError:
             return None
 
     def put(self, key: str, answer: bytes) -> None:
-        """Keep an answer. Raises `UsageError` if it cannot be written."""
+        """Store an answer. Raises `UsageError` if it cannot be written."""
         path = self._path(key)
         try:
             path.parent.mkdir(exist_ok=True)
@@ -233,5 +240,5 @@ class AnswerCache:
         return self._folder / key[:2] / f"{key[2:]}.json"
 
 
-def _rate(per_minute: float | None) -> Rate | None:
-    return None if per_minute is None else Rate(per_minute)
+def _rate(per_minute: float | None) -> RateLimiter | None:
+    return None if per_minute is None else RateLimiter(per_minute)

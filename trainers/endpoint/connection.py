@@ -1,7 +1,7 @@
-"""HTTP requests to one URL, over connections that are kept open, with secrets that are never recorded.
+"""HTTP requests to one URL over persistent connections, with secrets that are never recorded.
 
-With aiohttp, not with OpenAI's SDK: with 64 requests in flight, the SDK takes 16 times the processor time for each, and
-three times even where it neither checks requests nor reads answers.
+Uses aiohttp instead of OpenAI's SDK: with 64 requests in flight, the SDK takes 16 times the processor time per request,
+and three times even without validating requests and parsing answers.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     import aiohttp
 
 _KEEP_S = 60.0
-"""Idle connections are kept that long: environments may think between two requests."""
+"""Idle connections stay open this long, since environments take time between two requests."""
 _HTTP_PROXY = re.compile(r"https?://(?:[^/\s]*@)?(?:\[[0-9a-f:.]+\]|[^@/:\s\[\]]+)(?::[0-9]{1,5})?/?", re.IGNORECASE)
 MAX_BODY = 32 * 2**20
-"""Bytes of an answer, once unpacked. A longer one is dropped, since it must not fill the memory."""
+"""Maximum bytes of an uncompressed answer. A longer answer is dropped."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 _HIDDEN = "***"
 SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password|signature", re.IGNORECASE)
-"""Found in the names of headers and parameters whose values are secret."""
+"""Matches the names of headers and parameters with secret values."""
 _ESCAPED = re.compile(rb"\\[u/]")
 r"""Some servers write `+` as `\u002B` and `/` as `\/`."""
 _SHORTEST = 4
 _SHORTEST_IN_ANSWERS = 16
-"""Shorter ones are placeholders for local servers (`EMPTY`, `ollama`), which a model may well write."""
+"""Shorter secrets are placeholders for local servers (`EMPTY`, `ollama`), which may occur in a model's text."""
 
 
 class Lost(Exception):
-    """No whole answer came: the server could not be reached, closed the connection or took too long."""
+    """No complete answer: the server was unreachable, closed the connection or took too long."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Response:
     body: bytes
 
 
-class Connection:
-    """Connections to one URL from one event loop. They are closed by `aclose`, or when `asyncio.run` ends.
+class HttpConnection:
+    """Connections to one URL from one event loop. `aclose` or the end of `asyncio.run` closes them.
 
     Args:
-        url: Where all requests go.
+        url: The URL of all requests.
         headers: Headers of all requests.
         timeout_s: Wall-clock limit for one request.
         connect_timeout_s: Wall-clock limit for connecting.
@@ -89,7 +89,7 @@ class Connection:
         except (aiohttp.ClientError, OSError) as error:
             if "WRONG_VERSION_NUMBER" in str(error):
                 raise UsageError(
-                    f"{self._url} does not speak TLS; if it is meant so, give its URL as http://"
+                    f"{self._url} does not speak TLS; if that is intended, give its URL as http://"
                 ) from error
             through = "" if self._proxy is None else f"through the proxy {urlsplit(self._proxy).hostname}: "
             raise Lost(through + _problem(error)) from error
@@ -99,7 +99,7 @@ class Connection:
         await self._sessions.aclose()
 
     async def _open(self) -> AsyncGenerator[aiohttp.ClientSession]:
-        """Hold a session. An event loop that is shut down closes its generators, and thereby the session."""
+        """Hold a session. When the event loop shuts down, it closes this generator and thereby the session."""
         import aiohttp
 
         self._session = aiohttp.ClientSession(
@@ -118,12 +118,12 @@ class Connection:
 
 
 def one_line(text: str) -> str:
-    """Return a text from outside in one line, without characters that do something to a terminal."""
+    """Return external text as one line, without control characters."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def _problem(error: Exception) -> str:
-    """Return what is wrong, without the status that aiohttp invents for an answer that it cannot read."""
+    """Return the error message, without the status that aiohttp invents for an unreadable answer."""
     messages = [getattr(cause, "message", "") for cause in (error, error.__cause__)]
     return one_line(next(filter(None, messages), str(error))) or type(error).__name__
 
@@ -145,7 +145,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _proxy_for(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL, if any. Raises `UsageError` for one of another kind."""
+    """Return the environment's proxy for a URL, if any. Raises `UsageError` if it is not an HTTP proxy."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxy = None if proxy_bypass(host) or proxy_bypass(f"{host}:{parts.port}") else getproxies().get(parts.scheme)
@@ -154,17 +154,17 @@ def _proxy_for(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not _HTTP_PROXY.fullmatch(proxy):  # not quoted: it may hold a password
         raise UsageError(
-            f"the environment's proxy for {parts.scheme}:// is no HTTP proxy; name one like http://HOST:PORT in "
-            f"{parts.scheme}_proxy, or {host} in no_proxy"
+            f"the environment's proxy for {parts.scheme}:// is not an HTTP proxy; set one like http://HOST:PORT in "
+            f"{parts.scheme}_proxy, or add {host} to no_proxy"
         )
     return proxy
 
 
-class Secrets:
-    """The values by which a client proves who it is. Servers do quote them in answers.
+class EndpointSecrets:
+    """The credentials of a client. Servers do quote them in answers.
 
     Args:
-        headers: The headers of its requests.
+        headers: The headers of the client's requests.
     """
 
     def __init__(self, headers: Mapping[str, str]):
@@ -172,11 +172,11 @@ class Secrets:
         self._values = sorted((part for part in parts if len(part) >= _SHORTEST), key=len, reverse=True)
 
     def hidden(self, text: str) -> str:
-        """Return a text about a failure without the secrets."""
+        """Return an error message without the secrets."""
         return _without(text, self._values)
 
     def hidden_in_answer(self, body: bytes) -> bytes:
-        """Return the body of an answer without the secrets that are no placeholders, however JSON writes them."""
+        """Return the body of an answer without secrets, even JSON-escaped ones. Short placeholders stay."""
         values = [value for value in self._values if len(value) >= _SHORTEST_IN_ANSWERS]
         for value in values:
             body = body.replace(value.encode(), _HIDDEN.encode())
@@ -197,20 +197,20 @@ def _without(text: str, values: Iterable[str]) -> str:
 
 
 def completions_url(url: str) -> str:
-    """Return the URL of chat completions under a base URL, with the base's query. Raises `UsageError` for no URL."""
+    """Return the chat completions URL under a base URL, with its query. Raises `UsageError` for an invalid URL."""
     try:
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # brackets that do not match, a port that is no number
+    except ValueError:  # unmatched brackets, an invalid port
         parts, valid = urlsplit(""), False
     if not valid or any(character.isspace() for character in url):
         raise UsageError(
-            f"the URL of an endpoint begins with http:// or https:// and names a host, like http://HOST:PORT/v1, not "
+            f"an endpoint's URL must start with http:// or https:// and contain a host, like http://HOST:PORT/v1, not "
             f"{_public_url(url)!r}"
         )
     if "@" in parts.netloc or any(SECRET_NAME.search(name) for name, _ in parse_qsl(parts.query)):
         raise UsageError(
-            f"the URL {_public_url(url)!r} holds a password or a key, which would be recorded; put the API key into "
+            f"the URL {_public_url(url)!r} contains a password or a key, which would be recorded; put the API key into "
             "the environment variable that the setting `key` names, or into the setting `headers` of a file"
         )
     path = parts.path.rstrip("/")
@@ -224,14 +224,14 @@ def _public_url(url: str) -> str:
 
 
 def headers_of(settings: EndpointSettings) -> dict[str, str]:
-    """Return the headers of all requests. Raises `UsageError` for one that HTTP cannot carry."""
+    """Return the headers of all requests. Raises `UsageError` for an invalid header."""
     key = os.environ.get(settings.key, "").strip()
     if not _VALUE.fullmatch(key):
-        raise UsageError(f"the API key in {settings.key} holds a line break or another character that no key has")
+        raise UsageError(f"the API key in {settings.key} contains a line break or another invalid character")
     for name, value in settings.headers.items():
         if not (_HEADER.fullmatch(name) and _VALUE.fullmatch(value)):
             raise UsageError(
-                f"the endpoint's header {name!r} cannot be sent: its name or value holds a line break or "
-                "another character that headers do not have"
+                f"the endpoint's header {name!r} cannot be sent: its name or value contains a line break or "
+                "another invalid character"
             )
     return {**({"Authorization": f"Bearer {key}"} if key else {}), **settings.headers}

@@ -1,4 +1,4 @@
-"""Failures of an endpoint, by its response: those that may pass, end an episode, or end the run."""
+"""Classifies an endpoint's failures: temporary ones, those that end an episode, and those that end the run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentgym.trainers.endpoint.connection import Response, one_line
 
 _MAY_PASS = frozenset({408, 409, 421, 423, 424, 425, 429})
 _REGISTERED = frozenset(map(int, HTTPStatus))
-"""Others are a gateway's own words for what went wrong behind it, such as 499 (nginx), 460 (AWS) and 498 (Groq)."""
+"""Other codes are a gateway's own for upstream failures, such as 499 (nginx), 460 (AWS) and 498 (Groq)."""
 _ABOUT_CONTENT = frozenset({400, 403, 413, 422, 429, 451})
-"""Firewalls and rate limits refuse single conversations, too: for a statement in one, or for its length."""
+"""Firewalls and rate limits also reject single conversations, for their content or length."""
 _TOO_LONG = re.compile(
     r"""
       context_length_exceeded | exceed_context_size | model_max_prompt_tokens_exceeded
@@ -40,7 +40,7 @@ _FILTERED = re.compile(
 )
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
-"""OpenAI's words for a request that is larger than what a minute allows."""
+"""OpenAI's message for a request that exceeds the limit per minute by itself."""
 _UNIT = r"(?:milliseconds?|ms|hours?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])"
 _AMOUNT = rf"[0-9]{{1,6}}(?:\.[0-9]{{1,9}})? ?{_UNIT}"
 _ASKED_WAIT = re.compile(rf"(?:(?:retry|try again) (?:in|after)|please wait) ((?:{_AMOUNT} ?)+)", re.IGNORECASE)
@@ -56,7 +56,7 @@ _ADVICE = (
     (re.compile(r"max_completion_tokens"), "set --endpoint max_tokens_field=max_completion_tokens"),
     (
         re.compile(r"reasoning_content|reasoning_details|thought_signature|thinking.{0,20}block"),
-        "let it have its reasoning back: --endpoint reasoning=keep",
+        "send its reasoning back: --endpoint reasoning=keep",
     ),
     (
         re.compile(r"tool.{0,9}choice.{0,9}requires|support.{0,20}\b(?:tool|function)s?\b", re.IGNORECASE),
@@ -64,30 +64,30 @@ _ADVICE = (
     ),
     (re.compile(r"\btemperature\b"), "leave the temperature out: --endpoint temperature=null"),
 )
-"""What helps, by words in a refusal of what is sent without having been asked for."""
+"""Advice by the wording of a refusal, for fields that are sent by default."""
 _MAX_CHARS = 300
 _MOST_TEXT = 20_000
-"""Characters of a reason in which something is looked for."""
+"""Characters of a reason that are searched."""
 
 
 class Declined(Exception):
-    """The endpoint refuses one conversation, whatever it does with others."""
+    """The endpoint rejects one conversation; it may accept others."""
 
 
 class TooLong(Declined):
     """The conversation does not fit the model's context."""
 
 
-class Filtered(Declined):
-    """The endpoint's filter refuses the conversation."""
+class ContentFiltered(Declined):
+    """The endpoint's filter rejects the conversation."""
 
 
-class Refused(Declined):
-    """The endpoint refuses the request for another reason: what all requests have in common, or this conversation."""
+class ConversationRefused(Declined):
+    """The endpoint rejects the request for another reason: the settings, or this conversation."""
 
 
 def with_true_status(response: Response) -> Response:
-    """Return a response with the status in its body: gateways report failures of a model with status 200."""
+    """Return a response with the status from its body: gateways report a model's failure with status 200."""
     data = _data_of(response) if b'"error"' in response.body else None
     if not 200 <= response.status < 300 or not isinstance(data, Mapping) or not data.get("error"):
         return response
@@ -100,7 +100,7 @@ def with_true_status(response: Response) -> Response:
 
 
 def asked_wait_s(response: Response) -> float:
-    """Return the seconds that the text of a response asks to wait, as Gemini and OpenAI do; 0 if it does not."""
+    """Return the wait that the text of a response asks for, in seconds, as Gemini and OpenAI do; 0 by default."""
     match = _ASKED_WAIT.search(response.body[:_MOST_TEXT].decode("utf-8", "replace"))
     parts = _PART_OF_WAIT.findall(match[1]) if match else []
     return sum(float(amount) * _SECONDS[unit.lower()] for amount, unit in parts)
@@ -108,7 +108,7 @@ def asked_wait_s(response: Response) -> float:
 
 def may_pass(response: Response) -> bool:
     """Whether the same request may succeed later."""
-    # A response that names a wait is a rate limit, whatever else it says about money.
+    # A requested wait means a rate limit, even if the text mentions billing.
     if response.status == 429:
         reason = _whole_reason(response)
         return not _TOO_LARGE.search(reason) and (not _NO_MONEY.search(reason) or _names_a_wait(response))
@@ -122,51 +122,51 @@ def _names_a_wait(response: Response) -> bool:
 
 
 def refusal(response: Response, url: str, key: str, pictures: bool) -> Exception:
-    """Return the error for a response that no repetition will change.
+    """Return the error for a response that a retry cannot change.
 
     Args:
         response: The response.
-        url: Where the request went.
+        url: The URL of the request.
         key: Name of the environment variable with the API key.
-        pictures: Whether pictures are sent.
+        pictures: Whether requests contain pictures.
     """
     reason, whole = reason_of(response), _whole_reason(response)
     if _is_too_long(response, whole):
         return TooLong(reason)
     if response.status in (400, 403, 422) and _FILTERED.search(whole):
-        return Filtered(reason)
+        return ContentFiltered(reason)
     advice = {
         401: f"set {key} to a valid API key",
         402: "its account has no money left",
         403: f"check what the API key in {key} may use",
         404: "check the model's name, and the URL, which usually ends with /v1",
-        407: "the proxy that the environment names (http_proxy, https_proxy) wants a user and a password in its URL",
+        407: "the proxy that the environment names (http_proxy, https_proxy) requires a user and a password in its URL",
         429: "its quota is used up",
     }.get(response.status, "change the setting it names: --endpoint KEY=VALUE")
     if response.status == 429 and _TOO_LARGE.search(whole):
-        advice = "it is larger than the rate limit: lower --max-new-tokens, or have the limit raised"
+        advice = "it is larger than the rate limit: lower --max-new-tokens, or raise the limit"
     if response.status in (400, 404, 422):
         advice = next((text for words, text in _ADVICE if words.search(whole)), advice)
     if pictures and response.status in (400, 415, 422) and _PICTURES.search(reason):
         advice = (
-            "set --endpoint pictures=false if the model cannot see; if it can, have the server take as many pictures "
-            "in a request as an episode shows"
+            "set --endpoint pictures=false if the model takes no pictures; otherwise let the server accept as many "
+            "pictures per request as an episode shows"
         )
     if 300 <= response.status < 400:
         advice = f"it moved to {_cut(one_line(response.headers.get('location', 'another place')))}; give that URL"
-    kind = Refused if response.status in _ABOUT_CONTENT else UsageError
+    kind = ConversationRefused if response.status in _ABOUT_CONTENT else UsageError
     return kind(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
 
 
 def _is_too_long(response: Response, reason: str) -> bool:
-    """Whether the conversation is; a request that is too large for a rate limit has status 413 too."""
+    """Whether the conversation is too long. Status 413 also means a request that exceeds a rate limit."""
     if response.status == 413:
         return "rate_limit" not in reason
     return (response.status in (400, 422) or response.status >= 500) and bool(_TOO_LONG.search(reason))
 
 
 def _data_of(response: Response) -> object:
-    """Return the data in a response; `None` if it has no JSON."""
+    """Return the JSON data of a response, or `None`."""
     try:
         data = json.loads(response.body)
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _data_of(response: Response) -> object:
 
 
 def reason_of(response: Response) -> str:
-    """Return what the endpoint says is wrong, in one short line."""
+    """Return the endpoint's error message as one short line."""
     return _cut(_whole_reason(response)).rstrip(".") or "it gave no reason"
 
 
@@ -184,7 +184,7 @@ def _cut(line: str) -> str:
 
 
 def _whole_reason(response: Response) -> str:
-    """Return what the endpoint says is wrong, in one line: codes may stand behind a long message."""
+    """Return the endpoint's error message as one line, uncut: codes may follow a long message."""
     text = response.body.decode("utf-8", "replace")
     if isinstance(data := _data_of(response), Mapping):
         text = _message_of(data.get("error", data.get("detail", data.get("message", text))))
@@ -203,6 +203,6 @@ def _message_of(error: object) -> str:
 
 
 def _inner_reason(metadata: object) -> str:
-    """Return the reason of the provider behind OpenRouter, which comes with a word of OpenRouter's own."""
+    """Return the error of the provider behind OpenRouter."""
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     return _whole_reason(Response(0, {}, raw.encode("utf-8", "replace"))) if isinstance(raw, str) else ""

@@ -1,4 +1,4 @@
-"""The limits of a policy: rates and places of its requests, tries of each, and a budget of tokens or money."""
+"""Limits of a policy: concurrency and rates of requests, retries, and a budget of tokens or money."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from agentgym.errors import UsageError
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.settings import EndpointSettings, Price
-from agentgym.trainers.endpoint.wire import Answer, Tokens
+from agentgym.trainers.endpoint.wire import Answer, TokenCounts
 
 _BURST_S = 10.0
-"""Seconds' worth of a rate that may be used at once."""
+"""Largest burst, in seconds of the rate."""
 _MOST_TRIES = 100
-"""More than a request needs that competes with hundreds of others for a few answers a minute."""
+"""Bounds the retries of a rate-limited request, even with hundreds of competing requests."""
 _MILLION = 1_000_000
 
 
-class Rate:
-    """A rate per minute. A request for more than is left must wait, after those made before.
+class RateLimiter:
+    """A rate per minute. Requests beyond it wait, in order.
 
     Args:
         per_minute: The rate.
@@ -34,19 +34,19 @@ class Rate:
         self._left, self._at = self._most, clock()
 
     def take(self, amount: float) -> float:
-        """Use an amount; return the seconds to wait first."""
+        """Consume an amount; return the seconds to wait before using it."""
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._at) * self._per_s) - amount
         self._at = now
         return max(0.0, -self._left / self._per_s)
 
     def correct(self, amount: float) -> None:
-        """Use `amount` more than was taken, or less if it is negative."""
+        """Consume another `amount`, or give it back if it is negative."""
         self._left -= amount
 
 
-class Pace:
-    """The queue of all requests of one policy. Belongs to one event loop.
+class RequestPace:
+    """Limits the requests of one policy. Belongs to one event loop.
 
     Args:
         concurrency: Maximum concurrent requests.
@@ -54,14 +54,16 @@ class Pace:
         tokens: Rate of tokens.
     """
 
-    def __init__(self, concurrency: int | None = None, requests: Rate | None = None, tokens: Rate | None = None):
+    def __init__(
+        self, concurrency: int | None = None, requests: RateLimiter | None = None, tokens: RateLimiter | None = None
+    ):
         self._places = nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
         self._requests, self._tokens = requests, tokens
         self._paused_until = 0.0
 
     @asynccontextmanager
     async def place(self, tokens: int) -> AsyncIterator[None]:
-        """Wait for a place for one request that will use about so many tokens, and hold it.
+        """Hold a place for one request that will use about `tokens` tokens, after waiting for it.
 
         Waiting does not count against the time limit of a turn.
         """
@@ -80,11 +82,11 @@ class Pace:
             await asyncio.sleep(pause)
 
     def pause(self, seconds: float) -> None:
-        """Let no request begin for a while."""
+        """Start no request for a while."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def used(self, tokens: int, expected: int) -> None:
-        """Correct the rate of tokens by what a request really used."""
+        """Correct the token rate after a request, by its actual number of tokens."""
         if self._tokens:
             self._tokens.correct(tokens - expected)
 
@@ -92,13 +94,14 @@ class Pace:
 class Tries:
     """Counts the tries of one request.
 
-    After a failure it is repeated `retries` times. A rate limit is no failure: most hold for a minute, and many servers
-    do not say for how long. So it is waited for until `longest_wait_s` have passed without an answer to anybody.
+    Failures allow `retries` retries. Rate limits allow more, since most last for a minute and many servers do not say
+    how
+    long: the request is retried until it has waited `longest_wait_s` without the endpoint answering any request.
 
     Args:
-        retries: How often it is repeated at most; 0 means never.
-        longest_wait_s: How long a rate limit is waited for.
-        answered: How many requests the endpoint has answered before.
+        retries: Maximum number of retries; 0 means none.
+        longest_wait_s: Longest wait for a rate limit, in seconds.
+        answered: Number of requests that the endpoint has answered before.
     """
 
     def __init__(self, retries: int, longest_wait_s: float, answered: int):
@@ -108,10 +111,10 @@ class Tries:
         self._waited_s = 0.0
 
     def may_repeat(self, answered: int, *, limited: bool) -> bool:
-        """Count a try without an answer; return whether the request is repeated.
+        """Count a failed try; return whether to retry the request.
 
         Args:
-            answered: How many requests the endpoint has answered until now.
+            answered: Number of requests that the endpoint has answered so far.
             limited: Whether the answer was a rate limit.
         """
         self.count += 1
@@ -125,35 +128,35 @@ class Tries:
         return self._limited <= self._retries or (self._retries > 0 and is_early)
 
     def add_wait(self, seconds: float) -> None:
-        """Count the seconds before a repetition."""
+        """Count the seconds before a retry."""
         self._waited_s += seconds
 
 
 @dataclass
-class Usage:
+class EndpointUsage:
     """The requests, tokens and costs of a policy so far. Answers from its own cache count as `cached` only."""
 
     requests: int = 0
     """Answers received from the endpoint."""
     retries: int = 0
-    """Requests repeated after a failure."""
+    """Requests retried after a failure."""
     broken_off: int = 0
-    """Requests under way when the run stopped or a turn took too long. The provider may count them; the rest of this
-    does not."""
+    """Requests cancelled because the run stopped or a turn took too long. The provider may charge for them; the other
+    counts exclude them."""
     cached: int = 0
     """Answers taken from the cache on disk."""
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
-    """Tokens of prompts that the endpoint had cached."""
+    """Cached tokens of prompts."""
     completion_tokens: int = 0
     uncounted: int = 0
-    """Answers whose tokens the endpoint did not report, or not all of them; costs do not include them."""
+    """Answers without complete token counts; costs exclude them."""
     cut_off: int = 0
-    """Turns that hit the limit of tokens."""
+    """Turns that reached the token limit."""
     filtered: int = 0
-    """Turns that the endpoint's filter withheld, and conversations that it refused."""
+    """Turns withheld and conversations rejected by the endpoint's filter."""
     overflows: int = 0
-    """Episodes that ended because their conversation no longer fitted the model's context."""
+    """Episodes that ended because the conversation outgrew the model's context."""
     cost: float = 0.0
     """In the currency of the prices; 0 without prices."""
 
@@ -171,11 +174,11 @@ class Account:
         settings: Prices and budgets.
 
     Raises:
-        UsageError: There is a budget but no price.
+        UsageError: The policy has a budget but no price.
     """
 
     def __init__(self, model: str, settings: EndpointSettings):
-        self.usage = Usage()
+        self.usage = EndpointUsage()
         self._price = _price_of(model, settings.prices, settings.budget is not None)
         self._unpriced = model if settings.prices and self._price is None else None
         self._budget, self._budget_tokens = settings.budget, settings.budget_tokens
@@ -189,15 +192,15 @@ class Account:
             self._stop("budget_tokens", f"{self._budget_tokens:,}", f"{usage.tokens:,} tokens")
 
     def add_cached(self) -> float | None:
-        """Count an answer from the cache; return its cost, which is 0, or `None` without a price."""
+        """Count a cached answer; return its cost: 0, or `None` without a price."""
         self.usage.cached += 1
         return None if self._price is None else 0.0
 
     def add(self, answer: Answer) -> float | None:
-        """Count an answer; return its cost, or `None` if it has no price or the endpoint does not report tokens.
+        """Count an answer; return its cost, or `None` without a price or token counts.
 
         Raises:
-            UsageError: There is a budget and the endpoint does not report tokens.
+            UsageError: The policy has a budget, and the endpoint reports no token counts.
         """
         usage, tokens = self.usage, answer.tokens
         usage.requests += 1
@@ -205,11 +208,11 @@ class Account:
         usage.filtered += answer.filtered
         has_budget = self._budget is not None or self._budget_tokens is not None
         if has_budget and (tokens is None or not tokens.complete):
-            raise UsageError("the endpoint reports no usage, so a budget cannot be kept; leave the budget out")
+            raise UsageError("the endpoint reports no usage, so a budget cannot be enforced; leave the budget out")
         usage.uncounted += tokens is None or not tokens.complete
         return None if tokens is None else self.pay(tokens)
 
-    def pay(self, tokens: Tokens) -> float | None:
+    def pay(self, tokens: TokenCounts) -> float | None:
         """Count the tokens of any answer, even an unreadable one; return their cost."""
         usage = self.usage
         usage.prompt_tokens += tokens.prompt
@@ -224,30 +227,30 @@ class Account:
         usage = self.usage
         counts = (
             ("retries", usage.retries),
-            ("broken off, which may be paid as well", usage.broken_off),
+            ("cancelled, which may still be charged", usage.broken_off),
             ("from the cache", usage.cached),
             ("cut off at max_tokens", usage.cut_off),
             ("withheld by the endpoint's filter", usage.filtered),
-            ("answered without a count of tokens", usage.uncounted),
+            ("answered without token counts", usage.uncounted),
         )
         parts = [f"{count:,} {name}" for name, count in counts if count]
         if usage.overflows:
             parts.append(f"{usage.overflows:,} episodes ended as the conversation outgrew the model's context")
         if self._price is not None:
-            parts.append(f"cost {usage.cost:.4g}{' without them' if usage.uncounted else ''}")
+            parts.append(f"cost {usage.cost:.4g}{' without these' if usage.uncounted else ''}")
         if self._unpriced is not None:
-            parts.append(f"no price of {self._unpriced!r} among the prices")
+            parts.append(f"no price for {self._unpriced!r}")
         totals = f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
         return ", ".join([totals, *parts])
 
     def _stop(self, setting: str, limit: str, spent: str) -> None:
         raise UsageError(
             f"the endpoint's {setting} of {limit} is spent ({spent} in {self.usage.requests:,} requests). Finished "
-            f"episodes are in the file of --out; to continue, run the same command, which may spend the {setting} again"
+            f"episodes are in the file of --out; the same command continues, and may spend the {setting} again"
         )
 
 
-def _cost(tokens: Tokens, price: Price) -> float:
+def _cost(tokens: TokenCounts, price: Price) -> float:
     cached_input = price.input if price.cached_input is None else price.cached_input
     prompt = price.input * (tokens.prompt - tokens.cached) + cached_input * tokens.cached
     return (prompt + price.output * tokens.completion) / _MILLION

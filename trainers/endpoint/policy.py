@@ -1,4 +1,4 @@
-"""`EndpointPolicy`: a model behind an OpenAI-compatible chat endpoint. It can be evaluated, but not trained."""
+"""`EndpointPolicy`: a model behind an OpenAI-compatible chat endpoint, for evaluation only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from agentgym.messages import Message, assistant, with_call_ids
 from agentgym.policy import EndEpisode, Past, Player
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.seat import Seat
-from agentgym.trainers.endpoint.client import Client
-from agentgym.trainers.endpoint.failures import Declined, Filtered, Refused
-from agentgym.trainers.endpoint.limits import Usage
+from agentgym.trainers.endpoint.client import EndpointClient
+from agentgym.trainers.endpoint.failures import ContentFiltered, ConversationRefused, Declined
+from agentgym.trainers.endpoint.limits import EndpointUsage
 from agentgym.trainers.endpoint.settings import EndpointSettings, read_settings
 from agentgym.trainers.endpoint.wire import Answer, Wire, as_text, with_calls, with_system
 
 NATIVE = "native"
-"""The dialect in which the endpoint is given the tools' schemas and calls are parts of messages."""
+"""The dialect that sends tool schemas to the endpoint and receives calls as parts of messages."""
 
 _NAME = re.compile(r"openai:(.+?)@(https?://\S+)")
 _STRIDE = 1_000_003
@@ -35,11 +35,11 @@ History = Callable[[list[Message]], list[Message]]
 
 
 class EndpointPolicy:
-    """Plays with the endpoint's own tool calling in environments with `dialect="native"`, else with text.
+    """Plays with the endpoint's native tool calling in environments with `dialect="native"`, otherwise with text.
 
-    What the model gets wrong (arguments that are no JSON, a wrong name) is played as it is; the environment explains
-    it. A failing endpoint is an `InfrastructureError`, and one that refuses every request a `UsageError`. Each action
-    is the assistant message with its `finish_reason`: "length" if the turn was cut off.
+    The model's mistakes (arguments that are not JSON, an unknown tool) reach the environment, which explains them. A
+    failing endpoint raises `InfrastructureError`; an endpoint that rejects every request raises `UsageError`. Each
+    action is the assistant message with its `finish_reason`, "length" for a turn that was cut off.
 
     Args:
         model: The model's name.
@@ -57,14 +57,14 @@ class EndpointPolicy:
         self.settings = settings or EndpointSettings()
         self.name = _name(model, self.settings)
         self.model, self.history = model, history
-        self.client = Client(model, url, self.settings)
+        self.client = EndpointClient(model, url, self.settings)
         self.answered: set[bool] = set()
-        """Whether a first turn has been answered (`False`), and whether a later one (`True`)."""
+        """Kinds of turns that have been answered: `False` for first turns, `True` for later ones."""
         self.reasoning_field = "reasoning_content"
-        """The field in which the endpoint's answers have their reasoning, as far as is known."""
+        """The field of the endpoint's answers that holds their reasoning."""
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> EndpointUsage:
         """Requests, tokens and costs so far."""
         return self.client.account.usage
 
@@ -73,15 +73,15 @@ class EndpointPolicy:
         return self.client.account.summary()
 
     def pay_into(self, other: EndpointPolicy) -> None:
-        """Count usage on the account of another policy for the same model from now on, and keep to its budget."""
+        """From now on, charge usage to the account and budget of another policy for the same model."""
         self.client.account = other.client.account
 
     def player(self, seat: Seat) -> Player:
-        """Return a player with a conversation of its own."""
+        """Return a player with a new conversation."""
         return _EndpointPlayer(self, seat, ())
 
     def resume(self, seat: Seat, past: Past) -> Player:
-        """Return a player whose conversation begins with `past`, for which its usage does not count."""
+        """Return a player whose conversation begins with `past`. Its usage does not include `past`."""
         return _EndpointPlayer(self, seat, past)
 
     async def aclose(self) -> None:
@@ -107,7 +107,7 @@ class _EndpointPlayer:
         try:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except Declined as error:
-            await self._others_answered(error)
+            await self._wait_for_others(error)
             raise self._declined(error) from error
         self._policy.answered.add(self._turns > 1)
         self._policy.reasoning_field = answer.reasoning_field or self._policy.reasoning_field
@@ -118,7 +118,7 @@ class _EndpointPlayer:
 
     def _request(self) -> dict[str, Any]:
         self._turns += 1
-        # The same seed in each turn would make similar turns equal.
+        # With the same seed in each turn, similar turns would become equal.
         seed = {"seed": (self._seat.seed + self._turns * _STRIDE) % 2**31} if self._policy.settings.send_seed else {}
         return {**self._fields, **seed, **self._policy.settings.extra_body, "messages": self._sent()}
 
@@ -132,33 +132,33 @@ class _EndpointPlayer:
             self.usage["cost"] += answer.cost
 
     def _is_answered(self, error: Declined) -> bool:
-        """Whether the endpoint has answered others, so that the settings are not what it declines.
+        """Whether the endpoint has answered other requests, so that it declines the conversation and not the settings.
 
-        After refusals that are not about a conversation's length or content, a turn like this one counts.
+        For a refusal that is not about length or content, only answers to turns of the same kind count.
         """
         usage = self._policy.usage
-        if isinstance(error, Refused):
+        if isinstance(error, ConversationRefused):
             return (self._turns > 1) in self._policy.answered
         return bool(usage.requests or usage.cached)
 
-    async def _others_answered(self, error: Declined) -> None:
-        """Wait until it is known whether others are answered: to decline takes no time, to answer does."""
+    async def _wait_for_others(self, error: Declined) -> None:
+        """Wait until a request in flight is answered, or none is left: refusals arrive sooner than answers."""
         with off_the_clock():
             while self._policy.client.under_way and not self._is_answered(error):
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _declined(self, error: Declined) -> Exception:
-        """Return what ends the episode, or the run if no conversation has been answered yet."""
-        if isinstance(error, Refused):
+        """Return the error that ends the episode, or the run if no request has been answered yet."""
+        if isinstance(error, ConversationRefused):
             return (InfrastructureError if self._is_answered(error) else UsageError)(str(error))
-        usage, is_filtered = self._policy.usage, isinstance(error, Filtered)
+        usage, is_filtered = self._policy.usage, isinstance(error, ContentFiltered)
         if not self._is_answered(error):
             if is_filtered:
-                return UsageError(f"the endpoint's filter refuses the first prompt: {error}; use another endpoint")
+                return UsageError(f"the endpoint's filter rejects the first prompt: {error}; use another endpoint")
             return UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
         usage.filtered += is_filtered
         usage.overflows += not is_filtered
-        problem = "the endpoint's filter refuses the conversation" if is_filtered else "the conversation no longer fits"
+        problem = "the endpoint's filter rejects the conversation" if is_filtered else "the conversation no longer fits"
         _log.warning("%s: %s: %s", self._policy.name, problem, error)
         return EndEpisode(Reason.GAVE_UP if is_filtered else Reason.CONTEXT)
 
@@ -175,7 +175,7 @@ class _EndpointPlayer:
 
 
 def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:
-    """Return what all requests of an episode have in common."""
+    """Return the fields that all requests of an episode share."""
     settings = policy.settings
     fields: dict[str, Any] = {"model": policy.model, **_sampling(settings)}
     if native and len(seat.tools):
@@ -186,20 +186,20 @@ def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:
 
 
 def _sampling(settings: EndpointSettings) -> dict[str, Any]:
-    chosen = {
+    fields = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         settings.max_tokens_field: settings.max_tokens,
         "stop": settings.stop,
     }
-    return {name: value for name, value in chosen.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _name(model: str, settings: EndpointSettings) -> str:
-    """Return the policy's name. It names the sampling: a file of trajectories is not continued with another."""
-    chosen: Mapping[str, Any] = {**_sampling(settings), **settings.extra_body}
+    """Return the policy's name. It includes the sampling, so that no results file mixes two settings."""
+    fields: Mapping[str, Any] = {**_sampling(settings), **settings.extra_body}
     sampling = [
-        f"{name}={value if isinstance(value, int | float) else json.dumps(value)}" for name, value in chosen.items()
+        f"{name}={value if isinstance(value, int | float) else json.dumps(value)}" for name, value in fields.items()
     ]
     return " ".join([f"openai:{model}", *sampling])
 
@@ -209,8 +209,8 @@ def load(name: str, words: Sequence[str], defaults: Mapping[str, Any]) -> Endpoi
 
     Args:
         name: The name.
-        words: The words of `--endpoint`.
-        defaults: Settings that the words override.
+        words: The values of `--endpoint`.
+        defaults: Settings that `words` override.
 
     Raises:
         MissingExtra: aiohttp is not installed.

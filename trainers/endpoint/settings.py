@@ -33,12 +33,12 @@ class Price:
     output: _NotNegative
     """Sampled tokens."""
     cached_input: _NotNegative | None = None
-    """Tokens of the prompt that the endpoint had cached; by default as dear as the others."""
+    """Cached tokens of the prompt; by default the same as `input`."""
 
 
 @validated(config=_STRICT, frozen=True, kw_only=True)
 class EndpointSettings:
-    """How an endpoint is asked. What is `None` is not sent, or not limited."""
+    """Settings of an endpoint. `None` means not sent, or no limit."""
 
     # Sampling
     temperature: _NotNegative | None = None
@@ -48,45 +48,44 @@ class EndpointSettings:
     max_tokens: _CountFrom1 | None = None
     """Maximum sampled tokens per turn."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """The name under which the endpoint takes that maximum."""
+    """The endpoint's name for that maximum."""
     stop: str | list[str] | None = None
-    """Texts that end a turn."""
+    """Stop sequences."""
     send_seed: bool = False
-    """Send a `seed` that follows from the episode's and the turn, so that attempts and turns differ."""
+    """Send a `seed` derived from the episode's seed and the turn, so that attempts and turns differ."""
     extra_body: dict[str, Any] = field(default_factory=dict)
-    """More fields of each request, e.g. {top_k: 20}."""
+    """Additional fields of each request, e.g. {top_k: 20}."""
 
     # Conversation
     forbid_parallel_calls: bool = True
-    """Send `parallel_tool_calls: false` where the environment allows one call in a turn."""
+    """Send `parallel_tool_calls: false` if the environment allows one call per turn."""
     pictures: bool = False
-    """Whether the model can see; otherwise a line says where a picture was shown."""
+    """Whether the model accepts pictures; otherwise a line of text stands for each picture."""
     reasoning: Literal["drop", "keep"] = "drop"
-    """Whether a turn's reasoning is sent back in later turns, in the field in which it came or as `<think>` in its
-    text. It is recorded either way."""
+    """Whether to send a turn's reasoning back in later turns, in its original field or as `<think>` in the text. It is
+    recorded either way."""
     system: Literal["system", "developer", "user"] = "system"
-    """The role of system messages. With `user`, they stand at the head of the first user message, for chat templates
-    that refuse them."""
+    """The role of system messages. `user` prepends them to the first user message, for templates that reject them."""
     results: Literal["user", "tool"] = "user"
-    """The role of results, where the model writes its calls as text. Every server takes `user`; `tool` leaves it to the
-    chat template, as in training here."""
+    """The role of tool results if the model writes its calls as text. Every server accepts `user`; `tool` leaves the
+    wording to the chat template, as in training."""
 
     # Connection
     key: str = "OPENAI_API_KEY"
     """Environment variable that holds the API key; without it, no key is sent."""
     headers: dict[str, str] = field(default_factory=dict)
-    """More HTTP headers."""
+    """Additional HTTP headers."""
     timeout_s: _Positive = 120.0
     """Wall-clock limit for one request."""
     connect_timeout_s: _Positive = 10.0
     """Wall-clock limit for connecting."""
     retries: _Count = 5
-    """How often a request is repeated after a failure that may pass: 429, 5xx, a timeout, an unreadable answer. A rate
-    limit (429) is waited for longer: until nothing has been answered for `longest_wait_s`."""
+    """Retries after a temporary failure: 429, 5xx, a timeout, an unreadable answer. A rate limit (429) is retried for
+    longer: until no request has been answered for `longest_wait_s`."""
     first_wait_s: _NotNegative = 0.5
-    """Wait before the first repetition; it doubles each time, with jitter. `Retry-After` is respected."""
+    """Wait before the first retry; it doubles each time, with jitter. `Retry-After` is respected."""
     longest_wait_s: _Positive = 60.0
-    """Longest wait before a repetition; an endpoint that asks for more has failed."""
+    """Longest wait before a retry; an endpoint that asks for more has failed."""
 
     # Limits
     concurrency: _CountFrom1 | None = None
@@ -100,11 +99,11 @@ class EndpointSettings:
     prices: dict[str, Price] = field(default_factory=dict)
     """Prices by model, e.g. {my-model: {input: 0.5, output: 2}}."""
     budget: _NotNegative | None = None
-    """Stop the run when this much is spent. Requests under way are broken off, and may be paid as well."""
+    """Stop the run when this much is spent. Requests in flight are cancelled, and may still be charged."""
     budget_tokens: _Count | None = None
     """Stop the run when this many tokens are used."""
     cache: str | None = None
-    """A folder that keeps answers: the same request in the same attempt of a task is not sent again."""
+    """A folder that caches answers: the same request in the same attempt at a task is not sent again."""
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(EndpointSettings))
@@ -114,11 +113,11 @@ _ADAPTER: TypeAdapter[EndpointSettings] = TypeAdapter(EndpointSettings)
 
 
 def read_settings(words: Sequence[str], defaults: Mapping[str, Any]) -> EndpointSettings:
-    """Return the settings that the words of `--endpoint` give: `KEY=VALUE` or YAML files. Later words win.
+    """Return the settings from the values of `--endpoint`: `KEY=VALUE` or YAML files. Later ones win.
 
     Args:
-        words: The words as typed.
-        defaults: Values of settings that are not given.
+        words: The values as typed.
+        defaults: Settings that `words` override.
 
     Raises:
         UsageError: A setting is unknown or has no valid value, or a file cannot be read.
@@ -130,10 +129,12 @@ def read_settings(words: Sequence[str], defaults: Mapping[str, Any]) -> Endpoint
 
 
 def checked(values: Mapping[str, Any]) -> EndpointSettings:
-    """Return settings with these values. Raises `UsageError` for one that is unknown or not valid."""
+    """Return settings with these values. Raises `UsageError` for an unknown setting or an invalid value."""
     for name in values:
         if name not in NAMES:
-            raise UsageError(f"an endpoint has no setting {name!r}{nearest(name, NAMES)} There are: {', '.join(NAMES)}")
+            raise UsageError(
+                f"unknown endpoint setting {name!r}{nearest(name, NAMES)} The settings are: {', '.join(NAMES)}"
+            )
     if not _VARIABLE.fullmatch(str(values.get("key", "KEY"))):  # not quoted: it may be the key itself
         raise UsageError(
             "the endpoint setting key is the name of the environment variable that holds the API key, such as "
@@ -141,7 +142,9 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
         )
     extra = values.get("extra_body")
     if isinstance(extra, Mapping) and extra.get("stream"):
-        raise UsageError("the endpoint setting extra_body cannot have stream: answers are read whole; leave it out")
+        raise UsageError(
+            "the endpoint setting extra_body cannot contain stream: answers are not streamed; leave it out"
+        )
     try:
         return _ADAPTER.validate_python(dict(values))
     except ValidationError as error:
@@ -157,5 +160,5 @@ def _read_file(path: Path) -> dict[str, Any]:
     except UsageError as error:
         raise UsageError(f"--endpoint takes KEY=VALUE or a YAML file: {error}") from error
     if not isinstance(values, dict):
-        raise UsageError(f"--endpoint: {str(path)!r} must hold settings by name")
+        raise UsageError(f"--endpoint: {str(path)!r} must map settings to values")
     return {name_of(str(name)): value for name, value in values.items()}

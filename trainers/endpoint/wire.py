@@ -1,9 +1,8 @@
-"""The format of chat endpoints: conversations as they accept them, and their answers.
+"""The wire format of chat endpoints: the conversations that they accept, and their answers.
 
-Servers refuse a call without an answer, an answer without a call, arguments that are no JSON object, pictures in tool
-messages, turns and texts with nothing in them (Mistral, Moonshot, Anthropic), and calls without the signature that came
-with them (Gemini); some chat templates refuse two user messages in a row. What the model got wrong is kept as it wrote
-it; the environment explains it.
+Servers reject calls without results, results without calls, arguments that are not a JSON object, pictures in tool
+messages, empty turns and texts (Mistral, Moonshot, Anthropic), and calls without their signature (Gemini); some chat
+templates reject two user messages in a row. The model's mistakes are kept as written; the environment explains them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Wire = dict[str, Any]
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _MOST_TOKENS = 10**9
-"""No request has more; a count above is as wrong as a negative one."""
+"""A higher count is as implausible as a negative one."""
 
 _FINISHES = {
     "model_length": "length",  # Mistral
@@ -35,23 +34,23 @@ _FINISHES = {
     "refusal": "content_filter",  # Anthropic
     "sensitive": "content_filter",  # Zhipu
 }
-"""OpenAI's words for why a turn ended, by those of others in small letters."""
+"""Maps other vendors' finish reasons, in lower case, to OpenAI's."""
 _GIVEN_UP = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
-"""How turns finish that the server gave up (vLLM, SGLang, DeepSeek, Zhipu): their text is no turn."""
+"""Finish reasons of turns that the server aborted (vLLM, SGLang, DeepSeek, Zhipu): their text is discarded."""
 
 _THOUGHTS = ("thinking", "reasoning")
-"""Words in the types of those parts of a content that are reasoning."""
+"""Words in the types of content parts that are reasoning."""
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning")
-"""Where servers put reasoning: DeepSeek, SGLang and llama.cpp; vLLM, OpenRouter and Groq."""
+"""Fields for reasoning: DeepSeek, SGLang and llama.cpp; vLLM, OpenRouter and Groq."""
 
 
 def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: str | None) -> list[Wire]:
     """Return a conversation with native tool calls.
 
     Args:
-        messages: The conversation; each call has an id of its own and is answered.
-        pictures: Whether the model sees pictures; those of tools follow their results in a user message.
-        reasoning: The field in which the model's reasoning in earlier turns is sent; `None` leaves it out.
+        messages: The conversation; each call has a unique id and a result.
+        pictures: Whether the model accepts pictures; pictures of tools follow their results in a user message.
+        reasoning: The field for the model's reasoning in earlier turns; `None` leaves it out.
     """
     sent: list[Wire] = []
     tool_pictures: list[Wire] = []
@@ -79,38 +78,38 @@ def as_text(
 
     Args:
         messages: The conversation.
-        seat: Has the dialect that writes the calls of an opening conversation.
-        pictures: Whether the model sees pictures.
-        reasoning: The field in which the model's reasoning in earlier turns is sent; `None` leaves it out.
-        results: The role of results. Those with pictures are user messages in any case. With "tool", turns with nothing
-            in them stay, as in training.
+        seat: Its dialect writes the calls of an opening conversation.
+        pictures: Whether the model accepts pictures.
+        reasoning: The field for the model's reasoning in earlier turns; `None` leaves it out.
+        results: The role of results. Results with pictures are always user messages. With "tool", empty turns stay, as
+            in training.
     """
     sent: list[Wire] = []
     for message in messages if reasoning else drop_reasoning(list(messages)):
         role = str(message.get("role"))
-        seen = pictures and bool(pictures_in(message))
+        has_pictures = pictures and bool(pictures_in(message))
         if role == "assistant":
             turn = {"role": role, "content": _text_with_calls(message, seat), **_reasoning(message, reasoning)}
             sent += [turn] if results == "tool" else _unless_empty(turn)
-        elif role == "tool" and results == "tool" and not seen:
+        elif role == "tool" and results == "tool" and not has_pictures:
             sent.append({"role": role, "content": _text(message, pictures)})
         elif role == "tool":
             text = f"<tool_response>\n{_text(message, pictures)}\n</tool_response>"
-            _add(sent, "user", [*_block(text), *_pictures(message)] if seen else text)
+            _add(sent, "user", [*_block(text), *_pictures(message)] if has_pictures else text)
         else:
             _add(sent, role, _content(message, pictures))
     return sent
 
 
 def with_system(sent: Iterable[Wire], role: str) -> list[Wire]:
-    """Return a conversation with its system messages in another role, in which they may join the message after them."""
-    moved: list[Wire] = []
+    """Return a conversation with its system messages in another role, joined to neighbours of that role."""
+    messages: list[Wire] = []
     for message in sent:
         if message["role"] in ("system", "user"):
-            _add(moved, role if message["role"] == "system" else "user", message["content"])
+            _add(messages, role if message["role"] == "system" else "user", message["content"])
         else:
-            moved.append(message)
-    return moved
+            messages.append(message)
+    return messages
 
 
 def _add(sent: list[Wire], role: str, content: str | list[Wire]) -> None:
@@ -128,7 +127,7 @@ def _add(sent: list[Wire], role: str, content: str | list[Wire]) -> None:
 
 
 def _unless_empty(turn: Wire) -> list[Wire]:
-    """Return a turn, unless it is empty: servers refuse it, and the message after it says that it was empty."""
+    """Return a turn, unless it is empty: servers reject it, and the message after it says that it was empty."""
     return [turn] if turn["content"].strip() or set(turn) > {"role", "content"} else []
 
 
@@ -165,7 +164,7 @@ def _assistant_turn(message: Mapping[str, Any], reasoning: str | None) -> Wire:
 
 
 def _reasoning(message: Mapping[str, Any], field: str | None) -> Wire:
-    """Return the reasoning of a turn in the field that the server reads, and as it gave it, if that is signed."""
+    """Return the reasoning of a turn in the field that the server reads, and in its signed form if it has one."""
     if field is None:
         return {}
     named = {field: message.get("reasoning_content"), "reasoning_details": message.get("reasoning_details")}
@@ -173,7 +172,7 @@ def _reasoning(message: Mapping[str, Any], field: str | None) -> Wire:
 
 
 def _seals(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a server wants back as it is with a message or a call, such as Gemini's signatures of thoughts."""
+    """Return the content that a server requires back unchanged, such as Gemini's thought signatures."""
     return {"extra_content": sealed} if (sealed := part.get("extra_content")) else {}
 
 
@@ -189,14 +188,14 @@ def _call(entry: Mapping[str, Any]) -> Wire:
 
 
 def _arguments(arguments: Any) -> str:
-    """Return arguments as the text of a JSON object. What the model wrote instead of one is quoted in one."""
+    """Return arguments as the text of a JSON object. Invalid arguments are quoted inside an object."""
     if not isinstance(arguments, str):
         return json.dumps(arguments or {})
     if not arguments.strip():
         return "{}"
     try:
         strict_json.read_object(arguments)
-    except JsonProblem:  # other readers refuse NaN and halves of characters, too
+    except JsonProblem:  # other parsers reject NaN and lone surrogates, too
         return json.dumps({"unreadable": arguments.encode("utf-8", "replace").decode()})
     return arguments
 
@@ -207,15 +206,15 @@ def _text_with_calls(message: Mapping[str, Any], seat: Seat) -> str:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenCounts:
     """The tokens of one request, as the endpoint counts them."""
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
-    """Tokens of the prompt that the endpoint had cached."""
+    """Cached tokens of the prompt."""
     complete: bool = True
-    """Whether the endpoint counted both; what it did not count is 0."""
+    """Whether the endpoint reported both counts; a missing count is 0."""
 
     @property
     def total(self) -> int:
@@ -223,10 +222,10 @@ class Tokens:
         return self.prompt + self.completion
 
 
-class Unreadable(Exception):
-    """An answer that is no chat completion: the server's fault, not the model's. Its tokens are paid all the same."""
+class UnreadableAnswer(Exception):
+    """An answer that is not a chat completion: the server's fault, not the model's. Its tokens are still charged."""
 
-    def __init__(self, problem: str, tokens: Tokens | None = None):
+    def __init__(self, problem: str, tokens: TokenCounts | None = None):
         super().__init__(problem)
         self.tokens = tokens
 
@@ -237,26 +236,26 @@ class Answer:
 
     message: dict[str, Any]
     """The assistant message, with `finish_reason`, and `reasoning_content` if there was any."""
-    tokens: Tokens | None
-    """`None` if the endpoint does not report them."""
+    tokens: TokenCounts | None
+    """`None` if the endpoint does not report its tokens."""
     cost: float | None = None
     """In the currency of the prices; `None` without a price."""
     reasoning_field: str | None = None
-    """The field of the message that had the reasoning, if any. Servers read it in that field only."""
+    """The field of the message that held the reasoning, if any. Servers read it only from that field."""
 
     @property
     def cut_off(self) -> bool:
-        """Whether the turn hit its limit of tokens."""
+        """Whether the turn reached its token limit."""
         return self.message["finish_reason"] == "length"
 
     @property
     def filtered(self) -> bool:
-        """Whether the endpoint's filter withheld the turn or the rest of it."""
+        """Whether the endpoint's filter withheld the turn or a part of it."""
         return self.message["finish_reason"] == "content_filter"
 
 
 def read_answer(body: bytes) -> Answer:
-    """Return the chat completion in a response's body. Raises `Unreadable`."""
+    """Return the chat completion in a response's body. Raises `UnreadableAnswer`."""
     data: Any = None
     try:
         data = json.loads(body)
@@ -270,7 +269,7 @@ def read_answer(body: bytes) -> Answer:
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         hint = "a web page (does the URL end with /v1?), " if body.lstrip()[:1] == b"<" else ""
         paid = _tokens(data.get("usage")) if isinstance(data, Mapping) else None
-        raise Unreadable(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
+        raise UnreadableAnswer(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
     return Answer(message, _tokens(data.get("usage")), reasoning_field=_reasoning_field(reply))
 
 
@@ -295,15 +294,15 @@ def _reasoning_field(reply: Mapping[str, Any]) -> str | None:
 
 
 def _summary(details: Any) -> str:
-    """Return the text of OpenRouter's blocks of reasoning; encrypted ones have none."""
+    """Return the text of OpenRouter's reasoning blocks; encrypted blocks have none."""
     blocks = [block for block in details if isinstance(block, Mapping)] if isinstance(details, list) else []
     return "".join(str(block.get("text") or block.get("summary") or "") for block in blocks)
 
 
 def _text_and_reasoning(content: Any) -> tuple[str, str]:
-    """Return the text and the reasoning in a message's content: a text, or a list of parts.
+    """Return the text and the reasoning in a message's content, which is text or a list of parts.
 
-    Raises `TypeError` for anything else: if it were left out, the model would seem to have said nothing.
+    Raises `TypeError` for anything else, which would otherwise look like an empty turn.
     """
     if content is None or isinstance(content, str):
         return content or "", ""
@@ -323,7 +322,7 @@ def _is_thought(part: Mapping[str, Any]) -> bool:
 
 
 def _thought(part: Mapping[str, Any]) -> str:
-    """Return the text of a part that is reasoning, which may be encrypted; then it has none."""
+    """Return the text of a reasoning part; an encrypted part has none."""
     try:
         return _part_text(part)
     except TypeError:
@@ -331,7 +330,7 @@ def _thought(part: Mapping[str, Any]) -> str:
 
 
 def _part_text(part: Mapping[str, Any]) -> str:
-    """Return the text of a part, which is under `text` or the name of its type. Raises `TypeError` without a text."""
+    """Return the text of a part, from `text` or the field named like its type. Raises `TypeError` without text."""
     text = part.get("text", part.get(str(part.get("type"))))
     if isinstance(text, list):
         return _joined(inner if isinstance(inner, Mapping) else {"text": inner} for inner in text)
@@ -347,30 +346,30 @@ def _call_from(entry: Mapping[str, Any]) -> dict[str, Any]:
         raise TypeError("a call without a name")
     if arguments is None:
         arguments = "{}"
-    elif not isinstance(arguments, str):  # some servers read what the model wrote, even NaN
+    elif not isinstance(arguments, str):  # some servers parse the arguments, even NaN
         arguments = json.dumps(arguments, ensure_ascii=False)
     call = {"id": entry.get("id"), "type": "function", "function": {"name": name, "arguments": arguments or "{}"}}
     return call | _seals(entry)
 
 
-def _tokens(usage: Any) -> Tokens | None:
+def _tokens(usage: Any) -> TokenCounts | None:
     if not isinstance(usage, Mapping):
         return None
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     if prompt is None or completion is None:
-        return Tokens(prompt or 0, completion or 0, complete=False)
-    # xAI and Gemini count the tokens of the reasoning, which are paid, in the total alone.
+        return TokenCounts(prompt or 0, completion or 0, complete=False)
+    # xAI and Gemini include the tokens of the reasoning, which are charged, only in the total.
     completion = max(completion, (_count(usage.get("total_tokens")) or 0) - prompt)
-    return Tokens(prompt, completion, min(prompt, _cached(usage)))
+    return TokenCounts(prompt, completion, min(prompt, _cached(usage)))
 
 
 def _cached(usage: Mapping[str, Any]) -> int:
-    """Return the tokens of the prompt that the endpoint had cached: OpenAI's field, else DeepSeek's."""
+    """Return the cached tokens of the prompt, from OpenAI's field or else DeepSeek's."""
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
     return _count(usage.get("prompt_cache_hit_tokens") if cached is None else cached) or 0
 
 
 def _count(value: Any) -> int | None:
-    """Return a number of tokens; `None` for what cannot be one."""
+    """Return a number of tokens, or `None` for an implausible value."""
     return int(value) if isinstance(value, int | float) and 0 <= value <= _MOST_TOKENS else None

@@ -1,4 +1,4 @@
-"""Metrics of a batch of trajectories, to follow the progress of training. Pure functions of trajectories."""
+"""Metrics of a batch of trajectories, to follow the progress of training. Pure functions of their numbers."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from statistics import fmean
 from agentgym.endings import Ending
 from agentgym.statistics import success_interval
 from agentgym.trainers.credit import Credit, group_numbers
-from agentgym.trajectory import Trajectory
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 
 
-def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:
-    """Return metrics of one step with at least one trajectory.
+def batch_metrics(episodes: Sequence[EpisodeNumbers], credit: Credit) -> dict[str, float]:
+    """Return metrics of one step with at least one episode.
 
-    Failed trajectories count only in `failed`, and by what failed in `failed/<component>`.
+    Failed episodes count only in `failed`, and by what failed in `failed/<component>`.
     """
-    played = [t for t in trajectories if not t.failed]
-    metrics = {"failed": 1 - len(played) / len(trajectories)}
-    for component, count in Counter(t.component for t in trajectories if t.failed and t.component).items():
-        metrics[f"failed/{component}"] = count / len(trajectories)
+    played = [e for e in episodes if not e.failed]
+    metrics = {"failed": 1 - len(played) / len(episodes)}
+    for component, count in Counter(e.component for e in episodes if e.failed and e.component).items():
+        metrics[f"failed/{component}"] = count / len(episodes)
     if not played:
         return metrics
-    calls = sum(t.counts.get("calls", 0) for t in played)
-    turns = sum(len(t.model_turns) for t in played)
-    rewards = credit.logged_rewards(trajectories)
+    calls = sum(e.counts.get("calls", 0) for e in played)
+    turns = sum(len(e.model_turns) for e in played)
+    rewards = credit.logged_rewards(episodes)
     metrics |= {
         "reward": fmean(reward for reward in rewards if reward is not None),
-        "success": fmean(t.success for t in played),
+        "success": fmean(e.success for e in played),
         **_success_interval(played, group_numbers(played)),
         "turns": turns / len(played),
-        "truncated": fmean(t.ending is Ending.TRUNCATED for t in played),
-        "tool_errors": sum(t.counts.get("tool_errors", 0) for t in played) / max(1, calls),
-        "format_errors": sum(t.counts.get("format_errors", 0) for t in played) / max(1, turns),
-        "flat_groups": flat_groups(rewards, group_numbers(trajectories)),
-        "sampled_tokens": fmean(t.tokens.sampled for t in played if t.tokens),
+        "truncated": fmean(e.ending is Ending.TRUNCATED for e in played),
+        "tool_errors": sum(e.counts.get("tool_errors", 0) for e in played) / max(1, calls),
+        "format_errors": sum(e.counts.get("format_errors", 0) for e in played) / max(1, turns),
+        "flat_groups": flat_groups(rewards, group_numbers(episodes)),
+        "sampled_tokens": fmean(e.sampled_tokens for e in played if e.token_count),
     }
-    for channel in played[0].turns[0].rewards if played[0].turns else ():
-        metrics[f"channel/{channel}"] = fmean(sum(turn.get(channel, 0.0) for turn in t.channels) for t in played)
+    for channel in played[0].channels[0] if played[0].channels else ():
+        metrics[f"channel/{channel}"] = fmean(sum(turn.get(channel, 0.0) for turn in e.channels) for e in played)
     return metrics
 
 
-def _success_interval(played: Sequence[Trajectory], groups: Sequence[int]) -> dict[str, float]:
+def _success_interval(played: Sequence[EpisodeNumbers], groups: Sequence[int]) -> dict[str, float]:
     """Return the ends of the 95 % interval of the success on tasks such as these; groups are the units."""
     members: defaultdict[int, list[bool]] = defaultdict(list)
-    for trajectory, group in zip(played, groups, strict=True):
-        members[group].append(trajectory.success)
+    for episode, group in zip(played, groups, strict=True):
+        members[group].append(episode.success)
     low, high = success_interval(list(members.values()))
     return {"success/low": low, "success/high": high}
 

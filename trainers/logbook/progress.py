@@ -1,4 +1,4 @@
-"""The terminal output of a training run: one line per step, and a progress bar for everything that takes long."""
+"""The terminal output of a training run: one line per step, and progress bars."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RunProgress:
             self._note(what, done, of)
 
     def _note(self, what: str, done: int, of: int) -> None:
-        """Print a line per tenth, since a log file cannot show a moving bar."""
+        """Print a line per tenth, for log files."""
         tenth = 10 * done // max(of, 1)
         if tenth != self._tenths.get(what, 0):
             self.console.print(f"[dim]{what}: {done} of {of}", highlight=False)
@@ -81,13 +81,13 @@ class RunProgress:
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """Print the metrics of a step, with headings every twenty lines."""
-        shown = [column for column in _COLUMNS if column[0] in metrics]
+        columns = [column for column in _COLUMNS if column[0] in metrics]
         if self._lines % 20 == 0:
             self.console.print(
-                "[dim]" + " ".join(["step", *(f"{heading:>7}" for _, heading, _ in shown)]), soft_wrap=True
+                "[dim]" + " ".join(["step", *(f"{heading:>7}" for _, heading, _ in columns)]), soft_wrap=True
             )
         self._lines += 1
-        values = (f"{form.format(metrics[name]):>7}" for name, _, form in shown)
+        values = (f"{form.format(metrics[name]):>7}" for name, _, form in columns)
         self.console.print(" ".join([f"{step:>4}", *values]), highlight=False, soft_wrap=True)
 
 

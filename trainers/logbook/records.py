@@ -1,4 +1,4 @@
-"""Metrics as JSON lines, and marks on complete checkpoints: the files that a resumed run relies on."""
+"""The files that a resumed run relies on: metrics as JSON lines, and marks on complete checkpoints."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class MetricsFile:
 
     Args:
         path: The file.
-        resume_at: Keep the lines up to this step; a resumed run repeats the later steps. `None` keeps nothing.
+        resume_at: Keep the lines up to this step, since a resumed run repeats later steps. `None` keeps nothing.
     """
 
     def __init__(self, path: Path, *, resume_at: int | None = None):
-        kept = [line for line in read_metrics(path) if resume_at is not None and line["step"] <= resume_at]
+        lines = [line for line in read_metrics(path) if resume_at is not None and line["step"] <= resume_at]
         unfinished = path.with_suffix(".tmp")
-        unfinished.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        unfinished.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         unfinished.replace(path)
         self._file = path.open("a", encoding="utf-8")
 
@@ -62,7 +62,7 @@ class MarkComplete(TrainerCallback):
     """Marks each checkpoint once it is complete.
 
     Args:
-        describe: Writes what else belongs into a checkpoint's folder.
+        describe: Writes more files into a checkpoint's folder.
     """
 
     def __init__(self, describe: Callable[[Path], None] | None = None):
@@ -81,9 +81,9 @@ class MarkComplete(TrainerCallback):
 
 def last_checkpoint(folder: Path) -> Path | None:
     """Return the newest complete checkpoint in a run's folder, or `None`."""
-    found = [
+    checkpoints = [
         (int(match[1]), path)
         for path in folder.glob("checkpoint-*")
         if (match := re.fullmatch(r"checkpoint-(\d+)", path.name)) and (path / COMPLETE).is_file()
     ]
-    return max(found)[1] if found else None
+    return max(checkpoints)[1] if checkpoints else None

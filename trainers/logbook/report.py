@@ -35,11 +35,11 @@ def draw_curve(
         values = [100 * line["success"] for line in lines if "success" in line]
         if not steps:
             continue
-        [drawn] = axes.plot(steps, _smooth(values), linewidth=2, label=f"{label}: sampled in training")
-        axes.plot(steps, values, color=drawn.get_color(), alpha=0.25, linewidth=1)
+        [curve] = axes.plot(steps, _smooth(values), linewidth=2, label=f"{label}: sampled in training")
+        axes.plot(steps, values, color=curve.get_color(), alpha=0.25, linewidth=1)
         for x, rate in zip((0, steps[-1]), held_out.get(label, ()), strict=False):
             name = f"{label}: held-out tasks, 95 % interval" if x == 0 else None
-            _draw_rate(axes, x, rate, drawn.get_color(), name)
+            _draw_rate(axes, x, rate, curve.get_color(), name)
     axes.set(xlabel="training step", ylabel="solved tasks (%)", title=title, ylim=(0, 100))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right", fontsize=8)

@@ -1,4 +1,4 @@
-"""Logs a run: to the metrics file, TRL's own log and the terminal. Warns if there is nothing to learn."""
+"""Logs a run to the metrics file, TRL's own log and the terminal, and warns of a plateau."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from transformers import TrainerCallback
 
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MetricsFile
 from agentgym.trainers.trl_config import optimizer_steps
-from agentgym.trajectory import Trajectory
 
 _GAPS = {
     "sampler_gap": "sampling/sampling_logp_difference/mean",
     "sampler_gap_max": "sampling/sampling_logp_difference/max",
     "sampler_ratio_max": "sampling/importance_sampling_ratio/max",
 }
-"""How far the sampler's log-probabilities are from the trainer's: our names and those of TRL."""
+"""Differences between the sampler's and the trainer's log-probabilities: our names and TRL's."""
 
 
 class RunLog(TrainerCallback):
@@ -42,10 +42,10 @@ class RunLog(TrainerCallback):
         if self._file is not None:
             self._file.close()
 
-    def batch(self, metrics: dict[str, float], trajectories: Sequence[Trajectory]) -> None:
+    def batch(self, metrics: dict[str, float], episodes: Sequence[EpisodeNumbers]) -> None:
         """Store the metrics of the batch that was just sampled."""
         self._batch = metrics
-        self._tokens = sum(len(t.tokens) for t in trajectories if t.tokens)
+        self._tokens = sum(episode.token_count for episode in episodes)
         self._flat = self._flat + 1 if metrics.get("flat_groups") == 1.0 else 0
         if self._flat == self._config.plateau_warning:
             self._progress.say(

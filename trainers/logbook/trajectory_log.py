@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agentgym.results.annotations import Annotation, Annotations
 from agentgym.results.index import TrajectoryIndex
-from agentgym.trainers.credit import Credit, group_numbers
-from agentgym.trainers.scores import Scored
+from agentgym.trainers.credit import CreditMode, RewardedEpisode, group_numbers
+from agentgym.trainers.scores import TrainerLogprobs
 from agentgym.trajectory import Trajectory, write_jsonl
 
 FILE = "trajectories.jsonl"
@@ -16,51 +16,47 @@ FILE = "trajectories.jsonl"
 
 
 class TrajectoryLog:
-    """Keeps whole groups of each step for `agentgym view`.
+    """Records trajectories for `agentgym view`.
 
     Args:
         folder: The run's folder.
-        groups: Groups of each step to keep; `None` keeps all.
-        credit: Computes the advantages.
-        resume_at: Steps that are done; what was written later is removed, since those steps are repeated. `None` keeps
-            nothing.
+        mode: How the rewards become advantages.
+        resume_at: Number of completed steps; later trajectories are removed, since a resumed run repeats those steps.
 
     Raises:
         UsageError: The file cannot be read or written.
     """
 
-    def __init__(self, folder: Path, groups: int | None, credit: Credit, *, resume_at: int | None = None):
-        self._path, self._groups, self._credit = folder / FILE, groups, credit
-        _forget(self._path, 0 if resume_at is None else resume_at)
+    def __init__(self, folder: Path, mode: CreditMode, *, resume_at: int = 0):
+        self._path, self._mode = folder / FILE, str(mode)
+        _truncate(self._path, resume_at)
         self._notes = Annotations(self._path)
 
-    def write(self, sampled: Sequence[Trajectory]) -> None:
-        """Append the first groups of a step, with their advantages."""
-        advantages = self._credit.advantages(sampled, group_numbers(sampled))
-        kept = kept_places(sampled, self._groups)
-        if not kept:
+    def write(self, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> None:
+        """Append trajectories of a step, with the advantages of their turns."""
+        if not trajectories:
             return
-        write_jsonl(self._path, [sampled[place] for place in kept], append=True)
-        mode = str(self._credit.mode)
+        write_jsonl(self._path, trajectories, append=True)
         self._notes.add(
-            Annotation(one.id, one.training_step, "credit", {"mode": mode, "advantages": advantages[place]})
-            for place, one in ((place, sampled[place]) for place in kept)
+            Annotation(trajectory.id, trajectory.training_step, "credit", {"mode": self._mode, "advantages": row})
+            for trajectory, row in zip(trajectories, advantages, strict=True)
         )
 
-    def write_scores(self, scored: Sequence[Scored]) -> None:
-        """Annotate trajectories that were written with the trainer's log-probabilities of their tokens."""
+    def write_scores(self, scored: Sequence[TrainerLogprobs]) -> None:
+        """Annotate recorded trajectories with the trainer's log-probabilities of their tokens."""
         if scored:
             self._notes.add(
-                Annotation(one.id, one.training_step, "trainer_logprobs", {"values": one.logprobs}) for one in scored
+                Annotation(score.id, score.training_step, "trainer_logprobs", {"values": score.logprobs})
+                for score in scored
             )
 
 
-def kept_places(sampled: Sequence[Trajectory], groups: int | None) -> list[int]:
-    """Return the positions of the trajectories in the first groups of a step; in all groups if that is `None`."""
-    return [place for place, number in enumerate(group_numbers(sampled)) if groups is None or number < groups]
+def recorded_positions(episodes: Sequence[RewardedEpisode], groups: int | None) -> list[int]:
+    """Return the positions of the episodes in the first groups of a step; in all groups if `groups` is `None`."""
+    return [place for place, number in enumerate(group_numbers(episodes)) if groups is None or number < groups]
 
 
-def _forget(path: Path, steps: int) -> None:
+def _truncate(path: Path, steps: int) -> None:
     """Cut off a file before the first trajectory of a step from `steps` on."""
     if not path.is_file():
         return

@@ -1,4 +1,4 @@
-"""Makes vLLM engines in this process: for training (through TRL, with our settings) and for evaluation."""
+"""Creates vLLM engines in this process: for training (through TRL, with our settings) and for evaluation."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from accelerate import PartialState
 from agentgym.errors import UsageError, require
 from agentgym.foreign.errors import describe
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.trl_seam import engine_made_by
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
 def engine_settings(model_config: Any, *, dtype: str, context: int, at_once: int, memory: float) -> dict[str, Any]:
-    """Return arguments of `vllm.LLM` that make an engine sample as the other policies do.
+    """Return arguments of `vllm.LLM` for sampling like the other policies.
 
     Args:
         model_config: The model's configuration (transformers).
         dtype: The engine's precision, such as `float32`.
         context: Longest conversation, in tokens.
-        at_once: Conversations to sample at the same time.
+        at_once: Maximum number of concurrent conversations.
         memory: Share of memory that the engine may use.
     """
     common = {
-        # vLLM would round float32 weights, and sample from another distribution than the one that is trained.
+        # By default vLLM rounds float32 weights, and would sample from another distribution than the trained one.
         "dtype": dtype,
-        # The log-probabilities of the distribution that was sampled: after the temperature.
+        # Report log-probabilities after the temperature.
         "logprobs_mode": "processed_logprobs",
-        # Policies speak in token ids, and say themselves which of them end a turn.
+        # Policies use token ids, and specify the end tokens themselves.
         "skip_tokenizer_init": True,
         "generation_config": "vllm",
         "use_tqdm_on_load": False,
@@ -51,19 +52,16 @@ def engine_settings(model_config: Any, *, dtype: str, context: int, at_once: int
 
 
 def precision_of(model: Any, *, bf16: bool = False) -> str:
-    """Return the precision in which a model, given it or its configuration, computes: that of its weights, or bf16."""
+    """Return a model's precision: bfloat16 with `bf16`, otherwise that of its weights or configuration."""
     return "bfloat16" if bf16 else str(model.dtype or torch.float32).removeprefix("torch.")
 
 
 @contextmanager
 def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None]:
-    """Within this context, TRL makes its engine for a run from `model` with our settings besides its own."""
+    """Within this context, TRL creates its engine for `model` with our settings in addition to its own."""
     if not config.use_vllm:
         yield
         return
-    from trl.generation import vllm_generation
-
-    trl: Any = vllm_generation
     settings = engine_settings(
         model.config,
         dtype=precision_of(model, bf16=config.bf16),
@@ -73,16 +71,8 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
     )
     with PartialState().main_process_first():
         settings["model"] = servable(model, tokenizer, config.folder / "start")
-    made: Any = getattr(trl, "LLM", None)  # absent where a stand-in makes the engine
-
-    def make(**given: Any) -> Any:
-        return _make(made, given | settings)
-
-    trl.LLM = make
-    try:
+    with engine_made_by(lambda engine_class, arguments: _make(engine_class, arguments | settings)):
         yield
-    finally:
-        trl.LLM = made
 
 
 def make_engine(
@@ -90,7 +80,7 @@ def make_engine(
 ) -> Any:
     """Return an engine (`vllm.LLM`) of the checkpoint in `folder`, for evaluation; see `engine_settings`.
 
-    One that `sees` pictures prepares them with the model's own processor, which needs its tokenizer.
+    With `sees`, the engine prepares pictures with the model's own processor, which needs its tokenizer.
 
     Raises:
         MissingExtra: vLLM is not installed.
@@ -114,12 +104,12 @@ def make_engine(
 
 
 def servable(model: Any, tokenizer: Any, scratch: Path) -> str:
-    """Return a folder or public name from which vLLM can load `model`, writing its weights to `scratch` if need be."""
+    """Return a folder or public name for vLLM to load `model` from. Writes its weights to `scratch` if necessary."""
     source = Path(model.name_or_path)
     is_merged = not hasattr(model, "peft_config")
     if is_merged and (is_checkpoint(source) or not source.is_dir()):
         return str(model.name_or_path)
-    if is_checkpoint(scratch):  # another process of the same run has written it
+    if is_checkpoint(scratch):  # written by another process of this run
         return str(scratch)
     _plain(model if is_merged else _merged(model)).save_pretrained(scratch)
     tokenizer.save_pretrained(scratch)
@@ -127,7 +117,7 @@ def servable(model: Any, tokenizer: Any, scratch: Path) -> str:
 
 
 def _merged(model: Any) -> Any:
-    """Return a copy of a model that was loaded from a folder of LoRA adapters, with these added to its weights."""
+    """Return a copy of a model with its LoRA adapters merged into its weights."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     whole = copy.deepcopy(model)
@@ -139,7 +129,7 @@ def _merged(model: Any) -> Any:
 
 
 def _plain(model: Any) -> Any:
-    """Return a model with the same weights that remembers nothing of where they came from: adapters or a GGUF file."""
+    """Return a model with the same weights and without traces of adapters or a GGUF file."""
     config = copy.deepcopy(model.config)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -150,12 +140,12 @@ def _plain(model: Any) -> Any:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder holds a whole model, not only adapters or another format.
+    """Whether a folder contains a whole model, not only adapters or another format.
 
-    Where adapters lie beside a configuration, transformers loads the model that they name, and them.
+    If a folder contains adapters, transformers loads the model that they name.
     """
     has_adapters = (folder / "adapter_config.json").is_file()
-    has_weights = any(found for kind in _WEIGHTS for found in folder.glob(kind))
+    has_weights = any(path for kind in _WEIGHTS for path in folder.glob(kind))
     return (folder / "config.json").is_file() and has_weights and not has_adapters
 
 
@@ -164,7 +154,7 @@ def _make(make: Any, arguments: dict[str, Any]) -> Any:
         logging.getLogger("vllm").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what libraries want to tell vLLM
+            warnings.simplefilter("ignore")  # of libraries, about vLLM's use of them
             return make(**arguments)
     except (ValueError, NotImplementedError, torch.OutOfMemoryError) as error:
         raise UsageError(f"vLLM cannot run {arguments['model']!r}: {describe(error)}") from error

@@ -1,4 +1,4 @@
-"""Replicas of a vLLM server: which conversation is at which, and which of them are down."""
+"""Replicas of a vLLM server: assigns conversations to them, and tracks which are down."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Replica:
 
     url: str
     failures: int = 0
-    """Failures since it last answered."""
+    """Failures since its last answer."""
     retry_at: float = 0.0
-    """If it is down, when to look again, in seconds of the event loop's clock."""
+    """If it is down, the time of the next check, in seconds of the event loop's clock."""
 
     @property
     def is_down(self) -> bool:
@@ -28,11 +28,11 @@ class Replica:
         return self.failures > 0
 
 
-class Fleet:
-    """Keeps each conversation at one replica, whose prefix cache then holds what was said before.
+class ReplicaFleet:
+    """Keeps each conversation at one replica, whose prefix cache then holds the earlier turns.
 
     Args:
-        urls: Where the replicas are, at least one.
+        urls: The URLs of the replicas, at least one.
     """
 
     def __init__(self, urls: list[str]):
@@ -41,10 +41,10 @@ class Fleet:
         self._jitter = random.Random(0)
 
     def replica_of(self, session: str) -> Replica | None:
-        """Return the replica of a conversation; a new or homeless one gets the least busy. `None` if all are down."""
-        kept = self._at.get(session)
-        if kept is not None and not kept.is_down:
-            return kept
+        """Return the replica of a conversation, by default the least busy one. `None` if all are down."""
+        replica = self._at.get(session)
+        if replica is not None and not replica.is_down:
+            return replica
         busy = Counter(replica.url for replica in self._at.values())
         up = [replica for replica in self.replicas if not replica.is_down]
         if not up:
@@ -57,15 +57,15 @@ class Fleet:
         self._at.pop(session, None)
 
     def failed(self, replica: Replica, now: float) -> None:
-        """Note that a replica does not answer: its conversations move, and it is looked at again after a pause."""
+        """Mark a replica as down: its conversations move, and it is checked again after a pause."""
         replica.failures += 1
         pause = doubled_s(_FIRST_PAUSE_S, replica.failures - 1, _LONGEST_PAUSE_S)
         replica.retry_at = now + pause * self._jitter.uniform(0.5, 1.0)
 
     def answered(self, replica: Replica) -> None:
-        """Note that a replica answers."""
+        """Mark a replica as up."""
         replica.failures = 0
 
     def due(self, now: float) -> list[Replica]:
-        """Return the replicas that are down and should be looked at again."""
+        """Return the replicas that are down and due for a check."""
         return [replica for replica in self.replicas if replica.is_down and replica.retry_at <= now]

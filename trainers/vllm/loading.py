@@ -33,22 +33,22 @@ from agentgym.trainers.vllm.engine import is_checkpoint, make_engine, precision_
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
-from agentgym.trainers.warm_start import Progress, untold
+from agentgym.trainers.warm_start import Progress, no_progress
 
 _MEMORY = 0.9
-"""Share of memory that an engine may use if it is alone on the device."""
+"""Share of memory for an engine that is alone on the device."""
 
 
 @dataclass(frozen=True)
 class _Model:
-    """What policies need to know of a model, without its weights."""
+    """The parts of a model that policies need, without its weights."""
 
     folder: str
     tokenizer: Any
     config: Any
     end_ids: list[int]
     processor: Any = None
-    """Of a model that sees."""
+    """Of a vision model."""
 
 
 def load(
@@ -61,23 +61,23 @@ def load(
     seed: int = 0,
     concurrency: int = 64,
     context: int | None = None,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> VLLMPolicy | VLLMServerPolicy:
     """Return a policy for evaluation that samples with vLLM; see `agentgym.trainers.policies.load`.
 
     Args:
-        name: `vllm:MODEL` or `vllm:MODEL@URL[,URL]`, where MODEL is what `load` accepts and gives the tokenizer.
-        env_id: The environment on which the tiny model is warm-started.
+        name: `vllm:MODEL` or `vllm:MODEL@URL[,URL]`, where MODEL is as for `load` and provides the tokenizer.
+        env_id: The environment of the tiny model's warm start.
         env_kwargs: Arguments of that environment.
         dialect: How the tiny model writes tool calls.
         temperature: The sampling temperature.
         seed: Seed of sampling.
-        concurrency: Conversations to sample at the same time, in this process.
+        concurrency: Maximum number of concurrent conversations in this process.
         context: Longest conversation, in tokens.
-        progress: Called with `(what, done, of)` while something takes long.
+        progress: Called with `(what, done, of)` during long operations.
 
     Raises:
-        UsageError: There is no such model, vLLM cannot run it, or no server answers.
+        UsageError: The model cannot be loaded, vLLM cannot run it, or no server answers.
         MissingExtra: vLLM or aiohttp is not installed.
     """
     model_name, urls = split_vllm(name)
@@ -138,33 +138,33 @@ def _served(
 
 
 def _model(config: TrainConfig, progress: Progress) -> _Model:
-    """Return what is known of a model; load its weights only if vLLM cannot."""
+    """Return the parts of a model; load its weights only if vLLM cannot."""
     source = config.model if config.model == TINY else checkpoint_of(config.model)
     if source == TINY:
         return _rewritten(*load_model(config, progress))
     if Path(source).is_dir() and not is_checkpoint(Path(source)):
-        # As the policy in process loads it, so that both sample from the same weights.
+        # Loaded like the in-process policy, so that both sample from the same weights.
         return _rewritten(*load_checkpoint(source, device=default_device(), progress=progress))
     options = options_for(source)
     with explained(config.model):
-        found = AutoConfig.from_pretrained(source, **options)
+        model_config = AutoConfig.from_pretrained(source, **options)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     ends = end_tokens(_Ending(_generation(source, options)), tokenizer)
-    return _Model(source, tokenizer, found, ends, processor_of(source, found, options))
+    return _Model(source, tokenizer, model_config, ends, processor_of(source, model_config, options))
 
 
 def _rewritten(model: Any, tokenizer: Any) -> _Model:
-    """Write a model as a checkpoint that vLLM can load, unless it is one."""
+    """Write a model as a checkpoint for vLLM, unless it is one already."""
     scratch = Path(tempfile.mkdtemp(prefix="agentgym-vllm-"))
     folder = servable(model, tokenizer, scratch)
-    found = _Model(folder, tokenizer, model.config, end_tokens(model, tokenizer))
+    loaded = _Model(folder, tokenizer, model.config, end_tokens(model, tokenizer))
     weakref.finalize(tokenizer, shutil.rmtree, scratch, ignore_errors=True)
-    return found
+    return loaded
 
 
 @dataclass(frozen=True)
 class _Ending:
-    """Stands for a model of which only the generation settings are known."""
+    """Stands for a model with known generation settings."""
 
     generation_config: GenerationConfig | None
 

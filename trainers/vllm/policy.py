@@ -1,8 +1,8 @@
 """`VLLMPolicy`: samples with a vLLM engine in this process (TRL's "colocate" mode); no turn waits for others.
 
-Tested with vLLM itself on CPUs, where its tokens and log-probabilities are those of `TransformersPolicy`, and against a
-stand-in for the engine; not yet on a GPU. Each process has one engine (no tensor parallelism). In training, TRL gives
-it the new weights before each batch, and `agentgym.trainers.vllm.sync` checks that they have arrived.
+Tested with vLLM on CPUs, where its tokens and log-probabilities equal those of `TransformersPolicy`, and with a fake
+engine; not yet on a GPU. Each process has one engine (no tensor parallelism). In training, TRL loads the new weights
+before each batch, and `agentgym.trainers.vllm.sync` checks that they have arrived.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class _Request:
     done: asyncio.Future[Generation]
     timeout_s: float | None
     pictures: tuple[bytes, ...] = ()
-    """PNG files, one for each place in `ids`."""
+    """PNG files, one for each placeholder in `ids`."""
     on_tokens: Callable[[Sequence[int]], None] | None = None
-    told: int = 0
-    """How many of the sampled tokens it has been told."""
+    reported: int = 0
+    """Number of sampled tokens that have been reported."""
     deadline: float = math.inf
-    """When to cut the turn off (`time.monotonic`); set when the engine gets it."""
+    """Time limit of the turn (`time.monotonic`); set when the engine receives it."""
     so_far: Any = None
     """The engine's latest output for it."""
 
-    def tell(self) -> None:
-        """Pass on what has been sampled since the last time."""
+    def report(self) -> None:
+        """Report the tokens sampled since the last call."""
         if self.on_tokens is None or self.done.done():
             return
-        if new := self.so_far.outputs[0].token_ids[self.told :]:
-            self.told += len(new)
+        if new := self.so_far.outputs[0].token_ids[self.reported :]:
+            self.reported += len(new)
             self.on_tokens(new)
 
     def begin(self) -> None:
@@ -58,7 +58,7 @@ class _Request:
             self.deadline = time.monotonic() + self.timeout_s
 
     def prompt(self) -> dict[str, Any]:
-        """Return what the engine takes. It puts the tokens of a picture into the place that the template left."""
+        """Return the engine's prompt. The engine replaces each placeholder with the tokens of a picture."""
         if not self.pictures:
             return {"prompt_token_ids": self.ids}
         return {"prompt_token_ids": self.ids, "multi_modal_data": {"image": [*map(opened, self.pictures)]}}
@@ -71,11 +71,11 @@ class VLLMPolicy:
         codec: Converts between messages and token ids.
         end_ids: Tokens that end a turn.
         context: Longest conversation, in tokens.
-        name: Its name in reports.
+        name: The policy's name in reports.
         sampling: How to draw tokens.
-        make_params: Makes vLLM's sampling parameters; `vllm.SamplingParams` by default.
-        picture_tokens: Counts the tokens that a picture (PNG) takes besides its place, if the engine's model sees and
-            the codec leaves places for pictures.
+        make_params: Creates vLLM's sampling parameters; `vllm.SamplingParams` by default.
+        picture_tokens: Counts the tokens of a picture (PNG) in addition to its placeholder, for a vision model and a
+            codec with placeholders.
 
     Raises:
         MissingExtra: vLLM is not installed.
@@ -121,7 +121,7 @@ class VLLMPolicy:
         pictures: Sequence[bytes] = (),
         on_tokens: Callable[[Sequence[int]], None] | None = None,
     ) -> Generation:
-        """Sample one turn after `ids`. vLLM's prefix cache finds what `session` has computed before."""
+        """Sample one turn after `ids`. vLLM's prefix cache holds the earlier turns of `session`."""
         loop = asyncio.get_running_loop()
         params = self._params(ids, max_new_tokens, session)
         name, done = f"{session}/{next(self._numbers)}", loop.create_future()
@@ -136,23 +136,23 @@ class VLLMPolicy:
             raise
 
     def picture_tokens(self, picture: bytes) -> int:
-        """Return how many tokens a picture takes besides its place."""
+        """Return the number of tokens of a picture in addition to its placeholder."""
         return 0 if self._picture_tokens is None else self._picture_tokens(picture)
 
     def release(self, session: str) -> None:
-        """Do nothing: vLLM keeps what it has computed by content, and forgets it by itself."""
+        """Do nothing: vLLM manages its prefix cache by content."""
 
     def abandon(self) -> None:
-        """Abort the turns that nobody waits for any more; call when none is being sampled.
+        """Abort cancelled turns. Call this when no turn is being sampled.
 
-        An engine that still holds one keeps its prefix cache when its weights change.
+        An engine with an unfinished turn keeps its prefix cache when its weights change.
         """
         given_up, self._given_up = self._given_up, []
         if given_up:
             self._thread.submit(self._step, [], given_up).result()
 
     def updated(self, version: int) -> None:
-        """Note that the weights have changed. TRL empties the prefix cache when it loads them."""
+        """Record that the weights have changed. TRL resets the prefix cache when it loads them."""
         self.version = version
 
     def _params(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Any:
@@ -184,23 +184,23 @@ class VLLMPolicy:
                 outputs = await loop.run_in_executor(self._thread, self._step, new, given_up)
                 self._take(outputs)
             except asyncio.CancelledError:
-                # The loop is closing, and the engine may or may not have seen these requests: abort all of them.
+                # The loop is closing, and the engine may have received these requests: abort all of them.
                 self._given_up = [*given_up, *self._running, *self._given_up]
                 self._running.clear()
                 raise
             except BaseException as error:
                 self._fail(error)
                 return
-            # Let conversations that have just finished a turn run before the next step.
+            # Let conversations with a finished turn continue before the next step.
             await asyncio.sleep(0)
 
     def _take(self, outputs: list[Any]) -> None:
-        """Deliver the turns that have ended, and cut off those that have run too long."""
+        """Deliver finished turns, and cut off turns past their time limit."""
         for output in outputs:
             if (request := self._running.get(output.request_id)) is None:
                 continue
             request.so_far = output
-            request.tell()
+            request.report()
             if output.finished:
                 del self._running[request.id]
                 _settle(request, _finish_of(output), self.version)

@@ -1,7 +1,7 @@
 """`VLLMServerPolicy`: samples tokens with log-probabilities from vLLM servers, by ids, through `/v1/completions`.
 
-A conversation stays at one replica as long as that is up. Every request carries the whole conversation, so another
-replica can take over at any turn; nothing is lost with a server but its prefix cache.
+A conversation stays at one replica while it is up. Every request carries the whole conversation, so another replica can
+take over at any turn; a lost server costs only its prefix cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.policy import Codec, Generation
 from agentgym.trainers.transformers_policy import Sampling
-from agentgym.trainers.vllm.fleet import Fleet, Replica
+from agentgym.trainers.vllm.fleet import Replica, ReplicaFleet
 from agentgym.trainers.vllm.servers import headers
 
 if TYPE_CHECKING:
@@ -28,25 +28,25 @@ _WATCH_EVERY_S = 5.0
 _ABOUT_CONTENT = frozenset({400, 413, 422})
 _NO_SUCH_MODEL = 404
 _GIVEN_UP = frozenset({"abort", "error"})
-"""How turns finish that a server gave up, such as when it is paused or stopped."""
+"""Finish reasons of turns that a server aborted, for example when it is paused or stopped."""
 
 
 class _Lost(Exception):
-    """A replica did not answer, or not sensibly: another may."""
+    """A replica gave no valid answer; another one may."""
 
 
 class _Busy(Exception):
-    """A replica has too much to do. Carries the seconds after which to ask again."""
+    """A replica is busy. Carries the seconds until the next attempt."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
 
 
 class _Refused(Exception):
-    """A replica does not do what it is asked. Carries the HTTP status."""
+    """A replica rejects a request. Carries the HTTP status."""
 
     def __init__(self, status: int, text: str):
-        super().__init__(f"the vLLM server refuses what it is asked, with status {status}: {text}")
+        super().__init__(f"the vLLM server rejects the request with status {status}: {text}")
         self.status = status
 
 
@@ -55,8 +55,8 @@ class VLLMServerPolicy:
 
     Args:
         codec: Converts between messages and token ids.
-        urls: Where the replicas are (`http://host:port`), at least one.
-        model: The name by which they call the model.
+        urls: The URLs of the replicas (`http://host:port`), at least one.
+        model: The model's name at the servers.
         end_ids: Tokens that end a turn.
         context: Longest conversation, in tokens.
         name: Its name in reports.
@@ -83,37 +83,37 @@ class VLLMServerPolicy:
         self.name, self.codec, self.context = name, codec, context
         self.sampling = sampling or Sampling()
         self._model, self._end_ids, self._patience_s = model, list(end_ids), patience_s
-        self._fleet = Fleet(list(urls))
+        self._fleet = ReplicaFleet(list(urls))
         self._client: aiohttp.ClientSession | None = None
-        self._asking = 0
+        self._in_flight = 0
         self._has_answered = False
 
     async def generate(
         self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
     ) -> Generation:
-        """Sample one turn after `ids`, at the replica that knows `session`.
+        """Sample one turn after `ids`, at the replica of `session`.
 
-        A server sends its answer whole, so a turn that is cut off has no tokens.
+        Answers are not streamed, so a turn over its time limit has no tokens.
 
         Raises:
-            InfrastructureError: No replica answered within the policy's patience, or one answered nonsense, or refused
-                this turn after others were answered.
-            UsageError: The servers refuse such requests.
+            InfrastructureError: No replica answered in time, an answer was invalid, or this turn was rejected although
+                others were answered.
+            UsageError: The servers reject all such requests.
         """
         body = self._request(ids, max_new_tokens, session)
         limit = asyncio.timeout(timeout_s)
         try:
             async with self._connected() as client, limit:
-                found = _generation(await self._answer(client, session, body))
+                generation = _generation(await self._answer(client, session, body))
         except TimeoutError:
             if limit.expired():
                 return Generation([], [], "time")
             raise
         self._has_answered = True
-        return found
+        return generation
 
     def release(self, session: str) -> None:
-        """Forget where a conversation is."""
+        """Forget the replica of a conversation."""
         self._fleet.release(session)
 
     def _request(self, ids: Sequence[int], max_new_tokens: int, session: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class VLLMServerPolicy:
             "prompt": list(ids),
             "max_tokens": max_new_tokens,
             "temperature": self.sampling.temperature,
-            # A server may have defaults of its own, from the model's generation settings.
+            # Overrides the server's defaults, which come from the model's generation settings.
             "top_p": 1.0,
             "top_k": 0,
             "min_p": 0.0,
@@ -138,7 +138,7 @@ class VLLMServerPolicy:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[aiohttp.ClientSession]:
-        """Open connections while there is anything to ask: no event loop is left with open ones."""
+        """Hold connections open while requests are in flight, so that none outlives its event loop."""
         import aiohttp
 
         if self._client is None:
@@ -146,17 +146,17 @@ class VLLMServerPolicy:
             self._client = aiohttp.ClientSession(
                 headers=headers(), timeout=no_limits, connector=aiohttp.TCPConnector(limit=0), trust_env=True
             )
-        self._asking += 1
+        self._in_flight += 1
         try:
             yield self._client
         finally:
-            self._asking -= 1
-            if not self._asking and (client := self._client) is not None:
+            self._in_flight -= 1
+            if not self._in_flight and (client := self._client) is not None:
                 self._client = None
                 await client.close()
 
     async def _answer(self, client: aiohttp.ClientSession, session: str, body: dict[str, Any]) -> Any:
-        """Ask the session's replica; if it is lost, the next; if all are, wait for one to come up."""
+        """Send a request to the session's replica, or another if it is down; wait while all are down."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
         last = "no replica is up"
@@ -177,20 +177,20 @@ class VLLMServerPolicy:
             except _Refused as refused:
                 if refused.status != _NO_SUCH_MODEL or not self._has_answered:
                     raise self._refusal(refused) from refused
-                last = str(refused)  # it came back with another model
+                last = str(refused)  # it restarted with another model
                 self._fleet.failed(replica, loop.time())
         raise InfrastructureError(f"no vLLM server answered within {self._patience_s:g} s; the last reason was: {last}")
 
     def _refusal(self, refused: _Refused) -> Exception:
-        """Return what ends the episode, where turns like this one were answered, else the run."""
-        is_about_it = self._has_answered and refused.status in _ABOUT_CONTENT
-        return (InfrastructureError if is_about_it else UsageError)(str(refused))
+        """Return the error: for the episode if other turns were answered, otherwise for the run."""
+        is_about_turn = self._has_answered and refused.status in _ABOUT_CONTENT
+        return (InfrastructureError if is_about_turn else UsageError)(str(refused))
 
     async def _look_again(self, client: aiohttp.ClientSession) -> None:
-        """See whether replicas that were down are up again."""
+        """Check whether replicas are up again."""
         now = asyncio.get_running_loop().time()
         for replica in self._fleet.due(now):
-            self._fleet.failed(replica, now)  # so that no other turn looks at the same time
+            self._fleet.failed(replica, now)  # so that no other turn checks at the same time
             if await _is_healthy(client, replica):
                 self._fleet.answered(replica)
 
@@ -207,9 +207,9 @@ async def _is_healthy(client: aiohttp.ClientSession, replica: Replica) -> bool:
 
 
 async def _watched(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> Any:
-    """Post a request, and give it up once the server is not healthy: one that ends may keep connections open for ever.
+    """Post a request, and give up once the server is unhealthy: a stopping server may keep connections open forever.
 
-    One look may come to nothing where a server has much to do.
+    Two failed checks in a row are required, since a busy server may miss one.
     """
     turn = asyncio.ensure_future(_post(client, replica, body))
     try:
@@ -218,7 +218,7 @@ async def _watched(client: aiohttp.ClientSession, replica: Replica, body: dict[s
             await asyncio.wait([turn], timeout=_WATCH_EVERY_S)
             misses = 0 if turn.done() or await _is_healthy(client, replica) else misses + 1
             if misses == 2 and not turn.done():
-                raise _Lost("it ended in the middle of a turn")
+                raise _Lost("it stopped during a turn")
         return turn.result()
     finally:
         turn.cancel()
@@ -239,12 +239,12 @@ async def _post(client: aiohttp.ClientSession, replica: Replica, body: dict[str,
     except (ValueError, RecursionError) as error:
         raise _Lost(f"its answer is not JSON: {error}") from error
     if _finish_of(answer) in _GIVEN_UP:
-        raise _Lost("it gave up the turn")
+        raise _Lost("it aborted the turn")
     return answer
 
 
 def _finish_of(answer: Any) -> Any:
-    """Return why the turn in an answer ended; `None` if the answer cannot be read."""
+    """Return the finish reason of an answer; `None` if it is unreadable."""
     try:
         return answer["choices"][0]["finish_reason"]
     except (LookupError, TypeError):
@@ -261,7 +261,7 @@ def _refusal(status: int, retry_after: str | None, text: str) -> Exception:
 
 
 def _generation(answer: Any) -> Generation:
-    """Return the turn in a server's answer. Raises `InfrastructureError` if it holds none."""
+    """Return the turn in a server's answer. Raises `InfrastructureError` without one."""
     try:
         choice = answer["choices"][0]
         ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]

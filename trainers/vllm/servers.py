@@ -1,4 +1,4 @@
-"""Asks vLLM servers, before a run, what they serve and how they report log-probabilities."""
+"""Checks vLLM servers before a run: their model, and how they report log-probabilities."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ _START = "start one with: vllm serve MODEL --logprobs-mode processed_logprobs"
 
 @dataclass(frozen=True)
 class Served:
-    """What replicas have in common."""
+    """The common model of some replicas."""
 
     url: str
-    """Where one of them is that answers."""
+    """The URL of a replica that answers."""
     model: str
-    """The name by which they call the model."""
+    """Their name for the model."""
     context: int | None
-    """Longest conversation that all of them allow, in tokens; `None` if they do not say."""
+    """Longest conversation that all of them allow, in tokens; `None` if unknown."""
 
 
 def served_by(urls: Sequence[str], model: str = "") -> Served:
-    """Return what the servers at `urls` serve. Replicas that do not answer yet may come up during the run.
+    """Return the model of the servers at `urls`. Replicas that do not answer yet may come up during the run.
 
     Args:
-        urls: Where the servers are.
-        model: The model that is wanted, where a server has several: by its name there, or its folder.
+        urls: The URLs of the servers.
+        model: The name or folder of the model to use, if a server has several.
 
     Raises:
-        UsageError: None of them answers, they serve different models, or it cannot be told which one is wanted.
+        UsageError: No server answers, they serve different models, or a server has several without `model`.
     """
-    found, silent = [], []
+    servers, silent = [], []
     for url in urls:
         try:
-            found.append(_model_at(url, model))
+            servers.append(_model_at(url, model))
         except (OSError, HTTPException) as error:
             silent.append(f"{url} ({error})")
-    if not found:
+    if not servers:
         raise UsageError(f"no vLLM server answers at {', '.join(silent)}; {_START}")
-    if len({served.model for served in found}) > 1:
-        names = ", ".join(f"{served.model!r}" for served in found)
+    if len({served.model for served in servers}) > 1:
+        names = ", ".join(f"{served.model!r}" for served in servers)
         raise UsageError(f"the replicas serve different models: {names}; start all of them with the same one")
-    return Served(found[0].url, found[0].model, min((s.context for s in found if s.context is not None), default=None))
+    return Served(
+        servers[0].url, servers[0].model, min((s.context for s in servers if s.context is not None), default=None)
+    )
 
 
 def refuse_raw_logprobs(url: str, model: str, temperature: float) -> None:
-    """Raise `UsageError` if a server reports log-probabilities from before the temperature, not those it samples from.
+    """Raise `UsageError` if a server reports log-probabilities from before the temperature.
 
-    The likeliest token's log-probability is the same at every temperature only if it ignores the temperature.
+    In that case, the likeliest token's log-probability is the same at every temperature.
     """
     if temperature in (0.0, 1.0):
         return
@@ -66,13 +68,11 @@ def refuse_raw_logprobs(url: str, model: str, temperature: float) -> None:
     except UsageError:
         raise
     except (OSError, HTTPException, LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"{url} does not tell the log-probabilities of what it samples: {error!r}; {_START}"
-        ) from error
+        raise UsageError(f"{url} does not report log-probabilities of sampled tokens: {error!r}; {_START}") from error
     if abs(cold - warm) < 1e-6:
         raise UsageError(
-            f"{url} reports the log-probabilities from before the temperature ({temperature:g}), not those it samples "
-            "from; start it with --logprobs-mode processed_logprobs"
+            f"{url} reports the log-probabilities from before the temperature ({temperature:g}), not after "
+            "it; start it with --logprobs-mode processed_logprobs"
         )
 
 
@@ -82,15 +82,15 @@ def headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def _model_at(url: str, wanted: str) -> Served:
+def _model_at(url: str, model: str) -> Served:
     models = _answer(Request(f"{url}/v1/models", headers=headers()))
     try:
         entries = models["data"]
-        first = _wanted_of(entries, wanted) or entries[0]
-        if any(entry.get("parent") for entry in entries) and not _wanted_of(entries, wanted):
+        first = _entry_of(entries, model) or entries[0]
+        if any(entry.get("parent") for entry in entries) and not _entry_of(entries, model):
             names = ", ".join(repr(entry["id"]) for entry in entries)
             raise UsageError(
-                f"{url} serves a model and adapters, {names}, and {wanted!r} is none of them; start it with the folder "
+                f"{url} serves a model and adapters, {names}, but not {model!r}; start it with the folder "
                 "of --policy: --lora-modules NAME=FOLDER"
             )
         lengths = [entry["max_model_len"] for entry in entries if isinstance(entry.get("max_model_len"), int)]
@@ -99,10 +99,10 @@ def _model_at(url: str, wanted: str) -> Served:
         raise UsageError(f"{url} is not a vLLM server: its list of models cannot be read; {_START}") from error
 
 
-def _wanted_of(entries: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] | None:
-    """Return the entry of a model, by its name at the server or by its folder; `None` if there is none."""
-    folder = Path(wanted).resolve()
-    return next((entry for entry in entries if wanted == entry["id"] or folder == _folder_of(entry)), None)
+def _entry_of(entries: Sequence[Mapping[str, Any]], model: str) -> Mapping[str, Any] | None:
+    """Return the entry of a model, by its name at the server or its folder; `None` without a match."""
+    folder = Path(model).resolve()
+    return next((entry for entry in entries if model == entry["id"] or folder == _folder_of(entry)), None)
 
 
 def _folder_of(entry: Mapping[str, Any]) -> Path | None:
@@ -111,7 +111,7 @@ def _folder_of(entry: Mapping[str, Any]) -> Path | None:
 
 
 def _likeliest(url: str, model: str, temperature: float) -> float:
-    """Return the log-probability of the token that is likeliest to follow some prompt."""
+    """Return the log-probability of the likeliest next token of some prompt."""
     body = {"model": model, "prompt": [1], "max_tokens": 1, "logprobs": 1, "seed": 0, "temperature": temperature}
     answer = _post(f"{url}/v1/completions", body)
     return max(answer["choices"][0]["logprobs"]["top_logprobs"][0].values())

@@ -1,9 +1,9 @@
 """Checks after each weight update that a vLLM engine samples from the new weights, and stops the run if it does not.
 
-An engine whose update was lost goes on as if nothing had happened: it samples from old weights, and the trainer
-corrects for a gap that grows with every step. The check compares log-probabilities of some recent conversations: are
-the engine's nearer to those of the new weights, or to those of the old ones? It needs no threshold that depends on the
-model, its precision or its learning rate.
+A lost update is otherwise silent: the engine samples from old weights, and the trainer corrects for a gap that grows
+with every step. The check compares log-probabilities of some recent conversations: are the engine's closer to those of
+the new weights, or of the old ones? It needs no threshold that depends on the model, its precision or its learning
+rate.
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from enum import Enum
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 
 from agentgym.errors import InfrastructureError, require
-from agentgym.trajectory import Trajectory
+from agentgym.trainers import ranks
+from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.sampled_batch import SampledBatch
+from agentgym.trainers.trl_seam import around_syncs, engine_of
 
 _CONVERSATIONS = 8
-"""How many conversations to compare."""
+"""Number of conversations to compare."""
 
 _CLEARLY = 2.0
-"""By what factor one of two gaps must be smaller to prove something."""
+"""Factor between the two gaps that counts as evidence."""
 
 _BROKEN = 0.3
-"""Mean gap, in nats per token, that no rounding explains."""
+"""Mean gap, in nats per token, beyond rounding errors."""
 
 Score = Callable[[Sequence[list[int]]], torch.Tensor]
 """Maps conversations (token ids) to the log-probabilities of all their tokens but the first of each, in a row."""
 
 
-class Verdict(Enum):
-    """What a comparison shows."""
+class SyncVerdict(Enum):
+    """The result of a comparison."""
 
     FRESH = "fresh"
     STALE = "stale"
     BROKEN = "broken"
     UNDECIDED = "undecided"
-    """The weights have changed too little to tell; it does not matter yet."""
+    """The weights have changed too little to decide."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,13 @@ class Gaps:
     """With earlier weights."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> SyncVerdict:
         """Judge the engine."""
         if self.to_new > _CLEARLY * self.to_old:
-            return Verdict.STALE
+            return SyncVerdict.STALE
         if self.to_new > _BROKEN:
-            return Verdict.BROKEN
-        return Verdict.FRESH if self.to_old > _CLEARLY * self.to_new else Verdict.UNDECIDED
+            return SyncVerdict.BROKEN
+        return SyncVerdict.FRESH if self.to_old > _CLEARLY * self.to_new else SyncVerdict.UNDECIDED
 
 
 class SyncCheck:
@@ -67,7 +69,7 @@ class SyncCheck:
     Args:
         engine: Scores conversations with the engine.
         trainer: Scores conversations with the trainer's current weights.
-        longest: How many tokens of a conversation the engine can score.
+        longest: Maximum number of tokens that the engine can score.
     """
 
     def __init__(self, engine: Score, trainer: Score, longest: int):
@@ -75,21 +77,24 @@ class SyncCheck:
         self._conversations: list[list[int]] = []
         self._before = torch.zeros(0)
 
-    def remember(self, trajectories: Sequence[Trajectory]) -> None:
-        """Note how the current weights score some conversations, unless an earlier note has not proved anything yet."""
+    def remember(self, batch: SampledBatch) -> None:
+        """Score some conversations with the current weights, unless an earlier comparison is still undecided.
+
+        All processes must call this.
+        """
         if self._conversations:
             return
-        self._conversations = [ids[: self._longest] for ids in _some(trajectories)]
+        sampled = batch.tokens(_spread(batch.numbers))
+        self._conversations = [(tokens.prompt_ids + tokens.completion_ids)[: self._longest] for tokens in sampled]
         if self._conversations:
             self._before = self._trainer(self._conversations)
 
     def after_update(self) -> None:
         """Compare; all processes must call this. Raises `InfrastructureError` if the engine has other weights."""
-        found: list[Gaps | None] = gather_object([self._gaps()])
-        gaps = [gap for gap in found if gap is not None]
+        gaps = [gap for gap in ranks.gather([self._gaps()]) if gap is not None]
         for gap in gaps:
             _refuse(gap)
-        if gaps and all(gap.verdict is Verdict.FRESH for gap in gaps):
+        if gaps and all(gap.verdict is SyncVerdict.FRESH for gap in gaps):
             self._conversations = []
 
     def _gaps(self) -> Gaps | None:
@@ -99,49 +104,41 @@ class SyncCheck:
         return Gaps(*((engine - other).abs().mean().item() for other in (now, self._before)))
 
 
-def check_syncs(trainer: Any, engine: Any, before: Callable[[], None]) -> SyncCheck:
+def check_syncs(trainer: Any, before: Callable[[], None]) -> SyncCheck:
     """Make every weight update of a trainer's engine end with a check.
 
     Args:
         trainer: TRL's trainer, with vLLM in the same process.
-        engine: Its engine (`vllm.LLM.llm_engine`).
-        before: Called before each update; must leave the engine without work.
+        before: Called before each update; must leave the engine idle.
     """
-    generation = trainer.vllm_generation
-    # vLLM samples at least one token after what it scores.
+    engine = engine_of(trainer)
+    # vLLM samples at least one token after the scored ones.
     longest = trainer.args.vllm_max_model_length - 1
     check = SyncCheck(lambda ids: engine_scores(engine, ids), lambda ids: model_scores(trainer, ids), longest)
-    update = generation.sync_weights
-
-    def checked() -> None:
-        before()
-        update()
-        check.after_update()
-
-    generation.sync_weights = checked
+    around_syncs(trainer, before, check.after_update)
     return check
 
 
 def engine_scores(engine: Any, conversations: Sequence[list[int]]) -> torch.Tensor:
-    """Return the log-probabilities that an engine without other work gives the tokens of conversations."""
+    """Return an idle engine's log-probabilities of the tokens of conversations."""
     require("vllm", "vllm")
     from vllm import SamplingParams  # type: ignore[import-not-found]
 
     params = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False)
     for number, ids in enumerate(conversations):
         engine.add_request(f"score/{number}", {"prompt_token_ids": ids}, params)
-    found: dict[str, list[float]] = {}
+    logprobs: dict[str, list[float]] = {}
     while engine.has_unfinished_requests():
         for output in engine.step():
             if output.finished:
                 chances = zip(output.prompt_token_ids[1:], output.prompt_logprobs[1:], strict=True)
-                found[output.request_id] = [chance[token].logprob for token, chance in chances]
-    return torch.tensor([p for number in range(len(conversations)) for p in found[f"score/{number}"]])
+                logprobs[output.request_id] = [chance[token].logprob for token, chance in chances]
+    return torch.tensor([p for number in range(len(conversations)) for p in logprobs[f"score/{number}"]])
 
 
 @torch.no_grad()
 def model_scores(trainer: Any, conversations: Sequence[list[int]]) -> torch.Tensor:
-    """Return the log-probabilities that the trainer's model gives the tokens of conversations."""
+    """Return the trainer's log-probabilities of the tokens of conversations."""
     model = trainer.model
     was_training = model.training
     model.eval()
@@ -158,19 +155,18 @@ def _scores(model: Any, ids: list[int]) -> torch.Tensor:
     return logprobs.gather(1, row[0, 1:, None])[:, 0].cpu()
 
 
-def _some(trajectories: Sequence[Trajectory]) -> list[list[int]]:
-    """Return the tokens of some conversations, spread over the batch."""
-    usable = [t.tokens for t in trajectories if t.tokens is not None and t.tokens.sampled and not t.failed]
-    chosen = usable[:: max(1, len(usable) // _CONVERSATIONS)][:_CONVERSATIONS]
-    return [tokens.prompt_ids + tokens.completion_ids for tokens in chosen]
+def _spread(episodes: Sequence[EpisodeNumbers]) -> list[int]:
+    """Return the positions of some episodes with sampled tokens, spread over the batch."""
+    usable = [place for place, episode in enumerate(episodes) if episode.sampled_tokens and not episode.failed]
+    return usable[:: max(1, len(usable) // _CONVERSATIONS)][:_CONVERSATIONS]
 
 
 def _refuse(gaps: Gaps) -> None:
-    seen = f"its log-probabilities are {gaps.to_new:.2g} from the trainer's, {gaps.to_old:.2g} from those before"
-    if gaps.verdict is Verdict.STALE:
+    evidence = f"its log-probabilities are {gaps.to_new:.2g} from the trainer's, {gaps.to_old:.2g} from those before"
+    if gaps.verdict is SyncVerdict.STALE:
         raise InfrastructureError(
-            f"the vLLM engine still samples from old weights: {seen}. Either updates do not reach it, or LoRA adapters "
-            "change bfloat16 weights by less than these can express; then set bf16: false"
+            f"the vLLM engine still samples from old weights: {evidence}. Either updates do not reach it, or LoRA "
+            "adapters change bfloat16 weights by less than these can express; then set bf16: false"
         )
-    if gaps.verdict is Verdict.BROKEN:
-        raise InfrastructureError(f"the vLLM engine does not sample from the trainer's weights: {seen}")
+    if gaps.verdict is SyncVerdict.BROKEN:
+        raise InfrastructureError(f"the vLLM engine does not sample from the trainer's weights: {evidence}")

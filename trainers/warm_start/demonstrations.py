@@ -1,4 +1,4 @@
-"""What a warm start imitates: solution trajectories of training tasks, or recorded trajectories."""
+"""The demonstrations of a warm start: solution trajectories of training tasks, or recorded trajectories."""
 
 from __future__ import annotations
 
@@ -25,58 +25,57 @@ _log = logging.getLogger(__name__)
 
 
 def demonstrations(settings: WarmStart, progress: Progress) -> list[Trajectory]:
-    """Return the trajectories to imitate. Raises `UsageError` if there are none that can be used."""
+    """Return the trajectories to imitate. Raises `UsageError` if none is usable."""
     if settings.recordings is not None:
         return recorded(settings)
     return solutions(settings.env, settings.env_kwargs, settings.tasks, settings.seed, progress)
 
 
 def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
-    """Return solution trajectories of `tasks` training tasks, except of broken tasks.
+    """Return solution trajectories of `tasks` training tasks, without broken tasks.
 
     Raises:
-        UsageError: A solution does not solve its task. For tasks from files, some of which may need more than limits
-            such as `max_turns` allow: no solution solves its task.
+        UsageError: A solution does not solve its task. For tasks from files, some of which may exceed limits such as
+            `max_turns`: no solution solves its task.
     """
     factory = EnvFactory(env, env_kwargs)
     jobs = training_jobs(factory, tasks, seed)
-    found: list[Trajectory] = []
-    while some := list(islice(jobs, 256)):
-        found += asyncio.run(play_jobs(some, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
-        progress("solving tasks", len(found), tasks)
-    solved = [t for t in found if t.success]
-    unsolved = [t for t in found if not t.success and t.reason is not Reason.BROKEN_TASK]
+    trajectories: list[Trajectory] = []
+    while batch := list(islice(jobs, 256)):
+        trajectories += asyncio.run(play_jobs(batch, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
+        progress("solving tasks", len(trajectories), tasks)
+    solved = [t for t in trajectories if t.success]
+    unsolved = [t for t in trajectories if not t.success and t.reason is not Reason.BROKEN_TASK]
     if not unsolved and solved:
         return solved
-    first = unsolved[0] if unsolved else found[0]
+    first = unsolved[0] if unsolved else trajectories[0]
     why = f" ({first.reason})" if first.error is None else f" ({first.error})"
-    problem = (
-        f"{env}: solution() does not solve {first.task_id!r}{why}, {len(found) - len(solved)} of {len(found)} tasks"
-    )
+    total = len(trajectories)
+    problem = f"{env}: solution() does not solve {first.task_id!r}{why}, {total - len(solved)} of {total} tasks"
     if not solved or not _from_files(env, env_kwargs):
         raise UsageError(problem)
-    _log.warning("%s; the warm start uses the others", problem)
+    _log.warning("%s; the warm start uses the other tasks", problem)
     return solved
 
 
 def recorded(settings: WarmStart) -> list[Trajectory]:
-    """Return the recorded trajectories of training tasks, by default only those that solved their task.
+    """Return the recorded trajectories of training tasks, by default only successful ones.
 
     Raises:
-        UsageError: The file cannot be read, is about another environment or in another dialect, or holds no trajectory
-            to imitate.
+        UsageError: The file is unreadable, from another environment or in another dialect, or contains no usable
+            trajectory.
     """
     assert settings.recordings is not None
     path = Path(settings.recordings)
-    found = list(read_jsonl(path))
-    for number, trajectory in enumerate(found, start=1):
+    trajectories = list(read_jsonl(path))
+    for number, trajectory in enumerate(trajectories, start=1):
         _check_fits(trajectory, settings, f"{path}, trajectory {number}")
-    usable = [t for t in found if t.split == TRAIN and not t.failed and (t.success or settings.unsolved)]
+    usable = [t for t in trajectories if t.split == TRAIN and not t.failed and (t.success or settings.unsolved)]
     if not usable:
         kind = "a trajectory" if settings.unsolved else "a success"
         raise UsageError(
-            f"{path}: none of the {len(found)} trajectories is {kind} on a task of the split {TRAIN!r}; record some "
-            f"with `agentgym eval --tasks {TRAIN} --out FILE`"
+            f"{path}: none of the {len(trajectories)} trajectories is {kind} on a task of the split {TRAIN!r}; record "
+            f"some with `agentgym eval --tasks {TRAIN} --out FILE`"
         )
     return usable
 
@@ -87,11 +86,11 @@ def _check_fits(trajectory: Trajectory, settings: WarmStart, where: str) -> None
             f"{where} was recorded in {trajectory.env_id!r}, but the run trains in {settings.env!r}; a model learns "
             "from trajectories of its own environment"
         )
-    wanted, dialect = settings.env_kwargs["dialect"], trajectory.env_kwargs.get("dialect")
-    if dialect != wanted or any(not isinstance(turn.action, str) for turn in trajectory.model_turns):
+    run_dialect, dialect = settings.env_kwargs["dialect"], trajectory.env_kwargs.get("dialect")
+    if dialect != run_dialect or any(not isinstance(turn.action, str) for turn in trajectory.model_turns):
         raise UsageError(
-            f"{where} writes its calls in the dialect {dialect!r}, but the run's model writes them in {wanted!r}; "
-            f"record it with --dialect {wanted}, or train with --dialect {dialect}"
+            f"{where} writes its calls in the dialect {dialect!r}, but the run's model writes them in {run_dialect!r}; "
+            f"record it with --dialect {run_dialect}, or train with --dialect {dialect}"
         )
 
 

@@ -1,6 +1,6 @@
-"""Trajectories as token ids to learn from. Only the model's own turns carry loss.
+"""Trajectories as token ids for supervised learning. Only the model's own turns carry loss.
 
-A demonstration becomes exactly the ids that the model would see and say in a rollout.
+The ids of a demonstration equal those of a rollout with the same messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trajectory import Tokens, Trajectory
 
 NO_LOSS = -100
-"""The label of tokens that are only read."""
+"""The label of tokens without loss."""
 
 
 @dataclass(frozen=True)
@@ -23,39 +23,39 @@ class Example:
 
     input_ids: list[int]
     labels: list[int]
-    """The id itself where it is to be learned, elsewhere `NO_LOSS`."""
+    """The token ids with loss, and `NO_LOSS` elsewhere."""
 
 
 def rendered(trajectory: Trajectory, codec: ChatCodec) -> Tokens:
-    """Return the tokens of a trajectory as if the codec's model had said it."""
+    """Return the tokens of a trajectory as if the codec's model had sampled it."""
     tokens = Tokens(prompt_ids=codec.open(trajectory.opening, trajectory.tools))
     turns = trajectory.model_turns
     for number, turn in enumerate(turns, start=1):
         assert turn.action is not None
-        said = codec.say(turn.action if isinstance(turn.action, str) else text_of(turn.action))
-        tokens.append_sampled(said, [0.0] * len(said), 0)
+        ids = codec.say(turn.action if isinstance(turn.action, str) else text_of(turn.action))
+        tokens.append_sampled(ids, [0.0] * len(ids), 0)
         if number < len(turns):
-            tokens.append_observed(codec.extend(turn.observation, said[-1]))
+            tokens.append_observed(codec.extend(turn.observation, ids[-1]))
     return tokens
 
 
 def examples(conversations: Iterable[Tokens], context: int) -> list[Example]:
-    """Return what to learn from, cut off after `context` tokens.
+    """Return examples, cut off after `context` tokens.
 
     Raises:
-        UsageError: Within the context, the model says nothing in any of the conversations.
+        UsageError: No conversation has a model turn within the context.
     """
-    found = [_example(tokens, context) for tokens in conversations]
-    useful = [example for example in found if set(example.labels) != {NO_LOSS}]
+    all_examples = [_example(tokens, context) for tokens in conversations]
+    useful = [example for example in all_examples if set(example.labels) != {NO_LOSS}]
     if not useful:
         raise UsageError(
-            f"the warm start has nothing to learn from: within the context of {context} tokens, the model says nothing "
-            f"in any of {len(found)} trajectories; raise --context"
+            f"the warm start has nothing to learn from: none of {len(all_examples)} trajectories has a model turn "
+            f"within the context of {context} tokens; raise --context"
         )
     return useful
 
 
 def _example(tokens: Tokens, context: int) -> Example:
-    said = [i if mask else NO_LOSS for i, mask in zip(tokens.completion_ids, tokens.loss_mask, strict=True)]
-    labels = [NO_LOSS] * len(tokens.prompt_ids) + said
+    pairs = zip(tokens.completion_ids, tokens.loss_mask, strict=True)
+    labels = [NO_LOSS] * len(tokens.prompt_ids) + [token if mask else NO_LOSS for token, mask in pairs]
     return Example((tokens.prompt_ids + tokens.completion_ids)[:context], labels[:context])

@@ -15,20 +15,20 @@ from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsag
 
 from agentgym.caches import cache_folder
 from agentgym.errors import UsageError
-from agentgym.trainers.lm_head import score_labels_only
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint
 from agentgym.trainers.shared_prefix import share_prefixes
+from agentgym.trainers.trl_seam import score_labels_only
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example
 from agentgym.trainers.warm_start.settings import Progress, WarmStart
 
 _SAVES = 8
-"""How many checkpoints a long warm start writes."""
+"""Number of checkpoints of a long warm start."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """How long and how fast to learn."""
+    """The schedule of supervised learning."""
 
     steps: int
     batch: int
@@ -39,9 +39,9 @@ class Course:
     bf16: bool = False
     gradient_checkpointing: bool = False
     by_length: bool = False
-    """Learn from examples of about the same length together, so that little is padded."""
+    """Batch examples of similar length, so that there is little padding."""
     checkpoints: Path | None = None
-    """Where to write checkpoints, to continue after a crash; nowhere if not given."""
+    """Folder for checkpoints, to continue after a crash; `None` writes none."""
 
     @classmethod
     def of(cls, settings: WarmStart, checkpoints: Path) -> Course:
@@ -88,16 +88,16 @@ def fine_tune(
 
 
 def in_order(examples: Sequence[Example], course: Course) -> list[Example]:
-    """Return what all steps learn from, in order: each example once, in random order, before any repeats.
+    """Return the examples of all steps, in order: each example once, in random order, before any repeats.
 
-    If `course.by_length`, examples of about the same length stand together, as many as one forward pass takes.
+    With `course.by_length`, each forward pass gets examples of similar length.
     """
     draw = random.Random(f"warm-start/order/{course.seed}")
     needed = course.steps * course.batch
-    found: list[Example] = []
-    while len(found) < needed:
-        found += _shuffled(examples, draw, course.micro_batch if course.by_length else 1)
-    return found[:needed]
+    ordered: list[Example] = []
+    while len(ordered) < needed:
+        ordered += _shuffled(examples, draw, course.micro_batch if course.by_length else 1)
+    return ordered[:needed]
 
 
 def _shuffled(examples: Sequence[Example], draw: random.Random, together: int) -> list[Example]:
@@ -106,7 +106,7 @@ def _shuffled(examples: Sequence[Example], draw: random.Random, together: int) -
         shuffled.sort(key=lambda example: len(example.input_ids))
     parts = [shuffled[at : at + together] for at in range(0, len(shuffled), together)]
     draw.shuffle(parts)
-    # A part that is not full would shift all others of its pass.
+    # An incomplete part would shift all later parts, so it comes last.
     parts.sort(key=lambda part: len(part) < together)
     return [example for part in parts for example in part]
 
@@ -118,8 +118,8 @@ def _arguments(course: Course) -> SFTConfig:
         per_device_train_batch_size=course.micro_batch,
         gradient_accumulation_steps=course.batch // course.micro_batch,
         learning_rate=course.learning_rate,
-        # Not down to zero: reinforcement learning continues at a rate of this size, and a policy in a sharp minimum
-        # loses a third of its success at the first such step.
+        # Not down to zero: reinforcement learning continues at a similar rate, and its first step would cost a policy
+        # in a sharp minimum a third of its success.
         lr_scheduler_type="cosine_with_min_lr",
         lr_scheduler_kwargs={"min_lr_rate": 0.3},
         warmup_steps=min(20, course.steps // 5),

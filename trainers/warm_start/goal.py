@@ -12,7 +12,7 @@ from agentgym.trainers.warm_start.settings import Goal, Progress, WarmStart
 
 
 class Until(TrainerCallback):
-    """Tests the model on the way, and ends the training once it solves enough."""
+    """Evaluates the model at intervals, and ends the training once it solves enough tasks."""
 
     def __init__(self, goal: Goal, settings: WarmStart, progress: Progress, make_policy: MakePolicy):
         self._goal, self._progress, self._make_policy = goal, progress, make_policy
@@ -21,7 +21,7 @@ class Until(TrainerCallback):
         self._every = max(1, settings.steps // goal.tests)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Test the model if it is time."""
+        """Evaluate the model if it is due."""
         if state.global_step % self._every:
             return
         model, tokenizer = kwargs["model"], kwargs["processing_class"]

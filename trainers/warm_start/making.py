@@ -1,4 +1,4 @@
-"""Makes a warm-started model, once per set of settings, and keeps it in the cache."""
+"""Trains a warm-started model once per set of settings, and caches it."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ Load = Callable[[], tuple[Any, Any]]
 def warm_started(
     settings: WarmStart, progress: Progress, make_policy: MakePolicy, load: Load | None = None
 ) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of a warm-started model; make it if the cache does not have it.
+    """Return `(model, tokenizer)` of a warm-started model; train it if it is not cached.
 
     Args:
-        settings: What to make.
-        progress: Called while something takes long.
-        make_policy: Makes the policy that attempts tasks.
+        settings: The settings of the warm start.
+        progress: Called with `(what, done, of)` during long operations.
+        make_policy: Creates the policy that attempts tasks.
         load: Loads the pretrained model, if the settings name one.
 
     Raises:
-        UsageError: There is nothing to learn from, or another process is making the same model.
+        UsageError: No usable demonstrations, or another process is training the same model.
     """
     folder = settings.folder
     if not (folder / "config.json").is_file():
         if ranks.world_size() > 1:
             raise UsageError(
-                "only one process can make the warm-started model; first start the same run once without a launcher"
+                "the warm start runs in one process only; first start the same run once without a launcher"
             )
         folder.parent.mkdir(parents=True, exist_ok=True)
         with held(folder.with_name(f"{folder.name}.making")):
@@ -61,13 +61,14 @@ def warm_started(
 
 
 def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy, load: Load | None) -> None:
-    """Train the model and move it into the cache in one step, so that a killed run leaves nothing incomplete.
+    """Train the model and move it into the cache atomically, so that a killed run leaves nothing incomplete.
 
-    Checkpoints of a pretrained model stay beside it until it is complete: the next run with these settings goes on.
+    Checkpoints of a pretrained model stay in the cache until it is complete: the next run with these settings continues
+    from them.
     """
     needs = settings.steps or settings.shape
-    shown = demonstrations(settings, progress) if needs else []
-    model, tokenizer = _start(settings, shown, progress, load)
+    trajectories = demonstrations(settings, progress) if needs else []
+    model, tokenizer = _start(settings, trajectories, progress, load)
     own = settings.pretrained
     if own is not None and own.lora_rank:
         model = with_adapters(model, own.lora_rank, own.lora_alpha, settings.seed)
@@ -75,17 +76,19 @@ def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: Ma
     course = Course.of(settings, checkpoints)
     if settings.steps:
         codec = ChatCodec(tokenizer, template_kwargs=dict(own.template_kwargs) if own else None)
-        shown_ids = examples((rendered(t, codec) for t in shown), settings.context)
-        fine_tune(model, tokenizer, shown_ids, course, _callbacks(settings, progress, make_policy))
+        learned = examples((rendered(t, codec) for t in trajectories), settings.context)
+        fine_tune(model, tokenizer, learned, course, _callbacks(settings, progress, make_policy))
     if settings.own is not None:
         learn_own(model, tokenizer, settings, settings.own, course, progress, make_policy)
     _save(model, tokenizer, folder)
     shutil.rmtree(checkpoints, ignore_errors=True)
 
 
-def _start(settings: WarmStart, shown: list[Trajectory], progress: Progress, load: Load | None) -> tuple[Any, Any]:
+def _start(
+    settings: WarmStart, trajectories: list[Trajectory], progress: Progress, load: Load | None
+) -> tuple[Any, Any]:
     if settings.shape is not None:
-        return _fresh_tiny(settings.shape, settings.seed, shown, progress)
+        return _fresh_tiny(settings.shape, settings.seed, trajectories, progress)
     assert load is not None
     model, tokenizer = load()
     if torch.cuda.is_available():
@@ -93,23 +96,23 @@ def _start(settings: WarmStart, shown: list[Trajectory], progress: Progress, loa
     return model, tokenizer
 
 
-def _fresh_tiny(shape: TinyShape, seed: int, shown: list[Trajectory], progress: Progress) -> tuple[Any, Any]:
+def _fresh_tiny(shape: TinyShape, seed: int, trajectories: list[Trajectory], progress: Progress) -> tuple[Any, Any]:
     progress("learning a tokenizer", 0, 1)
-    texts = (text_of(message) for trajectory in shown for message in trajectory.messages)
-    constants = {text_of(t.opening[0]) for t in shown if t.opening[0].get("role") == "system"}
+    texts = (text_of(message) for trajectory in trajectories for message in trajectory.messages)
+    constants = {text_of(t.opening[0]) for t in trajectories if t.opening[0].get("role") == "system"}
     tokenizer = tiny_tokenizer(texts, shape.vocabulary, constants=constants if len(constants) == 1 else ())
     return tiny_model(tokenizer, shape, seed), tokenizer
 
 
 def _callbacks(settings: WarmStart, progress: Progress, make_policy: MakePolicy) -> list[TrainerCallback]:
-    found: list[TrainerCallback] = [Steps(progress)]
+    callbacks: list[TrainerCallback] = [Steps(progress)]
     if settings.goal:
-        found.append(Until(settings.goal, settings, progress, make_policy))
-    return found
+        callbacks.append(Until(settings.goal, settings, progress, make_policy))
+    return callbacks
 
 
 def _save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write the model, with its adapters in its weights, in one step."""
+    """Write the model, with its adapters merged, atomically."""
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")

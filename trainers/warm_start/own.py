@@ -20,26 +20,26 @@ _log = logging.getLogger(__name__)
 def learn_own(
     model: Any, tokenizer: Any, settings: WarmStart, own: Own, course: Course, progress: Progress, make: MakePolicy
 ) -> None:
-    """Let the model learn from its own successes, round by round; a round without successes teaches nothing."""
+    """Train the model on its own successes, in rounds; a round without successes is skipped."""
     for number in range(own.rounds):
-        found = successes(model, tokenizer, settings, own, number, make)
-        progress("own successes", len(found), own.tasks * own.samples)
-        if not found:
+        solved = successes(model, tokenizer, settings, own, number, make)
+        progress("own successes", len(solved), own.tasks * own.samples)
+        if not solved:
             _log.warning("warm start: the model solved none of %d tasks, so it learned nothing from them", own.tasks)
             continue
-        steps = max(1, len(found) // course.batch)
+        steps = max(1, len(solved) // course.batch)
         fine_tune(
             model,
             tokenizer,
-            examples(found, settings.context),
-            # At the rate at which the demonstrations ended.
+            examples(solved, settings.context),
+            # The final learning rate of the demonstrations.
             replace(course, steps=steps, learning_rate=0.3 * course.learning_rate, checkpoints=None),
             [Steps(progress, f"own successes, round {number + 1}")],
         )
 
 
 def successes(model: Any, tokenizer: Any, settings: WarmStart, own: Own, number: int, make: MakePolicy) -> list[Tokens]:
-    """Return the distinct conversations in which the model solved a task of a round, as it sampled them."""
+    """Return the distinct successful conversations of a round, as sampled."""
     factory = EnvFactory(settings.env, settings.env_kwargs)
     tested = settings.goal.tasks if settings.goal else 0
     fresh = training_jobs(factory, own.tasks, settings.seed, skip=settings.tasks + tested + number * own.tasks)
@@ -54,11 +54,11 @@ def _repeated(job: Job, samples: int) -> Iterator[Job]:
 
 
 def _is_first(trajectory: Trajectory, played: list[Trajectory]) -> bool:
-    """Whether no earlier attempt at the task said the same."""
-    said = [turn.action for turn in trajectory.model_turns]
+    """Whether no earlier attempt at the task has the same actions."""
+    actions = [turn.action for turn in trajectory.model_turns]
     same = (
         other
         for other in played
-        if other.task_id == trajectory.task_id and [turn.action for turn in other.model_turns] == said
+        if other.task_id == trajectory.task_id and [turn.action for turn in other.model_turns] == actions
     )
     return next(same) is trajectory

@@ -1,4 +1,4 @@
-"""Episodes of training tasks that a warm start plays: solutions, tests on the way, the model's own attempts."""
+"""Episodes of training tasks during a warm start: solutions, evaluations, the model's own attempts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from agentgym.task import TRAIN, iterate
 from agentgym.trajectory import Trajectory
 
 MakePolicy = Callable[[Any, Any], Policy]
-"""Makes a policy from `(model, tokenizer)`."""
+"""Creates a policy from `(model, tokenizer)`."""
 
 
 _READ = 8
-"""How many task prompts stand for the wording of all."""
+"""Number of task prompts in the fingerprint."""
 
 
 def words_of(factory: EnvFactory) -> str:
-    """Return a fingerprint of what a model reads first: the system prompt, the tools and some tasks."""
+    """Return a fingerprint of an environment's prompts: the system prompt, the tools and some tasks."""
     env = factory()
     try:
         prompts = [task.prompt for task in iterate(env.tasks, TRAIN, _READ)]
@@ -44,7 +44,7 @@ def training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) 
     probe.close()
     draw = random.Random(f"warm-start/{seed}/{skip}" if skip else f"warm-start/{seed}")
     size = source.size("train")
-    # In an endless split, stay far from its start, where reinforcement learning takes its tasks.
+    # In an endless split, avoid its start, which provides the tasks of reinforcement learning.
     first = 2**30 + skip
     indices = range(first, first + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
     for number, index in enumerate(indices):

@@ -1,4 +1,4 @@
-"""The settings of a warm start, and where the model that they make is cached."""
+"""The settings of a warm start, and the cache folder of its model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentgym.caches import cache_folder
 from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape
 
 Progress = Callable[[str, int, int], None]
-"""Called with `(what, done, of)` while something takes long."""
+"""Called with `(what, done, of)` during long operations."""
 
 
-def untold(what: str, done: int, of: int) -> None:
-    """Tell nobody: the `Progress` where none is asked for."""
+def no_progress(what: str, done: int, of: int) -> None:
+    """Report nothing: the default `Progress`."""
 
 
 _RECIPE_VERSION = 4
@@ -29,13 +29,13 @@ class Goal:
     """Ends a warm start early, once the model solves enough tasks."""
 
     share: float
-    """Share of solved tasks among sampled training tasks that the model has not seen; above 0 and below 1."""
+    """Required share of solved tasks among new training tasks; above 0 and below 1."""
     max_new_tokens: int
     temperature: float
     tests: int = 30
-    """How many times to test the model on the way."""
+    """Number of evaluations."""
     tasks: int = 64
-    """Tasks in a test."""
+    """Tasks per evaluation."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Own:
 
     rounds: int
     tasks: int
-    """Training tasks in a round; the model has seen none of them."""
+    """New training tasks per round."""
     samples: int
-    """Episodes per task; the successes that differ are learned from, once each."""
+    """Episodes per task; each distinct success is learned from once."""
     max_new_tokens: int
     temperature: float
 
@@ -57,7 +57,7 @@ class Pretrained:
 
     name: str
     state: str
-    """Tells the model's content from that of another one with the same name."""
+    """Distinguishes the model's content from that of others with the same name."""
     context: int
     """Longest conversation, in tokens."""
     lora_rank: int = 0
@@ -79,7 +79,7 @@ class WarmStart:
     env: str
     env_kwargs: dict[str, Any]
     shape: TinyShape | None
-    """Of the tiny model; `None` if `pretrained` is given."""
+    """Of the tiny model; `None` with `pretrained`."""
     steps: int
     tasks: int
     batch: int
@@ -88,14 +88,14 @@ class WarmStart:
     goal: Goal | None = None
     """`None` runs all steps."""
     words: str | None = None
-    """Tells what a model reads in this version of the environment from what it read in others."""
+    """Distinguishes versions of the environment's prompts."""
     files: str | None = None
     """State of the files that provide the tasks, if any."""
     pretrained: Pretrained | None = None
     recordings: str | None = None
-    """File of recorded trajectories to imitate instead of solutions."""
+    """File of recorded trajectories, in place of solutions."""
     recordings_state: str | None = None
-    """Tells the file's content from what it held before."""
+    """Distinguishes versions of the file."""
     unsolved: bool = False
     """Imitate recorded trajectories that did not solve their task, too."""
     own: Own | None = None
@@ -115,6 +115,6 @@ class WarmStart:
     @property
     def context(self) -> int:
         """Longest conversation, in tokens."""
-        given = self.shape or self.pretrained
-        assert given is not None
-        return given.context
+        source = self.shape or self.pretrained
+        assert source is not None
+        return source.context

@@ -1,4 +1,4 @@
-"""Between here and an endpoint: proxies of the environment, and answers that HTTP cannot read."""
+"""The connection to an endpoint: proxies, certificates, and answers that are not valid HTTP."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_host_may_be_left_out_of_the_proxy_with_its_port(port: bool, proxy: py
 @each_row("named", ["socks5://me:{}@127.0.0.1:9", "http://", "http://[::1", "http://me:{}@", "ftp://h"])
 def test_a_proxy_of_another_kind_stops_the_run_in_one_line(named: str, proxy: pytest.MonkeyPatch):
     proxy.setenv("http_proxy", named.format(PASSWORD))
-    with pytest.raises(UsageError, match="is no HTTP proxy; name one like http://HOST:PORT in http_proxy") as raised:
+    with pytest.raises(UsageError, match="is not an HTTP proxy; set one like http://HOST:PORT in http_proxy") as raised:
         play(policy_at("http://model.test/v1"))
     assert PASSWORD not in str(raised.value)
 
@@ -64,15 +64,15 @@ def test_a_proxy_that_is_down_is_named_without_its_password(proxy: pytest.Monkey
     assert PASSWORD not in str(trajectory.error)
 
 
-@each_row("name, told", [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
-def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, told: str):
+@each_row("name, message", [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
+def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, message: str):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert(name).configure_cert(context)
     fake = Fake(lambda request, number: guessing(request))
     with (
         fake.serving(context) as url,
         pytest.raises(
-            UsageError, match=rf"its certificate is not trusted \(.*({told}).*\); .* SSL_CERT_FILE"
+            UsageError, match=rf"its certificate is not trusted \(.*({message}).*\); .* SSL_CERT_FILE"
         ) as raised,
     ):
         play(policy_at(url))
@@ -81,20 +81,20 @@ def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, 
 
 
 def test_a_server_without_tls_is_told_from_one_that_is_down():
-    told = "does not speak TLS; if it is meant so, give its URL as http://"
+    message = "does not speak TLS"
     fake = Fake(lambda request, number: guessing(request))
-    with fake.serving() as url, pytest.raises(UsageError, match=told):
+    with fake.serving() as url, pytest.raises(UsageError, match=message):
         play(policy_at(url.replace("http:", "https:")))
 
 
 @each_row(
-    "headers, told",
+    "headers, message",
     [({"content-encoding": "gzip"}, "content-encoding"), ({"x": "y" * 100_000}, "Got more than")],
 )
-def test_an_answer_that_http_cannot_read_has_no_status_that_nobody_sent(headers: dict[str, str], told: str):
+def test_an_answer_that_http_cannot_read_has_no_status_that_nobody_sent(headers: dict[str, str], message: str):
     with Fake(lambda request, number: Said(completion("Hm.").body, 200, headers)).serving() as url:
         [trajectory] = play(policy_at(url, retries=0))
     assert trajectory.reason is Reason.INFRASTRUCTURE
-    assert told in str(trajectory.error)
+    assert message in str(trajectory.error)
     assert "400" not in str(trajectory.error).partition("at last")[2]
     assert "\n" not in str(trajectory.error)

@@ -60,30 +60,30 @@ class Albums(Env):
 
 
 def play(
-    env: Env, said: list[Said], *, turns: int | None = None, strict: bool = True, **settings: Any
+    env: Env, responses: list[Said], *, turns: int | None = None, strict: bool = True, **settings: Any
 ) -> tuple[Fake, list[list[Message]]]:
     """Let a model that says this play; return the server and all observations."""
-    fake = Fake(lambda request, number: said[number], strict=strict)
-    seen: list[list[Message]] = []
+    fake = Fake(lambda request, number: responses[number], strict=strict)
+    observations: list[list[Message]] = []
 
     async def episode(url: str) -> None:
         policy = policy_at(url, retries=0, **settings)
         observation, _ = await env.areset(seed=0)
         player = policy.player(Seat.at(env, 0))
-        for _ in said[:turns]:
-            seen.append(observation)
+        for _ in responses[:turns]:
+            observations.append(observation)
             action = await player.act(observation)
             assert action is not None
             observation = (await env.astep(action)).observation
-        seen.append(observation)
+        observations.append(observation)
 
     with fake.serving() as url:
         asyncio.run(episode(url))
-    return fake, seen
+    return fake, observations
 
 
 def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
-    """What a model may do wrong before its move of this number, and then the move. All ids are the same."""
+    """Yield mistakes before a move, and then the move. All ids are the same."""
     if not isinstance(move, ToolCall):
         yield completion(move)
         return
@@ -134,36 +134,42 @@ def written(env: Env, move: ToolCall | str) -> str:
 
 def test_every_call_of_a_refused_turn_is_answered():
     two = calling(call("guess", {"number": 1}, "a"), call("guess", {"number": 2}, "b"))
-    _, seen = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
-    assert [message.get("tool_call_id") for message in seen[1]] == ["a", "b"]
-    assert all(message.get("role") == "tool" and "None of them ran" in text_of(message) for message in seen[1])
+    _, observations = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
+    assert [message.get("tool_call_id") for message in observations[1]] == ["a", "b"]
+    assert all(message.get("role") == "tool" and "None of them ran" in text_of(message) for message in observations[1])
 
 
 def test_calls_after_the_end_of_the_episode_are_answered():
-    said = calling(call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c"))
-    _, seen = play(Albums(dialect="native"), [said])
-    assert [message.get("tool_call_id") for message in seen[1]] == ["a", "b", "c"]
-    assert ["has ended" in text_of(message) for message in seen[1]] == [False, True, True]
+    responses = calling(
+        call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c")
+    )
+    _, observations = play(Albums(dialect="native"), [responses])
+    assert [message.get("tool_call_id") for message in observations[1]] == ["a", "b", "c"]
+    assert ["has ended" in text_of(message) for message in observations[1]] == [False, True, True]
 
 
 def test_an_unreadable_message_without_calls_is_answered_by_the_dialect():
     assert refusals("text", "no", 0) == []
     assert refusals({"role": "assistant", "content": "", "tool_calls": ["x", 5]}, "no", 0) == []
-    told = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
-    assert [message.get("tool_call_id") for message in told] == ["call00005", "call00006"]
+    errors = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
+    assert [message.get("tool_call_id") for message in errors] == ["call00005", "call00006"]
 
 
 def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
-    said = [calling(call("guess", {"number": 1}, id)) for id in ("same", "same", "", None, "call_3")]
-    fake, _ = play(make("guess", dialect="native"), [*said, completion("?")])
+    responses = [calling(call("guess", {"number": 1}, id)) for id in ("same", "same", "", None, "call_3")]
+    fake, _ = play(make("guess", dialect="native"), [*responses, completion("?")])
     ids = [entry["id"] for message in fake.requests[-1]["messages"] for entry in message.get("tool_calls", ())]
     assert len(set(ids)) == len(ids) == 5
     assert ids[0] == "same"
 
 
 def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
-    said = [calling(call("guess", '{"number": }')), calling(call("gess", {"number": 1})), calling(call("guess", "[3]"))]
-    fake = Fake(lambda request, number: said[number] if number < 3 else guessing_later(request), strict=True)
+    responses = [
+        calling(call("guess", '{"number": }')),
+        calling(call("gess", {"number": 1})),
+        calling(call("guess", "[3]")),
+    ]
+    fake = Fake(lambda request, number: responses[number] if number < 3 else guessing_later(request), strict=True)
     env = make("guess")
     task = env.tasks.get("test", 0)
     with fake.serving() as url:
@@ -171,10 +177,10 @@ def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
         [trajectory] = asyncio.run(play_jobs([Job(task, 0)], policy_at(url), factory))
     first: Any = trajectory.turns[0].action
     assert first["tool_calls"][0]["function"]["arguments"] == '{"number": }'
-    told = [text_of(turn.observation[0]) for turn in trajectory.turns[:3]]
-    assert "not valid JSON" in told[0]
-    assert "Did you mean 'guess'" in told[1]
-    assert "JSON object" in told[2]
+    errors = [text_of(turn.observation[0]) for turn in trajectory.turns[:3]]
+    assert "not valid JSON" in errors[0]
+    assert "Did you mean 'guess'" in errors[1]
+    assert "JSON object" in errors[2]
     assert not trajectory.failed
 
 
@@ -204,9 +210,9 @@ def test_arguments_that_only_lenient_readers_read_are_sent_inside_of_an_object(a
 
 
 @each_row("dialect", ["native", "hermes"])
-@each_row("said", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
-def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, said: Any):
-    fake, _ = play(make("guess", dialect=dialect), [completion(said), completion("?")])
+@each_row("responses", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
+def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, responses: Any):
+    fake, _ = play(make("guess", dialect=dialect), [completion(responses), completion("?")])
     opening, later = (request["messages"] for request in fake.requests)
     assert [message["role"] for message in later] == [message["role"] for message in opening]
     assert "Your message is empty" in later[-1]["content"]
@@ -215,10 +221,10 @@ def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, 
 @each_row("dialect", ["native", "hermes"])
 @each_row("role, opening", [("user", ["user"]), ("developer", ["developer", "user"])])
 def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, role: str, opening: list[str]):
-    said = [completion("?"), completion("?")]
-    asked, _ = play(make("guess", dialect=dialect), said)
-    moved, _ = play(make("guess", dialect=dialect), said, strict=role == "user", system=role)
-    before, after = (fake.requests[1]["messages"] for fake in (asked, moved))
+    responses = [completion("?"), completion("?")]
+    unchanged, _ = play(make("guess", dialect=dialect), responses)
+    changed, _ = play(make("guess", dialect=dialect), responses, strict=role == "user", system=role)
+    before, after = (fake.requests[1]["messages"] for fake in (unchanged, changed))
     assert [message["role"] for message in after] == [*opening, "assistant", "user"]
     assert "\n\n".join(message["content"] for message in before[:2]) == "\n\n".join(
         message["content"] for message in after[: len(opening)]
@@ -227,12 +233,12 @@ def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, r
 
 def test_extra_content_of_calls_and_turns_is_sent_back_as_it_is():
     sealed = {"google": {"thought_signature": "c2ln"}}
-    said = [
+    responses = [
         calling(call("guess", {"number": 1}, "a") | {"extra_content": sealed}),
         completion({"content": "Hm.", "extra_content": sealed}),
         completion("?"),
     ]
-    fake, _ = play(make("guess", dialect="native"), said, strict=False)
+    fake, _ = play(make("guess", dialect="native"), responses, strict=False)
     called, spoken = (message for message in fake.requests[2]["messages"] if message["role"] == "assistant")
     assert called["tool_calls"][0]["extra_content"] == spoken["extra_content"] == sealed
 
@@ -243,12 +249,12 @@ DETAILS = [{"type": "reasoning.text", "text": "H", "signature": "x"}, {"type": "
 @each_row("field", ["reasoning_content", "reasoning"])
 @each_row("dialect", ["native", "hermes"])
 def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, dialect: str):
-    said = [completion({"content": "?", field: "Hm.", "reasoning_details": DETAILS}), completion("?")]
+    responses = [completion({"content": "?", field: "Hm.", "reasoning_details": DETAILS}), completion("?")]
     for keep in ("keep", "drop"):
-        fake, _ = play(make("guess", dialect=dialect), said, strict=False, reasoning=keep)
+        fake, _ = play(make("guess", dialect=dialect), responses, strict=False, reasoning=keep)
         [turn] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
-        kept = {field: "Hm.", "reasoning_details": DETAILS} if keep == "keep" else {}
-        assert turn == {"role": "assistant", "content": "?", **kept}
+        expected = {field: "Hm.", "reasoning_details": DETAILS} if keep == "keep" else {}
+        assert turn == {"role": "assistant", "content": "?", **expected}
 
 
 def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
@@ -261,46 +267,35 @@ def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
 
 
 def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
-    said = [calling(call("page", {"number": 1}, "a"), call("page", {"number": 2}, "b")), completion("?")]
-    fake, _ = play(Albums(dialect="native"), said, pictures=True)
-    opening, _, *results, shown = fake.requests[1]["messages"]
+    responses = [calling(call("page", {"number": 1}, "a"), call("page", {"number": 2}, "b")), completion("?")]
+    fake, _ = play(Albums(dialect="native"), responses, pictures=True)
+    opening, _, *results, last_message = fake.requests[1]["messages"]
     url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
     picture = {"type": "image_url", "image_url": {"url": url}}
     assert opening["content"] == [{"type": "text", "text": "What is in the album?"}, picture]
     assert [result["content"] for result in results] == ["Page 1.", "Page 2."]
-    assert shown == {"role": "user", "content": [picture, picture]}
+    assert last_message == {"role": "user", "content": [picture, picture]}
 
 
-@each_row("pictures", [False, True])
-def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool):
+@each_row(
+    "settings, roles, blocks",
+    [
+        ({"results": "user", "pictures": False}, ["assistant", "user"], 0),
+        ({"results": "user", "pictures": True}, ["assistant", "user"], 4),
+        ({"results": "tool", "pictures": False}, ["tool", "tool"], 0),
+        ({"results": "tool", "pictures": True}, ["assistant", "user"], 4),
+    ],
+)
+def test_text_dialects_send_results_in_their_role_and_pictures_as_user_messages(
+    settings: dict[str, Any], roles: list[str], blocks: int
+):
     env = Albums(dialect="hermes")
-    said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
-    fake, _ = play(env, said, pictures=pictures)
-    assert [message["role"] for message in fake.requests[1]["messages"]] == ["system", "user", "assistant", "user"]
-    told = json.dumps(fake.requests[1]["messages"][-1]["content"])
-    assert told.count("<tool_response>") == 2
-    assert told.count("image_url") == (4 if pictures else 0)
-
-
-@each_row("pictures, roles", [(False, ["tool", "tool"]), (True, ["assistant", "user"])])
-def test_text_dialects_send_results_in_the_role_that_was_asked_for_but_for_pictures(pictures: bool, roles: list[str]):
-    env = Albums(dialect="hermes")
-    said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
-    fake, _ = play(env, said, strict=False, pictures=pictures, results="tool")
-    assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == roles
-
-
-def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
-    thought = {"content": "", "tool_calls": [call("guess", {"number": 1})], "reasoning_content": "Hm."}
-    for keep, sent in (("drop", False), ("keep", True)):
-        fake = Fake(lambda request, number: completion(thought, "tool_calls"))
-        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native", "max_turns": 2})
-        with fake.serving() as url:
-            jobs = [Job(make("guess").tasks.get("test", 3), 0)]
-            [trajectory] = asyncio.run(play_jobs(jobs, policy_at(url, reasoning=keep), factory))
-        assert trajectory.turns[0].action["reasoning_content"] == "Hm."  # type: ignore[index]
-        [said] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
-        assert ("reasoning_content" in said) == sent
+    text = env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)
+    fake, _ = play(env, [completion(text), completion("?")], strict=settings["results"] == "user", **settings)
+    messages = fake.requests[1]["messages"]
+    assert [message["role"] for message in messages][-2:] == roles
+    last = json.dumps(messages[-1]["content"])
+    assert (last.count("<tool_response>"), last.count("image_url")) == (2 if roles[-1] == "user" else 0, blocks)
 
 
 @each_row("keep", [False, True])

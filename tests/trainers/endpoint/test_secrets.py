@@ -1,4 +1,4 @@
-"""What proves who asks is sent, and stands in no record, error or log, whatever the server answers."""
+"""Credentials are sent, but never recorded, reported or logged, whatever the server answers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KEY = "sk-quoted-by-the-server-0123456789"
 HEADER = "another-one-in-a-header"
 TOLD = f"Incorrect API key: {KEY} ({HEADER})"
 ESCAPED = '{"choices": [{"message": {"%s": "' + TOLD.replace("-", r"\u002d") + '"}}]}'
-"""As servers answer that write some characters by their number."""
+"""The answer of servers that escape some characters."""
 GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         Said({"error": {"message": TOLD}}, 401),
         Said({"error": {"message": TOLD}}, 400),
@@ -48,11 +48,11 @@ GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
     ],
 )
 def test_a_key_that_the_server_quotes_is_recorded_and_told_nowhere(
-    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    response: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setenv("MY_KEY", KEY)
-    fake = Fake(lambda request, number: said)
-    told, cache = "", tmp_path / "cache"
+    fake = Fake(lambda request, number: response)
+    error_text, cache = "", tmp_path / "cache"
     with fake.serving() as url:
         headers = {"X-Api-Key": HEADER}
         policy = policy_at(url, key="MY_KEY", headers=headers, retries=1, first_wait_s=0.0, cache=str(cache))
@@ -60,13 +60,13 @@ def test_a_key_that_the_server_quotes_is_recorded_and_told_nowhere(
         try:
             evaluate(GUESS, policy, tasks, out=tmp_path / "out.jsonl", limits=Limits(retries=0))
         except UsageError as error:
-            told = str(error)
+            error_text = str(error)
     assert fake.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert fake.headers[0]["X-Api-Key"] == HEADER
     written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file())
-    assert "***" in told + written
+    assert "***" in error_text + written
     for secret in (KEY, KEY[:20], HEADER):
-        assert secret not in told + written + caplog.text
+        assert secret not in error_text + written + caplog.text
         assert secret.replace("-", r"\u002d") not in written
 
 
@@ -114,7 +114,7 @@ def test_the_command_that_results_record_is_otherwise_as_typed():
 
 
 @each_row(
-    "url, asked",
+    "url, request_url",
     [
         ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/chat/completions"),
         ("https://example.com/a/b/v1//", "https://example.com/a/b/v1/chat/completions"),
@@ -123,8 +123,8 @@ def test_the_command_that_results_record_is_otherwise_as_typed():
         ("http://h/v1#there", "http://h/v1/chat/completions"),
     ],
 )
-def test_requests_go_below_the_path_of_the_url_and_keep_its_query(url: str, asked: str):
-    assert completions_url(url) == asked
+def test_requests_go_below_the_path_of_the_url_and_keep_its_query(url: str, request_url: str):
+    assert completions_url(url) == request_url
 
 
 @each_row("headers", [{"a b": "x"}, {"x": "a\r\nHost: other"}, {"": "x"}, {"x\n": "y"}])

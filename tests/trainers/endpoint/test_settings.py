@@ -1,4 +1,4 @@
-"""Settings of endpoints: read like all settings, checked before anything is asked, told in the documentation."""
+"""Settings of endpoints: read like all settings, checked before the first request, listed in the documentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentgym.trajectory import read_jsonl
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
-from agentgym.trainers.endpoint.limits import Rate
+from agentgym.trainers.endpoint.limits import RateLimiter
 from agentgym.trainers.endpoint.settings import NAMES, read_settings
 from tests.endpoints import Fake, Said, guessing
 from tests.rows import each_row
@@ -36,17 +36,17 @@ def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
 
 
 @each_row(
-    "word, told",
+    "word, message",
     [
-        ("topp=1", "no setting 'topp'; did you mean 'top_p'\\?"),
+        ("topp=1", "unknown endpoint setting 'topp'; did you mean 'top_p'\\?"),
         ("top_p=2", "setting top_p is not valid: .* less than or equal to 1, not 2"),
         ("prices={m: {input: 1}}", r"setting prices\.m\.output is not valid: Field required"),
         ("budget=much", "setting budget is not valid"),
         ("nowhere.yaml", "--endpoint takes KEY=VALUE or a YAML file: cannot read the file 'nowhere.yaml'"),
     ],
 )
-def test_wrong_settings_are_refused_in_one_line(word: str, told: str):
-    with pytest.raises(UsageError, match=told) as raised:
+def test_wrong_settings_are_refused_in_one_line(word: str, message: str):
+    with pytest.raises(UsageError, match=message) as raised:
         read_settings([word], {})
     assert "\n" not in str(raised.value)
 
@@ -81,7 +81,7 @@ def test_the_policy_loads_neither_torch_nor_its_client_before_it_is_used():
 
 def test_rates_are_kept_and_may_be_saved_up_for_a_moment_only():
     now = [0.0]
-    rate = Rate(60, lambda: now[0])
+    rate = RateLimiter(60, lambda: now[0])
     assert [rate.take(1) for _ in range(12)] == [0.0] * 10 + [1.0, 2.0]
     now[0] = 3600.0
     assert [rate.take(1) for _ in range(11)] == [0.0] * 10 + [1.0]
@@ -89,13 +89,15 @@ def test_rates_are_kept_and_may_be_saved_up_for_a_moment_only():
 
 def test_the_documentation_names_every_setting_with_its_default():
     lines = [line.split("|")[1:3] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    told: dict[str, str] = {}
+    documented: dict[str, str] = {}
     for names, defaults in lines:
-        found = re.findall(r"`(\w+)`", names)
+        names_of_row = re.findall(r"`(\w+)`", names)
         values = [value.strip(" `") for value in defaults.split(",")] if defaults.strip() else [""]
-        told |= dict(zip(found, values if len(values) == len(found) else values * len(found), strict=True))
-    assert set(told) == set(NAMES)
-    for name, value in told.items():
+        documented |= dict(
+            zip(names_of_row, values if len(values) == len(names_of_row) else values * len(names_of_row), strict=True)
+        )
+    assert set(documented) == set(NAMES)
+    for name, value in documented.items():
         default = getattr(EndpointSettings(), name)
         assert value == ("" if default is None else _written(default)), name
 

@@ -1,0 +1,222 @@
+"""Every place where this package relies on TRL beyond its public interface, each with its reason.
+
+Other modules use public names of `trl` only. `tests/trainers/test_trl_seam.py` fails if that changes, or if a new
+release of TRL changes what this module relies on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from datasets import Dataset
+
+# Reason: `rollout_func` is marked as experimental, and TRL warns of it in every run. Unnecessary once it is stable.
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+import trl.trainer.utils as trl_utils
+from trl.trainer import grpo_trainer
+from trl.trainer.grpo_config import GRPOConfig as GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+_NO_LABEL = -100
+_ENGINE_CLASS = "LLM"
+_SKIPS_UNLABELLED = "_use_triton"
+
+
+class TokenGRPOTrainer(GRPOTrainer):
+    """TRL's trainer with the hooks that credit per token needs: subclasses implement them with public names only.
+
+    Each overridden method names the hook that TRL would have to offer instead.
+    """
+
+    def __init__(self, **kwargs: Any):
+        self._dataset_rows: Sequence[Mapping[str, Any]] = ()
+        self._loss_inputs: dict[str, Any] | None = None
+        score_labels_only()
+        super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+
+    # Hooks.
+
+    def roll_out(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what TRL's `rollout_func` returns for some rows of the dataset, one entry per row in each list.
+
+        `paid` holds the reward that TRL logs for each row, `None` for a failed episode.
+        """
+        raise NotImplementedError
+
+    def complete_batch(self, batch: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Change a batch before it is learned from.
+
+        Args:
+            batch: The tensors of the batch; `advantages` is `(rows,)` and may become `(rows, completion tokens)`.
+            rows: The rows of the dataset, with the other columns that `roll_out` returned.
+        """
+        raise NotImplementedError
+
+    def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
+        """Receive the log-probabilities `(rows, completion tokens)` that the loss of `inputs` uses."""
+        raise NotImplementedError
+
+    # Overridden methods of TRL.
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        # Reason: `rollout_func` receives the prompts but no other column of the dataset, so the rows are stored for it;
+        # and TRL computes advantages per trajectory, from `paid`, which are discarded here.
+        # Unnecessary once `rollout_func` receives its rows (trl#4824) and advantages have a hook (trl#7291).
+        self._dataset_rows = inputs
+        batch = super()._generate_and_score_completions(inputs)
+        if batch["advantages"].dim() != 1:
+            raise RuntimeError(
+                "this version of TRL returns advantages of another shape; agentgym needs trl>=1.16,<1.17"
+            )
+        self.complete_batch(batch, inputs)
+        return batch
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        # Reason: TRL shuffles the rows of a batch so that its updates differ. A single update adds up all rows, and
+        # rows of one group in one micro-batch share their prefix (`shared_prefix`).
+        # Unnecessary once TRL has a setting for that, or does not shuffle for a single update.
+        args: Any = self.args
+        one_update = args.steps_per_generation == args.gradient_accumulation_steps and self.num_iterations == 1
+        with _rows_in_order() if one_update else nullcontext():
+            return super()._prepare_inputs(generation_batch)
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the loss; tokens without loss are not scored (see `without_labels`)."""
+        self._loss_inputs = inputs
+        try:
+            with without_labels(model, loss_mask(inputs)):
+                return super().compute_loss(model, inputs, *args, **kwargs)
+        finally:
+            self._loss_inputs = None
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        # Reason: the gap between sampler and trainer is measured on the log-probabilities of the loss; computing them
+        # again would cost a forward pass.
+        # Unnecessary once TRL has a callback for them, or reports the gap without vLLM.
+        scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._loss_inputs is not None:
+            self.use_logprobs(self._loss_inputs, scores[0].detach())
+        return scores
+
+
+def loss_mask(batch: Mapping[str, Any]) -> torch.Tensor:
+    """Return the mask of a batch, `(rows, completion tokens)`: 1 at tokens that carry loss."""
+    return batch["completion_mask"] * batch["tool_mask"]
+
+
+def dataset_of(rows: Sequence[Mapping[str, Any]]) -> Dataset:
+    """Return a dataset of rows for the trainer.
+
+    TRL requires the column `prompt`, which is empty: `roll_out` receives all other columns.
+    """
+    return Dataset.from_list([{"prompt": "", **row} for row in rows])
+
+
+def _roll_out(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+    """TRL's `rollout_func`."""
+    return trainer.roll_out(trainer._dataset_rows)
+
+
+def _paid(paid: list[float | None], **_: Any) -> list[float | None]:
+    """TRL's reward function, which logs its values as `rewards/_paid`."""
+    return paid
+
+
+@contextmanager
+def _rows_in_order() -> Iterator[None]:
+    """Keep TRL from shuffling the rows of a batch (see `_prepare_inputs`)."""
+    module: Any = grpo_trainer
+    shuffle = module.shuffle_sequence_dict
+    module.shuffle_sequence_dict = lambda batch: batch
+    try:
+        yield
+    finally:
+        module.shuffle_sequence_dict = shuffle
+
+
+# The fused language-model head.
+
+
+def score_labels_only() -> None:
+    """Let TRL's fused head skip positions without a label on every device, as it does on GPUs."""
+    # Reason: on a CPU, TRL scores every position and then discards those without a label, so that the head takes longer
+    # than all layers of a small model. Unnecessary once TRL skips them on CPUs too.
+    setattr(trl_utils, _SKIPS_UNLABELLED, lambda device: True)
+
+
+@contextmanager
+def without_labels(model: Any, mask: torch.Tensor) -> Iterator[None]:
+    """Remove labels where a mask is 0, so that those positions score 0.
+
+    Args:
+        model: The model that TRL calls.
+        mask: `(rows, last positions)`: 1 where a label stays.
+    """
+
+    # Reason: for GRPO, TRL labels observations too; this relies on the arguments of its calls to the fused head.
+    # Unnecessary once TRL applies `tool_mask` to the labels.
+    def remove(module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        labels = kwargs.get("labels")
+        if labels is None or not kwargs.get("fused_lm_head"):
+            return args, kwargs
+        labels = labels.clone()
+        labels[:, -mask.shape[1] :].masked_fill_(mask == 0, _NO_LABEL)
+        return args, {**kwargs, "labels": labels}
+
+    hook = model.register_forward_pre_hook(remove, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+# The vLLM engine.
+
+
+@contextmanager
+def engine_made_by(make: Callable[[Any, dict[str, Any]], Any]) -> Iterator[None]:
+    """Within this context, TRL makes its engine by calling `make(vllm.LLM, arguments)`."""
+    # Reason: TRL passes few settings on to vLLM; missing are the precision, the tokenizer's absence, what a CPU needs.
+    # Unnecessary once `GRPOConfig` takes arguments for the engine.
+    from trl.generation import vllm_generation
+
+    module: Any = vllm_generation
+    engine_class = getattr(module, _ENGINE_CLASS, None)  # absent where a stand-in makes the engine
+    setattr(module, _ENGINE_CLASS, lambda **arguments: make(engine_class, arguments))
+    try:
+        yield
+    finally:
+        setattr(module, _ENGINE_CLASS, engine_class)
+
+
+def engine_of(trainer: Any) -> Any:
+    """Return the vLLM engine in the trainer's process."""
+    # Reason: turns are sampled one by one, with the engine's own request interface, which TRL does not expose.
+    # Unnecessary once TRL passes its engine to `rollout_func`.
+    return trainer.vllm_generation.llm.llm_engine
+
+
+def sync_engine(trainer: Any) -> None:
+    """Pass the trainer's weights on to its engine."""
+    # Reason: the evaluations before and after training happen outside TRL's steps. Unnecessary once TRL has a method
+    # for that.
+    trainer.vllm_generation.sync_weights()
+
+
+def around_syncs(trainer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:
+    """Call functions before and after each time that TRL passes weights on to its engine."""
+    # Reason: an update that is lost must stop the run. Unnecessary once TRL has callbacks for weight updates.
+    generation = trainer.vllm_generation
+    sync = generation.sync_weights
+
+    def checked() -> None:
+        before()
+        sync()
+        after()
+
+    generation.sync_weights = checked
