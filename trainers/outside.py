@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from agentgym.interop.gateway import Gateway, GatewaySession, Played
+from agentgym.interop.gateway import Gateway, GatewaySession, SessionTask
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.task import Task, TaskSource
 from agentgym.trainers.batches import Batch, Row, check_some_real
@@ -78,7 +78,7 @@ class OutsideRollouts:
         """Nothing is left to close: whoever made the gateway and the agents ends them."""
 
     def _assigned(self, group: Group, attempt: int, version: int) -> Assignment:
-        played = Played(self._env_id, group.task.id, group.seed, group.training_step)
+        played = SessionTask(self._env_id, group.task.id, group.seed, group.training_step)
         return Assignment(group.task, group.seed, self._gateway.session(f"v{version}-{attempt}", played))
 
     def _ended(self, one: Assignment, record: Trajectory | None) -> Trajectory:

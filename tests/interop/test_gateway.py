@@ -228,7 +228,7 @@ def test_an_ended_session_takes_no_calls_and_no_second_reward(out: Path):
     client.said([USER])
     session.reward(1.0, channels={"outcome": 1.0, "style": 0.5}, reason=Reason.SOLVED)
     assert client.chat([USER]).status_code == 409
-    with pytest.raises(UsageError, match="has ended already"):
+    with pytest.raises(UsageError, match="has already ended"):
         session.reward(1.0)
     gateway.close_session(session)
     [row] = read_jsonl(out)
@@ -279,7 +279,7 @@ def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
     Client(gateway, path="/s/one").said([USER])
     gateway.close()
     [row] = read_jsonl(out)
-    assert (row.failed, row.error) == (True, "the gateway was stopped before the session had a reward")
+    assert (row.failed, row.error) == (True, "the gateway stopped before the session had a reward")
 
 
 def test_an_ended_session_stays_as_it_is_and_is_written_once(out: Path):
@@ -316,7 +316,7 @@ def test_a_full_gateway_takes_no_session_until_one_is_idle():
         gateway.session("b")
     first.used_at -= 2000
     gateway.session("b")
-    with pytest.raises(UsageError, match="there is a session 'b'"):
+    with pytest.raises(UsageError, match="session 'b'"):
         gateway.session("b")
     with pytest.raises(UsageError, match="name"):
         gateway.session("../etc")

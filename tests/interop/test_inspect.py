@@ -94,17 +94,17 @@ class Driver:
         self._folder = folder
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        from agentgym.interop.inspect import Seat, task_of
+        from agentgym.interop.inspect import SampleSpec, task_of
 
         tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(len(episodes))]
         [entry] = one_off(PROBE, {}, tasks, attempts=1, limits=Limits(), temperature=1.0).entries
-        seats = [Seat(entry, task, seed + index) for index, task in enumerate(tasks)]
+        specs = [SampleSpec(entry, task, seed + index) for index, task in enumerate(tasks)]
 
         def answer(messages: list[dict[str, Any]]) -> Any:
             move = said_next(messages, episodes, seed)
             return DONE if move is None else [move]
 
-        log = evaluated(task_of("probe", seats, attempts=attempts), model_that(answer), self._folder)
+        log = evaluated(task_of("probe", specs, attempts=attempts), model_that(answer), self._folder)
         return [[seen(sample) for sample in log.samples if sample.id == task.id] for task in tasks]
 
 
@@ -132,10 +132,10 @@ def test_guarantees(guarantee: Guarantee, tmp_path: Path):
 @cache
 def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
     """The first tasks of each entry of the suite, with their seeds."""
-    from agentgym.interop.inspect import seats_of
+    from agentgym.interop.inspect import specs_of
 
-    found = [(entry, seats_of(entry, 2, 0)) for entry in load_suite("smoke").entries]
-    return [(entry, [(seat.task, seat.seed) for seat in seats]) for entry, seats in found]
+    found = [(entry, specs_of(entry, 2, 0)) for entry in load_suite("smoke").entries]
+    return [(entry, [(spec.task, spec.seed) for spec in specs]) for entry, specs in found]
 
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy()])
@@ -143,10 +143,10 @@ def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: P
     from agentgym.interop import inspect
 
     trajectories, successes, rewards = [], [], []
-    for entry, seats in smoke():
-        trajectories += played(entry.env_id, policy, seats, **entry.factory.kwargs)
+    for entry, specs in smoke():
+        trajectories += played(entry.env_id, policy, specs, **entry.factory.kwargs)
         factory = EnvFactory(entry.env_id, {**entry.factory.kwargs, "dialect": "native"})
-        summary = evaluate(factory, policy, [task for task, _ in seats])
+        summary = evaluate(factory, policy, [task for task, _ in specs])
         successes.append(summary.success)
         rewards.append(summary.reward)
     log = evaluated(inspect.task("smoke", limit=2), repeating(trajectories), tmp_path)
@@ -210,14 +210,14 @@ def test_the_schema_of_every_tool_survives():
 
 def test_a_task_over_different_limits_is_refused():
     from agentgym.errors import UsageError
-    from agentgym.interop.inspect import Seat, task_of
+    from agentgym.interop.inspect import SampleSpec, task_of
 
     tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(2)]
     entries = [
         one_off(PROBE, {}, tasks, attempts=attempts, limits=Limits(), temperature=1.0).entries[0] for attempts in (1, 2)
     ]
     with pytest.raises(UsageError, match="make one of each entry"):
-        task_of("two", [Seat(entry, task, 0) for entry, task in zip(entries, tasks, strict=True)])
+        task_of("two", [SampleSpec(entry, task, 0) for entry, task in zip(entries, tasks, strict=True)])
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -180,10 +180,10 @@ def test_a_server_that_is_gone_is_an_infrastructure_error():
     with served(HELD) as server:
         env = server.env(reconnect_s=0.2)
         env.reset(seed=1)
-    with pytest.raises(InfrastructureError, match="cannot be reached"):
+    with pytest.raises(InfrastructureError, match="cannot reach"):
         env.step(ADD)
     assert env.reason is Reason.INFRASTRUCTURE
-    with pytest.raises(InfrastructureError, match="cannot be reached"):
+    with pytest.raises(InfrastructureError, match="cannot reach"):
         env.reset(seed=1)
     env.close()
 
@@ -204,7 +204,7 @@ def test_a_rollout_on_a_server_that_dies_fails_and_is_never_rewarded():
     work = collect([Job(task, seed=1)], FunctionPolicy("stops", act), factory, Limits(retries=1))
     (trajectory,) = asyncio.run(work)
     assert (trajectory.ending, trajectory.reason) == (Ending.FAILED, Reason.INFRASTRUCTURE)
-    assert "cannot be reached" in str(trajectory.error)
+    assert "cannot reach" in str(trajectory.error)
 
 
 def test_a_step_that_takes_too_long_says_so_and_ends_the_session():
@@ -214,7 +214,7 @@ def test_a_step_that_takes_too_long_says_so_and_ends_the_session():
         with pytest.raises(OutOfTime) as caught:
             env.step(WAIT)
         assert (caught.value.reason, caught.value.limit_s) == (Reason.STEP_TIME, 0.3)
-        with pytest.raises(InfrastructureError, match="took too long, so it was closed"):
+        with pytest.raises(InfrastructureError, match="closed because a request took too long"):
             env.step(ADD)
         assert eventually(lambda: HeldEnv.closed == 1)
         env.reset(seed=1)  # a session of its own, while the old step still waits
@@ -297,7 +297,7 @@ def test_a_task_that_differs_here_and_there_is_refused(held: Served):
     task = env.tasks.get("train", 0)
     other = copy.copy(task)
     other.__dict__["hash"] = "another"
-    with pytest.raises(TaskError, match="another one on the server"):
+    with pytest.raises(TaskError, match="differs on the server"):
         env.reset(options={"task": other})
     assert env.reset(options={"task": task})[1]["task"] == task.id
     env.close()
@@ -394,6 +394,6 @@ def test_a_request_that_is_larger_than_the_server_takes_is_refused_here():
     with served(HELD, request_bytes=10_000) as server:
         env = server.env()
         env.reset(seed=1)
-        with pytest.raises(UsageError, match="takes 10000 at most"):
+        with pytest.raises(UsageError, match="accepts 10000 at most"):
             env.step("x" * 20_000)
         env.close()

@@ -142,7 +142,7 @@ def test_an_episode_that_would_go_on_differently_fails(player: Player):
     play.begin()
     play.call("roll")
     Breaking.breaks = {"roll": 1}
-    with pytest.raises(InfrastructureError, match="answered a turn of the episode with other messages"):
+    with pytest.raises(InfrastructureError, match="answered a turn with other messages"):
         play.call("roll")
 
 

@@ -21,7 +21,7 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.interop.trl import BROKEN, Outage, _method, environment_class, episode_of, rows, unless_failed
+from agentgym.interop.trl import BROKEN, TooManyFailures, _method, environment_class, episode_of, rows, unless_failed
 from agentgym.messages import Pictured, ToolCall
 from agentgym.registry import load_class, make
 from agentgym.schema_tool import SchemaTool
@@ -195,9 +195,9 @@ def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_poli
     shaky.breaks = 2
     environment.add()
     environment.reset(**row)
-    with pytest.raises(Outage, match=r"2 episodes of .* failed in a row"):
+    with pytest.raises(TooManyFailures, match=r"2 episodes of .* failed in a row"):
         environment.add()
-    assert not issubclass(Outage, Exception)
+    assert not issubclass(TooManyFailures, Exception)
 
 
 def test_episodes_that_succeed_end_a_row_of_failures(shaky: type[ShakyEnv]):

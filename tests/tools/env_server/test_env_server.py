@@ -23,8 +23,8 @@ from agentgym import UsageError
 from agentgym.cli import app
 from agentgym.engine.threads import blocking
 from agentgym.interop.remote.wire import PROTOCOL, encoded
-from agentgym.tools.env_server.offer import EnvServing, Offer
-from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.env_server.offer import EnvOffer, EnvServing
+from agentgym.tools.env_server.sessions import EnvSessions
 from agentgym.tools.serving.answers import has_token
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
 from tests.serving_cases import HANG_S, all_of, raw
@@ -157,7 +157,7 @@ def test_a_request_over_http_that_takes_too_long_is_answered_and_ends_the_sessio
         assert late.json()["error"]["facts"]["reason"] == "step_time"
         gone = post(server, f"/sessions/{session}/step", action=ADD)
         assert gone.json()["error"] == {
-            "kind": "gone", "message": "a request of the session took too long, so it was closed"
+            "kind": "gone", "message": "the session was closed because a request took too long"
         }  # fmt: skip
 
 
@@ -344,7 +344,7 @@ def test_clients_cannot_change_what_the_server_sets():
 @pytest.mark.parametrize("argument", ["tasks", "__class__", "render_mode"])
 def test_arguments_that_are_not_harmless_are_refused(argument: str):
     with pytest.raises(UsageError, match=f"clients cannot set '{argument}'"):
-        Offer(("guess",)).make("guess", {argument: "x"})
+        EnvOffer(("guess",)).make("guess", {argument: "x"})
 
 
 def test_gold_never_leaves_a_server_that_does_not_reveal_it(server: Served):
@@ -424,7 +424,7 @@ def test_without_more_threads_requests_fail_and_sessions_are_closed(monkeypatch:
         raise RuntimeError("can't start new thread")
 
     async def play() -> Any:
-        sessions = Sessions(Offer((HELD,)), EnvServing(TOKEN))
+        sessions = EnvSessions(EnvOffer((HELD,)), EnvServing(TOKEN))
         opened = await sessions.answer({"op": "open", "protocol": PROTOCOL})
         monkeypatch.setattr(blocking, "run", fail)
         failed = await sessions.answer({"op": "step", "session": opened["result"]["session"], "action": ADD})
