@@ -44,10 +44,10 @@ def as_completion(move: ToolCall | None) -> Said:
     )
 
 
-def _strict(said: Said) -> Said:
+def _strict(turn: Said) -> Said:
     """Return an answer with all that clients with typed answers require."""
-    said.body |= {"created": 0, "model": "scripted"}
-    return said
+    turn.body |= {"created": 0, "model": "scripted"}
+    return turn
 
 
 def pictures_sent(messages: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -66,27 +66,27 @@ def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments
     factory = EnvFactory(env, {"dialect": "native", **arguments})
     jobs = [Job(task, seed, 0) for task, seed in tasks]
     with RolloutEngine(factory, policy) as engine:
-        done = {one.task_id: one for one in engine.trajectories(jobs)}
+        done = {trajectory.task_id: trajectory for trajectory in engine.trajectories(jobs)}
     return [done[task.id] for task, _ in tasks]
 
 
 @contextmanager
 def replaying_model(trajectories: Sequence[Trajectory]) -> Iterator[str]:
     """Serve a chat model that does in each episode what was done in a trajectory; gives the base URL."""
-    known = {text_of(one.opening[-1]): one for one in trajectories}
+    by_opening = {text_of(trajectory.opening[-1]): trajectory for trajectory in trajectories}
 
     def answer(request: Mapping[str, Any], number: int) -> Said:
-        return said_again(request["messages"], known)
+        return said_again(request["messages"], by_opening)
 
     with Fake(answer).serving() as url:
         yield url
 
 
-def said_again(messages: Sequence[Mapping[str, Any]], known: Mapping[str, Trajectory]) -> Said:
+def said_again(messages: Sequence[Mapping[str, Any]], by_opening: Mapping[str, Trajectory]) -> Said:
     """Return the next turn of the trajectory that began like a conversation."""
     opening = next(text_of(m) for m in messages if m["role"] == "user")
     turn = sum(m["role"] == "assistant" for m in messages)
-    action = known[opening].turns[turn].action
+    action = by_opening[opening].turns[turn].action
     if isinstance(action, str):
         return text_completion(action)
     assert action is not None
@@ -117,5 +117,5 @@ def run_page(name: str) -> None:
             printed = io.StringIO()
             with redirect_stdout(printed):
                 exec(compile(block.text, name, "exec"), names)
-            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-            assert [line for line in told if line not in printed.getvalue().splitlines()] == []
+            expected = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert [line for line in expected if line not in printed.getvalue().splitlines()] == []

@@ -43,8 +43,8 @@ def code_tasks(kind: str, number: int = 1) -> list[Task]:
 
 
 def ordered_task(env: SQLEnv) -> Task:
-    found = (env.tasks.get("test", index) for index in range(50))
-    return next(task for task in found if task.gold["ordered"])
+    candidates = (env.tasks.get("test", index) for index in range(50))
+    return next(task for task in candidates if task.gold["ordered"])
 
 
 def swe_env(folder: Path) -> SWEEnv:
@@ -206,9 +206,9 @@ def test_an_environment_of_a_user_brings_its_own_judge(tmp_path: Path):
 def machine() -> Iterator[Machine]:
     if not BASE:
         pytest.skip('run first: eval "$(.ci/docker start)"')
-    made = Machine.start(Daemon(), MachineSpec(BASE))
-    yield made
-    made.close()
+    machine = Machine.start(Daemon(), MachineSpec(BASE))
+    yield machine
+    machine.close()
 
 
 def graded(machine: Machine, folder: Path, answer: str, user: str = "0") -> dict[str, float]:

@@ -104,12 +104,12 @@ def native(seed: int = SEED) -> Trajectory:
 
 def compared(row: Trajectory) -> None:
     """The row is what the rollout engine records of the same episode, token by token."""
-    wanted = native()
-    assert row.tokens == wanted.tokens
+    expected = native()
+    assert row.tokens == expected.tokens
     assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
-        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+        (t.action, t.reward, t.rewards, t.span) for t in expected.turns
     ]
-    assert (row.success, row.reason, row.task_id) == (True, "solved", wanted.task_id)
+    assert (row.success, row.reason, row.task_id) == (True, "solved", expected.task_id)
 
 
 def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
@@ -118,12 +118,17 @@ def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
     episode = played(Client(gateway, session.api_key, "/s/episode"))
     assert episode.trajectory is not None
     [row] = session.end(episode.trajectory)
-    wanted = native()
-    assert (row.tokens, row.opening) == (wanted.tokens, wanted.opening)
+    expected = native()
+    assert (row.tokens, row.opening) == (expected.tokens, expected.opening)
     assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
-        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+        (t.action, t.reward, t.rewards, t.span) for t in expected.turns
     ]
-    assert (row.task_id, row.task_hash, row.seed, row.reason) == (wanted.task_id, wanted.task_hash, SEED, Reason.SOLVED)
+    assert (row.task_id, row.task_hash, row.seed, row.reason) == (
+        expected.task_id,
+        expected.task_hash,
+        SEED,
+        Reason.SOLVED,
+    )
     assert row.success
     assert row.env_kwargs == {"dialect": "hermes"}  # with which its texts play again
 
@@ -134,12 +139,12 @@ def test_turns_after_the_end_of_an_episode_are_cut_off():
     session = gateway.session("episode")
     record = played(Client(gateway, session.api_key, "/s/episode")).trajectory
     assert record is not None
-    asked = policy.asked["episode/0"]
+    prompt_ids = policy.asked["episode/0"]
     [row] = session.end(record)
     assert row.tokens is not None
-    assert "Found it." in policy.codec.decode(asked)
+    assert "Found it." in policy.codec.decode(prompt_ids)
     assert "Found it." not in policy.codec.decode(row.tokens.completion_ids)
-    assert row.tokens.completion_ids == asked[len(row.tokens.prompt_ids) :][: len(row.tokens.completion_ids)]
+    assert row.tokens.completion_ids == prompt_ids[len(row.tokens.prompt_ids) :][: len(row.tokens.completion_ids)]
     assert len(row.turns) == len(record.turns)
 
 
@@ -161,9 +166,9 @@ def test_a_growing_conversation_is_one_row_however_a_program_spells_it():
     client = Client(gateway, path="/s/one")
     messages: list[Any] = [USER]
     for turn in range(3):
-        said = client.said(messages)
-        messages += [{"role": "assistant", "content": [{"type": "text", "text": said["content"].strip()}]}, USER]
-        assert said["content"].strip() == f"Turn {turn + 1}."
+        message = client.said(messages)
+        messages += [{"role": "assistant", "content": [{"type": "text", "text": message["content"].strip()}]}, USER]
+        assert message["content"].strip() == f"Turn {turn + 1}."
     [row] = gateway.find("one").reward(0.5)
     assert [turn.reward for turn in row.turns] == [0.0, 0.0, 0.5]
     assert row.tokens is not None
@@ -179,7 +184,7 @@ def test_rewritten_history_begins_another_row(out: Path):
     client.said([{"role": "user", "content": "In short: yes was said."}])
     client.said([USER, {"role": "assistant", "content": "No."}, USER])
     answer = client.post("/s/one/reward", {"reward": 1.0})
-    assert [len(one["turns"]) for one in answer.json()["trajectories"]] == [2, 1, 1]
+    assert [len(row["turns"]) for row in answer.json()["trajectories"]] == [2, 1, 1]
     rows = [*read_jsonl(out)]
     assert [(row.id, row.tags, row.reward, row.success) for row in rows] == [
         (f"one/{number}", (f"row {number} of 3",), 1.0, True) for number in (1, 2, 3)
@@ -203,7 +208,7 @@ def test_sessions_are_told_apart_by_path_and_by_key():
     for path, key in (("/s/a", TOKEN), ("", f"{TOKEN}:b"), ("", TOKEN)):
         assert Client(gateway, key, path).said([USER])["content"] == "something."
     names = ("a", "b", "default")
-    assert [[one.id for one in gateway.find(name).reward(1.0)] for name in names] == [[name] for name in names]
+    assert [[row.id for row in gateway.find(name).reward(1.0)] for name in names] == [[name] for name in names]
 
 
 def test_an_agents_key_opens_its_session_alone_and_pays_no_reward():
@@ -247,8 +252,8 @@ def test_a_policy_that_breaks_fails_the_episode_unless_the_agent_tries_again():
     for again in (True, False):
         client, name = Client(gateway, path=f"/s/{again}"), str(again)
         broken = False
-        said = client.said([USER])
-        more = [USER, {"role": "assistant", "content": said["content"]}, USER]
+        message = client.said([USER])
+        more = [USER, {"role": "assistant", "content": message["content"]}, USER]
         broken = True
         answer = client.chat(more)
         assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
@@ -269,9 +274,9 @@ def test_a_conversation_that_is_too_long_is_refused_as_by_other_endpoints():
 
 def test_a_turn_is_as_long_as_the_agent_allows_and_says_that_it_was_cut():
     gateway = gateway_of(Speaker(lambda _: "A long story."), limits=Limits(max_new_tokens=10))
-    for limit, said in ((4, "A lo"), (100, "A long sto")):
+    for limit, text in ((4, "A lo"), (100, "A long sto")):
         answer = Client(gateway, path=f"/s/{limit}").chat([USER], max_tokens=limit).json()["choices"][0]
-        assert (answer["message"]["content"], answer["finish_reason"]) == (said, "length")
+        assert (answer["message"]["content"], answer["finish_reason"]) == (text, "length")
 
 
 def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
@@ -292,9 +297,9 @@ def test_an_ended_session_stays_as_it_is_and_is_written_once(out: Path):
     gateway.session("one")
     gateway.close_session(session)
     assert not gateway.find("one").is_over, "it is another session of the same name"
-    left = gateway.session("left")
+    unpaid = gateway.session("left")
     Client(gateway, path="/s/left").said([USER])
-    left.reward(0.5)
+    unpaid.reward(0.5)
     gateway.close()
     assert [(row.id, row.reward, row.failed) for row in read_jsonl(out)] == [
         ("one", 1.0, False), ("one", 0.0, True), ("left", 0.5, False)
@@ -390,5 +395,5 @@ def test_the_example_of_the_documentation():
             printed = io.StringIO()
             with redirect_stdout(printed):
                 exec(compile(block.text, "gateway.md", "exec"), names)
-            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-            assert told == printed.getvalue().splitlines()
+            expected = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert expected == printed.getvalue().splitlines()

@@ -68,20 +68,20 @@ class Reader:
         self, ids: Sequence[int], max_new_tokens: int, session: str, on_tokens: Any = None, **_: Any
     ) -> Generation:
         self.asked += 1
-        said = [*(b + 2 for b in (self.turn + self.codec.before_end).encode()), END][:max_new_tokens]
+        sampled = [*(b + 2 for b in (self.turn + self.codec.before_end).encode()), END][:max_new_tokens]
         try:
-            for at in range(0, len(said), self.step):
+            for at in range(0, len(sampled), self.step):
                 while at >= self.allowed:
                     if self.error is not None:
                         raise self.error
                     await asyncio.sleep(0.002)
                 if on_tokens is not None:
-                    on_tokens(said[at : at + self.step])
+                    on_tokens(sampled[at : at + self.step])
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return Generation(said, [-0.5] * len(said), "stop" if said[-1] == END else "length")
+        return Generation(sampled, [-0.5] * len(sampled), "stop" if sampled[-1] == END else "length")
 
     def release(self, session: str) -> None:
         self.released.append(session)
@@ -160,11 +160,11 @@ def test_a_stream_together_says_what_an_answer_says(turn: str, options: dict[str
     gateway = gateway_of(Reader(turn))
     whole = Client(gateway).post(f"/s/one{CHAT}", body)
     assert whole.status_code == 200, whole.text
-    wanted = answered(whole.json()), tokens_of(gateway)
+    expected = answered(whole.json()), tokens_of(gateway)
     for step in (1, 7):
         gateway = gateway_of(Reader(turn, step))
         stream = Client(gateway).post(f"/s/one{CHAT}", {**body, **STREAM})
-        assert (joined(stream.text), tokens_of(gateway)) == wanted
+        assert (joined(stream.text), tokens_of(gateway)) == expected
 
 
 def tokens_of(gateway: Any) -> Tokens:
@@ -210,9 +210,9 @@ def listening(
 def test_text_goes_out_before_the_turn_is_complete():
     policy = Reader(f"A tree and <b>a lake</b>.\n{CALL}")
     policy.allowed = 20
-    said = "A tree and <b>a lake"
+    beginning = "A tree and <b>a lake"
     with listening(policy) as (session, read):
-        read(lambda text: "".join(pieces_of(text)) == said)
+        read(lambda text: "".join(pieces_of(text)) == beginning)
         assert not session.has_calls, "the turn is no part of the conversation until it is complete"
         policy.allowed = 1 << 30
 
@@ -271,8 +271,10 @@ def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(has_b
 def test_log_probabilities_come_with_the_whole_text():
     client = Client(gateway_of(Reader("A tree.")))
     events = events_of(client.chat([USER], stream=True, logprobs=True).text)
-    told = [choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice]
-    assert [[one["token"] for one in tokens] for tokens in told] == [[*"A tree.<over>"]]
+    logprobs = [
+        choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice
+    ]
+    assert [[token["token"] for token in tokens] for tokens in logprobs] == [[*"A tree.<over>"]]
     assert pieces_of(client.chat([USER], stream=True, logprobs=True).text) == ["A tree."]
 
 

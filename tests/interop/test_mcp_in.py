@@ -176,5 +176,5 @@ def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.M
             printed = io.StringIO()
             with redirect_stdout(printed):
                 exec(compile(block.text, "mcp.md", "exec"), names)
-            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-            assert [line for line in told if line not in printed.getvalue().splitlines()] == []
+            expected = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert [line for line in expected if line not in printed.getvalue().splitlines()] == []

@@ -55,9 +55,9 @@ def catalog() -> Iterator[Served]:
 def played(env: Env, task: str, seed: int) -> list[Any]:
     """All that an episode shows, played by the solution of its task."""
     observation, info = env.reset(seed=seed, options={"task": task})
-    shown: list[Any] = [observation, info]
-    shown += [list(step) for step in steps(env, env.solution(env.tasks.find(task)))]
-    return [*shown, env.task.hash, str(env.reason)]
+    trace: list[Any] = [observation, info]
+    trace += [list(step) for step in steps(env, env.solution(env.tasks.find(task)))]
+    return [*trace, env.task.hash, str(env.reason)]
 
 
 @pytest.mark.real
@@ -344,9 +344,9 @@ def test_a_forked_child_leaves_the_session_to_its_parent(held: Served):
     if not child:
         try:
             env.reset(seed=1)
-            shown = str(env.step(ADD).observation)
+            text = str(env.step(ADD).observation)
             env.close()
-            os._exit(0 if "count 1" in shown else 1)
+            os._exit(0 if "count 1" in text else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -376,18 +376,18 @@ def test_many_threads_with_a_session_each_do_not_mix(held: Served):
     def play(turns: int) -> list[str]:
         env = held.env()
         env.reset(seed=1)
-        shown = [str(env.step(ADD).observation) for _ in range(turns)]
+        texts = [str(env.step(ADD).observation) for _ in range(turns)]
         env.close()
-        return shown
+        return texts
 
-    shown: dict[int, list[str]] = {}
-    threads = [threading.Thread(target=lambda n=n: shown.update({n: play(n)})) for n in range(1, 13)]
+    texts_by_turns: dict[int, list[str]] = {}
+    threads = [threading.Thread(target=lambda n=n: texts_by_turns.update({n: play(n)})) for n in range(1, 13)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
     for turns in range(1, 13):
-        assert [f"count {n}" in text for n, text in enumerate(shown[turns], 1)] == [True] * turns
+        assert [f"count {n}" in text for n, text in enumerate(texts_by_turns[turns], 1)] == [True] * turns
 
 
 def test_a_request_that_is_larger_than_the_server_takes_is_refused_here():

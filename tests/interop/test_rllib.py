@@ -46,8 +46,8 @@ def algorithm(**tolerance: bool) -> Any:
 
 
 def returns(result: dict[str, Any]) -> tuple[float, float]:
-    seen = result["env_runners"]
-    return float(seen["episode_return_min"]), float(seen["episode_return_mean"])
+    metrics = result["env_runners"]
+    return float(metrics["episode_return_min"]), float(metrics["episode_return_mean"])
 
 
 @pytest.fixture

@@ -106,7 +106,9 @@ def begun(env: str = SHAKY, index: int = 0, **arguments: Any) -> Any:
 def one_of_each_kind() -> list[str]:
     """An id of each environment; MiniWoB has many with the same tools."""
     ids = list(ENVIRONMENTS)
-    return [one for one in ids if "miniwob" not in one] + [next(one for one in ids if "miniwob" in one)]
+    return [env_id for env_id in ids if "miniwob" not in env_id] + [
+        next(env_id for env_id in ids if "miniwob" in env_id)
+    ]
 
 
 @pytest.mark.train
@@ -119,9 +121,9 @@ def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
         for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
         if name not in ("reset", "get_reward") and not name.startswith("_")
     }
-    made = make(env_id)
-    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in made.tools.schemas}
-    made.close()
+    instance = make(env_id)
+    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in instance.tools.schemas}
+    instance.close()
 
 
 def in_trl_s_words(schema: Any) -> Any:
@@ -135,10 +137,10 @@ def in_trl_s_words(schema: Any) -> Any:
 
 
 def plain(part: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
+    schema = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
     for option in part.get("anyOf", ()):
-        kept |= {"nullable": True} if option == {"type": "null"} else option
-    return kept
+        schema |= {"nullable": True} if option == {"type": "null"} else option
+    return schema
 
 
 def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
@@ -306,9 +308,9 @@ def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str,
     named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
     parameters = {"type": "object", "properties": {"a": part}, "$defs": named}
     whole = "Do it.\n\nArgs:\n    a: How.\n    b: Nothing.\n\nReturns:\n    What was done."
-    made = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
+    act = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
     transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
-    function = transformers.utils.get_json_schema(_method(made))["function"]
+    function = transformers.utils.get_json_schema(_method(act))["function"]
     assert function["parameters"]["properties"] == {"a": {**kind, "description": "a"}}
     assert function["description"].startswith("Do it.")
     assert "What was done." in function["description"]
@@ -324,11 +326,14 @@ class Driver:
         inputs = [row for index in range(len(episodes)) for row in [opened(index, seed + index)] * members]
         trainer = scripted(lambda messages: said_next(messages, episodes, seed), members, inputs)
         output = trainer._generate_and_score_completions(inputs)
-        ids = [[*prompt, *said] for prompt, said in zip(output["prompt_ids"], output["completion_ids"], strict=True)]
+        ids = [
+            [*prompt, *completion]
+            for prompt, completion in zip(output["prompt_ids"], output["completion_ids"], strict=True)
+        ]
         texts = trainer.processing_class.batch_decode(ids)
         rewards = trainer.rewards[:, 0].tolist()
-        seen = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
-        return [seen[start : start + attempts] for start in range(0, len(seen), members)]
+        results = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
+        return [results[start : start + attempts] for start in range(0, len(results), members)]
 
 
 def opened(index: int, seed: int) -> dict[str, Any]:
@@ -354,8 +359,8 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
 
     class Scripted(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
-            said = [self._said(tokenizer.decode(ids)) for ids in prompt_ids]
-            return [[*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id] for text in said], None
+            texts = [self._said(tokenizer.decode(ids)) for ids in prompt_ids]
+            return [[*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id] for text in texts], None
 
         def _said(self, text: str) -> str:
             move = say(conversation(text)) if re.search(r"\b\d{9}\b", text) else ToolCall("roll")

@@ -42,10 +42,10 @@ def hold_caveats(package: str, example: str, env: Any) -> None:
         example: Which of its environments this is.
         env: The environment.
     """
-    told = [*map(str, env.caveats())]
+    caveats = [*map(str, env.caveats())]
     file = TOLD / f"{type(env).__name__}.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"examples": {}}
+    pinned = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"examples": {}}
     if os.environ.get("AGENTGYM_MEASURE") == "write":
-        known = {"package": f"{package} {version(package)}", "examples": {**known["examples"], example: told}}
-        file.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    assert known["examples"].get(example) == told
+        pinned = {"package": f"{package} {version(package)}", "examples": {**pinned["examples"], example: caveats}}
+        file.write_text(json.dumps(pinned, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    assert pinned["examples"].get(example) == caveats

@@ -43,8 +43,8 @@ def _fresh() -> None:
 
 @pytest.fixture
 def server() -> Iterator[Served]:
-    with served(HELD, request_bytes=20_000) as made:
-        yield made
+    with served(HELD, request_bytes=20_000) as running_server:
+        yield running_server
 
 
 def opened(server: Served) -> str:
@@ -75,8 +75,8 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
     compared: list[tuple[bytes, bytes]] = []
     real = answers.hmac.compare_digest
     monkeypatch.setattr(answers.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
-    for given in (TOKEN, "x", TOKEN[:-1] + "x"):
-        assert has_token(Headers({"authorization": f"Bearer {given}"}), TOKEN) is (given == TOKEN)
+    for token in (TOKEN, "x", TOKEN[:-1] + "x"):
+        assert has_token(Headers({"authorization": f"Bearer {token}"}), TOKEN) is (token == TOKEN)
     assert len(compared) == 3
     both = Headers(raw=[(b"authorization", f"Bearer {TOKEN}".encode())] * 2)
     assert not has_token(both, TOKEN)  # which of two counts is nobody's to guess
@@ -100,10 +100,10 @@ def test_names_of_sessions_cannot_be_guessed(server: Served):
 
 def test_an_episode_over_plain_http_is_that_of_the_websocket(server: Served):
     session = opened(server)
-    begun = post(server, f"/sessions/{session}/reset", seed=3)
+    reset = post(server, f"/sessions/{session}/reset", seed=3)
     with RawStream(server.port) as stream:
         other = stream.open()
-        assert stream.ask("reset", session=other, seed=3)["result"] == begun.json()
+        assert stream.ask("reset", session=other, seed=3)["result"] == reset.json()
         played = post(server, f"/sessions/{session}/step", action=ADD)
         assert stream.ask("step", session=other, action=ADD)["result"] == played.json()
         assert "count 1" in str(played.json()["observation"])

@@ -32,13 +32,18 @@ OPTIONS = ("task", "split", "index", "training_step", "other")
 CALL = '{"action":{"role":"assistant","tool_calls":[@]}}'
 # An odd value stands for each @.
 PLACES = {
-    "": ["@", '{"env":@}', '{"arguments":@}', *(f'{{"env":"guess","arguments":{{"{one}":@}}}}' for one in ARGUMENTS)],
+    "": [
+        "@",
+        '{"env":@}',
+        '{"arguments":@}',
+        *(f'{{"env":"guess","arguments":{{"{argument}":@}}}}' for argument in ARGUMENTS),
+    ],
     "/reset": [
         "@",
         '{"seed":@}',
         '{"options":@}',
         '{"number":@}',
-        *(f'{{"options":{{"{one}":@}}}}' for one in OPTIONS),
+        *(f'{{"options":{{"{option}":@}}}}' for option in OPTIONS),
     ],
     "/step": [
         "@",
@@ -62,8 +67,8 @@ def _fresh() -> None:
 
 @pytest.fixture
 def server() -> Iterator[Served]:
-    with served(HELD, "guess", ODD, request_bytes=200_000) as made:
-        yield made
+    with served(HELD, "guess", ODD, request_bytes=200_000) as running_server:
+        yield running_server
 
 
 def strict(text: str) -> Any:
@@ -93,13 +98,13 @@ def test_no_body_makes_the_server_fail_or_blame_what_is_around_the_model(server:
             if path in ("/step", "/interrupt"):
                 post(server, f"/sessions/{session}/reset")
             answered = sent(server, f"/sessions/{session}{path}" if path else "/sessions", form.replace("@", value))
-            told = strict(answered.text)
-            assert str(answered.status_code) in declared, (form, value, told)
+            content = strict(answered.text)
+            assert str(answered.status_code) in declared, (form, value, content)
             if answered.status_code != 200:
-                assert answered.status_code in (400, 404, 422), (form, value, told)
-                assert "\n" not in told["error"]["message"]
+                assert answered.status_code in (400, 404, 422), (form, value, content)
+                assert "\n" not in content["error"]["message"]
             elif path == "":
-                server.client.delete(f"/sessions/{told['session']}")
+                server.client.delete(f"/sessions/{content['session']}")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +123,8 @@ def test_no_message_is_blamed_on_what_is_around_the_model(server: Served, form: 
     with RawStream(server.port) as stream:
         session = stream.open(env=HELD)
         for value in filter(str.isascii, ODD_VALUES):
-            told = strict(stream.exchange((form % value).replace('"S"', json.dumps(session))))
-            assert told.get("error", {"kind": "usage"})["kind"] in ("usage", "task"), (value, told)
+            reply = strict(stream.exchange((form % value).replace('"S"', json.dumps(session))))
+            assert reply.get("error", {"kind": "usage"})["kind"] in ("usage", "task"), (value, reply)
 
 
 def test_true_and_text_are_no_numbers(server: Served):
@@ -154,9 +159,9 @@ def test_an_environment_that_cannot_be_made_as_asked_is_the_fault_of_who_asked(s
 
 def test_errors_over_http_have_one_form(server: Served):
     for method, path in (("GET", "/nowhere"), ("PUT", "/sessions"), ("GET", "/sessions/a/reset")):
-        told = server.client.request(method, path)
-        assert told.status_code in (404, 405)
-        assert told.json()["error"]["kind"] == "usage"
+        response = server.client.request(method, path)
+        assert response.status_code in (404, 405)
+        assert response.json()["error"]["kind"] == "usage"
 
 
 def test_every_answer_is_of_the_form_that_the_description_says(server: Served):
@@ -202,8 +207,8 @@ def test_details_that_are_no_json_lose_neither_the_episode_nor_its_reward(server
 def test_an_opening_that_is_no_json_is_no_episode():
     with served("tests.odd_envs:OddOpening") as server:
         session = post(server, "/sessions").json()["session"]
-        begun = post(server, f"/sessions/{session}/reset")
-        assert (begun.status_code, begun.json()["error"]["kind"]) == (502, "infrastructure")
+        response = post(server, f"/sessions/{session}/reset")
+        assert (response.status_code, response.json()["error"]["kind"]) == (502, "infrastructure")
         env = server.env()
         with pytest.raises(InfrastructureError, match="as JSON"):
             env.reset()
@@ -219,8 +224,8 @@ def test_an_error_without_a_text_is_still_infrastructure(server: Served):
 
 def test_long_errors_are_cut(server: Served):
     with RawStream(server.port) as stream:
-        told = stream.ask("open", protocol=PROTOCOL, env="x" * 100_000)["error"]["message"]
-        assert len(told) < 3_000
+        message = stream.ask("open", protocol=PROTOCOL, env="x" * 100_000)["error"]["message"]
+        assert len(message) < 3_000
 
 
 # What servers answer that are none of ours, or broken.

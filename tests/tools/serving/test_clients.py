@@ -35,14 +35,14 @@ class Scripted:
         self.asked: list[Any] = []
         self.url = ""
         lock = threading.Lock()
-        made = self
+        server = self
 
         class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 with lock:
-                    made.asked.append(json.loads(body))
-                    status, content, headers = answer(len(made.asked), made.asked[-1])
+                    server.asked.append(json.loads(body))
+                    status, content, headers = answer(len(server.asked), server.asked[-1])
                 self.reply(status, content, headers)
 
             def do_GET(self) -> None:
@@ -61,14 +61,14 @@ class Scripted:
 
 @contextlib.contextmanager
 def scripted(answer: Callable[[int, Any], tuple[int, Any, dict[str, str]]]) -> Iterator[Scripted]:
-    made = Scripted(answer)
-    with serving(made.handler) as made.url:
-        yield made
+    server = Scripted(answer)
+    with serving(server.handler) as server.url:
+        yield server
 
 
 def results(content: Any) -> tuple[int, Any, dict[str, str]]:
-    found = [[{"document": {"id": query, "contents": f'"{query}"\ntext'}}] for query in content["queries"]]
-    return 200, {"result": found}, {}
+    hits = [[{"document": {"id": query, "contents": f'"{query}"\ntext'}}] for query in content["queries"]]
+    return 200, {"result": hits}, {}
 
 
 def refused(status: int, retry_after: str = "") -> tuple[int, Any, dict[str, str]]:
@@ -84,7 +84,7 @@ def test_queries_that_are_too_many_for_one_request_go_in_several():
         assert [hits[0].id for hits in client.search_many(queries, k=1)] == queries
         assert [hits[0].id for hits in client.search_many(queries, k=1)] == queries
         # What was learnt of the server is kept: only the first three requests were too large.
-        assert [len(each["queries"]) for each in server.asked][:4] == [20, 10, 5, 2]
+        assert [len(request["queries"]) for request in server.asked][:4] == [20, 10, 5, 2]
         assert len(server.asked) == 3 + 10 + 10
 
 
@@ -127,10 +127,11 @@ def test_characters_that_cannot_be_sent_are_no_error():
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [("7", 7), ("0.5", 0.5), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0), ("1e999", 0)]
+    ("header", "seconds"),
+    [("7", 7), ("0.5", 0.5), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0), ("1e999", 0)],
 )
-def test_what_a_server_asks_for_is_understood_if_it_makes_sense(said: str, seconds: float):
-    assert retry_after_s(httpx.Headers({"retry-after": said})) == seconds
+def test_what_a_server_asks_for_is_understood_if_it_makes_sense(header: str, seconds: float):
+    assert retry_after_s(httpx.Headers({"retry-after": header})) == seconds
 
 
 def test_a_server_may_ask_for_a_moment():

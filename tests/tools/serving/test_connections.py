@@ -80,9 +80,9 @@ class App:
 
 @pytest.fixture
 def app() -> Iterator[App]:
-    made = App()
-    yield made
-    made.go_on.set()
+    application = App()
+    yield application
+    application.go_on.set()
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_those_at_work_are_never_dropped_for_others(app: App, monkeypatch: pytes
         others = [held.enter_context(raw(server.port)) for _ in range(9)]
         assert all_of(others[0]) == b""  # those waited for longest are dropped
         app.go_on.set()
-        assert [each.result().text for each in waiting] == ["waited"] * 4
+        assert [call.result().text for call in waiting] == ["waited"] * 4
 
 
 def test_requests_beyond_the_limit_are_told_to_come_again(app: App, monkeypatch: pytest.MonkeyPatch):
@@ -137,7 +137,7 @@ def test_requests_beyond_the_limit_are_told_to_come_again(app: App, monkeypatch:
         refused = server.client.get("/")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         app.go_on.set()
-        assert [each.result().text for each in waiting] == ["waited"] * 2
+        assert [call.result().text for call in waiting] == ["waited"] * 2
         assert server.client.get("/").text == "fine"
 
 
@@ -246,7 +246,7 @@ def test_what_is_no_request_is_refused_and_harms_nobody(common: Running, name: s
         assert isinstance(sending.exception(HANG_S), OSError | None)
     assert answer[9:12] in (b"400", b"")  # the answer is lost if more was sent
     assert common.client.get("/").text == "fine"
-    assert not [each for each in caplog.records if each.exc_info]
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 _FEW_FILES = """
