@@ -1,4 +1,4 @@
-"""What tests of adapters share: the marks that let them run only beside the real packages, and a scripted model."""
+"""Helpers for the tests of adapters: marks for tests that need other packages, and scripted models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.interop.guarantees import DONE, Moves, Seen, said_next
 
 
 def needs(*modules: str) -> list[pytest.MarkDecorator]:
-    """Marks of tests that need modules of other projects, which only `.ci/peers` has."""
+    """Return the marks of tests that need modules of other projects, which only `.ci/peers` installs."""
     missing = [name for name in modules if find_spec(name) is None]
     reason = f"{', '.join(missing)}: not in this environment (see .ci/peers)"
     return [pytest.mark.peers, pytest.mark.skipif(bool(missing), reason=reason)]
@@ -32,20 +32,20 @@ def needs(*modules: str) -> list[pytest.MarkDecorator]:
 
 @contextmanager
 def scripted_model(episodes: Sequence[Moves], seed: int) -> Iterator[str]:
-    """Serve a chat model that plays episodes of `ProbeEnv` (`guarantees.said_next`); gives the base URL."""
+    """Serve a chat model that plays episodes of `ProbeEnv` (`guarantees.said_next`); provides the base URL."""
     with Fake(lambda request, number: as_completion(said_next(request["messages"], episodes, seed))).serving() as url:
         yield url
 
 
 def as_completion(move: ToolCall | None) -> Said:
-    """Return a move as what a chat endpoint answers."""
+    """Return a move as a chat endpoint's answer."""
     return _strict(
         completion(DONE) if move is None else calling(call(move.name, move.arguments, f"call_{uuid4().hex}"))
     )
 
 
 def _strict(turn: Said) -> Said:
-    """Return an answer with all that clients with typed answers require."""
+    """Return an answer with all fields that typed clients require."""
     turn.body |= {"created": 0, "model": "scripted"}
     return turn
 
@@ -62,7 +62,7 @@ def as_data(message: Any) -> dict[str, Any]:
 
 
 def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments: Any) -> list[Trajectory]:
-    """Play tasks with seeds in our own engine, with calls as chat endpoints have them."""
+    """Play tasks with seeds in our own engine, with calls in the format of chat endpoints."""
     factory = EnvFactory(env, {"dialect": "native", **arguments})
     jobs = [Job(task, seed, 0) for task, seed in tasks]
     with RolloutEngine(factory, policy) as engine:
@@ -72,7 +72,7 @@ def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments
 
 @contextmanager
 def replaying_model(trajectories: Sequence[Trajectory]) -> Iterator[str]:
-    """Serve a chat model that does in each episode what was done in a trajectory; gives the base URL."""
+    """Serve a chat model that repeats trajectories; provides the base URL."""
     by_opening = {text_of(trajectory.opening[-1]): trajectory for trajectory in trajectories}
 
     def answer(request: Mapping[str, Any], number: int) -> Said:
@@ -99,19 +99,18 @@ def _calling(*moves: ToolCall, content: str | None = None) -> Said:
 
 
 def text_completion(text: str) -> Said:
-    """Return text as what a chat endpoint answers."""
+    """Return text as a chat endpoint's answer."""
     return _strict(completion(text))
 
 
 def seen_in(messages: Sequence[Mapping[str, Any]]) -> Seen:
-    """Return what was read in messages of a chat endpoint."""
+    """Return the texts and pictures in messages of a chat endpoint."""
     urls = pictures_sent(messages)
     return Seen(list(map(text_of, messages)), [base64.b64decode(url.partition(",")[2]) for url in urls])
 
 
-def run_page(name: str) -> None:
-    """Run the Python of a page of `docs/interop`. A comment on a line of its own says what is printed."""
-    names: dict[str, object] = {}
+def run_page(name: str, **names: Any) -> dict[str, Any]:
+    """Run the Python of a page of `docs/interop` with `names`, and return these; comment lines state the output."""
     for block in blocks_of(DOCS / "interop" / name):
         if block.language == "python" and block.why_not is None:
             printed = io.StringIO()
@@ -119,3 +118,4 @@ def run_page(name: str) -> None:
                 exec(compile(block.text, name, "exec"), names)
             expected = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
             assert [line for line in expected if line not in printed.getvalue().splitlines()] == []
+    return names

@@ -21,9 +21,8 @@ from agentgym.suites import SuiteEntry, load_suite
 from agentgym.suites.one_off import one_off
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
-from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs, played
+from tests.interop.peers import needs, played, run_page
 from tests.interop.probe_env import PROBE, ProbeEnv
 from tests.rows import each_row
 
@@ -224,8 +223,5 @@ def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     """Page: "inspect.md"."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
-    names: dict[str, Any] = {"model": model_that(lambda messages: DONE)}
-    for block in blocks_of(DOCS / "interop" / "inspect.md"):
-        if block.language == "python":
-            exec(compile(block.text, "inspect.md", "exec"), names)
+    names = run_page("inspect.md", model=model_that(lambda messages: DONE))
     assert len(names["suite"](entry="guess", limit=3).dataset) == 3
