@@ -11,7 +11,7 @@ class Caveat(NamedTuple):
     check: str | None
     """The guarantee of `agentgym check` that fails; `None` for a mere remark."""
     why: str
-    """What the package does wrong or lacks."""
+    """The package's fault or gap."""
 
     def __str__(self) -> str:
         return self.why if self.check is None else f"{self.check}: {self.why}"

@@ -1,10 +1,10 @@
-"""What adapters guarantee, measured in the same way for all of them, and the table of docs/interop/README.md.
+"""Measures the guarantees of adapters, for the table of docs/interop/README.md.
 
 An adapter joins in four steps:
 
 1. In `tests/interop/test_<adapter>.py`, write a `Driver`: `play` plays scripted episodes of `ProbeEnv` through the real
-   foreign package, all at the same time, and returns what that package was told (`Seen`). A program that talks to a
-   model is given one that says `said_next(messages, plays)`.
+   foreign package, concurrently, and returns what that package received (`Seen`). If it needs a model, use one that
+   answers with `said_next(messages, episodes, seed)`.
 2. Add `@each_row("guarantee", Guarantee)` and
    `def test_guarantees(guarantee): hold(DRIVER, guarantee)`.
 3. Run it once with `AGENTGYM_MEASURE=write`: it writes `tests/interop/measured/<adapter>.json`. From then on, a result
@@ -52,7 +52,7 @@ class Guarantee(StrEnum):
     ENDINGS = "endings"
     """Why an episode ended arrives, by the same name."""
     ERRORS = "errors"
-    """What breaks around a model is an error there, without a reward; what the model does wrong is told to it."""
+    """A failure around the model is an error there, without a reward; the model reads its own mistakes."""
     PARALLEL = "parallel"
     """Episodes run at the same time, and each is the one that it is alone."""
     PICTURES = "pictures"
@@ -61,7 +61,7 @@ class Guarantee(StrEnum):
 
 @dataclass
 class Seen:
-    """What a program knows of an episode that it played through an adapter."""
+    """The data that a program has about an episode played through an adapter."""
 
     texts: list[str] = field(default_factory=list)
     """All that the model read, in order."""
@@ -119,7 +119,7 @@ def measure(driver: Driver, guarantee: Guarantee) -> str:
 
 
 def said_next(messages: Iterable[Mapping[str, Any]], episodes: Sequence[Moves], seed: int) -> ToolCall | None:
-    """Return what the model of an episode calls next, given its conversation: the opening tells which episode it is."""
+    """Return the next call of an episode's model, given its conversation, whose opening identifies the episode."""
     turns = 0
     for message in messages:
         turns += message.get("role") == "assistant"
@@ -192,7 +192,7 @@ def _turn_rewards(driver: Driver) -> str:
 
 
 def _same_rewards(result: Seen, expected: Seen) -> bool:
-    """Whether the rewards of turns are the same. Turns in which the model only says that it is done pay nothing."""
+    """Whether the rewards of turns are equal, except for final turns without a reward."""
     return _until_last(result.turn_rewards) == _until_last(expected.turn_rewards)
 
 
@@ -224,11 +224,11 @@ def _errors(driver: Driver) -> str:
         held = "yes, but other episodes end too"
         [wrong], [collapsed], [broken] = (driver.play([moves], first + i)[0] for i, moves in enumerate(episodes))
     if wrong.error is not None or wrong.reward != 1.0 or not any("amount" in text for text in wrong.texts):
-        return "no: a mistake of the model is not told to it"
+        return "no: the model does not read its mistake"
     if collapsed.error is None or broken.error is None:
         return "no: what broke is not an error"
     if "collapsed" in "".join(collapsed.texts) or not (collapsed.reward is broken.reward is None):
-        return "no: what broke is told to the model, or rewarded"
+        return "no: a failure is shown to the model, or rewarded"
     return held
 
 

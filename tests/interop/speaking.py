@@ -46,7 +46,7 @@ class Speaker:
         self.context, self._say = context, say
         self.version = 0
         self.asked: dict[str, list[int]] = {}
-        """What was asked for last in each conversation."""
+        """The tokens of each conversation after its last turn."""
         self.released: list[str] = []
 
     def updated(self, version: int) -> None:

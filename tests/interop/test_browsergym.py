@@ -53,7 +53,7 @@ def test_the_page_says_what_is_named(env: BrowserGymEnv):
     hold_caveats("browsergym-core", "miniwob.click-button", env)
 
 
-def test_a_wrong_action_is_told_and_the_episode_goes_on(env: BrowserGymEnv):
+def test_the_model_reads_the_error_of_a_wrong_action(env: BrowserGymEnv):
     opening(env, 0)
     result = env.step(act("click('999')"))
     assert "Could not find element" in text_of(result.observation[-1])

@@ -94,7 +94,7 @@ def test_an_answer_about_a_database_is_judged_as_the_environment_does(tmp_path: 
 
 
 def cheat_by_link(app: Path, gold: str) -> None:
-    """What it points to would be right: nothing outside of /app counts."""
+    """The link's target is right, but only files in /app count."""
     (app.parent / "elsewhere.txt").write_text(gold)
     (app / "answer.txt").symlink_to(app.parent / "elsewhere.txt")
 

@@ -112,7 +112,7 @@ def compared(row: Trajectory) -> None:
     assert (row.task_hash, row.seed) == (expected.task_hash, SEED)
 
 
-def test_tokens_and_rewards_equal_those_of_the_rollout_engine_and_late_turns_are_cut_off():
+def test_a_row_equals_the_engines_record_and_late_turns_are_cut_off():
     policy = Speaker(halving)
     gateway = gateway_of(policy)
     session = gateway.session("episode")

@@ -99,7 +99,7 @@ def bash(command: str) -> str:
 
 
 def edits(env: Any) -> list[str]:
-    """What the solution of a repository's task does, as commands of a shell."""
+    """Return the edits of a task's solution as shell commands."""
     script, read = Script(env.solution(env.task)), []
     commands = []
     while isinstance(move := script.next_move(read), ToolCall) and move.name != "submit":

@@ -204,7 +204,7 @@ class Odd(gymnasium.Env[Any, Any]):
 
 
 class HiddenChance(Odd):
-    """Begin alike, and go on by chance that no seed decides."""
+    """Always begin the same, then continue with randomness outside of any seed."""
 
     def step(self, action: Any) -> Any:
         return random.SystemRandom().randrange(10**6), 0.0, False, False, {}

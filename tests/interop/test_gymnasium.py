@@ -1,4 +1,4 @@
-"""Our environments in Gymnasium's vectors: a process each, and all that they tell arrives."""
+"""Our environments in Gymnasium's vectors, each in its own process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.interop.probe_env import TOGETHER, ProbeEnv
 from tests.rows import each_row
 from tests.waiting import eventually
 
-# Vectors tell of the errors of their processes by warnings.
+# Vectors report the errors of their processes as warnings.
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:.*ERROR.*:UserWarning")]
 
 CONTEXT = "forkserver"

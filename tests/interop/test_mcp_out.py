@@ -264,7 +264,7 @@ def test_a_full_server_refuses_a_session_until_an_idle_one_has_ended(served: Cal
     assert [(record.reason, len(record.model_turns)) for record in server.records()] == [("time", 1), ("answered", 1)]
 
 
-def test_nothing_tells_the_reward_before_the_end(tmp_path: Path):
+def test_the_reward_is_hidden_until_the_end(tmp_path: Path):
     async def play() -> None:
         async with in_process(COUNTER, tmp_path / "out", choice=Choice("counter/train/1")) as session:
             answers = [await session.call_tool("add", {"number": 2})]
@@ -311,7 +311,7 @@ def test_a_mistake_is_a_result_and_an_infrastructure_failure_a_protocol_error(tm
 
 
 @each_row("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
-def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[str, str]):
+def test_a_wrong_query_is_a_usage_error(served: Callable[..., Served], query: dict[str, str]):
     server = served(COUNTER)
 
     async def play() -> Any:
@@ -329,7 +329,7 @@ def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[
 
 
 @each_row("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
-def test_a_body_that_is_no_json_is_refused_and_the_server_goes_on(body: bytes):
+def test_a_body_that_is_not_json_is_refused_without_side_effects(body: bytes):
     app = make_mcp_app(Hosting(COUNTER), TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
     with running(app) as server:

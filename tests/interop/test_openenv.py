@@ -188,7 +188,7 @@ def test_tools_may_have_arguments_of_any_name():
 
 
 def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
-    """What it skips, it skips because it has no grader for it, or because it would build an image."""
+    """Checks are skipped if OpenEnv has no grader for them, or if they need an image."""
     page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
     [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
     (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")

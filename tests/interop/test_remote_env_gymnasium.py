@@ -102,7 +102,7 @@ class Softmax:
 
 
 class Courier:
-    """What an agent remembers of an episode of `errand`."""
+    """The state of an agent in an episode of `errand`."""
 
     def __init__(self, opening: str):
         self.name = opening.partition("parcel of ")[2].partition(" to")[0]

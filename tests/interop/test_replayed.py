@@ -1,4 +1,4 @@
-"""An episode goes on in a fresh environment when its own breaks, and is the same; if it is not, it has failed."""
+"""A failed environment is replaced without a change to the episode; otherwise, the episode fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.rows import each_row
 
 
 class Breaking(ProbeEnv):
-    """Breaks as often as it is told to, at `begin`, at `roll` or at the end; `forgets` makes a fresh one differ."""
+    """Fails `breaks` times at `begin`, at `roll` or at the end; with `forgets`, instances differ."""
 
     breaks: dict[str, int] = {}
     makes = closed = 0

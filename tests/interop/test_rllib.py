@@ -30,7 +30,7 @@ def cluster() -> Iterator[None]:
 
 
 def shaky() -> DiscreteCalls:
-    """An environment that pays 1 for `done` and breaks as often as it is told to."""
+    """An environment that pays 1 for `done` and fails `breaks` times."""
     calls = [ToolCall("add"), ToolCall("done")]
     return DiscreteCalls(lambda: make(SHAKY), calls, lambda _: np.zeros(1, np.float32), SPACE, attempts=1)
 

@@ -1,8 +1,7 @@
-"""Our environments in rLLM: a flow plays beside a model that is a script.
+"""Our environments in rLLM: a flow plays with a scripted model.
 
-rLLM is on no package index. Where it is missing, the flow is given classes made from the names in
-`rllm_contract.json`, which were written down from rLLM's source; where it is, its own engine plays too, and the names
-are compared.
+rLLM is not on PyPI. If it is missing, the flow uses stand-ins with the names in `rllm_contract.json`, which come from
+rLLM's source. If it is installed, its own engine plays too, and the names are compared.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def run(rllm: Any, env: str, answer: Answer, **options: Any) -> Any:
         return rllm.EnvFlow(env, **options).run(task, config)
 
 
-def test_each_turn_has_its_reward_and_the_evaluator_tells_what_was_earned(rllm: Any):
+def test_steps_have_their_rewards_and_the_evaluator_returns_the_sum(rllm: Any):
     episode = run(rllm, PROBE, by_turn(PAY, ToolCall("roll"), FINISH))
     [trajectory] = episode.trajectories
     assert [(step.reward, step.done) for step in trajectory.steps] == [(0.25, False), (0.0, False), (1.0, True)]
@@ -108,7 +107,7 @@ def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(r
 
 
 @each_row("reply", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)])
-def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, reply: Said):
+def test_a_failing_model_is_an_error_without_a_retry(rllm: Any, reply: Said):
     requests: list[int] = []
     with pytest.raises(InfrastructureError, match=f"status {reply.status}"):
         run(rllm, PROBE, lambda request, number: requests.append(number) or reply)

@@ -1,4 +1,4 @@
-"""Our environments on a server: what `RemoteEnv` and plain requests are told is what `Env` says."""
+"""Our environments on a server: `RemoteEnv` and plain requests get the same data as from `Env`."""
 
 from __future__ import annotations
 

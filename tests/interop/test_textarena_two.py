@@ -26,7 +26,7 @@ TARGET = "agentgym.interop.textarena:TextArenaEnv"
 TIC_TAC_TOE: dict[str, Any] = {"game": "TicTacToe-v0"}
 CONNECT_FOUR: dict[str, Any] = {"game": "ConnectFour-v0", "opponent": "tests.interop.opponents:any_column"}
 FIRST, SECOND = 0, 1
-"""Indices of tasks in which the agent sits in the seat that begins, or in the other one."""
+"""Indices of tasks in which the agent moves first, or second."""
 
 
 def begun(game: str, index: int = FIRST, **arguments: Any) -> tuple[TextArenaEnv, str]:
@@ -71,7 +71,7 @@ def test_rewards_are_those_of_the_agents_seat(index: int):
     assert (lost.info["ending"], lost.info["rewards"]) == ("over", {"outcome": 0.0, "reward": -1.0})
 
 
-def test_an_invalid_move_of_the_agent_is_told_and_the_next_one_loses():
+def test_the_agents_second_invalid_move_loses():
     env, _ = begun("TicTacToe-v0", SECOND)
     result = env.step("[9]")
     assert "attempted an invalid move" in text_of(result.observation[-1])

@@ -38,7 +38,7 @@ SHAKY = "tests.interop.test_trl:ShakyEnv"
 
 
 class ShakyEnv(Env):
-    """Breaks as often as it is told to, counts its instances, and shows a picture."""
+    """Fails `breaks` times, counts its instances, and shows a picture."""
 
     breaks = 0
     open_now = 0
@@ -152,7 +152,7 @@ def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
     assert episode_of(environment).ending == "gave_up"
 
 
-def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shaky: type[ShakyEnv]):
+def test_a_failed_episode_has_no_reward_and_is_hidden_from_the_policy(shaky: type[ShakyEnv]):
     environment = begun(attempts=2)
     shaky.breaks = 2
     assert environment.add() == environment.done() == BROKEN
@@ -191,7 +191,7 @@ def test_a_broken_task_has_no_reward_wherever_it_shows_and_ends_no_training(name
     assert environment.get_reward() is None
 
 
-def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_policy(shaky: type[ShakyEnv]):
+def test_too_many_failures_end_the_training_with_a_base_exception(shaky: type[ShakyEnv]):
     environment = begun(attempts=1, stop_after=2)
     row = rows(SHAKY, count=1)[0]
     shaky.breaks = 2
@@ -337,7 +337,7 @@ class Driver:
 
 
 def opened(index: int, seed: int) -> dict[str, Any]:
-    """A row of `ProbeEnv` whose opening is told by `reset`, since one of its episodes cannot begin."""
+    """A row of `ProbeEnv` whose opening comes from `reset`, since one of its episodes cannot begin."""
     return {"prompt": [{"role": "user", "content": ""}], "task_id": f"probe/train/{index}", "seed": seed}
 
 
@@ -347,7 +347,7 @@ def as_seen(text: str, reward: float) -> Seen:
 
 
 def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: list[Any], **options: Any) -> Any:
-    """TRL's trainer with a model that says what it is told to."""
+    """TRL's trainer with a scripted model."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 

@@ -22,7 +22,7 @@ from tests.rows import each_row
 pytestmark = [pytest.mark.peers, *needs("verl", "ray", "tensordict", "torch", "transformers")]
 
 Say = Callable[[str], str]
-"""What the model writes, given all that it has read and written."""
+"""Maps the conversation so far to the model's next text."""
 
 
 class Server:

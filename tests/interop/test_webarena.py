@@ -33,7 +33,7 @@ ALL = {name: f"http://127.0.0.1:{port}" for port, name in enumerate(["shopping",
 NEVER_ACCEPTED = {"webarena-verified/319", "webarena-verified/429"}
 """The expected response of one lacks a field that is compared; the other wants two last pages."""
 EVERY = 7
-"""Every so many tasks of the package are tried; all 812 were once."""
+"""Step between the tasks to test; all 812 were tested once."""
 FOUND = {"task_type": "RETRIEVE", "status": "SUCCESS"}
 SHOWN = {"task_type": "NAVIGATE", "status": "SUCCESS"}
 CHANGED = {"task_type": "MUTATE", "status": "SUCCESS"}
@@ -152,7 +152,7 @@ def theirs(file: Path, sites: dict[str, str]) -> Callable[[int, Path, Path], Any
 
 @peers
 @pytest.mark.web
-def test_a_response_in_another_form_is_told_and_the_episode_goes_on(env: WebArenaEnv):
+def test_the_model_reads_that_its_response_is_malformed(env: WebArenaEnv):
     begin(env, PRICE)
     wrong = call(env, "submit", task_type="FIND", status="SUCCESS")
     assert "RETRIEVE" in said(wrong)

@@ -1,4 +1,4 @@
-"""Clients of our servers: what is too much is split or said, a busy server is asked again for a while, and no more."""
+"""Clients of our servers: large requests are split, and a busy server is retried for a limited time."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def test_queries_that_are_too_many_for_one_request_go_in_several():
         queries = [f"q{number}" for number in range(20)]
         assert [hits[0].id for hits in client.search_many(queries, k=1)] == queries
         assert [hits[0].id for hits in client.search_many(queries, k=1)] == queries
-        # What was learnt of the server is kept: only the first three requests were too large.
+        # The client remembers the server's limit: only the first three requests were too large.
         assert [len(request["queries"]) for request in server.asked][:4] == [20, 10, 5, 2]
         assert len(server.asked) == 3 + 10 + 10
 
 
-def test_one_query_that_asks_for_too_much_is_the_callers_mistake():
+def test_a_single_query_that_is_too_large_is_the_callers_mistake():
     with scripted(lambda *_: refused(413)) as server, closing(SearchR1Client(server.url)) as client:
         with pytest.raises(UsageError, match="not now"):
             client.search("q", k=1000)
@@ -96,7 +96,7 @@ def test_one_query_that_asks_for_too_much_is_the_callers_mistake():
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
-def test_a_busy_server_is_asked_again_but_not_before_the_time_that_it_names(status: int):
+def test_a_busy_server_is_retried_after_the_time_that_it_names(status: int):
     came: list[float] = []
 
     def answer(count: int, content: Any) -> tuple[int, Any, dict[str, str]]:
@@ -130,7 +130,7 @@ def test_characters_that_cannot_be_sent_are_no_error():
     ("header", "seconds"),
     [("7", 7), ("0.5", 0.5), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0), ("1e999", 0)],
 )
-def test_what_a_server_asks_for_is_understood_if_it_makes_sense(header: str, seconds: float):
+def test_retry_after_is_parsed_and_nonsense_counts_as_0(header: str, seconds: float):
     assert retry_after_s(httpx.Headers({"retry-after": header})) == seconds
 
 
@@ -149,7 +149,7 @@ def test_a_server_of_sandboxes_that_stays_busy_is_an_infrastructure_error():
 
 
 @pytest.mark.parametrize("status", [400, 401, 411, 413, 422, 431])
-def test_what_a_server_of_sandboxes_refuses_for_good_is_the_callers_mistake(status: int):
+def test_a_final_refusal_of_a_sandbox_server_is_the_callers_mistake(status: int):
     with scripted(lambda *_: refused(status)) as server:
         with closing(RemoteBackend(server.url, "t" * 20)) as backend, pytest.raises(UsageError, match="not now"):
             backend.start(SandboxSpec())
