@@ -24,6 +24,7 @@ from agentgym import Env, InfrastructureError, Reason, UsageError
 from agentgym.endings import Ending
 from agentgym.errors import TaskError
 from agentgym.interop.remote import RemoteEnv
+from agentgym.messages import text_of
 from agentgym.policy import FunctionPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.rollout.deadlines import OutOfTime
@@ -65,7 +66,7 @@ def catalog() -> Iterator[Served]:
 
 def count_of(env: Env) -> int:
     """Call `add`, and return the count that it shows."""
-    return int(str(env.step(ADD).observation[0]["content"]).removeprefix("count "))
+    return int(text_of(env.step(ADD).observation[0]).removeprefix("count "))
 
 
 def played(env: Env, task: str, seed: int) -> list[Any]:
