@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from agentgym.interop.gateway import Gateway, GatewaySettings, Played, serving
+from agentgym.interop.gateway import Gateway, GatewaySettings, SessionTask, serving
 from agentgym.rollout import Limits
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import load_model, make_policy
@@ -50,7 +50,7 @@ def main(out: Path) -> None:
     gateway = Gateway(policy, GatewaySettings(dialect="compact", limits=Limits(max_new_tokens=16), out=out))
     with serving(gateway):
         for hidden in range(1, 11):
-            session = gateway.session(f"game-{hidden}", Played(task_id=f"hidden-{hidden}", seed=0))
+            session = gateway.session(f"game-{hidden}", SessionTask(task_id=f"hidden-{hidden}", seed=0))
             reward = float(agent(session.base_url, session.api_key, hidden))
             for row in session.reward(reward):
                 print(f"{row.id}: {len(row.turns)} turns, {row.tokens.sampled} sampled tokens, reward {row.reward:g}")

@@ -21,8 +21,8 @@ from agentgym.engine.steps import Solution
 from agentgym.interop.remote import RemoteEnv
 from agentgym.interop.remote.wire import PROTOCOL, STREAM, decoded, encoded
 from agentgym.tools.env_server.app import limits_of, make_app
-from agentgym.tools.env_server.offer import EnvServing, Offer
-from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.env_server.offer import EnvOffer, EnvServing
+from agentgym.tools.env_server.sessions import EnvSessions
 from tests.serving_cases import HANG_S, Running
 
 TOKEN = "a token of at least sixteen characters".replace(" ", "-")
@@ -126,8 +126,8 @@ class Served(Running):
 
     def __init__(self, *envs: str, settings: dict[str, Any] | None = None, reveal: bool = False, **serving: Any):
         limits = EnvServing(TOKEN, **serving)
-        app = make_app(Offer(envs, settings or {}, is_revealed=reveal), limits)
-        self.sessions: Sessions = app.state.sessions
+        app = make_app(EnvOffer(envs, settings or {}, is_revealed=reveal), limits)
+        self.sessions: EnvSessions = app.state.sessions
         super().__init__(app, **limits_of(limits))
         self.client.headers["Authorization"] = f"Bearer {TOKEN}"
 

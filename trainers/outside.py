@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from agentgym.interop.gateway import Gateway, GatewaySession, Played
+from agentgym.interop.gateway import Gateway, GatewaySession, SessionTask
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.task import Task, TaskSource
 from agentgym.trainers.batches import Batch, TaskRow, check_some_real
@@ -77,7 +77,7 @@ class OutsideRollouts:
         """Do nothing: the caller owns the gateway and the agents."""
 
     def _assigned(self, group: Group, attempt: int, version: int) -> Assignment:
-        played = Played(self._env_id, group.task.id, group.seed, group.training_step)
+        played = SessionTask(self._env_id, group.task.id, group.seed, group.training_step)
         return Assignment(group.task, group.seed, self._gateway.session(f"v{version}-{attempt}", played))
 
     def _ended(self, assignment: Assignment, record: Trajectory | None) -> Trajectory:

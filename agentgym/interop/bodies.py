@@ -1,4 +1,4 @@
-"""Reads the bodies of requests, of bounded size, and gives up work whose client leaves."""
+"""Reads request bodies of bounded size, and cancels work whose client leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class TooLarge(Exception):
-    """A body is larger than allowed. The message says how large it may be."""
+    """A body exceeds the maximum size, which the message states."""
 
 
 async def bounded_body(request: Request, at_most: int) -> bytes:
@@ -41,7 +41,7 @@ def length_of(request: Request) -> int:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    """Return the result of work for a client, which is cancelled if the client leaves.
+    """Return the result of work for a client; cancel the work if the client leaves.
 
     Args:
         request: The client's request, whose body has been read.

@@ -1,4 +1,4 @@
-"""`BrowserGymEnv`: a task of BrowserGym in a browser, read as an accessibility tree and acted on by one tool."""
+"""`BrowserGymEnv`: a task of BrowserGym in a browser, with an accessibility tree as observation and one tool."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _new_thread() -> ThreadPoolExecutor:
 
 
 _thread = _new_thread()
-"""Where all of BrowserGym runs: it has one Playwright for the process, which serves one thread."""
+"""The thread for all of BrowserGym, which has one Playwright per process, bound to one thread."""
 
 
 def _after_fork_in_child() -> None:
-    """Begin anew: neither the thread nor its Playwright is there in a forked process, such as a vector's worker."""
+    """Reset the thread and its Playwright, which a forked process, such as a vector's worker, does not inherit."""
     global _thread
     _thread = _new_thread()
     _core._set_global_playwright(None)
@@ -53,15 +53,15 @@ class BrowserGymEnv(Wrapped):
     """Do a task of BrowserGym in a browser.
 
     Task: one seed of the BrowserGym task; no seed is in two splits.
-    Tools: `act`, which takes an action in BrowserGym's own words, such as `click('12')`.
-    Observation: the accessibility tree of the page, and what went wrong with the last action.
-    Reward: `outcome` 1 if the task pays 1; `reward`, what it pays.
+    Tools: `act`, which takes an action in BrowserGym's syntax, such as `click('12')`.
+    Observation: the accessibility tree of the page, and the error of the last action.
+    Reward: `outcome` 1 if the task pays 1; `reward`, the task's reward.
     Episode end: the task is solved or over, or `max_turns` have passed.
 
     Args:
         name: The task without `browsergym/`, such as `miniwob.click-button`.
         browser: Path of a Chromium; by default that of Playwright.
-        subsets: The kinds of actions that may be used.
+        subsets: The subsets of BrowserGym's actions to allow.
     """
 
     channels = {
@@ -82,14 +82,14 @@ class BrowserGymEnv(Wrapped):
         self.name = name
         self._actions_set = _actions.HighLevelActionSet(list(subsets))
         with as_usage_error(f"the BrowserGym task {name!r} cannot be made"), _pages():
-            self._inner = _made(name, browser, self._actions_set.to_python_code)
-        how = self._actions_set.describe(with_long_description=False, with_examples=True)
-        super().__init__(tasks=seed_tasks(name, f"Call `act` in every turn.\n\n{how}"), **kwargs)
+            self._inner = _make_env(name, browser, self._actions_set.to_python_code)
+        actions = self._actions_set.describe(with_long_description=False, with_examples=True)
+        super().__init__(tasks=seed_tasks(name, f"Call `act` in every turn.\n\n{actions}"), **kwargs)
 
     def start(self, task: Task) -> str:
         """Open the page of the task's seed."""
-        observation, _ = self._there("reset", lambda: self._inner.reset(seed=task.data["seed"]))
-        return f"{observation['goal']}\n\n{task.prompt}\n\n{_shown(observation)}"
+        observation, _ = self._in_thread("reset", lambda: self._inner.reset(seed=task.data["seed"]))
+        return f"{observation['goal']}\n\n{task.prompt}\n\n{_page_text(observation)}"
 
     @tool(max_chars=20_000)
     def act(self, action: str) -> str:
@@ -98,15 +98,15 @@ class BrowserGymEnv(Wrapped):
         Args:
             action: One action, such as `click('12')` or `fill('7', 'text')`.
         """
-        observation, reward, terminated, truncated, _ = self._there("step", lambda: self._inner.step(action))
+        observation, reward, terminated, truncated, _ = self._in_thread("step", lambda: self._inner.step(action))
         self.reward("reward", float(reward))
         if terminated or truncated:
             self.reward(OUTCOME, float(reward >= 1.0))
             self.finish(Reason.SOLVED if reward >= 1.0 else "over" if terminated else "cut_off")
-        return _shown(observation)
+        return _page_text(observation)
 
-    def _there(self, what: str, work: Callable[[], _T]) -> _T:
-        """Run a part of BrowserGym in its thread, on random generators of its own."""
+    def _in_thread(self, what: str, work: Callable[[], _T]) -> _T:
+        """Run a part of BrowserGym in its thread, with its own random generators."""
 
         def run() -> _T:
             with self._foreign(f"{self.name}: {what}"), _pages(), _without_chat_window():
@@ -116,15 +116,15 @@ class BrowserGymEnv(Wrapped):
 
     def release(self) -> None:
         """Close the browser."""
-        self._there("close", self._inner.close)
+        self._in_thread("close", self._inner.close)
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Say what the package does not have."""
+        """Return what the package lacks."""
         return (Caveat("solution-solves", "the package has no solutions that go by its actions"),)
 
 
 class _Messages:
-    """A chat without the window in a second browser in which BrowserGym shows it."""
+    """A replacement for BrowserGym's chat, without its window in a second browser."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -135,7 +135,7 @@ class _Messages:
         self.messages.append({"role": role, "timestamp": 0.0, "message": msg})
 
     def close(self) -> None:
-        """Do nothing: there is no window."""
+        """Do nothing."""
 
 
 @contextmanager
@@ -149,32 +149,32 @@ def _without_chat_window() -> Iterator[None]:
 
 @contextmanager
 def _pages() -> Iterator[None]:
-    """Say where the pages of MiniWoB are: in the package `miniwob`, unless the environment says otherwise."""
-    found = find_spec("miniwob")
-    if _PAGES in os.environ or found is None or found.origin is None:
+    """Set `MINIWOB_URL` to the pages in the package `miniwob`, unless it is already set."""
+    spec = find_spec("miniwob")
+    if _PAGES in os.environ or spec is None or spec.origin is None:
         yield
         return
-    os.environ[_PAGES] = f"{(Path(found.origin).parent / 'html' / 'miniwob').as_uri()}/"
+    os.environ[_PAGES] = f"{(Path(spec.origin).parent / 'html' / 'miniwob').as_uri()}/"
     try:
         yield
     finally:
         del os.environ[_PAGES]
 
 
-def _made(name: str, browser: str | None, mapping: Callable[[str], str]) -> Any:
+def _make_env(name: str, browser: str | None, mapping: Callable[[str], str]) -> Any:
     if name.startswith("miniwob."):
         package("browsergym.miniwob")
-    chosen = {} if browser is None else {"executable_path": browser}
+    launch_options = {} if browser is None else {"executable_path": browser}
     return gymnasium.make(
         f"browsergym/{name}",
         disable_env_checker=True,
         action_mapping=mapping,
-        pw_chromium_kwargs=chosen,
+        pw_chromium_kwargs=launch_options,
         pre_observation_delay=0.1,
     )
 
 
-def _shown(observation: Mapping[str, Any]) -> str:
+def _page_text(observation: Mapping[str, Any]) -> str:
     """Return the page as text."""
     tree = _reading.flatten_axtree_to_str(observation["axtree_object"])
     problem = observation.get("last_action_error")

@@ -1,6 +1,6 @@
-"""`CalledEpisode`: an episode that is driven by tool calls, for programs that run the conversation themselves.
+"""`CalledEpisode`: an episode driven by tool calls, for programs that run the conversation themselves.
 
-Trainers and clients with a loop of their own know a tool as a function that returns text. Each call is a turn here.
+For such trainers and clients, a tool is a function that returns text. Here, each call is a turn.
 """
 
 from __future__ import annotations
@@ -17,70 +17,70 @@ from agentgym.env import Env
 from agentgym.messages import Message, ToolCall, assistant, text_of
 
 OVER = "The episode has ended: nothing that you call has an effect any more."
-"""What a policy reads that goes on calling tools after the end."""
+"""The result of tool calls after the end of the episode."""
 
 
 class CalledEpisode:
     """Episodes of one environment, one after another, each driven by tool calls.
 
-    Errors are those of the environment: `InfrastructureError` says nothing about the policy, so its episode must be
-    dropped, not rewarded. What the policy does wrong is in what it reads.
+    Errors are those of the environment. An `InfrastructureError` says nothing about the policy, so its episode must be
+    dropped, not rewarded. The policy's mistakes are part of the observations.
 
     Args:
-        env: The environment; `dialect="native"` leaves the description of tools to the program.
+        env: The environment; with `dialect="native"`, the program describes the tools.
     """
 
     def __init__(self, env: Env):
         self.env = env
         self.opening: list[Message] = []
-        """The messages that the episode begins with."""
+        """The opening messages."""
         self.info: dict[str, Any] = {}
         """The latest `info` of the environment."""
         self.turn_rewards: list[float] = []
-        """The reward of each turn; one more if the program ended the episode, for its grading."""
+        """The reward of each turn, and of the grading if the program ended the episode."""
         self.turn_channels: list[dict[str, float]] = []
-        """The reward channels of each turn, unweighted; as many as `turn_rewards`."""
+        """The unweighted reward channels, parallel to `turn_rewards`."""
         self.is_over = True
         """Whether the episode has ended."""
         self.is_truncated = False
         """Whether a limit ended it."""
         self.has_failed = False
-        """Whether something around the policy broke, so that the episode has no reward."""
+        """Whether something around the policy failed, so that the episode has no reward."""
 
     @property
     def reward(self) -> float:
-        """The rewards of all turns so far, added up.
+        """The sum of the rewards so far.
 
         Raises:
             ResetNeeded: The episode failed, so it has no reward.
         """
         if self.has_failed:
-            raise ResetNeeded("the episode failed around the policy and has no reward; begin another one")
+            raise ResetNeeded("the episode failed around the policy and has no reward; begin a new one")
         return sum(self.turn_rewards)
 
     @property
     def channels(self) -> dict[str, float]:
-        """The reward channels, unweighted, each added up over the turns so far."""
+        """The sum of each unweighted reward channel over the turns so far."""
         names = dict.fromkeys(name for turn in self.turn_channels for name in turn)
         return {name: sum(turn.get(name, 0.0) for turn in self.turn_channels) for name in names}
 
     @property
     def ending(self) -> str | None:
-        """The name of the reason that it ended for, if it has ended."""
+        """The name of the reason for its ending; `None` while it runs."""
         return self.info.get("ending")
 
     def begin(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> list[Message]:
         """Begin an episode and return its opening messages. Takes the arguments of `Env.reset`."""
-        with self._watched():
-            return self._begun(*self.env.reset(seed=seed, options=options))
+        with self._failing():
+            return self._note_opening(*self.env.reset(seed=seed, options=options))
 
     async def abegin(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> list[Message]:
         """`begin` for asynchronous callers."""
-        with self._watched():
-            return self._begun(*await self.env.areset(seed=seed, options=options))
+        with self._failing():
+            return self._note_opening(*await self.env.areset(seed=seed, options=options))
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> list[Message]:
-        """Play a turn that calls one tool, and return what the policy reads next."""
+        """Play a turn that calls one tool, and return the observation."""
         return self.step(_turn(name, arguments))
 
     async def acall(self, name: str, arguments: Mapping[str, Any]) -> list[Message]:
@@ -88,35 +88,35 @@ class CalledEpisode:
         return await self.astep(_turn(name, arguments))
 
     def step(self, action: Any) -> list[Message]:
-        """Play a turn as `Env.step` does, and return what the policy reads next; `OVER` after the end."""
+        """Play a turn as `Env.step` does, and return the observation; `OVER` after the end."""
         if self.is_over:
             return self._over()
-        with self._watched():
-            return self._played(self.env.step(action))
+        with self._failing():
+            return self._note_turn(self.env.step(action))
 
     async def astep(self, action: Any) -> list[Message]:
         """`step` for asynchronous callers."""
         if self.is_over:
             return self._over()
-        with self._watched():
-            return self._played(await self.env.astep(action))
+        with self._failing():
+            return self._note_turn(await self.env.astep(action))
 
     def end(self, reason: AnyReason = Reason.GAVE_UP) -> float:
         """End the episode if it still runs, so that it is graded, and return its reward.
 
         Args:
-            reason: Why: `GAVE_UP` if the policy stopped calling tools, or the limit that it reached.
+            reason: `GAVE_UP` if the policy stopped calling tools, or the limit that it reached.
         """
         if not self.is_over:
-            with self._watched():
-                self._played(self.env.interrupt(reason))
+            with self._failing():
+                self._note_turn(self.env.interrupt(reason))
         return self.reward
 
     async def aend(self, reason: AnyReason = Reason.GAVE_UP) -> float:
         """`end` for asynchronous callers."""
         if not self.is_over:
-            with self._watched():
-                self._played(await self.env.ainterrupt(reason))
+            with self._failing():
+                self._note_turn(await self.env.ainterrupt(reason))
         return self.reward
 
     def close(self) -> None:
@@ -125,7 +125,8 @@ class CalledEpisode:
         self.env.close()
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _failing(self) -> Iterator[None]:
+        """Mark the episode as failed if the block raises."""
         try:
             yield
         except BaseException:
@@ -137,13 +138,13 @@ class CalledEpisode:
             raise ResetNeeded("no episode is running; begin one")
         return [{"role": "user", "content": OVER}]
 
-    def _begun(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
+    def _note_opening(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
         self.opening, self.info = opening, info
         self.turn_rewards, self.turn_channels = [], []
         self.is_over = self.is_truncated = self.has_failed = False
         return opening
 
-    def _played(self, result: StepResult) -> list[Message]:
+    def _note_turn(self, result: StepResult) -> list[Message]:
         self.info = result.info
         self.turn_rewards.append(float(result.reward))
         self.turn_channels.append(dict(result.info["rewards"]))
@@ -152,7 +153,7 @@ class CalledEpisode:
 
 
 def as_text(messages: Iterable[Message]) -> str:
-    """Return messages as the one text that a program without messages shows to its policy."""
+    """Return messages as one text, for programs whose tools return text."""
     return "\n\n".join(text_of(message) for message in messages)
 
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class Caveat(NamedTuple):
-    """What is unsound about an environment of another package."""
+    """A weakness of an environment of another package."""
 
     check: str | None
-    """The guarantee of `agentgym check` that fails; `None` if none does, and it is worth knowing all the same."""
+    """The guarantee of `agentgym check` that fails; `None` for a mere remark."""
     why: str
-    """What the package does, or lacks."""
+    """The package's fault or gap."""
 
     def __str__(self) -> str:
         return self.why if self.check is None else f"{self.check}: {self.why}"

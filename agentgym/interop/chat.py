@@ -1,4 +1,4 @@
-"""Messages in the form of chat endpoints, which other programs keep and send."""
+"""Messages in the format of chat endpoints, which other programs store and send."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 from agentgym.messages import Message, shown_pictures, text_of
 
 Wire = dict[str, Any]
-"""A message as chat endpoints take it."""
+"""A message in the format of chat endpoints."""
 
 
 def sendable(messages: Iterable[Message]) -> list[Wire]:
-    """Return observations as chat endpoints take them.
+    """Return observations in the format of chat endpoints.
 
-    Pictures become data URLs. Those of tools follow the results in a user message, since tool messages hold only text.
+    Pictures become data URLs. Pictures of tools follow the results in a user message, since tool messages are text.
     """
     sent: list[Wire] = []
-    shown: list[Wire] = []
+    tool_pictures: list[Wire] = []
     for message in messages:
         pictures = [picture_block(picture) for picture in shown_pictures([message])]
         if message.get("role") == "tool":
             text = text_of(message)
             sent.append({"role": "tool", "tool_call_id": message.get("tool_call_id", ""), "content": text})
-            shown += pictures
+            tool_pictures += pictures
         else:
             sent.append({**message, "content": _content(text_of(message), pictures)})
-    return [*sent, {"role": "user", "content": shown}] if shown else sent
+    return [*sent, {"role": "user", "content": tool_pictures}] if tool_pictures else sent
 
 
 def picture_block(picture: bytes) -> Wire:

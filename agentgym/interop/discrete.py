@@ -1,6 +1,6 @@
 """`DiscreteCalls`: an environment with a numbered list of calls as actions and numbers as observations.
 
-So that trainers that know nothing of language, such as Stable-Baselines3, train on it. Pure Gymnasium.
+It lets trainers without language models, such as Stable-Baselines3, train on an environment. Needs only Gymnasium.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, ToolCall, assistant
 
 Observe = Callable[[Sequence[Message]], Any]
-"""Maps the messages of the episode so far, the calls included, to a value in the observation space."""
+"""Maps the messages of the episode so far, including calls, to a value in the observation space."""
 
 
 class DiscreteCalls(gymnasium.Env[Any, Any]):
-    """Plays a list of calls by their numbers.
+    """Plays calls by their numbers.
 
-    Rewards, `terminated`, `truncated`, seeds and `options` are the environment's; so is `info`. An environment that
-    breaks is replaced (`ReplayedEpisode`); if that fails too, the `InfrastructureError` ends the training, for
-    Gymnasium knows no episode without a reward.
+    Rewards, `terminated`, `truncated`, `info`, seeds and `options` are the environment's. A failed environment is
+    replaced (`ReplayedEpisode`). If that fails too, the `InfrastructureError` ends the training, since Gymnasium has no
+    episodes without a reward.
 
     Args:
         make: Makes the environment.
-        calls: What the actions 0, 1, 2, ... call.
-        observe: What the policy sees, given all messages of the episode.
-        observation_space: Where `observe` maps to.
-        attempts: How often each turn is tried.
+        calls: The calls of the actions 0, 1, 2, ...
+        observe: Maps all messages of the episode to the observation.
+        observation_space: The space of `observe`'s values.
+        attempts: Attempts at each turn.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class DiscreteCalls(gymnasium.Env[Any, Any]):
         attempts: int = 3,
     ):
         if not calls:
-            raise UsageError("give at least one call as an action")
+            raise UsageError("calls must contain at least one call")
         self._episode = ReplayedEpisode(make, attempts=attempts)
         for call in calls:
             self._episode.env.tools.get(call.name)
@@ -56,10 +56,10 @@ class DiscreteCalls(gymnasium.Env[Any, Any]):
         self._messages: list[Message] = []
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode. Without a seed, this environment's own generator draws one."""
+        """Begin an episode. Without a seed, this environment's generator chooses one."""
         super().reset(seed=seed)
-        drawn = int(self.np_random.integers(2**31)) if seed is None else seed
-        self._messages = list(self._episode.begin(seed=drawn, options=options))
+        episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._messages = list(self._episode.begin(seed=episode_seed, options=options))
         return self._observe(self._messages), self._episode.info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -69,8 +69,8 @@ class DiscreteCalls(gymnasium.Env[Any, Any]):
         self._messages += [turn, *self._episode.step(turn)]
         episode = self._episode
         is_terminated = episode.is_over and not episode.is_truncated
-        seen = self._observe(self._messages)
-        return seen, episode.turn_rewards[-1], is_terminated, episode.is_truncated, episode.info
+        view = self._observe(self._messages)
+        return view, episode.turn_rewards[-1], is_terminated, episode.is_truncated, episode.info
 
     def close(self) -> None:
         """Close the environment. Safe to call twice."""

@@ -1,7 +1,7 @@
-"""Text of a model that another package's grader evaluates as Python: what may be evaluated, and for how long.
+"""Checks and bounds for model text that another package's grader evaluates as Python.
 
-A grader that calls `eval`, or `parse_expr` of SymPy, which does the same, runs whatever the model wrote, here and
-with the rights of this process. So only text of which every part is known to be harmless may reach it.
+A grader that calls `eval`, or SymPy's `parse_expr`, which calls it too, runs the model's text with the rights of this
+process. So only text whose every part is known to be harmless may reach it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from agentgym.syntax import parse
 _LONGEST_FORMULA = 2_000
 _MOST_DIGITS = 30
 _HIGHEST_POWER = 100
-"""Bounds the exponents of a formula, those of nested powers multiplied with each other."""
+"""Maximum exponent in a formula; exponents of nested powers are multiplied."""
 _POWER_OF_FUNCTION = 5
-"""What a function counts for as a power: towers such as `exp(exp(exp(9)))` grow as fast."""
+"""A function call counts as this power, since towers such as `exp(exp(exp(9)))` grow as fast."""
 _FUNCTIONS = frozenset(
     [
         "Abs",
@@ -52,9 +52,9 @@ _SIGNS = (ast.UnaryOp, ast.UAdd, ast.USub)
 
 
 def is_harmless_value(text: str) -> bool:
-    """Whether `eval` of a text only makes lists, texts and numbers, or fails: text that is no Python is harmless.
+    """Whether `eval` of a text can only make lists, texts and numbers, or fail (text that is not Python is harmless).
 
-    A name is not, since the grader's own variables hold the right answer; those in capitals are plain text.
+    Names are refused, since the grader's variables hold the right answer; names in capitals count as plain text.
     """
     tree = _expression(text)
     return tree is None or all(map(_is_value, ast.walk(tree.body)))
@@ -65,9 +65,9 @@ def _is_value(part: ast.AST) -> bool:
 
 
 def is_harmless_formula(text: str) -> bool:
-    """Whether SymPy's `parse_expr` of a text only makes a formula of modest size, of the usual functions.
+    """Whether SymPy's `parse_expr` of a text can only make a formula of modest size with the usual functions.
 
-    Text that is no Python is not, since SymPy makes some of it into Python, such as `9!`.
+    Text that is not Python is refused, since SymPy turns some of it into Python, such as `9!`.
     """
     tree = _expression(text) if len(text) <= _LONGEST_FORMULA else None
     return tree is not None and _power_of(tree.body) <= _HIGHEST_POWER
@@ -84,7 +84,7 @@ _TOO_MUCH = _HIGHEST_POWER + 1.0
 
 
 def _power_of(part: ast.expr) -> float:
-    """Return the highest power in a formula, at least 1; more than allowed if a part of it is not harmless."""
+    """Return the highest power in a formula, at least 1; `_TOO_MUCH` if a part of it is not harmless."""
     match part:
         case ast.Constant(value=bool() | complex()):
             return _TOO_MUCH
@@ -120,17 +120,17 @@ def _exponent(part: ast.expr) -> float:
 
 
 class TooMuchWork(BaseException):
-    """The code called too many functions. Not an `Exception`, which graders catch and take for a wrong answer."""
+    """The code made too many calls. Not an `Exception`, which graders would catch and treat as a wrong answer."""
 
 
 @contextmanager
 def bounded_work(most_calls: int) -> Iterator[None]:
-    """Stop the block after so many calls of Python functions in this thread.
+    """Stop the block after `most_calls` calls of Python functions in this thread.
 
-    Calls are counted instead of seconds, so that the same work is stopped on every machine, however busy it is.
+    Counting calls instead of seconds makes the limit independent of the machine and its load.
 
     Raises:
-        TooMuchWork: The block made more calls.
+        TooMuchWork: The block exceeded the limit.
     """
     before = sys.gettrace()
     sys.settrace(_counting(most_calls))
@@ -140,11 +140,11 @@ def bounded_work(most_calls: int) -> Iterator[None]:
         sys.settrace(before)
 
 
-def _counting(left: int) -> Callable[[FrameType, str, Any], None]:
+def _counting(calls_left: int) -> Callable[[FrameType, str, Any], None]:
     def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal calls_left
+        calls_left -= 1
+        if calls_left < 0:
             raise TooMuchWork
 
     return count

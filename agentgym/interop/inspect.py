@@ -1,7 +1,7 @@
-"""`task`: suites as tasks of Inspect AI (0.3), graded as we grade them.
+"""`task`: suites as tasks of Inspect AI (0.3), graded like our own evaluation.
 
-Inspect asks the model, keeps the conversation and writes the log. Each of the model's messages is a turn of ours. Other
-solvers of Inspect can play instead: they are given our tools, each call of which is then a turn.
+Inspect queries the model, stores the conversation and writes the log. Each of the model's messages is a turn. Other
+solvers of Inspect can play instead: they get our tools, and each call is a turn.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _LIMITS = {
     "cost": Reason.TOKEN_BUDGET,
     "context": Reason.CONTEXT,
 }
-"""Why our episode ends when Inspect stops a sample, by its type of limit."""
+"""The reason for an episode's ending by the type of Inspect's limit."""
 
 
 class EpisodeFailed(Exception):
-    """Something around the model broke, or the task is broken: an error of the sample, which has no score then."""
+    """Something around the model failed, or the task is broken. The sample then has an error and no score."""
 
 
 def task(
@@ -69,14 +69,14 @@ def task(
     Args:
         suite: Name of a bundled suite, or the path of one.
         entry: The entry to play; by default all.
-        limit: Most tasks of each entry; such results are not those of the suite.
-        attempts: Attempts at each task, Inspect's epochs; by default as many as the suite says.
-        seed: Random seed, as of `agentgym eval`: the same seed is the same episodes.
+        limit: Maximum number of tasks per entry; such results are not comparable with the suite's.
+        attempts: Attempts at each task, Inspect's epochs; by default the suite's number.
+        seed: Random seed, as in `agentgym eval`: the same seed gives the same episodes.
         solver: A solver or agent of Inspect's that plays; by default each message of the model is a turn.
-        data: Paths of your data, by the names that the suite asks for.
+        data: Paths of your data, by the suite's names for them.
 
     Raises:
-        UsageError: There is no such suite or entry, or its entries cannot be played as one task.
+        UsageError: The suite or entry does not exist, or its entries cannot be played as one task.
     """
     loaded = load_suite(suite, data)
     entries = loaded.entries if entry is None else [loaded.entry(entry)]
@@ -98,34 +98,34 @@ def env_task(
 
     Args:
         env: Id of the environment (`"sql"`), or `"module:Class"`.
-        split: Where the tasks come from: by default `test`, or `validation` where there is none.
-        count: Number of tasks, at most.
+        split: The split of the tasks: by default `test`, or `validation` if there is no `test`.
+        count: Maximum number of tasks.
         attempts: Attempts at each task.
-        seed: Random seed, as of `agentgym eval`.
-        solver: As of `task`.
+        seed: Random seed, as in `agentgym eval`.
+        solver: See `task`.
         arguments: Arguments of the environment.
     """
     [entry] = one_off(env, arguments, (), attempts=attempts, limits=Limits(), temperature=1.0).entries
-    with entry.opened() as made:
-        chosen = list(iterate(made.tasks, split or default_split(made.tasks, TEST), count))
-    [entry] = one_off(env, arguments, chosen, attempts=attempts, limits=Limits(), temperature=1.0).entries
+    with entry.opened() as instance:
+        tasks = list(iterate(instance.tasks, split or default_split(instance.tasks, TEST), count))
+    [entry] = one_off(env, arguments, tasks, attempts=attempts, limits=Limits(), temperature=1.0).entries
     return _task(entry.name, 0, [entry], None, None, seed, solver)
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A sample: a task, and how it is played."""
+class SampleSpec:
+    """A sample: a task, the suite entry that it belongs to, and a seed."""
 
     entry: SuiteEntry
     task: Task
     seed: int
 
 
-def seats_of(entry: SuiteEntry, limit: int | None, seed: int) -> list[Seat]:
-    """Return the tasks of an entry with the seeds that `agentgym eval` plays them with."""
+def specs_of(entry: SuiteEntry, limit: int | None, seed: int) -> list[SampleSpec]:
+    """Return the tasks of an entry with the seeds of `agentgym eval`."""
     with entry.opened() as env:
         tasks = entry.tasks(env)[:limit]
-    return [Seat(entry, job.task, job.seed) for job in evaluation_jobs(tasks, 1, seed)]
+    return [SampleSpec(entry, job.task, job.seed) for job in evaluation_jobs(tasks, 1, seed)]
 
 
 def _task(
@@ -137,67 +137,67 @@ def _task(
     seed: int,
     solver: Any,
 ) -> inspect_ai.Task:
-    seats = [seat for entry in entries for seat in seats_of(entry, limit, seed)]
-    return task_of(name, seats, attempts=attempts, version=version, solver=solver)
+    specs = [spec for entry in entries for spec in specs_of(entry, limit, seed)]
+    return task_of(name, specs, attempts=attempts, version=version, solver=solver)
 
 
 def task_of(
-    name: str, seats: Sequence[Seat], *, attempts: int | None = None, version: int = 0, solver: Any = None
+    name: str, specs: Sequence[SampleSpec], *, attempts: int | None = None, version: int = 0, solver: Any = None
 ) -> inspect_ai.Task:
     """Return samples as a task of Inspect. Raises `UsageError` if their limits, attempts or temperatures differ."""
-    entry = _common(seats)
-    play = Playing(seats)
+    entry = _common(specs)
+    play = SampleEpisodes(specs)
     limits = entry.limits
     return inspect_ai.Task(
         name=name,
         version=version,
         dataset=MemoryDataset(list(play.samples()), name=name),
-        setup=begun(play),
-        solver=ended(play, turns(play) if solver is None else solver),
-        scorer=graded(play),
+        setup=begin_episode(play),
+        solver=note_limits(play, turns(play) if solver is None else solver),
+        scorer=episode_score(play),
         cleanup=play.clean_up,
         epochs=attempts or entry.attempts,
         config=chat.GenerateConfig(max_tokens=limits.max_new_tokens, temperature=entry.temperature),
         time_limit=None if limits.episode_timeout_s is None else int(limits.episode_timeout_s),
-        # A sample that broke has no score; the others are worth keeping.
+        # A failed sample has no score; the other samples still count.
         fail_on_error=False,
     )
 
 
-def _common(seats: Sequence[Seat]) -> SuiteEntry:
-    """Return one of the entries. Raises `UsageError` if they are played in different ways."""
-    entries = list({id(seat.entry): seat.entry for seat in seats}.values())
-    ways = {(entry.limits, entry.attempts, entry.temperature) for entry in entries}
-    if len(ways) != 1:
+def _common(specs: Sequence[SampleSpec]) -> SuiteEntry:
+    """Return one of the entries. Raises `UsageError` if their limits, attempts or temperatures differ."""
+    entries = list({id(spec.entry): spec.entry for spec in specs}.values())
+    settings = {(entry.limits, entry.attempts, entry.temperature) for entry in entries}
+    if len(settings) != 1:
         names = ", ".join(entry.name for entry in entries)
-        raise UsageError(f"a task of Inspect has one set of limits and attempts; make one of each entry: {names}")
+        raise UsageError(f"a task of Inspect has one set of limits and attempts; make one task per entry: {names}")
     return entries[0]
 
 
-class Playing:
+class SampleEpisodes:
     """The episodes of a task's samples.
 
     Args:
-        seats: The samples.
+        specs: The samples.
     """
 
-    def __init__(self, seats: Sequence[Seat]):
-        self._seats = dict(zip(_ids(seats), seats, strict=True))
+    def __init__(self, specs: Sequence[SampleSpec]):
+        self._specs = dict(zip(_ids(specs), specs, strict=True))
         self._pools: dict[str, PooledEpisodes] = {}
         self._running: dict[str, tuple[PooledEpisodes, CalledEpisode]] = {}
         self.stopped: dict[str, Reason] = {}
-        """Why a sample was stopped, by its unique id."""
+        """The reason for stopping a sample, by its unique id."""
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the samples. What the model reads comes from the episode; the gold stays with the grader."""
-        for sample_id, seat in self._seats.items():
-            about = {"env": seat.entry.env_id, "seed": seat.seed, "split": seat.task.split}
-            about |= {"difficulty": seat.task.difficulty, "tags": list(seat.task.tags)}
-            yield Sample(id=sample_id, input=seat.task.prompt, metadata=about)
+        """Yield the samples, without gold. The model's messages come from the episode, not from here."""
+        for sample_id, spec in self._specs.items():
+            about = {"env": spec.entry.env_id, "seed": spec.seed, "split": spec.task.split}
+            about |= {"difficulty": spec.task.difficulty, "tags": list(spec.task.tags)}
+            yield Sample(id=sample_id, input=spec.task.prompt, metadata=about)
 
-    def seat(self, state: TaskState) -> Seat:
-        """Return what a sample plays."""
-        return self._seats[str(state.sample_id)]
+    def spec(self, state: TaskState) -> SampleSpec:
+        """Return the specification of a sample."""
+        return self._specs[str(state.sample_id)]
 
     def episode(self, state: TaskState) -> CalledEpisode:
         """Return the running episode of a sample."""
@@ -205,24 +205,24 @@ class Playing:
 
     async def begin(self, state: TaskState) -> list[Message]:
         """Begin the episode of a sample and return its opening messages."""
-        seat = self.seat(state)
-        pool = self._pools.setdefault(seat.entry.name, PooledEpisodes(_factory(seat.entry)))
+        spec = self.spec(state)
+        pool = self._pools.setdefault(spec.entry.name, PooledEpisodes(_factory(spec.entry)))
         episode = await pool.take()
         self._running[state.uuid] = pool, episode
-        limit_s = seat.entry.limits.reset_timeout_s
-        beginning = episode.abegin(seed=seat.seed, options={"task": seat.task})
+        limit_s = spec.entry.limits.reset_timeout_s
+        beginning = episode.abegin(seed=spec.seed, options={"task": spec.task})
         return await within(beginning, limit_s, Reason.RESET_TIME, "a reset")
 
     async def step(self, state: TaskState, turn: Awaitable[list[Message]]) -> list[Message]:
-        """Play a turn of a sample and return what the model reads next. The end completes the sample."""
-        episode, limit_s = self.episode(state), self.seat(state).entry.limits.step_timeout_s
+        """Play a turn of a sample and return the observation. The end of the episode completes the sample."""
+        episode, limit_s = self.episode(state), self.spec(state).entry.limits.step_timeout_s
         with _failing():
             messages = await within(turn, limit_s, Reason.STEP_TIME, "a step")
         state.completed = episode.is_over
         return messages
 
     async def clean_up(self, state: TaskState) -> None:
-        """Give back the environment of a sample; the last one closes them."""
+        """Return a sample's environment to its pool; the last sample closes them."""
         pool, episode = self._running.pop(state.uuid, (None, None))
         if pool is not None and episode is not None:
             await pool.give_back(episode)
@@ -230,12 +230,12 @@ class Playing:
 
 
 @solver
-def begun(play: Playing) -> Solver:
+def begin_episode(play: SampleEpisodes) -> Solver:
     """Begin the episode of a sample: its opening messages and its tools."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         with _failing():
-            state.messages = list(_shown(await play.begin(state)))
+            state.messages = list(_chat_messages(await play.begin(state)))
         if play.episode(state).env.dialect.name == "native":
             state.tools = [_tool(play, state, schema["function"]) for schema in play.episode(state).info["tools"]]
         return state
@@ -244,7 +244,7 @@ def begun(play: Playing) -> Solver:
 
 
 @solver
-def turns(play: Playing) -> Solver:
+def turns(play: SampleEpisodes) -> Solver:
     """Play each message of the model as a turn, until the episode ends."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -255,21 +255,21 @@ def turns(play: Playing) -> Solver:
                 play.stopped[state.uuid] = Reason.CONTEXT
                 return state
             action = _action(state.output.message, is_text=is_text)
-            state.messages.extend(_shown(await play.step(state, play.episode(state).astep(action))))
+            state.messages.extend(_chat_messages(await play.step(state, play.episode(state).astep(action))))
         return state
 
     return solve
 
 
 @solver
-def ended(play: Playing, played_by: Any) -> Solver:
-    """Note why a solver was stopped, if it was."""
-    by = as_solver(played_by) if is_agent(played_by) else played_by
+def note_limits(play: SampleEpisodes, player: Any) -> Solver:
+    """Run a solver and record which limit stopped it, if any."""
+    play_sample = as_solver(player) if is_agent(player) else player
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        play.stopped[state.uuid] = Reason.TIME  # a time limit cancels, and says nothing here
+        play.stopped[state.uuid] = Reason.TIME  # a time limit cancels the solver without an error of Inspect's
         try:
-            state = await by(state, generate)
+            state = await play_sample(state, generate)
         except LimitExceededError as error:
             play.stopped[state.uuid] = _LIMITS.get(error.type, Reason.TIME)
             raise
@@ -281,8 +281,8 @@ def ended(play: Playing, played_by: Any) -> Solver:
 
 
 @scorer(name="agentgym", metrics={"success": [mean(), stderr()], "reward": [mean(), stderr()]})
-def graded(play: Playing) -> Scorer:
-    """Score a sample as the environment does."""
+def episode_score(play: SampleEpisodes) -> Scorer:
+    """Score a sample with the environment's own reward and success."""
 
     async def score(state: TaskState, target: Any) -> Score:
         episode = play.episode(state)
@@ -299,10 +299,10 @@ def graded(play: Playing) -> Scorer:
     return score
 
 
-def _ids(seats: Sequence[Seat]) -> list[str]:
-    """Return the ids of tasks, with the names of their entries where two entries share one."""
-    ids = [seat.task.id for seat in seats]
-    return ids if len(set(ids)) == len(ids) else [f"{seat.entry.name}/{seat.task.id}" for seat in seats]
+def _ids(specs: Sequence[SampleSpec]) -> list[str]:
+    """Return the ids of the tasks, prefixed with the entries' names if ids repeat."""
+    ids = [spec.task.id for spec in specs]
+    return ids if len(set(ids)) == len(ids) else [f"{spec.entry.name}/{spec.task.id}" for spec in specs]
 
 
 def _factory(entry: SuiteEntry) -> EnvFactory:
@@ -312,14 +312,14 @@ def _factory(entry: SuiteEntry) -> EnvFactory:
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """Raise our errors as one that Inspect takes for no mistake of the model."""
+    """Raise our errors as an error that Inspect does not show to the model."""
     try:
         yield
     except AgentGymError as error:
         raise EpisodeFailed(f"{type(error).__name__}: {error}") from error
 
 
-def _tool(play: Playing, state: TaskState, function: Mapping[str, Any]) -> ToolDef:
+def _tool(play: SampleEpisodes, state: TaskState, function: Mapping[str, Any]) -> ToolDef:
     """Return one of our tools as Inspect's: a call is a turn."""
     name = function["name"]
 
@@ -339,12 +339,12 @@ def _action(message: chat.ChatMessageAssistant, *, is_text: bool) -> Any:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    # What could not be read is text that we cannot read either, so the model is told.
+    # Pass unparsable arguments on as text, so that the environment reports them to the model.
     arguments = call.arguments if call.parse_error is None else call.parse_error
     return {"id": call.id, "type": "function", "function": {"name": call.function, "arguments": arguments}}
 
 
-def _shown(messages: Iterable[Message]) -> Iterator[chat.ChatMessage]:
+def _chat_messages(messages: Iterable[Message]) -> Iterator[chat.ChatMessage]:
     """Yield our messages as Inspect's."""
     for message in messages:
         content = _content(message)

@@ -19,19 +19,19 @@ from agentgym.interop.packages import require_package
 from agentgym.messages import text_of
 
 DONE = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""What the agent echoes when it has done its work."""
+"""The agent echoes this when it has finished."""
 
 
 class EpisodeShell:
     """The environment of a mini-swe-agent: its commands are calls of one tool of an episode.
 
-    What the model does wrong, it reads. An `InfrastructureError` leaves the agent, whose episode has failed then.
+    The model reads its mistakes. An `InfrastructureError` propagates through the agent, and the episode has failed.
 
     Args:
         episode: The episode, e.g. a `RecordedEpisode`.
-        run: The tool that runs a command in a shell; it takes a `command`.
-        submit: The tool that hands the work in, called without arguments when the agent says that it is done; by
-            default the episode is ended, and graded as it stands.
+        run: The tool that runs a shell `command`.
+        submit: The tool that submits the work, called without arguments when the agent is done; by default the episode
+            ends and is graded as it is.
     """
 
     def __init__(self, episode: CalledEpisode, *, run: str = "run", submit: str | None = None):
@@ -40,33 +40,33 @@ class EpisodeShell:
         self.config: Mapping[str, Any] = {"run": run, "submit": submit}
 
     def begin(self, **options: Any) -> str:
-        """Begin the episode, and return its task as text. Takes the arguments of `Env.reset`."""
+        """Begin the episode and return its task as text. Takes the arguments of `Env.reset`."""
         opening = self.episode.begin(**options)
         return "\n\n".join(map(text_of, opening))
 
     def execute(self, action: Mapping[str, Any], cwd: str = "", **_: Any) -> dict[str, Any]:
-        """Run a command, and return its output. Called by the agent."""
+        """Run a command and return its output. Called by the agent."""
         command = str(action.get("command", ""))
         if _is_done(command):
             self.end()
             raise _submitted()
-        said = "\n".join(map(text_of, self.episode.call(self._run, {"command": command})))
+        output = "\n".join(map(text_of, self.episode.call(self._run, {"command": command})))
         if self.episode.is_over:
             raise _submitted()
-        return {"output": said, "returncode": int(said.startswith("Error: ")), "exception_info": ""}
+        return {"output": output, "returncode": int(output.startswith("Error: ")), "exception_info": ""}
 
     def end(self) -> float:
-        """Hand the work in if that has not happened yet, and return the reward."""
+        """Submit the work unless that has already happened, and return the reward."""
         if not self.episode.is_over and self._submit is not None:
             self.episode.call(self._submit, {})
         return self.episode.end()
 
     def get_template_vars(self, **more: Any) -> dict[str, Any]:
-        """Return what the agent's templates may name."""
+        """Return the variables of the agent's templates."""
         return {**platform.uname()._asdict(), **self.config, **more}
 
     def serialize(self) -> dict[str, Any]:
-        """Return what the agent writes about its environment into its own records."""
+        """Return the environment's entry in the agent's own records."""
         return {"info": {"config": {"environment": dict(self.config), "environment_type": "agentgym"}}}
 
 
@@ -75,7 +75,7 @@ def _is_done(command: str) -> bool:
 
 
 def _submitted() -> Exception:
-    """Return what ends the agent's work."""
+    """Return the exception that ends the agent's run."""
     from minisweagent.exceptions import Submitted  # pyright: ignore[reportMissingImports]
 
     return Submitted({"role": "exit", "content": "", "extra": {"exit_status": "Submitted", "submission": ""}})

@@ -25,15 +25,15 @@ from resources_servers.gymnasium import GymnasiumServer  # type: ignore[import-n
 
 
 class EnvServerConfig(BaseResourcesServerConfig):
-    """What the server's YAML says of it, beside what NeMo Gym needs."""
+    """The server's settings in its YAML file, in addition to those of NeMo Gym."""
 
     env: str
     """The environment, as for `agentgym.make`."""
     arguments: dict[str, Any] = {}
     attempts: int = 3
-    """How often each turn is tried."""
+    """Attempts at each turn."""
     idle_s: float = 3600.0
-    """Seconds after which a session that nobody steps is closed: NeMo Gym tells no server that its agent gave up."""
+    """Seconds without a step after which a session is closed, since NeMo Gym does not report that an agent gave up."""
 
 
 @dataclass
@@ -45,14 +45,14 @@ class _Session:
 class EnvServer(GymnasiumServer):
     """Serves episodes of one environment, each in a session of NeMo Gym.
 
-    An environment that breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, the server
-    answers with an error, which is no reward.
+    A failed environment is replaced and the episode replayed (`ReplayedEpisode`). If that fails too, the server answers
+    with an error instead of a reward.
     """
 
     config: EnvServerConfig
 
     async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str | None, dict[str, Any]]:
-        """Begin the episode that the row names by `task_id` and `seed`; its opening is in the row already."""
+        """Begin the episode that the row names by `task_id` and `seed`. The row already contains its opening."""
         task_id, seed = episode_named(metadata, f"{__name__}.rows")
         await self._close_idle()
         await self.close_session(session_id)
@@ -66,17 +66,17 @@ class EnvServer(GymnasiumServer):
     async def step(
         self, action: Any, metadata: dict[str, Any], session_id: str | None = None
     ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
-        """Play what the model answered, calls and text, as a turn."""
+        """Play the model's response, calls and text, as a turn."""
         session: _Session | None = self.session_state.get(session_id or "")
         if session is None:
             raise UsageError("this session has no episode: reset it first")
         session.used = time.monotonic()
         episode = session.episode
         earned = len(episode.turn_rewards)
-        read = await episode.astep(_message(action))
-        paid = sum(episode.turn_rewards[earned:])
+        observation = await episode.astep(_message(action))
+        reward = sum(episode.turn_rewards[earned:])
         is_terminated = episode.is_over and not episode.is_truncated
-        return _said(read), paid, is_terminated, episode.is_truncated, _told(episode, read)
+        return _text(observation), reward, is_terminated, episode.is_truncated, _info(episode, observation)
 
     async def close_session(self, session_id: str | None) -> None:
         """Close the environment of a session."""
@@ -91,14 +91,14 @@ class EnvServer(GymnasiumServer):
                 await self.close_session(name)
 
 
-def rows(env: str, agent: str, *, dialect: str = "native", **chosen: Any) -> list[dict[str, Any]]:
+def rows(env: str, agent: str, *, dialect: str = "native", **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for NeMo Gym (JSON lines).
 
     Args:
         env: The environment, as for `agentgym.make`.
         agent: The name of the `gymnasium_agent` in NeMo Gym's configuration.
-        dialect: As of the server.
-        chosen: The tasks and the environment's other arguments, the same as of the server, as for `openings`.
+        dialect: The dialect of the server.
+        options: Options of `openings`: the tasks, and the environment's other arguments, the same as for the server.
     """
     return [
         {
@@ -106,12 +106,12 @@ def rows(env: str, agent: str, *, dialect: str = "native", **chosen: Any) -> lis
             "agent_ref": {"type": "responses_api_agents", "name": agent},
             **opening.named,
         }
-        for opening in openings(env, dialect=dialect, **chosen)
+        for opening in openings(env, dialect=dialect, **options)
     ]
 
 
 def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's schema as the Responses API takes it."""
+    """Return a tool's schema in the format of the Responses API."""
     return {"type": "function", **schema["function"], "strict": False}
 
 
@@ -131,17 +131,17 @@ def _message(response: Any) -> Message:
     return message
 
 
-def _said(read: list[Message]) -> str | None:
-    """Return what answers no call."""
-    return "\n\n".join(text_of(message) for message in read if message.get("role") != "tool") or None
+def _text(observation: list[Message]) -> str | None:
+    """Return the text of all messages except the results of calls."""
+    return "\n\n".join(text_of(message) for message in observation if message.get("role") != "tool") or None
 
 
-def _told(episode: ReplayedEpisode, read: list[Message]) -> dict[str, Any]:
+def _info(episode: ReplayedEpisode, observation: list[Message]) -> dict[str, Any]:
     outputs = [
         {"call_id": message.get("tool_call_id", ""), "output": text_of(message)}
-        for message in read
+        for message in observation
         if message.get("role") == "tool"
     ]
     info = episode.info
-    known = {"rewards": info["rewards"], "ending": info.get("ending"), "is_success": info.get("is_success")}
-    return {"tool_outputs": outputs, **known}
+    facts = {"rewards": info["rewards"], "ending": info.get("ending"), "is_success": info.get("is_success")}
+    return {"tool_outputs": outputs, **facts}

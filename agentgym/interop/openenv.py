@@ -1,7 +1,7 @@
 """`openenv_app`: an environment on OpenEnv's server (0.10), for every client of OpenEnv.
 
-An action is a call of one tool, in OpenEnv's own type for that, and is one turn. Each session of the server has an
-environment of its own.
+An action is a call of one tool, in OpenEnv's own type, and is one turn. Each session of the server has its own
+environment.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ except ImportError:
     raise
 
 ENDLESS = 2**31
-"""What a split without an end tells as its number of tasks: seeds choose among so many."""
+"""The reported number of tasks of an endless split, among which seeds choose."""
 PREVIEW = 100
-"""Tasks that `list_tasks` tells of a split."""
+"""Number of tasks that `list_tasks` returns."""
 SESSIONS = 64
-"""Sessions at the same time, if not chosen."""
+"""Default maximum number of sessions."""
 
 
-class Opening(Observation):
-    """What an episode begins with."""
+class OpeningObservation(Observation):
+    """The opening of an episode."""
 
     messages: list[dict[str, Any]] = Field(default_factory=list, description="The chat messages to begin with")
 
 
 class TurnResult(CallToolObservation):
-    """What follows a turn. `reward` is that of the turn; `metadata` has `ending`, `truncated` and `channels`."""
+    """The result of a turn: the turn's `reward`, and `metadata` with `ending`, `truncated` and `channels`."""
 
     messages: list[dict[str, Any]] = Field(default_factory=list, description="The chat messages after the turn")
 
 
 class EpisodeState(State):
-    """Where an episode is."""
+    """The state of an episode."""
 
     task_id: str | None = Field(default=None, description="The task")
     split: str | None = Field(default=None, description="Its split")
@@ -81,23 +81,23 @@ def openenv_app(env: str, *, sessions: int = SESSIONS, **arguments: Any) -> Fast
 
     Args:
         env: Id of the environment (`"sql"`), or `"module:Class"`.
-        sessions: Most sessions at the same time; fewer if the environment allows fewer.
+        sessions: Maximum number of sessions; the environment's own limit also applies.
         arguments: Arguments of the environment.
 
     Raises:
-        UsageError: There is no such environment, or it takes no such argument.
+        UsageError: The environment does not exist, or has no such argument.
     """
     factory = EnvFactory(full_env_id(env), {"dialect": "native", **arguments})
-    with closed_after(make_env(factory.env_id, factory.kwargs)) as made:
-        most = sessions if made.max_concurrent is None else min(sessions, made.max_concurrent)
+    with closed_after(make_env(factory.env_id, factory.kwargs)) as instance:
+        max_sessions = sessions if instance.max_concurrent is None else min(sessions, instance.max_concurrent)
     return create_app(
         partial(OpenEnvEnvironment, factory),
         CallToolAction,
         TurnResult,
         env_name=env,
-        max_concurrent_envs=most,
+        max_concurrent_envs=max_sessions,
         state_cls=EpisodeState,
-        reset_observation_cls=Opening,
+        reset_observation_cls=OpeningObservation,
     )
 
 
@@ -106,27 +106,27 @@ def call(name: str, text: str = "", /, **arguments: Any) -> CallToolAction:
 
     Args:
         name: Name of the tool.
-        text: What the model wrote beside the call.
+        text: The model's text next to the call.
         arguments: Arguments of the tool.
     """
     return CallToolAction(tool_name=name, arguments=arguments, metadata={"text": text} if text else {})
 
 
 def say(text: str) -> CallToolAction:
-    """Return the action that calls no tool: what the model wrote."""
+    """Return the action for a text of the model without a call."""
     return CallToolAction(tool_name="", metadata={"text": text})
 
 
 def stop(reason: str = Reason.GAVE_UP) -> CallToolAction:
-    """Return the action that ends the episode, so that it is graded: for a model that stopped or reached a limit."""
+    """Return the action that ends and grades the episode, for a model that stopped or reached a limit."""
     return CallToolAction(tool_name="", metadata={"stop": str(reason)})
 
 
 class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
-    """An environment of ours as OpenEnv's server runs it.
+    """An environment for OpenEnv's server.
 
-    What breaks around the model is raised, so that the client gets an error that begins with `InfrastructureError`, and
-    no observation.
+    A failure around the model is raised, so that the client gets no observation but an error that begins with
+    `InfrastructureError`.
 
     Args:
         factory: Makes the environment.
@@ -148,32 +148,32 @@ class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
         index: int | None = None,
         task: str | None = None,
         **unknown: Any,
-    ) -> Opening:
-        """Begin an episode. The same seed and task are the same episode.
+    ) -> OpeningObservation:
+        """Begin an episode. The same seed and task give the same episode.
 
         Args:
-            seed: Chooses the task if nothing else does, and everything random in the episode.
+            seed: Seeds the episode, and selects the task if nothing else does.
             episode_id: The client's name for the episode.
-            split: The split that the task is from.
-            index: The number of the task in its split.
+            split: The split of the task.
+            index: The index of the task in its split.
             task: The id of the task.
             unknown: Refused.
         """
         with _named_errors():
             if unknown:
                 raise UsageError(f"reset takes seed, episode_id, split, index and task, not {sorted(unknown)[0]!r}")
-            wanted = {"split": split, "index": index, "task": task}
-            options = {name: value for name, value in wanted.items() if value is not None}
+            selection = {"split": split, "index": index, "task": task}
+            options = {name: value for name, value in selection.items() if value is not None}
             opening = self._episode.begin(seed=seed, options=options)
         self._episode_id = episode_id
         about = {name: self._episode.info[name] for name in ("task", "split", "difficulty")}
-        return Opening(messages=_data(opening), metadata=about)
+        return OpeningObservation(messages=_data(opening), metadata=about)
 
     def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Observation:
-        """Play a turn, or tell the tools.
+        """Play a turn, or list the tools.
 
         Raises:
-            RuntimeError: Something around the model broke, or no episode runs; the message names our kind of error.
+            RuntimeError: Something around the model failed, or no episode runs. The message names our error class.
         """
         if isinstance(action, ListToolsAction):
             return ListToolsObservation(tools=self._tools())
@@ -202,14 +202,14 @@ class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
 
     @property
     def state(self) -> EpisodeState:
-        """Where the episode is."""
+        """The state of the episode."""
         episode = self._episode
-        begun = bool(episode.opening)
+        has_begun = bool(episode.opening)
         return EpisodeState(
             episode_id=self._episode_id,
             step_count=len(episode.turn_rewards),
-            task_id=episode.env.task.id if begun else None,
-            split=episode.env.task.split if begun else None,
+            task_id=episode.env.task.id if has_begun else None,
+            split=episode.env.task.split if has_begun else None,
             ending=episode.ending,
             truncated=episode.is_truncated,
             turn_rewards=episode.turn_rewards,
@@ -233,14 +233,14 @@ class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
         schemas = self._episode.info.get("tools") or self._env.tools.schemas
         return [_tool(schema["function"]) for schema in schemas]
 
-    # The optional interface of OpenEnv for tasks. What it tells is what a policy may know: no gold, no prompt.
+    # OpenEnv's optional interface for tasks. It exposes only what a policy may know: no gold and no prompt.
 
     def list_splits(self) -> list[str]:
         """Return the names of the splits."""
         return list(self._env.tasks.splits)
 
     def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has; `ENDLESS` if there is no end."""
+        """Return the number of tasks in a split; `ENDLESS` if it is endless."""
         size = self._env.tasks.size(split)
         return ENDLESS if size is None else size
 
@@ -249,7 +249,7 @@ class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
         return self.get_task_range(split, 0, PREVIEW)
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Return a task. Raises `IndexError` if there is none."""
+        """Return a task. Raises `IndexError` if it does not exist."""
         try:
             task = self._env.tasks.get(split, index)
         except TaskError as error:
@@ -263,7 +263,7 @@ class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
 
 
 def _move(action: CallToolAction) -> Move:
-    """Return an action as ours: a call with the text beside it, or text."""
+    """Return an action as ours: a call with its text, or only text."""
     text = str(action.metadata.get("text", ""))
     return assistant(text, [ToolCall(action.tool_name, action.arguments)] if action.tool_name else [])
 
@@ -282,7 +282,7 @@ def _reason(name: str) -> Reason:
 
 @contextmanager
 def _named_errors() -> Iterator[None]:
-    """Begin the message of our errors with their kind: of an error, OpenEnv sends only the message."""
+    """Prefix the messages of our errors with their class, since OpenEnv sends only the message."""
     try:
         yield
     except (AgentGymError, ResetNeeded) as error:
@@ -290,13 +290,13 @@ def _named_errors() -> Iterator[None]:
 
 
 def _kind(error: Exception) -> str:
-    """Return the name of the most general kind of error that tells a client what to do."""
+    """Return the name of the base class that clients handle, or of the error's own class."""
     kinds = (InfrastructureError, UsageError, TaskError)
     return next((kind.__name__ for kind in kinds if isinstance(error, kind)), type(error).__name__)
 
 
 def _content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
-    """Return what the model reads as text, or as blocks if there are pictures."""
+    """Return messages as text, or as content blocks if there are pictures."""
     if not any(map(pictures_in, messages)):
         return "\n\n".join(map(text_of, messages))
     return [block for message in messages for block in _blocks(message)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.request
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
@@ -33,16 +32,16 @@ _OWN = frozenset({"done", "reward", "metadata"})
 class OpenEnvEnv(Wrapped):
     """Play an environment that an OpenEnv server runs. Each instance is one session of the server.
 
-    Task: one seed, which `reset` passes on; whether the server honours it is for the server to say (`caveats`).
+    Task: one seed, which `reset` passes to the server; servers may ignore it (see `caveats`).
     Tools: `act`, whose arguments are the fields of the server's action.
     Observation: the fields of the server's observation.
-    Reward: `outcome` 1 if the sum of rewards reaches `solved_at`; `reward`, what the server pays for the turn, which
+    Reward: `outcome` 1 if the sum of rewards reaches `solved_at`; `reward`, the server's reward for the turn, which
         the scheme `own` passes on.
-    Episode end: the server says `done` (`solved` or `over`; it does not tell limits apart), or `max_turns`.
+    Episode end: the server reports `done` (`solved` or `over`; it does not report limits separately), or `max_turns`.
 
     Args:
         url: The server, such as `http://127.0.0.1:8000`.
-        prompt: What the model is told; the server says nothing about its task but the first observation.
+        prompt: The task for the model; the server itself only sends the first observation.
         solved_at: The sum of rewards from which an episode counts as solved.
         answer_s: Seconds to wait for an answer.
     """
@@ -73,24 +72,26 @@ class OpenEnvEnv(Wrapped):
         super().__init__(tasks=seed_tasks("openenv", f"{prompt}\n\nCall `act` in every turn."), **kwargs)
 
     def _action_schema(self) -> dict[str, Any]:
-        """Return the schema of the server's action, without what concerns no model."""
+        """Return the schema of the server's action, without its metadata."""
+        import httpx  # OpenEnv requires it
+
         try:
-            with urllib.request.urlopen(f"{self._url}/schema", timeout=self._answer_s) as reply:
-                schema = json.load(reply)["action"]
-                fields = {name: one for name, one in schema.get("properties", {}).items() if name != "metadata"}
-        except Exception as error:  # whatever answers there, it is not what was meant
-            raise UsageError(f"{self._url} is no OpenEnv server that can be reached: {describe(error)}") from error
-        described = {name: {"description": f"The action's {name}.", **one} for name, one in fields.items()}
+            reply = httpx.get(f"{self._url}/schema", timeout=self._answer_s, follow_redirects=True)
+            schema = reply.raise_for_status().json()["action"]
+            fields = {name: field for name, field in schema.get("properties", {}).items() if name != "metadata"}
+        except Exception as error:  # nothing answers there, or another kind of server
+            raise UsageError(f"cannot reach an OpenEnv server at {self._url}: {describe(error)}") from error
+        described = {name: {"description": f"The action's {name}.", **field} for name, field in fields.items()}
         return {**schema, "properties": described}
 
     def start(self, task: Task) -> str:
         """Reset the server's episode with the task's seed."""
         self._total = 0.0
-        result = self._asked(lambda session: session.reset(seed=task.data["seed"]), "reset")
+        result = self._ask(lambda session: session.reset(seed=task.data["seed"]), "reset")
         return f"{task.prompt}\n\n{_text(result.observation)}"
 
     def _act(self, arguments: dict[str, Any]) -> str:
-        result = self._asked(lambda session: session.step(arguments), _STEP)
+        result = self._ask(lambda session: session.step(arguments), _STEP)
         reward = float(result.reward or 0.0)
         self._total += reward
         self.reward("reward", reward)
@@ -100,20 +101,20 @@ class OpenEnvEnv(Wrapped):
             self.finish(Reason.SOLVED if solved else "over")
         return _text(result.observation)
 
-    def _asked(self, ask: Any, what: str) -> Any:
-        """Ask the server in this instance's session. What fails there or on the way is an `InfrastructureError`."""
+    def _ask(self, request: Any, what: str) -> Any:
+        """Send a request in this instance's session. Raises `InfrastructureError` if it fails."""
         try:
             if self._session is None:
                 self._session = _client.GenericEnvClient(self._url, message_timeout_s=self._answer_s).sync()
                 self._session.connect()
-            result = ask(self._session)
+            result = request(self._session)
             if what == _STEP and _connection_of(self._session) is not self._connection:
                 raise ConnectionError("the connection broke, and the client played the step in a new session")
             self._connection = _connection_of(self._session)
             return result
         except Exception as error:
             if what == _STEP and _INVALID in str(error):
-                raise ToolError("The server refuses this action: it is not of the form that it declares.") from error
+                raise ToolError("The server refuses this action: it does not match the declared schema.") from error
             self.release()  # the next episode begins in a new session
             raise InfrastructureError(f"{self._url}: {what}: {describe(error)}") from error
 
@@ -127,27 +128,27 @@ class OpenEnvEnv(Wrapped):
                 _log.debug("%s: close: %s", self._url, describe(error))
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Try whether the server honours seeds: two resets with one seed must begin alike, and play alike."""
-        found = seed_caveats(
+        """Test whether the server honours seeds: episodes with the same seed must begin and continue identically."""
+        caveats = seed_caveats(
             self._opening,
             ignored="the server ignores seeds: two resets with one seed begin differently",
             alike="all seeds begin alike: either what differs is hidden, or seeds are ignored",
         )
-        if not any(caveat.check for caveat in found):
-            found += chance_caveats(self)
-        return (*found, Caveat("solution-solves", "an OpenEnv server has no solutions"))
+        if not any(caveat.check for caveat in caveats):
+            caveats += chance_caveats(self)
+        return (*caveats, Caveat("solution-solves", "an OpenEnv server has no solutions"))
 
     def _opening(self, seed: int) -> str:
-        return _text(self._asked(lambda session: session.reset(seed=seed), "reset").observation)
+        return _text(self._ask(lambda session: session.reset(seed=seed), "reset").observation)
 
 
 def _connection_of(session: Any) -> Any:
-    """Return the connection that a session has now: for any request, the client may open another one by itself."""
+    """Return a session's current connection: the client may open another one by itself for any request."""
     return getattr(getattr(session, "_async", session), "_ws", None)
 
 
 def _text(observation: Mapping[str, Any]) -> str:
-    """Return the fields of an observation, one in a line."""
+    """Return the fields of an observation, one per line."""
     return "\n".join(
         f"{name}: {value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
         for name, value in observation.items()

@@ -1,4 +1,4 @@
-"""The openings of episodes, from which other trainers' data sets of prompts are made."""
+"""Openings of episodes, for the prompt data sets of other trainers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentgym.task import Task, check_split
 
 
 @dataclass(frozen=True)
-class Opening:
-    """How the episode of one task and seed begins."""
+class EpisodeOpening:
+    """The opening of the episode of one task and seed."""
 
     task: Task
     index: int
-    """The task's place in its split."""
+    """The task's index in its split."""
     seed: int
     messages: list[Message]
     tools: list[dict[str, Any]]
@@ -27,52 +27,52 @@ class Opening:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The columns by which `episode_named` finds the episode again."""
+        """The columns that identify the episode, for `episode_named`."""
         return {"task_id": self.task.id, "seed": self.seed}
 
     @property
     def prompt(self) -> list[dict[str, str]]:
-        """The messages with a role and text alone, as tables can hold them."""
+        """The messages with only a role and text, for data sets."""
         return [{"role": str(message.get("role")), "content": text_of(message)} for message in self.messages]
 
 
 def openings(
     env: str, *, split: str | None = None, count: int | None = None, start: int = 0, seed: int = 0, **arguments: Any
-) -> Iterator[Opening]:
-    """Yield the openings of consecutive tasks, each with a seed of its own.
+) -> Iterator[EpisodeOpening]:
+    """Yield the openings of consecutive tasks, each with its own seed.
 
     Args:
         env: The environment, as for `agentgym.make`.
         split: By default, the environment's own choice.
-        count: How many; by default all tasks from `start` on.
+        count: Number of tasks; by default all from `start` on.
         start: The first task's index.
         seed: The seed of the task with index 0; task `i` has `seed + i`.
         arguments: The environment's arguments.
 
     Raises:
-        UsageError: The split has no end, and no `count` is given.
+        UsageError: The split is endless and there is no `count`.
     """
-    with closing(make(env, **arguments)) as made:
-        split = made.split if split is None else check_split(made.tasks, split)
-        size = made.tasks.size(split)
+    with closing(make(env, **arguments)) as instance:
+        split = instance.split if split is None else check_split(instance.tasks, split)
+        size = instance.tasks.size(split)
         if count is None and size is None:
-            raise UsageError(f"split {split!r} of {env!r} has no end: say how many rows, with count=")
+            raise UsageError(f"split {split!r} of {env!r} is endless: set the number of rows with count=")
         stop = start + count if count is not None else size or 0
         for index in range(start, stop):
-            messages, info = made.reset(seed=seed + index, options={"split": split, "index": index})
-            yield Opening(made.task, index, seed + index, messages, info["tools"])
+            messages, info = instance.reset(seed=seed + index, options={"split": split, "index": index})
+            yield EpisodeOpening(instance.task, index, seed + index, messages, info["tools"])
 
 
 def episode_named(row: Mapping[str, Any], maker: str, where: str = "the row") -> tuple[str, int]:
-    """Return the task id and the seed of the episode that a row names.
+    """Return the task id and the seed in a row.
 
     Args:
         row: The row's columns.
         maker: The function that makes such rows, for the error.
-        where: What the columns are of, for the error.
+        where: The name of the columns' container, for the error.
 
     Raises:
-        UsageError: The row names no episode.
+        UsageError: A column is missing.
     """
     if "task_id" not in row or "seed" not in row:
         raise UsageError(f"{where} needs task_id and seed: make the rows with {maker}")

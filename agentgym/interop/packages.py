@@ -1,6 +1,6 @@
-"""The packages of other projects that adapters are written for, in the versions that they are tried with.
+"""Packages of other projects that have adapters, with the tested versions.
 
-They are no extras of ours: they choose the versions of much else, and few of them can be installed side by side.
+They are not extras of agentgym, since they pin many dependencies and few of them can be installed side by side.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUIREMENTS = {
     "verl": "'verl>=0.9.1,<0.10'",
     "webarena_verified": "webarena-verified==1.2.3 'playwright>=1.60'",
 }
-"""What to install for each module, as arguments of `pip install`."""
+"""Arguments of `pip install` for each module."""
 
 
 def require_package(module: str) -> None:

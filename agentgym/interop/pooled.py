@@ -1,4 +1,4 @@
-"""`PooledEpisodes`: episodes for programs that play many at the same time on an event loop of their own."""
+"""`PooledEpisodes`: episodes for programs that play many concurrently on their own event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MANY = 2**20
 
 @dataclass
 class _Here:
-    """The environments of one event loop; what an asynchronous environment holds belongs to the loop it ran on."""
+    """The environments of one event loop: an asynchronous environment's resources belong to its loop."""
 
     pool: EnvPool
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -24,7 +24,7 @@ class _Here:
 
 
 class PooledEpisodes:
-    """Episodes of one kind of environment. Environments are reused, but for those whose episode failed.
+    """Episodes of one environment. Instances are reused unless their episode failed.
 
     Args:
         factory: Makes the environments.
@@ -36,10 +36,10 @@ class PooledEpisodes:
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = WeakKeyDictionary()
 
     async def take(self) -> CalledEpisode:
-        """Return an episode to begin; waits while as many run as the environment allows (`max_concurrent`).
+        """Return an episode to begin; waits while the maximum number (`max_concurrent`) is playing.
 
         Raises:
-            InfrastructureError: No environment can be made.
+            InfrastructureError: The environment cannot be made.
         """
         here = self._here()
         room = await self._room(here)
@@ -52,7 +52,7 @@ class PooledEpisodes:
             raise
 
     async def give_back(self, episode: CalledEpisode) -> None:
-        """Take back an episode that is over. An environment in the middle of one, or that broke, is closed."""
+        """Take an episode back. Its environment is closed if the episode failed or is still running."""
         here = self._here()
         try:
             if episode.has_failed or not episode.is_over:
@@ -63,7 +63,7 @@ class PooledEpisodes:
             self._leave(here)
 
     async def _room(self, here: _Here) -> asyncio.Semaphore:
-        async with here.asking:  # asking makes an environment, of which there may not be too many
+        async with here.asking:  # `at_once` makes an environment, and their number is limited
             if here.room is None:
                 here.room = asyncio.Semaphore(await here.pool.at_once(_MANY, self._make_s))
         return here.room
@@ -74,7 +74,7 @@ class PooledEpisodes:
             here.room.release()
 
     async def close_if_idle(self) -> None:
-        """Close the environments of this event loop if none is playing: for programs that never say that they end."""
+        """Close the environments of this event loop if none is playing, for programs without a shutdown hook."""
         if not self._here().playing:
             await self.close()
 

@@ -1,4 +1,4 @@
-"""`Randomness`: gives foreign code process-global random generators of its own, so that siblings do not share them."""
+"""`Randomness`: gives each environment's foreign code its own state of the global random generators."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 _lock = threading.RLock()
-"""Held while foreign code runs on generators that were swapped in: the process has one of each."""
+"""Held while foreign code runs with swapped-in generators, since the process has only one of each."""
 
 _NUMPY_SEEDS = 2**32
 
 
 class Randomness:
-    """The states of `random` and `numpy.random` that one environment's foreign code sees.
+    """The states of `random` and `numpy.random` for one environment's foreign code.
 
-    Environments that use it run one at a time in a process.
+    Only one environment that uses it can run at a time in a process.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Randomness:
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Let the block use these generators; afterwards the process has its own again. Blocks may be nested."""
+        """Swap these generators in for the block and restore the process's own afterwards. Blocks may be nested."""
         with _lock:
             if self._is_in:
                 yield

@@ -1,4 +1,4 @@
-"""`ReasoningGymEnv`: any generator of reasoning-gym, scored by itself."""
+"""`ReasoningGymEnv`: any generator of reasoning-gym, with its own scorer."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from agentgym.task import TEST, TRAIN, GeneratedTasks, Task, split_of
 from agentgym.toolset import Toolset, tool
 
 _factory = package("reasoning_gym.factory")
-package("reasoning_gym")  # which registers the generators
+package("reasoning_gym")  # registers the generators
 _SHARES = {TRAIN: 0.8, TEST: 0.2}
 _FIRST_SEED = {TRAIN: 0, TEST: 2**31}
 _CHUNK = 500
 """Items of one data set; several generators have no more for one seed."""
 _TRIES = 100
 _APART = 2**20
-"""Seeds between the tries for one task, so that tasks share no item."""
-_KEPT = 6
-"""Data sets kept: some take seconds to make, and megabytes."""
+"""Distance between the seeds of the attempts at one task, so that tasks share no item."""
+_CACHED = 6
+"""Number of data sets to cache; some take seconds and megabytes."""
 
 _MOST_CALLS = 2_000_000
-"""Calls of functions that scoring an answer may take, some seconds; right answers take some 30,000 at most."""
+"""Maximum function calls for scoring an answer, some seconds; right answers take at most about 30,000."""
 _HARMLESS: Mapping[str, Callable[[str], bool]] = {
     **dict.fromkeys(("binary_matrix", "n_queens", "spiral_matrix", "string_insertion"), is_harmless_value),
     **dict.fromkeys(
@@ -50,9 +50,9 @@ _HARMLESS: Mapping[str, Callable[[str], bool]] = {
         is_harmless_formula,
     ),
 }
-"""Which answers may be scored by the generators whose scorers evaluate them as Python."""
+"""Checks of answers, for generators whose scorers evaluate them as Python."""
 _BY_TEXT = frozenset({"game_of_life_halting"})
-"""Generators whose scorers take any text for the right one; here it must be the right one."""
+"""Generators whose scorers accept any text; here the answer must equal the right one."""
 
 _ASKS = {"tool": "Call `answer` with your final answer alone.", "text": "Write your final answer alone, nothing else."}
 
@@ -64,7 +64,7 @@ class Generator:
         named("dataset", name, _factory.DATASETS)
         self.name, self.config = name, settings_of("config", config)
         self._randomness = Randomness()
-        self._made: OrderedDict[int, Any] = OrderedDict()
+        self._datasets: OrderedDict[int, Any] = OrderedDict()
 
     def item(self, seed: int, index: int) -> dict[str, Any]:
         """Return an item: `question`, `answer` and `metadata`."""
@@ -73,7 +73,7 @@ class Generator:
             return self._dataset(seed)[index]
 
     def may_score(self, answer: str) -> bool:
-        """Whether the scorer can be trusted with an answer: some run it as Python, one takes NaN for what is right."""
+        """Whether the scorer can be trusted with an answer: some run it as Python, and one accepts NaN."""
         if self.name == "complex_arithmetic":
             return "nan" not in answer.lower()
         return _HARMLESS.get(self.name, lambda _: True)(answer)
@@ -85,17 +85,18 @@ class Generator:
             return float(self._dataset(seed).score_answer(answer, entry=item))
 
     def _dataset(self, seed: int) -> Any:
-        if seed not in self._made:
+        if seed not in self._datasets:
             with as_usage_error(f"the dataset {self.name!r} cannot be made"):
-                self._made[seed] = _factory.create_dataset(self.name, **{"size": _CHUNK, **self.config, "seed": seed})
-            if len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(seed)
-        return self._made[seed]
+                dataset = _factory.create_dataset(self.name, **{"size": _CHUNK, **self.config, "seed": seed})
+            self._datasets[seed] = dataset
+            if len(self._datasets) > _CACHED:
+                self._datasets.popitem(last=False)
+        self._datasets.move_to_end(seed)
+        return self._datasets[seed]
 
 
 def _task(generator: Generator, split: str, index: int) -> Task:
-    """Return the first item for this index whose question belongs to the split: seeds alone repeat questions."""
+    """Return the first item for this index whose question belongs to the split, since questions repeat."""
     chunk, place = divmod(index, _CHUNK)
     for number in range(_TRIES):
         seed = _FIRST_SEED[split] + chunk * _CHUNK + number * _APART
@@ -112,7 +113,7 @@ class ReasoningGymEnv(Wrapped):
 
     Task: an item of the generator. Its question decides the split.
     Tools: `answer`, or none with `answer_by="text"`.
-    Reward: `outcome` 1 if the generator scores the answer 1; `score`, its score, which the scheme `own` pays.
+    Reward: `outcome` 1 if the generator scores the answer 1; `score`, that score, which the scheme `own` pays.
     Episode end: an answer, or 4 turns have passed.
 
     Args:
@@ -156,16 +157,16 @@ class ReasoningGymEnv(Wrapped):
         Args:
             answer: The answer alone, in the form that the question asks for.
         """
-        return self._answered(answer)
+        return self._submit(answer)
 
     def respond(self, text: str) -> str:
-        """Score a message, if that is how answers are given."""
-        return super().respond(text) if len(self.tools) else self._answered(text)
+        """Score a message if answers are texts."""
+        return super().respond(text) if len(self.tools) else self._submit(text)
 
-    def _answered(self, answer: str) -> str:
+    def _submit(self, answer: str) -> str:
         score = self._score(answer)
         self.reward("score", min(score, SOLVED_AT))
-        # Shares of a wrong answer may add up to a little more than 1.
+        # Partial scores of a wrong answer may add up to a little more than 1.
         self.reward(OUTCOME, float(score == SOLVED_AT))
         self.finish(Reason.ANSWERED)
         return "Answered."
@@ -176,15 +177,15 @@ class ReasoningGymEnv(Wrapped):
         if self._source.name in _BY_TEXT:
             return float(answer.strip().casefold() == gold.casefold())
         if answer != gold and not self._source.may_score(answer):
-            self._problem = "the scorer cannot be trusted with such an answer: it must be a value or a short formula"
+            self._problem = "the scorer cannot safely evaluate this answer: it must be a value or a short formula"
             return 0.0
         try:
             return self._source.score(answer, *where)
         except TooMuchWork:
-            self._problem = f"the scorer did not come to an end in {_MOST_CALLS:,} calls"
+            self._problem = f"the scorer did not finish within {_MOST_CALLS:,} calls"
             return 0.0
         except Exception as error:
-            # A scorer that reads its own gold was given what cannot be read: the model's doing.
+            # If the scorer can score the gold, the model's answer is unreadable.
             self._problem = f"the scorer could not read the answer: {describe(error)}"
             self._must_score_gold(self.task)
             return 0.0
@@ -196,11 +197,11 @@ class ReasoningGymEnv(Wrapped):
             raise BrokenTask(f"{task.id!r}: its own answer cannot be scored: {describe(error)}") from error
 
     def details(self) -> Mapping[str, Any]:
-        """Say why an answer could not be scored."""
+        """Return why an answer could not be scored."""
         return {"problem": self._problem} if self._problem else {}
 
     def solution(self, task: Task) -> Solution:
-        """Give the generator's own answer. Raises `NoSolution` if its scorer does not accept that."""
+        """Give the generator's own answer. Raises `NoSolution` if its scorer does not accept it."""
         gold = task.gold["answer"]
         if not isinstance(gold, str):
             raise NoSolution(f"{self._source.name!r} gives no answer of its own")
@@ -210,15 +211,15 @@ class ReasoningGymEnv(Wrapped):
         yield ToolCall("answer", {"answer": gold}) if len(self.tools) else gold
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Try whether items repeat, and whether the generator accepts its own answers."""
+        """Test whether items are reproducible, and whether the generator accepts its own answers."""
         task = self.tasks.get(TRAIN, 0)
-        found: list[Caveat] = []
+        caveats: list[Caveat] = []
         again = Generator(self._source.name, self._source.config).item(task.data["seed"], task.data["index"])
         if again["question"] != task.prompt:
-            found.append(Caveat("seed-honoured", "seeds are ignored: an item is another one when made again"))
+            caveats.append(Caveat("seed-honoured", "seeds are ignored: an item is another one when made again"))
         for index in range(4):
             try:
                 next(self.solution(self.tasks.get(TRAIN, index)))
             except NoSolution as error:
-                return (*found, Caveat("solution-solves", str(error)))
-        return tuple(found)
+                return (*caveats, Caveat("solution-solves", str(error)))
+        return tuple(caveats)

@@ -1,4 +1,4 @@
-"""`RecordedEpisode`: an episode that is driven by tool calls and leaves a trajectory behind."""
+"""`RecordedEpisode`: an episode driven by tool calls that is recorded as a trajectory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentgym.trajectory import Trajectory, Turn
 
 
 class RecordedEpisode(CalledEpisode):
-    """A `CalledEpisode` that keeps what happened as a `Trajectory`: turns, channels, ending, errors.
+    """A `CalledEpisode` that records a `Trajectory`: turns, channels, ending and errors.
 
     Args:
         env: The environment, made with `dialect="native"`.
         env_id: Its id in the record.
-        env_kwargs: The arguments that it was made with, for replaying.
-        policy: Who plays, for the record.
+        env_kwargs: Its constructor arguments, for replaying.
+        policy: The player's name in the record.
         id: The trajectory's id; by default that of its task.
     """
 
@@ -51,33 +51,33 @@ class RecordedEpisode(CalledEpisode):
         self._began = time.perf_counter()
 
     def step(self, action: Any) -> list[Message]:
-        """Play a turn as `Env.step` does, and return what the policy reads next; `OVER` after the end."""
-        return super().step(self._noted(action))
+        """Play a turn as `Env.step` does, and return the observation; `OVER` after the end."""
+        return super().step(self._note_action(action))
 
     async def astep(self, action: Any) -> list[Message]:
         """`step` for asynchronous callers."""
-        return await super().astep(self._noted(action))
+        return await super().astep(self._note_action(action))
 
-    def _noted(self, action: Any) -> Any:
+    def _note_action(self, action: Any) -> Any:
         self._action = with_call_ids(action, self._call_ids) if isinstance(action, Mapping) else action
         return self._action
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _failing(self) -> Iterator[None]:
         try:
-            with super()._watched():
+            with super()._failing():
                 yield
         except BaseException as error:
             self._record_failure(error)
             raise
 
-    def _begun(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
+    def _note_opening(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
         self._began, self._call_ids, self._action = time.perf_counter(), set(), None
         record = self._new_record()
         self.trajectory = replace(record, opening=opening, tools=info["tools"])
-        return super()._begun(opening, info)
+        return super()._note_opening(opening, info)
 
-    def _played(self, result: StepResult) -> list[Message]:
+    def _note_turn(self, result: StepResult) -> list[Message]:
         record, action, info = self.trajectory, self._action, result.info
         assert record is not None
         self._action = None
@@ -87,10 +87,10 @@ class RecordedEpisode(CalledEpisode):
         if record.reason is not None:
             record.counts = info.get("counts", {})
             record.details = details_in(info)
-        return super()._played(result)
+        return super()._note_turn(result)
 
     def _record_failure(self, error: BaseException) -> None:
-        """Mark the record as failed. There is none if not even a task was found."""
+        """Mark the record as failed. Without a task there is no record."""
         component = Component.STEP
         if self.trajectory is None:
             if self.env._task is None:

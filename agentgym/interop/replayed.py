@@ -1,8 +1,7 @@
-"""`ReplayedEpisode`: an episode that goes on in a fresh environment when its own breaks.
+"""`ReplayedEpisode`: an episode that continues in a fresh environment when its own fails.
 
-A program that runs the conversation itself often has no way to drop an episode: it would read a failure as a zero
-reward, or stop. An episode follows from its seed, its options and its actions, so it can be played again up to where it
-was, unseen by the policy.
+A program that runs the conversation itself often cannot drop an episode: it would treat a failure as a zero reward, or
+stop. Seed, options and actions determine an episode, so it can be replayed up to the same point without the policy.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _Play = Callable[[], Awaitable[Any]]
 
 
 class ReplayedEpisode(CalledEpisode):
-    """A `CalledEpisode` that plays on in a fresh environment after an `InfrastructureError`.
+    """A `CalledEpisode` that continues in a fresh environment after an `InfrastructureError`.
 
-    What the policy has read so far must come out the same there; otherwise, or if the attempts are used up, the error
-    is raised and the episode has failed.
+    The replay must give the same observations. If it does not, or after the last attempt, the error is raised and the
+    episode has failed.
 
     Args:
         make: Makes an environment.
-        attempts: How often each turn is tried, from 1.
+        attempts: Attempts at each turn, at least 1.
     """
 
     def __init__(self, make: Callable[[], Env], *, attempts: int = 3):
@@ -42,7 +41,7 @@ class ReplayedEpisode(CalledEpisode):
         self._turns: list[tuple[Any, list[Message]]] = []
 
     def begin(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> list[Message]:
-        """Begin an episode; without a seed, it cannot be played again once it has begun."""
+        """Begin an episode; without a seed, it cannot be replayed later."""
         return run_now(self._first(_Now(self), seed, options))
 
     async def abegin(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> list[Message]:
@@ -68,43 +67,43 @@ class ReplayedEpisode(CalledEpisode):
     async def _first(self, how: _Now, seed: int | None, options: Mapping[str, Any] | None) -> list[Message]:
         self._beginning, self._turns = {"seed": seed, "options": options}, []
         self.has_failed = False
-        return await self._tried(lambda: how.begin(**self._beginning), lambda: how.renew())
+        return await self._try(lambda: how.begin(**self._beginning), lambda: how.renew())
 
     async def _next(self, how: _Now, action: Any) -> list[Message]:
         if self.is_over:
             return self._over()
-        observation = await self._tried(lambda: how.step(action), lambda: self._caught_up(how))
+        observation = await self._try(lambda: how.step(action), lambda: self._replay(how))
         self._turns.append((action, observation))
         return observation
 
     async def _last(self, how: _Now, reason: AnyReason) -> float:
         if self.is_over:
             return self.reward
-        return await self._tried(lambda: how.end(reason), lambda: self._caught_up(how))
+        return await self._try(lambda: how.end(reason), lambda: self._replay(how))
 
-    async def _tried(self, play: _Play, restart: _Play) -> Any:
-        for left in reversed(range(self._attempts)):
+    async def _try(self, play: _Play, restart: _Play) -> Any:
+        for attempts_left in reversed(range(self._attempts)):
             try:
                 if self.has_failed:
                     await restart()
                 return await play()
             except InfrastructureError as error:
                 self.is_over = self.has_failed = True
-                if not left:
+                if not attempts_left:
                     raise
-                logger.warning("the episode is played again in a fresh environment: %s", error)
+                logger.warning("replaying the episode in a fresh environment: %s", error)
 
-    async def _caught_up(self, how: _Now) -> None:
+    async def _replay(self, how: _Now) -> None:
         """Play the turns so far in a fresh environment."""
         if self._beginning["seed"] is None:
-            raise InfrastructureError("an episode without a seed cannot be played again: begin it with one")
+            raise InfrastructureError("an episode without a seed cannot be replayed: begin it with a seed")
         opening = self.opening
         await how.renew()
         if await how.begin(**self._beginning) != opening:
-            raise InfrastructureError("a fresh environment opened the episode with other messages")
+            raise InfrastructureError("the replay opened the episode with other messages")
         for action, observation in self._turns:
             if await how.step(action) != observation:
-                raise InfrastructureError("a fresh environment answered a turn of the episode with other messages")
+                raise InfrastructureError("the replay answered a turn with other messages")
 
 
 class _Now:
@@ -123,7 +122,7 @@ class _Now:
         return CalledEpisode.end(self.episode, reason)
 
     async def renew(self) -> None:
-        """Replace the environment; errors of the broken one's end say nothing new."""
+        """Replace the environment; errors in closing the failed one are ignored."""
         with suppress(Exception):
             self.episode.env.close()
         self.episode.env = self.episode._make()

@@ -1,7 +1,7 @@
-"""rLLM (0.3, which is on no package index): episodes of an environment as an `AgentFlow`, and their `Evaluator`.
+"""rLLM (0.3, installed from GitHub): episodes of an environment as an `AgentFlow`, and their `Evaluator`.
 
-`docs/interop/rllm.md` has a whole example. rLLM gives a flow the address of a model and records what the model says
-there; the flow holds the conversation, in which each of the model's messages is a turn of ours.
+`docs/interop/rllm.md` has a complete example. rLLM gives a flow the URL of a model and records the model's messages
+there; the flow runs the conversation, in which each of the model's messages is a turn.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _TERMINATIONS = {
     Reason.MAX_TURNS.value: TerminationReason.MAX_TURNS_EXCEEDED,
     Reason.CONTEXT.value: TerminationReason.MAX_PROMPT_LENGTH_EXCEEDED,
 }
-"""Endings that rLLM has a name for; all others are those of an environment that is done."""
+"""Endings that rLLM has a name for; all others become `ENV_DONE`."""
 _TOO_LONG = re.compile("context", re.IGNORECASE)
 
 
 class _TooLong(Exception):
-    """The conversation does not fit the model's context."""
+    """The conversation exceeds the model's context."""
 
 
 class EnvFlow:
     """Plays the episode that a row names by `task_id` and `seed`.
 
-    An environment that breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, or the
-    model cannot be asked, `InfrastructureError` is raised, and rLLM plays the row again.
+    A failed environment is replaced and the episode replayed (`ReplayedEpisode`). If that fails too, or the model does
+    not answer, `InfrastructureError` is raised and rLLM plays the row again.
 
     Args:
         env: The environment, as for `agentgym.make`.
-        attempts: How often each turn of the environment is tried.
+        attempts: Attempts at each turn of the environment.
         answer_s: Seconds to wait for each of the model's messages.
-        arguments: The environment's arguments, the same as of the rows.
+        arguments: The environment's arguments, the same as for the rows.
     """
 
     name = "agentgym"
@@ -71,88 +71,92 @@ class EnvFlow:
         try:
             async with httpx.AsyncClient(timeout=self._answer_s) as client:
                 opening = await episode.abegin(seed=seed, options={"task": task_id})
-                said = await self._conversed(episode, opening, partial(_answer, client, config))
-            return _episode(episode, said, task.metadata)
+                replies = await self._converse(episode, opening, partial(_answer, client, config))
+            return _episode(episode, replies, task.metadata)
         finally:
             await episode.env.aclose()
 
-    async def _conversed(self, episode: ReplayedEpisode, opening: list[Message], answer: Any) -> list[Message]:
-        """Hold the conversation until the episode is over, and return what the model said."""
-        messages, tools, said = sendable(opening), episode.info["tools"], []
+    async def _converse(self, episode: ReplayedEpisode, opening: list[Message], answer: Any) -> list[Message]:
+        """Run the conversation until the episode is over, and return the model's messages."""
+        messages, tools, replies = sendable(opening), episode.info["tools"], []
         while not episode.is_over:
             try:
                 message = await answer(messages, tools)
             except _TooLong:
                 await episode.aend(Reason.CONTEXT)
                 break
-            said.append(message)
+            replies.append(message)
             messages += [message, *sendable(await episode.astep(message))]
-        return said
+        return replies
 
 
 class EnvEvaluator:
-    """Tells rLLM what an episode of `EnvFlow` earned, with the reward channels as signals."""
+    """Returns the reward of an episode of `EnvFlow`, with the reward channels as signals."""
 
     def evaluate(self, task: Any, episode: Episode) -> EvalOutput:
-        """Return the episode's reward; the environment has graded it."""
-        told = episode.metadata
-        signals = [Signal(name=name, value=value) for name, value in told["channels"].items()]
-        return EvalOutput(reward=told["reward"], is_correct=episode.is_correct, signals=signals)
+        """Return the reward that the environment assigned."""
+        result = episode.metadata
+        signals = [Signal(name=name, value=value) for name, value in result["channels"].items()]
+        return EvalOutput(reward=result["reward"], is_correct=episode.is_correct, signals=signals)
 
 
-def rows(env: str, *, dialect: str = "native", **chosen: Any) -> list[dict[str, Any]]:
+def rows(env: str, *, dialect: str = "native", **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for rLLM's `Dataset`.
 
     Args:
         env: The environment, as for `agentgym.make`.
-        dialect: As of the flow.
-        chosen: The tasks and the environment's other arguments, the same as of the flow, as for `openings`.
+        dialect: The dialect of the flow.
+        options: Options of `openings`: the tasks, and the environment's other arguments, the same as for the flow.
     """
     return [
         {"question": opening.prompt[-1]["content"], **opening.named}
-        for opening in openings(env, dialect=dialect, **chosen)
+        for opening in openings(env, dialect=dialect, **options)
     ]
 
 
 async def _answer(client: httpx.AsyncClient, config: Any, messages: list[Wire], tools: list[Any]) -> Wire:
-    """Ask the model once. Never again: rLLM counts what it was asked, one request for each step."""
-    asked = {"model": config.model, "messages": messages, **({"tools": tools} if tools else {})}
+    """Request one message of the model. There is no retry, since rLLM counts requests: one per step."""
+    body = {"model": config.model, "messages": messages, **({"tools": tools} if tools else {})}
     try:
-        got = await client.post(
-            f"{config.base_url.rstrip('/')}/chat/completions", json=asked, headers={"Authorization": "Bearer EMPTY"}
+        response = await client.post(
+            f"{config.base_url.rstrip('/')}/chat/completions", json=body, headers={"Authorization": "Bearer EMPTY"}
         )
     except httpx.HTTPError as error:
-        raise InfrastructureError(f"the model cannot be asked: {type(error).__name__}: {error}") from error
-    if got.status_code == 400 and _TOO_LONG.search(got.text):
+        raise InfrastructureError(f"the request to the model failed: {type(error).__name__}: {error}") from error
+    if response.status_code == 400 and _TOO_LONG.search(response.text):
         raise _TooLong
-    if got.is_error:
-        raise InfrastructureError(f"the model's server answered with status {got.status_code}: {got.text[:300]}")
+    if response.is_error:
+        raise InfrastructureError(
+            f"the model's server answered with status {response.status_code}: {response.text[:300]}"
+        )
     try:
-        return _message(got.json()["choices"][0]["message"])
+        return _message(response.json()["choices"][0]["message"])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise InfrastructureError(f"the model's server answers with no chat completion: {got.text[:300]}") from error
+        raise InfrastructureError(
+            f"the model's server did not send a chat completion: {response.text[:300]}"
+        ) from error
 
 
-def _message(said: Mapping[str, Any]) -> Wire:
-    calls = {"tool_calls": said["tool_calls"]} if said.get("tool_calls") else {}
-    return {"role": "assistant", "content": said.get("content") or "", **calls}
+def _message(message: Mapping[str, Any]) -> Wire:
+    calls = {"tool_calls": message["tool_calls"]} if message.get("tool_calls") else {}
+    return {"role": "assistant", "content": message.get("content") or "", **calls}
 
 
-def _episode(episode: ReplayedEpisode, said: list[Message], row: Mapping[str, Any]) -> Episode:
-    """Return what rLLM keeps; it fills in the tokens of each step."""
-    rewards = episode.turn_rewards[: len(said)]
+def _episode(episode: ReplayedEpisode, messages: list[Message], row: Mapping[str, Any]) -> Episode:
+    """Return an episode for rLLM, which fills in the tokens of each step."""
+    rewards = episode.turn_rewards[: len(messages)]
     if rewards:
-        rewards[-1] += sum(episode.turn_rewards[len(said) :])
-    last = len(said) - 1
+        rewards[-1] += sum(episode.turn_rewards[len(messages) :])
+    last = len(messages) - 1
     steps = [
         Step(action=message, reward=reward, done=number == last)
-        for number, (message, reward) in enumerate(zip(said, rewards, strict=True))
+        for number, (message, reward) in enumerate(zip(messages, rewards, strict=True))
     ]
-    told = {"reward": episode.reward, "channels": episode.channels, "ending": episode.ending}
+    result = {"reward": episode.reward, "channels": episode.channels, "ending": episode.ending}
     return Episode(
         task=dict(row),
         trajectories=[Trajectory(name=EnvFlow.name, steps=steps, reward=episode.reward)],
         is_correct=bool(episode.info.get("is_success")),
         termination_reason=_TERMINATIONS.get(episode.ending or "", TerminationReason.ENV_DONE),
-        metadata=told,
+        metadata=result,
     )

@@ -1,4 +1,4 @@
-"""Tasks for environments that have seeds instead: each task is one seed, and no seed is in two splits."""
+"""Tasks for environments that have only seeds: each task is one seed, and no seed is in two splits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from agentgym.interop.caveats import Caveat
 from agentgym.task import TEST, TRAIN, VALIDATION, GeneratedTasks, Task
 
 FIRST_SEED = {TRAIN: 0, VALIDATION: 2**30, TEST: 2**31}
-"""The first seed of each split. All are far apart, and far below 2**32, where NumPy's seeds end."""
+"""The first seed of each split. They are far apart, and far below 2**32, the limit of NumPy's seeds."""
 _TURNS = 8
-"""Turns that are tried to find out whether chance follows from the seed."""
-_TRIED = 4
-"""Seeds that are tried to find out what they decide."""
+"""Turns played to test whether randomness follows from the seed."""
+_SEEDS = 4
+"""Seeds used in each test."""
 
 
 def seed_tasks(name: str, prompt: str) -> GeneratedTasks:
-    """Return an endless source of tasks that differ in `data["seed"]` alone.
+    """Return an endless source of tasks that differ only in `data["seed"]`.
 
     Args:
         name: Prefix of the task ids.
@@ -36,14 +36,14 @@ def _task(name: str, prompt: str, split: str, index: int) -> Task:
 
 
 def seed_caveats(opening: Callable[[int], str], *, ignored: str, alike: str) -> list[Caveat]:
-    """Begin episodes of a few seeds, twice each, and return what is unsound about them.
+    """Begin episodes of a few seeds, twice each, and return caveats about the openings.
 
     Args:
-        opening: Returns how the episode of a seed begins.
-        ignored: What to say if a seed begins in two ways.
-        alike: What to say if all seeds begin in one way.
+        opening: Returns the opening of a seed's episode.
+        ignored: The caveat if a seed has different openings.
+        alike: The caveat if all seeds have the same opening.
     """
-    seeds = range(FIRST_SEED[TRAIN], FIRST_SEED[TRAIN] + _TRIED)
+    seeds = range(FIRST_SEED[TRAIN], FIRST_SEED[TRAIN] + _SEEDS)
     openings = list(map(opening, seeds))
     if list(map(opening, seeds)) != openings:
         return [Caveat("seed-honoured", ignored)]
@@ -51,28 +51,28 @@ def seed_caveats(opening: Callable[[int], str], *, ignored: str, alike: str) -> 
 
 
 def chance_caveats(env: Env) -> list[Caveat]:
-    """Play the same random calls twice in fresh copies of an environment, and say so if they are answered otherwise.
+    """Play the same random calls twice in fresh copies of an environment, and return a caveat if the answers differ.
 
     Args:
         env: An environment with `seed_tasks`.
     """
-    if any(_played(env, index) != _played(env, index) for index in range(_TRIED)):
+    if any(_trace(env, index) != _trace(env, index) for index in range(_SEEDS)):
         return [Caveat("deterministic", "what happens after the beginning does not follow from the seed")]
     return []
 
 
-def _played(env: Env, index: int) -> list[object]:
-    """Return what is shown and paid in the first turns of an episode with random calls."""
+def _trace(env: Env, index: int) -> list[object]:
+    """Return the observations and rewards of the first turns of an episode with random calls."""
     with closing(copy.copy(env)) as fresh:
-        shown: list[object] = []
+        trace: list[object] = []
         try:
-            shown.append(fresh.reset(seed=0, options={"split": TRAIN, "index": index})[0])
+            trace.append(fresh.reset(seed=0, options={"split": TRAIN, "index": index})[0])
             fresh.action_space.seed(index)
             for _ in range(_TURNS):
                 result = fresh.step(fresh.action_space.sample())
-                shown.append((result.observation, result.reward))
+                trace.append((result.observation, result.reward))
                 if result.terminated or result.truncated:
                     break
         except InfrastructureError as error:
-            shown.append(describe(error))
-        return shown
+            trace.append(describe(error))
+        return trace

@@ -1,4 +1,4 @@
-"""SkyRL-Gym: any environment as a `BaseTextEnv`, for SkyRL's generator. `docs/interop/skyrl.md` has a whole example."""
+"""SkyRL-Gym: any environment as a `BaseTextEnv`, for SkyRL's generator. See `docs/interop/skyrl.md` for an example."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ import skyrl_gym  # type: ignore[import-not-found]  # noqa: E402
 from skyrl_gym.envs.base_text_env import BaseTextEnv  # type: ignore[import-not-found]  # noqa: E402
 
 DIALECT = "hermes"
-"""How calls are written unless the arguments say otherwise: SkyRL passes on no tools, so the prompt describes them."""
+"""The default dialect of calls. SkyRL does not pass tools to the model, so the prompt describes them."""
 
 
 class SkyRLEnv(BaseTextEnv):
-    """One episode for SkyRL: `init`, then `step` with what the model wrote until `done`, then `close`.
+    """One episode for SkyRL: `init`, then `step` with the model's text until `done`, then `close`.
 
-    An environment that breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, the
-    `InfrastructureError` is raised, since SkyRL knows no reward that leaves an episode out.
+    A failed environment is replaced and the episode replayed (`ReplayedEpisode`). If that fails too, the
+    `InfrastructureError` is raised, since SkyRL has no reward that excludes an episode.
 
     Args:
-        env_config: SkyRL's settings of the environment; none are used.
+        env_config: SkyRL's settings of the environment; not used.
         extras: The other columns of the row: `task_id` and `seed`, and SkyRL's `max_turns`.
         env: The environment, as for `agentgym.make`.
         arguments: The environment's arguments.
-        attempts: How often each turn is tried.
-        role: The role of observations; `"tool"` for chat templates that know it.
+        attempts: Attempts at each turn.
+        role: The role of observations; `"tool"` for chat templates that support it.
     """
 
     def __init__(
@@ -50,38 +50,38 @@ class SkyRLEnv(BaseTextEnv):
     ):
         super().__init__()
         self._row, self._role = dict(extras or {}), role
-        chosen = {"dialect": DIALECT, **(arguments or {})}
+        env_arguments = {"dialect": DIALECT, **(arguments or {})}
         if "max_turns" in self._row:
-            chosen.setdefault("max_turns", int(self._row["max_turns"]))
-        self._episode = ReplayedEpisode(lambda: make(env, **chosen), attempts=attempts)
+            env_arguments.setdefault("max_turns", int(self._row["max_turns"]))
+        self._episode = ReplayedEpisode(lambda: make(env, **env_arguments), attempts=attempts)
         self.max_turns = self._episode.env.max_turns
         self._closing = weakref.finalize(self, self._episode.close)
 
     def init(self, prompt: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Begin the row's episode, and return its opening messages in place of `prompt`, which shows them already."""
+        """Begin the row's episode and return its opening messages, which replace the equal `prompt`."""
         task_id, seed = episode_named(self._row, f"{__name__}.rows")
         self.turns = 0
         with self._closed_if_broken():
             opening = self._episode.begin(seed=seed, options={"task": task_id})
         info = {"task": self._episode.info["task"], "difficulty": self._episode.info["difficulty"]}
-        return [{"role": message.get("role"), "content": _shown(message)} for message in opening], info
+        return [{"role": message.get("role"), "content": _text(message)} for message in opening], info
 
     def step(self, action: str) -> Any:
-        """Play a turn with the text that the model wrote; the reward is that of the turn."""
+        """Play a turn with the model's text and return the turn's reward."""
         self.turns += 1
         earned = len(self._episode.turn_rewards)
         with self._closed_if_broken():
             observation = self._episode.step(action)
         info = self._episode.info
         return {
-            "observations": [{"role": self._role, "content": _shown(message)} for message in observation],
+            "observations": [{"role": self._role, "content": _text(message)} for message in observation],
             "reward": sum(self._episode.turn_rewards[earned:]),
             "done": self._episode.is_over,
             "metadata": {"rewards": info["rewards"], "ending": info.get("ending")},
         }
 
     def get_metrics(self) -> dict[str, Any]:
-        """Return numbers of the episode, which SkyRL averages: turns, reward, whether it ended, and was solved."""
+        """Return metrics of the episode, which SkyRL averages: turns, reward, whether it ended and was solved."""
         info, earned = self._episode.info, {} if self._episode.has_failed else {"reward": self._episode.reward}
         return {
             "turns": self.turns,
@@ -92,7 +92,7 @@ class SkyRLEnv(BaseTextEnv):
 
     @contextmanager
     def _closed_if_broken(self) -> Iterator[None]:
-        """Close the environment after an error; SkyRL does not."""
+        """Close the environment after an error, since SkyRL does not."""
         try:
             yield
         except BaseException:
@@ -110,38 +110,38 @@ def register(env_id: str, env: str, *, attempts: int = 3, role: str = "user", **
     Args:
         env_id: The name for the rows' `env_class`.
         env: The environment, as for `agentgym.make`.
-        attempts: How often each turn is tried.
-        role: The role of observations; `"tool"` for chat templates that know it.
+        attempts: Attempts at each turn.
+        role: The role of observations; `"tool"` for chat templates that support it.
         arguments: The environment's arguments.
     """
     settings = {"env": env, "arguments": arguments, "attempts": attempts, "role": role}
     skyrl_gym.register(id=env_id, entry_point=f"{__name__}:SkyRLEnv", kwargs=settings)
 
 
-def rows(env_id: str, env: str, *, dialect: str = DIALECT, **chosen: Any) -> list[dict[str, Any]]:
+def rows(env_id: str, env: str, *, dialect: str = DIALECT, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for SkyRL (one dict each, as Parquet or JSON lines).
 
     Args:
-        env_id: The name that the environment is registered under.
+        env_id: The registered name of the environment.
         env: The environment, as for `agentgym.make`.
-        dialect: As registered.
-        chosen: The tasks and the environment's other arguments, the same as registered, as for `openings`.
+        dialect: The registered dialect.
+        options: Options of `openings`: the tasks, and the environment's other arguments, the same as registered.
     """
     return [
         {
             "prompt": opening.prompt,
             "env_class": env_id,
-            # The environment grades; SkyRL's own rules have nothing to compare.
+            # The environment grades, so SkyRL's own rules are not used.
             "reward_spec": {"method": "rule", "ground_truth": ""},
             "data_source": f"{env}/{opening.task.split}",
             **opening.named,
         }
-        for opening in openings(env, dialect=dialect, **chosen)
+        for opening in openings(env, dialect=dialect, **options)
     ]
 
 
-def _shown(message: Message) -> Any:
-    """Return a message's content as SkyRL's generator for text reads it."""
+def _text(message: Message) -> str:
+    """Return a message's text. Raises `UsageError` if it has pictures."""
     if pictures_in(message):
-        raise UsageError("SkyRL-Gym's BaseTextEnv has text alone; the environment shows pictures")
+        raise UsageError("SkyRL-Gym's BaseTextEnv supports only text, but the environment shows pictures")
     return text_of(message)

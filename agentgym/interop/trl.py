@@ -1,6 +1,6 @@
-"""TRL's `environment_factory`: a class with a typed, documented method for each tool, made from an environment.
+"""TRL's `environment_factory`: a class with a typed, documented method for each tool of an environment.
 
-TRL runs the conversation; an episode here is driven by its calls. `docs/interop/trl.md` says what TRL leaves out.
+TRL runs the conversation, and its calls drive the episode. `docs/interop/trl.md` lists what TRL does not support.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import re
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial, reduce, wraps
 from io import BytesIO
@@ -28,7 +29,7 @@ from agentgym.toolset import Tool
 logger = logging.getLogger(__name__)
 
 BROKEN = "Something broke around this conversation. It does not count; you may stop."
-"""What a policy reads from any tool once its episode has failed."""
+"""The result of every tool call after the episode has failed."""
 
 _RESERVED = ("reset", "get_reward")
 _TYPES: Mapping[str, Any] = {
@@ -44,12 +45,12 @@ _TYPES: Mapping[str, Any] = {
 
 _HEADINGS = {"Args": "Arguments", "Returns": "Result", "Raises": "Errors"}
 _HEADING = re.compile(r"^([ \t]*)(Args|Returns|Raises):", re.MULTILINE)
-"""What TRL would take for a section of ours; servers of MCP often describe a tool by a whole docstring."""
+"""Headings that TRL would parse as our sections; MCP servers often describe a tool by a whole docstring."""
 
 
 @dataclass
 class _Plan:
-    """What all instances of a class share."""
+    """The state shared by all instances of a class."""
 
     env: str
     arguments: Mapping[str, Any]
@@ -57,31 +58,31 @@ class _Plan:
     stop_after: int
     pictures: bool
     failures: int = field(default=0, compare=False)
-    """Episodes that failed since the last one that did not."""
+    """Consecutive failed episodes."""
 
     def make(self) -> Any:
         return make(self.env, **{"dialect": "native", **self.arguments})
 
 
 class _Generated(type):
-    """The type of generated classes, which other processes make again instead of importing them."""
+    """The type of generated classes; other processes generate them again instead of importing them."""
 
     plan: _Plan
 
 
 class Environment(metaclass=_Generated):
-    """Base of the generated classes. TRL shows every public method to the policy, hence all else begins with `_`."""
+    """Base of the generated classes. TRL shows every public method to the policy, so all others begin with `_`."""
 
     plan: ClassVar[_Plan]
 
     def __init__(self) -> None:
         self._plan = type(self).plan
         self._episode = ReplayedEpisode(self._plan.make, attempts=self._plan.attempts)
-        # TRL keeps instances, and never closes them.
+        # TRL never closes instances.
         self._closing = weakref.finalize(self, self._episode.close)
 
     def reset(self, *, task_id: str | None = None, seed: int | None = None, prompt: Any = None, **_: Any) -> Any:
-        """Begin the episode of a row, and return what its prompt lacks."""
+        """Begin the episode of a row, and return what TRL must append to the row's prompt."""
         if task_id is None or seed is None:
             raise UsageError(
                 f"rows need the columns task_id and seed, so that a group plays one task: make them with "
@@ -96,7 +97,7 @@ class Environment(metaclass=_Generated):
         return self._lacking(prompt)
 
     def get_reward(self) -> float | None:
-        """Return what the episode earned; `None` if it failed, which TRL leaves out of the group."""
+        """Return the episode's reward; `None` if it failed, which TRL excludes from the group."""
         if self._episode.has_failed:
             return None
         try:
@@ -107,24 +108,24 @@ class Environment(metaclass=_Generated):
         self._plan.failures = 0
         return reward
 
-    def _called(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         if self._episode.has_failed:
             return BROKEN
         try:
             return self._content(self._episode.call(name, arguments))
-        except AgentGymError as error:  # a broken task too: TRL would show it to the policy, and go on
+        except AgentGymError as error:  # including broken tasks: TRL would show them to the policy and continue
             self._failed(error)
             return BROKEN
 
     def _lacking(self, prompt: Any) -> Any:
-        """Return what TRL must append to a row's prompt: pictures, or everything if the prompt leaves room for it."""
+        """Return what TRL must append to a row's prompt: pictures, or the whole opening if the prompt ends empty."""
         opening = self._episode.opening
         if prompt is None or not text_of(prompt[-1]):
             return self._content(opening)
         if [text_of(message) for message in prompt] != [text_of(message) for message in opening]:
             raise UsageError(
                 "the row's prompt is not the opening of its episode: make the rows again, with the environment's "
-                "arguments, or end their prompts with an empty message, to which the opening is appended"
+                "arguments, or end their prompts with an empty message, to which the opening will be appended"
             )
         return (_pictures(opening) if self._plan.pictures else []) or None
 
@@ -136,79 +137,75 @@ class Environment(metaclass=_Generated):
         return [{"type": "text", "text": as_text(messages)}, *pictures] if pictures else as_text(messages)
 
     def _failed(self, error: Exception) -> None:
-        """Leave the episode out; stop the training if nothing but failures comes."""
-        logger.warning("an episode of %s failed and is left out: %s", self._plan.env, error)
+        """Exclude the episode; stop the training after too many consecutive failures."""
+        logger.warning("an episode of %s failed and is excluded: %s", self._plan.env, error)
         self._plan.failures += 1
         if self._plan.failures >= self._plan.stop_after:
-            # An exception that TRL would show to the policy must not be what stops a training, hence no Exception.
-            raise Outage(f"{self._plan.failures} episodes of {self._plan.env} failed in a row, the last: {error}")
+            raise TooManyFailures(
+                f"{self._plan.failures} episodes of {self._plan.env} failed in a row, the last: {error}"
+            )
 
     def _check_tools(self) -> None:
         offered = {entry["function"]["name"] for entry in self._episode.info["tools"]}
         if new := sorted(name for name in offered if not hasattr(type(self), name)):
-            raise UsageError(f"the task offers the tools {', '.join(new)}, but TRL knows one set of tools to a class")
+            raise UsageError(f"the task offers the tools {', '.join(new)}, but TRL supports one set of tools per class")
 
 
-class Outage(BaseException):
-    """Nothing but failures came. Not an `Exception`, since TRL shows those of tools to the policy and goes on."""
+class TooManyFailures(BaseException):
+    """Every recent episode failed. Not an `Exception`, since TRL shows those to the policy and continues."""
 
 
 def environment_class(
     env: str, *, attempts: int = 3, stop_after: int = 16, pictures: bool = False, **arguments: Any
 ) -> type[Environment]:
-    """Return a class for `GRPOTrainer(environment_factory=...)`. It is named for the environment.
+    """Return a class for `GRPOTrainer(environment_factory=...)`, named after the environment.
 
     Args:
         env: The environment, as for `agentgym.make`.
-        attempts: How often each turn is tried, each time in a fresh environment, before the episode fails.
-        stop_after: Episodes that fail in a row until `Outage` is raised, which ends the training.
-        pictures: Whether the model sees pictures; TRL fails on them otherwise, so a line of text stands for each.
+        attempts: Attempts at each turn, each in a fresh environment, before the episode fails.
+        stop_after: Consecutive failures after which `TooManyFailures` ends the training.
+        pictures: Whether the model sees pictures; otherwise a line of text replaces each, since TRL would fail.
         arguments: The environment's arguments.
 
     Raises:
-        UsageError: TRL cannot offer one of the tools, because of its name, or there are none.
+        UsageError: The environment has no tools, or one whose name TRL cannot offer.
     """
     plan = _Plan(env, arguments, attempts, stop_after, pictures)
-    made = plan.make()
-    try:
-        tools = {tool.name: _method(tool) for tool in made.tools}
-    finally:
-        made.close()
+    with closing(plan.make()) as instance:
+        tools = {tool.name: _method(tool) for tool in instance.tools}
     if not tools:
-        raise UsageError(
-            f"{env} has no tools, and TRL passes on calls of tools alone: nothing that a model says arrives"
-        )
+        raise UsageError(f"{env} has no tools, but TRL passes only tool calls to the environment")
     name = re.sub(r"\W", "_", env.rpartition(":")[2].rpartition("/")[2])
     return _Generated(name, (Environment,), {"plan": plan, "__doc__": f"{env} for TRL.", **tools})
 
 
-def rows(env: str, *, dialect: str = "native", **chosen: Any) -> list[dict[str, Any]]:
-    """Return the rows of a data set: `prompt`, `task_id` and `seed`, so that a group plays the same task and seed.
+def rows(env: str, *, dialect: str = "native", **options: Any) -> list[dict[str, Any]]:
+    """Return the rows of a data set: `prompt`, `task_id` and `seed`, which give a group the same episode.
 
     Args:
         env: The environment, as for `agentgym.make`.
-        dialect: As of the class.
-        chosen: The tasks and the environment's other arguments, the same as of the class, as for `openings`.
+        dialect: The dialect of the class.
+        options: Options of `openings`: the tasks, and the environment's other arguments, the same as for the class.
     """
-    return [{"prompt": opening.prompt, **opening.named} for opening in openings(env, dialect=dialect, **chosen)]
+    return [{"prompt": opening.prompt, **opening.named} for opening in openings(env, dialect=dialect, **options)]
 
 
 def episode_of(environment: Any) -> CalledEpisode:
-    """Return the episode of an instance, one of the `environments` that TRL passes to reward functions."""
+    """Return the episode of an instance from the `environments` that TRL passes to reward functions."""
     return environment._episode
 
 
 def unless_failed(reward: Callable[..., list[float | None]]) -> Callable[..., list[float | None]]:
-    """Decorate a further reward function, so that it sees ended episodes, and leaves out failed ones too."""
+    """Decorate another reward function, so that it gets ended episodes and returns `None` for failed ones."""
 
     @wraps(reward)
     def without(*args: Any, environments: list[Any], **columns: Any) -> list[float | None]:
-        # TRL asks the environments last, but only grading ends an episode that the policy left, and may fail.
+        # TRL calls `get_reward` last, but only grading, which may fail, ends an episode that the policy abandoned.
         for environment in environments:
             environment.get_reward()
         rewards = reward(*args, environments=environments, **columns)
-        failed = [episode_of(environment).has_failed for environment in environments]
-        return [None if left_out else value for value, left_out in zip(rewards, failed, strict=True)]
+        failures = [episode_of(environment).has_failed for environment in environments]
+        return [None if failed else value for value, failed in zip(rewards, failures, strict=True)]
 
     return without
 
@@ -235,13 +232,13 @@ def _pictures(messages: list[Message]) -> list[dict[str, Any]]:
 
 
 def _method(tool: Tool) -> Callable[..., Any]:
-    """Return a method whose signature and docstring TRL turns into the tool's schema."""
+    """Return a method from whose signature and docstring TRL derives the tool's schema."""
     name = tool.name
     if name in _RESERVED or name.startswith("_") or not name.isidentifier():
-        raise UsageError(f"TRL cannot offer a tool called {name!r}: a method of that name is none, or not a tool")
+        raise UsageError(f"TRL cannot offer a tool called {name!r}: the name is reserved, private or not an identifier")
 
     def call(self: Environment, /, **arguments: Any) -> Any:
-        return self._called(name, arguments)
+        return self._call(name, arguments)
 
     properties = tool.parameters.get("properties", {})
     named = {f"#/{word}/{name}": schema for word in ("$defs", "definitions")
@@ -274,8 +271,8 @@ def _signature(tool: Tool, annotations: Mapping[str, Any]) -> inspect.Signature:
 
 
 def _docstring(description: str, properties: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a docstring in Google's form; each argument stays on one line."""
-    lines = [_HEADING.sub(lambda found: f"{found[1]}{_HEADINGS[found[2]]}:", description)]
+    """Return a docstring in Google's format, with one line per argument."""
+    lines = [_HEADING.sub(lambda match: f"{match[1]}{_HEADINGS[match[2]]}:", description)]
     if properties:
         described = {
             name: " ".join(str(schema.get("description") or name).split()) for name, schema in properties.items()
@@ -285,17 +282,17 @@ def _docstring(description: str, properties: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _annotation(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Return the type whose schema is nearest to `schema`, which may refer to those that are `named`."""
+    """Return the type whose schema is nearest to `schema`, which may refer to the `named` definitions."""
     if "$ref" in schema:
-        # A schema may contain itself, so what is referred to may refer to nothing further.
-        found = named.get(schema["$ref"], {})
-        return dict if found.get("type") == "object" else _annotation(found, {})
-    if (listed := schema.get("enum")) and all(isinstance(one, str | int | float | None) for one in listed):
+        # Definitions may be recursive, so references in them are not followed.
+        definition = named.get(schema["$ref"], {})
+        return dict if definition.get("type") == "object" else _annotation(definition, {})
+    if (listed := schema.get("enum")) and all(isinstance(value, str | int | float | None) for value in listed):
         return Literal[tuple(listed)]
     kind = schema.get("type")
-    options = schema.get("anyOf") or ([{**schema, "type": one} for one in kind] if isinstance(kind, list) else None)
+    options = schema.get("anyOf") or ([{**schema, "type": name} for name in kind] if isinstance(kind, list) else None)
     if options:
-        return reduce(or_, (_annotation(one, named) for one in options))
+        return reduce(or_, (_annotation(option, named) for option in options))
     if kind == "array" and "items" in schema:
         return list[_annotation(schema["items"], named)]
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):

@@ -1,7 +1,6 @@
-"""`load_environment`: an environment as one of verifiers (0.3.1, `MultiTurnEnv`).
+"""`load_environment`: an environment as a `MultiTurnEnv` of verifiers (0.3.1).
 
-verifiers asks the model and keeps the conversation. Each of the model's messages is a turn of ours, whether it calls
-tools or writes text.
+verifiers queries the model and stores the conversation. Each of the model's messages is a turn, with or without calls.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ _LIMITS = {
     "max_turns_reached": Reason.MAX_TURNS,
     "timeout_reached": Reason.TIME,
 }
-"""Why our episode ends when verifiers stops asking the model, by its name for it."""
+"""The reason for an episode's ending by verifiers' stop condition."""
 
 
 class EnvironmentFailed(vf.InfraError):
-    """Something around the model broke: verifiers tries such a rollout again if it is given `max_retries`."""
+    """Something around the model failed; verifiers retries such a rollout up to `max_retries` times."""
 
 
 class TaskFailed(vf.Error):
-    """The task cannot be played: no retry would help."""
+    """The task cannot be played; a retry would not help."""
 
 
 def load_environment(
@@ -61,34 +60,34 @@ def load_environment(
     seed: int = 0,
     **arguments: Any,
 ) -> AgentGymEnv:
-    """Return an environment for trainers and evaluations that take one of verifiers.
+    """Return an environment for trainers and evaluations that accept environments of verifiers.
 
-    The row of a task holds its seed, so every rollout of a row is the same episode: task `index` has `seed + index`.
+    The row of a task contains its seed, so every rollout of a row is the same episode: task `index` has `seed + index`.
 
     Args:
         env: Id of the environment (`"sql"`), or `"module:Class"`.
-        split: Where the training tasks come from.
-        eval_split: Where the tasks of evaluations come from: by default `test`, or `validation` where there is none.
-        count: Number of training tasks, at most.
-        eval_count: Number of tasks of evaluations, at most; by default `count`.
+        split: The split for training.
+        eval_split: The split for evaluation: by default `test`, or `validation` if there is no `test`.
+        count: Maximum number of training tasks.
+        eval_count: Maximum number of evaluation tasks; by default `count`.
         seed: Seed of the first task.
-        arguments: Arguments of the environment. With `dialect="native"`, the default, models call tools as their
-            endpoint offers it; in any other dialect they write calls as text.
+        arguments: Arguments of the environment. With `dialect="native"`, the default, models call tools through their
+            endpoint; in any other dialect they write calls as text.
 
     Raises:
-        UsageError: There is no such environment or split, or it takes no such argument.
+        UsageError: The environment, the split or an argument does not exist.
     """
     factory = EnvFactory(full_env_id(env), {"dialect": "native", **arguments})
-    with closed_after(make_env(factory.env_id, factory.kwargs)) as made:
-        held_out = eval_split or default_split(made.tasks, TEST)
-        rows = list(_rows(made, split, count, seed))
-        eval_rows = list(_rows(made, held_out, eval_count or count, seed))
-        tools = made.tools.schemas if made.dialect.name == "native" else []
-        return AgentGymEnv(factory, rows, eval_rows, tools, list(made.channels))
+    with closed_after(make_env(factory.env_id, factory.kwargs)) as instance:
+        held_out = eval_split or default_split(instance.tasks, TEST)
+        rows = list(_rows(instance, split, count, seed))
+        eval_rows = list(_rows(instance, held_out, eval_count or count, seed))
+        tools = instance.tools.schemas if instance.dialect.name == "native" else []
+        return AgentGymEnv(factory, rows, eval_rows, tools, list(instance.channels))
 
 
 class AgentGymEnv(vf.MultiTurnEnv):
-    """An environment of ours among those of verifiers.
+    """Our environment as an environment of verifiers.
 
     `state` has `turn_rewards`, `ending`, `channels` (the sum of each over the turns) and `task_id`.
 
@@ -114,13 +113,13 @@ class AgentGymEnv(vf.MultiTurnEnv):
             eval_dataset=Dataset.from_list([dict(row) for row in eval_rows]),
             tool_defs=_tool_defs(tools),
             env_id=factory.env_id,
-            max_turns=-1,  # the episode's own limit ends it, by its own name
+            max_turns=-1,  # the episode has its own limit
         )
         self._has_tools = bool(tools)
         self.rubric = EpisodeRubric(channels)
 
     async def setup_state(self, state: vf.State) -> vf.State:
-        """Begin the episode that the row names; its opening messages become the prompt."""
+        """Begin the row's episode; its opening messages become the prompt."""
         info = state["info"]
         state.update(task_id=info["task_id"], ending=None, turn_rewards=[], channels={})
         with _as_theirs():
@@ -133,20 +132,20 @@ class AgentGymEnv(vf.MultiTurnEnv):
         return state
 
     async def env_response(self, messages: vf.Messages, state: vf.State, **kwargs: Any) -> vf.Messages:
-        """Play the model's message as a turn, and return what it reads next."""
+        """Play the model's message as a turn and return the observation."""
         episode: CalledEpisode = state[_EPISODE]
         with _as_theirs():
             observation = await episode.astep(_action(messages[-1], is_text=not self._has_tools))
-        told = normalize_messages(sendable(observation))
+        reply = normalize_messages(sendable(observation))
         state["trajectory"][-1]["reward"] = episode.turn_rewards[-1]
         _note_turn(state, episode)
         if episode.is_over:
-            state["final_env_response"] = told
-        return told
+            state["final_env_response"] = reply
+        return reply
 
     @vf.cleanup(priority=50)
     async def end_episode(self, state: vf.State) -> None:
-        """Grade an episode that verifiers stopped, and give its environment back."""
+        """Grade an episode that verifiers stopped, and return its environment to the pool."""
         episode: CalledEpisode | None = state.pop(_EPISODE, None)
         if episode is None:
             return
@@ -155,7 +154,7 @@ class AgentGymEnv(vf.MultiTurnEnv):
                 await episode.aend(_LIMITS.get(state.get("stop_condition") or "", Reason.GAVE_UP))
                 _note_turn(state, episode)
         except AgentGymError as error:
-            state["error"] = _theirs(error)  # it has no reward: it could not be graded
+            state["error"] = _theirs(error)  # grading failed, so there is no reward
         finally:
             await self._episodes.give_back(episode)
 
@@ -166,10 +165,10 @@ class AgentGymEnv(vf.MultiTurnEnv):
 
 
 class EpisodeRubric(vf.Rubric):
-    """The reward of the episode, with the sums of its channels, its turns and whether it was truncated as metrics.
+    """The reward of the episode; the metrics are the sums of its channels, its turns and whether it was truncated.
 
-    An episode that failed around the model has the reward NaN, not 0, and no metrics. It does not count in the
-    advantages of its group.
+    An episode that failed around the model has the reward NaN, not 0, and no metrics. It does not affect the advantages
+    of its group.
 
     Args:
         channels: Names of the reward channels.
@@ -211,7 +210,7 @@ def _rows(env: Env, split: str, count: int, seed: int) -> Iterator[dict[str, Any
 
 
 def _row(task: Task, seed: int) -> dict[str, Any]:
-    # What the model reads comes from `setup_state`: only the episode knows it.
+    # A placeholder: `setup_state` replaces it with the episode's opening.
     prompt = [{"role": "user", "content": task.prompt}]
     return {"prompt": prompt, "info": {"task_id": task.id, "split": task.split, "seed": seed}}
 
@@ -243,7 +242,7 @@ def _note_turn(state: vf.State, episode: CalledEpisode) -> None:
 
 @contextmanager
 def _as_theirs() -> Iterator[None]:
-    """Turn our errors into those that verifiers knows."""
+    """Turn our errors into errors of verifiers."""
     try:
         yield
     except AgentGymError as error:

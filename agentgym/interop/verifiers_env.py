@@ -1,4 +1,4 @@
-"""`VerifiersEnv`: an environment of verifiers that is played turn by turn (`verifiers.legacy`, before 0.4)."""
+"""`VerifiersEnv`: a turn-based environment of verifiers (`verifiers.legacy`, before 0.4)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class VerifiersEnv(Wrapped):
     Task: a row of its data set: `train`, and `test` if it has rows for evaluation.
     Tools: those of a `ToolEnv`; without tools, text is the action.
     Reward: `outcome` 1 if the rubric's reward reaches `solved_at`; `reward`, the rubric's reward, which the scheme
-        `own` pays; and one channel for each function of the rubric.
+        `own` pays; and a channel for each function of the rubric.
     Episode end: one of the environment's stop conditions (`over`, or `cut_off` if it is a limit), or `max_turns`.
 
     Args:
@@ -69,9 +69,9 @@ class VerifiersEnv(Wrapped):
         maker = unpacked(make)
         self.name = maker.__module__ if maker.__name__ == "load_environment" else maker.__name__
         with as_usage_error(f"the verifiers environment {self.name!r} cannot be made"):
-            self._inner, rows = _made(make, settings or {})
+            self._inner, rows = _make_env(make, settings or {})
         self._solved_at = self._inner.pass_threshold if solved_at is None else solved_at
-        self._errors = _heard(self._inner.rubric)
+        self._errors = _collect_errors(self._inner.rubric)
         self._names = _function_names(self._inner.rubric)
         self.channels = {
             OUTCOME: Channel(f"1 if the rubric's reward is at least {self._solved_at:g}"),
@@ -79,7 +79,8 @@ class VerifiersEnv(Wrapped):
             **{name: Channel(f"the rubric's {name}", -_UNLIMITED, _UNLIMITED) for name in self._names},
         }
         self.tools = Toolset(
-            SchemaTool(_schema(one), functools.partial(self._called, one.name)) for one in self._inner.tool_defs or ()
+            SchemaTool(_schema(definition), functools.partial(self._called, definition.name))
+            for definition in self._inner.tool_defs or ()
         )
         if kwargs.get("scheme") == "own":
             kwargs["scheme"] = Scheme({_TOTAL: 1.0}, allow_unsound=True)
@@ -89,45 +90,49 @@ class VerifiersEnv(Wrapped):
         super().__init__(tasks=_tasks(self.name, rows), **kwargs)
 
     async def start(self, task: Task) -> list[Message]:
-        """Set up a rollout of the task's row, without a model: this environment is told what the model said."""
+        """Set up a rollout of the task's row without a model: `_turn` passes the model's messages on."""
         row = {**task.data["row"], **task.gold}
         with self._broken_if_raises("setup"):
             state = await self._inner.init_state(row, _no_model, "agentgym")
             self._state = await self._inner.setup_state(state) or state
         self._turn_prompt = list(self._state["prompt"])
-        self.system_prompt = "\n\n".join(_text(one) for one in self._turn_prompt if one.role == "system")
-        return [{"role": one.role, "content": _text(one)} for one in self._turn_prompt if one.role != "system"]
+        self.system_prompt = "\n\n".join(_text(message) for message in self._turn_prompt if message.role == "system")
+        return [
+            {"role": message.role, "content": _text(message)}
+            for message in self._turn_prompt
+            if message.role != "system"
+        ]
 
     async def _called(self, name: str, arguments: dict[str, Any]) -> str:
         """Run a tool."""
-        return await self._said("", name, arguments)
+        return await self._turn("", name, arguments)
 
     async def respond(self, text: str) -> str:
         """Pass on a message without a call."""
-        return await self._said(text, None, {})
+        return await self._turn(text, None, {})
 
-    async def _said(self, text: str, tool: str | None, arguments: Mapping[str, Any]) -> str:
-        """Add a turn of the model to the rollout; return what the environment answers."""
+    async def _turn(self, text: str, tool: str | None, arguments: Mapping[str, Any]) -> str:
+        """Add a turn of the model to the rollout and return the environment's answer."""
         number = len(self._state["trajectory"]) + 1
         calls = [_types.ToolCall(id=f"call_{number}", name=tool, arguments=json.dumps(arguments))] if tool else None
-        said = _types.AssistantMessage(content=text, tool_calls=calls)
+        message = _types.AssistantMessage(content=text, tool_calls=calls)
         with self._broken_if_raises("step"):
-            await self._inner.add_trajectory_step(self._state, self._step_of(said))
+            await self._inner.add_trajectory_step(self._state, self._step_of(message))
             if await self._inner.is_completed(self._state):
                 return self._over("")
-            messages = [*self._turn_prompt, said]
+            messages = [*self._turn_prompt, message]
             answer = list(await self._inner.env_response(messages, self._state))
             if self._state.get("error") is not None:
                 raise self._state["error"]
-            shown = "\n".join(map(_text, map(_normal, answer)))
+            answer_text = "\n".join(map(_text, map(_normal, answer)))
             self._turn_prompt = [*messages, *map(_normal, answer)]
-            return self._over(shown) if await self._inner.is_completed(self._state) else shown
+            return self._over(answer_text) if await self._inner.is_completed(self._state) else answer_text
 
-    def _step_of(self, said: Any) -> Any:
+    def _step_of(self, message: Any) -> Any:
         return _types.TrajectoryStep(
             prompt=self._turn_prompt,
-            completion=[said],
-            response=None,  # no model was asked
+            completion=[message],
+            response=None,  # verifiers did not query a model
             tokens=None,
             reward=None,
             advantage=None,
@@ -136,21 +141,21 @@ class VerifiersEnv(Wrapped):
             extras={},
         )
 
-    def _over(self, shown: str) -> str:
+    def _over(self, text: str) -> str:
         if self._state.get("error") is not None:
             raise self._state["error"]
-        # Each rollout of an environment of one turn reaches that limit, and is whole.
-        is_whole = isinstance(self._inner, _legacy.SingleTurnEnv)
-        is_cut_off = self._state.get("stop_condition") in _CUT_OFF and not is_whole
+        # Every complete rollout of a single-turn environment reaches the turn limit.
+        is_single_turn = isinstance(self._inner, _legacy.SingleTurnEnv)
+        is_cut_off = self._state.get("stop_condition") in _CUT_OFF and not is_single_turn
         self.finish("cut_off" if is_cut_off else "over")
-        return shown or "."
+        return text or "."
 
     async def grade(self) -> dict[str, float]:
-        """Score the rollout with the rubric. A function of it that raises fails the episode: verifiers would pay 0."""
+        """Score the rollout with the rubric. An error in its functions fails the episode; verifiers would pay 0."""
         with self._broken_if_raises("scoring"):
-            if not self._state["trajectory"]:  # every turn was a mistake; rubrics expect that the model said something
-                said = _types.AssistantMessage(content=text_in(self._actions[-1]) if self._actions else "")
-                await self._inner.add_trajectory_step(self._state, self._step_of(said))
+            if not self._state["trajectory"]:  # every turn was a mistake; rubrics expect a message of the model
+                message = _types.AssistantMessage(content=text_in(self._actions[-1]) if self._actions else "")
+                await self._inner.add_trajectory_step(self._state, self._step_of(message))
             await self._inner.cleanup(self._state)
             self._errors.clear()
             await self._inner.rubric.score_rollout(self._state)
@@ -172,27 +177,27 @@ class VerifiersEnv(Wrapped):
             raise InfrastructureError(f"{self.name}: {what}: {describe(error)}{place_of(error)}") from error
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Say what the package does not have."""
+        """Return what the package lacks."""
         alone = len(self.tasks.splits) == 1
-        shown = "errors in tools are shown to the model, whatever their cause"
+        tool_errors = "errors in tools are shown to the model, whatever their cause"
         return (
             Caveat("solution-solves", "the package has no solutions"),
             *([Caveat(None, "there are no rows for evaluation, so there is one split")] if alone else []),
-            *([Caveat(None, shown)] if len(self.tools) else []),
+            *([Caveat(None, tool_errors)] if len(self.tools) else []),
         )
 
 
-def _made(make: Callable[..., Any], settings: Mapping[str, Any]) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
-    """Return an environment and its rows by split, without what its making does to the whole process.
+def _make_env(make: Callable[..., Any], settings: Mapping[str, Any]) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
+    """Return an environment and its rows by split, without side effects on the process.
 
-    Its rows for evaluation would fall back to those for training, which is no split.
+    `get_eval_dataset` would fall back to the training rows, which is not a separate split.
     """
     with _lock, _quietly():
         env = make(**settings)
         if not isinstance(env, _legacy.MultiTurnEnv):
-            raise UsageError(f"a {type(env).__name__} is no MultiTurnEnv of verifiers.legacy, played turn by turn")
-        if env.rubric.has_group_rewards or not all(one.funcs for one in _rubrics(env.rubric)):
-            raise UsageError("a rubric of it scores groups of rollouts, or nothing; here each rollout is scored alone")
+            raise UsageError(f"a {type(env).__name__} is not a turn-based MultiTurnEnv of verifiers.legacy")
+        if env.rubric.has_group_rewards or not all(member.funcs for member in _rubrics(env.rubric)):
+            raise UsageError("its rubric scores groups of rollouts, or nothing; here each rollout is scored alone")
         rows = {TRAIN: env.get_dataset().to_list()}
         if (held_out := env.build_eval_dataset()) is not None:
             rows[TEST] = held_out.to_list()
@@ -216,10 +221,10 @@ def _quietly() -> Iterator[None]:
 
 
 def _without_model() -> Any:
-    """Return a client of verifiers that asks no model."""
+    """Return a client of verifiers that refuses to query a model."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise InfrastructureError("a verifiers environment asked the policy's model outside of a turn")
+        raise InfrastructureError("a verifiers environment queried the policy's model outside of a turn")
 
     base = package("verifiers.legacy.clients").Client
     kind = type("NoModel", (base,), {**dict.fromkeys(base.__abstractmethods__, refuse), "setup_client": refuse})
@@ -252,26 +257,26 @@ def _rubrics(rubric: Any) -> Iterator[Any]:
     inner: Sequence[Any] | None = getattr(rubric, "rubrics", None)
     if inner is None:
         yield rubric
-    for one in inner or ():
-        yield from _rubrics(one)
+    for member in inner or ():
+        yield from _rubrics(member)
 
 
 def _function_names(rubric: Any) -> list[str]:
-    names = [function.__name__ for one in _rubrics(rubric) for function in one.funcs]
+    names = [function.__name__ for member in _rubrics(rubric) for function in member.funcs]
     return [name for name in dict.fromkeys(names) if name not in (OUTCOME, _TOTAL)]
 
 
-def _heard(rubric: Any) -> list[Exception]:
-    """Let every function of a rubric leave its error in a list, which is returned: a Rubric turns errors into 0."""
+def _collect_errors(rubric: Any) -> list[Exception]:
+    """Return a list to which every function of a rubric will append its errors, since a Rubric turns them into 0."""
     errors: list[Exception] = []
-    for one in _rubrics(rubric):
-        one.funcs = [_hearing(function, errors) for function in one.funcs]
+    for member in _rubrics(rubric):
+        member.funcs = [_collecting(function, errors) for function in member.funcs]
     return errors
 
 
-def _hearing(function: Callable[..., Any], errors: list[Exception]) -> Callable[..., Any]:
+def _collecting(function: Callable[..., Any], errors: list[Exception]) -> Callable[..., Any]:
     @functools.wraps(function)
-    async def heard(*args: Any, **kwargs: Any) -> Any:
+    async def call(*args: Any, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
             return await result if hasattr(result, "__await__") else result
@@ -279,12 +284,14 @@ def _hearing(function: Callable[..., Any], errors: list[Exception]) -> Callable[
             errors.append(error)
             raise
 
-    return heard
+    return call
 
 
 def _tasks(name: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> TaskList:
-    """Return rows as tasks. What is neither the prompt nor an id may tell the answer."""
-    return TaskList(_task(name, split, n, row) for split, some in rows.items() for n, row in enumerate(some))
+    """Return rows as tasks. All columns except the prompt and ids are hidden, since they may reveal the answer."""
+    return TaskList(
+        _task(name, split, n, row) for split, split_rows in rows.items() for n, row in enumerate(split_rows)
+    )
 
 
 def _task(name: str, split: str, index: int, row: Mapping[str, Any]) -> Task:

@@ -1,7 +1,7 @@
-"""`AgentGymTaskset` and `AgentGymHarness`: environments for verifiers from 0.4 on, which knows tasksets and harnesses.
+"""`AgentGymTaskset` and `AgentGymHarness`: environments for verifiers from 0.4 on, which has tasksets and harnesses.
 
-The harness plays in the process of verifiers: each of the model's messages is a turn of ours. It starts no program, as
-verifiers allows, as long as the model is asked through its endpoint.
+The harness plays in the process of verifiers: each of the model's messages is a turn. It starts no program; verifiers
+allows this if the model is queried through its endpoint.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _LIMITS = {"max_turns": Reason.MAX_TURNS, "context_length": Reason.CONTEXT}
 
 
 class AgentGymConfig(vf.TasksetConfig):
-    """Which tasks."""
+    """Which tasks to play."""
 
     env: str = "sql"
     """Id of the environment, or `module:Class`."""
     arguments: dict[str, Any] = {}
     """Arguments of the environment."""
     split: str = "train"
-    """Where the tasks come from."""
+    """The split of the tasks."""
     count: int = 100
-    """Number of tasks, at most."""
+    """Maximum number of tasks."""
     seed: int = 0
     """Seed of the first task; task `index` has `seed + index`."""
 
@@ -60,7 +60,7 @@ class AgentGymData(vf.TaskData):
 
 
 class AgentGymTask(vf.Task[AgentGymData, vf.State, vf.TaskConfig]):
-    """A task, rewarded by the environment itself."""
+    """A task with the environment's own reward."""
 
     @property
     def key(self) -> str:
@@ -108,7 +108,7 @@ class AgentGymTaskset(vf.Taskset[AgentGymTask, AgentGymConfig]):
 
 
 class AgentGymHarness(vf.Harness[vf.HarnessConfig]):
-    """Plays a task of `AgentGymTaskset`. What breaks around the model is an error of the trace, which has no reward."""
+    """Plays a task of `AgentGymTaskset`. A failure around the model is an error of the trace, which has no reward."""
 
     APPENDS_SYSTEM_PROMPT = True
     EXECUTES_CODE = False
@@ -128,7 +128,7 @@ class AgentGymHarness(vf.Harness[vf.HarnessConfig]):
         mcp_urls: dict[str, str],
         data: AgentGymData,
     ) -> ProgramResult:
-        """Play the episode, asking the model at `endpoint`."""
+        """Play the episode with the model at `endpoint`."""
         pool = self._pool(data)
         episode = await pool.take()
         try:
@@ -151,15 +151,15 @@ class Model:
     """The model behind the endpoint of verifiers.
 
     Args:
-        client: Asks the endpoint.
+        client: The HTTP client of the endpoint.
         name: Name of the model.
     """
 
     def __init__(self, client: httpx.AsyncClient, name: str):
         self._client, self._name = client, name
 
-    async def says(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the model's message. Raises `httpx.HTTPStatusError` if verifiers or the server behind it refuses."""
+    async def respond(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the model's message. Raises `httpx.HTTPStatusError` if verifiers or the model's server refuses."""
         body = {"model": self._name, "messages": messages, **({"tools": tools} if tools else {})}
         reply = await self._client.post("/chat/completions", json=body)
         reply.raise_for_status()
@@ -167,18 +167,18 @@ class Model:
 
 
 async def _play(episode: CalledEpisode, messages: list[dict[str, Any]], model: Model, trace: vf.Trace) -> Reason:
-    """Play until the episode ends or verifiers refuses to go on; return the reason to end it for."""
+    """Play until the episode ends or verifiers stops it; return the reason for ending it."""
     is_native = episode.env.dialect.name == "native"
     tools = episode.info["tools"] if is_native else []
     while not episode.is_over:
         try:
-            said = await model.says(messages, tools)
+            message = await model.respond(messages, tools)
         except httpx.HTTPStatusError:
             if trace.stop_condition is None:
                 raise
             return _limit(trace.stop_condition)
-        messages.append({key: value for key, value in said.items() if value is not None})
-        action = {"role": "assistant", "content": "", **messages[-1]} if is_native else said.get("content") or ""
+        messages.append({key: value for key, value in message.items() if value is not None})
+        action = {"role": "assistant", "content": "", **messages[-1]} if is_native else message.get("content") or ""
         messages += sendable(await episode.astep(action))
     return Reason.GAVE_UP
 

@@ -1,9 +1,10 @@
-"""verl: an agent loop that plays episodes, and our tools as verl's. `docs/interop/verl.md` says which one to take."""
+"""verl: an agent loop that plays episodes, and our tools as verl's. `docs/interop/verl.md` compares the two."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -31,22 +32,22 @@ from verl.utils.profiler import simple_timer  # type: ignore[import-not-found]  
 LOOP = "agentgym"
 """The name of the loop, for `agent_name` in rows."""
 DIALECT = "hermes"
-"""How the loop's models write calls unless the arguments say otherwise."""
+"""The default dialect of calls."""
 
 
 @register(LOOP)
 class EnvAgentLoop(AgentLoopBase):
     """Plays an episode: each message of the model is a turn, as text in a dialect, until the episode ends.
 
-    `reward_score` is the sum of the turns' rewards, and `extra_fields["turn_scores"]` has each. An environment that
-    breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, the `InfrastructureError` is
-    raised, which ends verl's step: verl knows no reward that leaves an episode out.
+    `reward_score` is the sum of the turns' rewards, which `extra_fields["turn_scores"]` lists. A failed environment is
+    replaced and the episode replayed (`ReplayedEpisode`). If that fails too, the `InfrastructureError` is raised and
+    ends verl's step, since verl has no reward that excludes an episode.
 
     Args:
         env: The environment, as for `agentgym.make`.
         arguments: The environment's arguments.
-        attempts: How often each turn is tried.
-        role: The role of observations; `"tool"` for chat templates that know it.
+        attempts: Attempts at each turn.
+        role: The role of observations; `"tool"` for chat templates that support it.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class EnvAgentLoop(AgentLoopBase):
             reward = await episode.aend(Reason.TOKEN_BUDGET)
         finally:
             await episode.env.aclose()
-        return tokens.output(self.response_length, reward, _told(episode))
+        extra_fields = {"turn_scores": episode.turn_rewards, "tool_rewards": [], "ending": episode.ending}
+        return tokens.output(self.response_length, reward, extra_fields)
 
     async def _play(
         self, episode: ReplayedEpisode, tokens: _Tokens, sampling_params: dict[str, Any], priority: int
@@ -85,7 +87,7 @@ class EnvAgentLoop(AgentLoopBase):
         while not episode.is_over and len(tokens.mask) < self.response_length:
             text = await tokens.generate(request, sampling_params, priority)
             if len(tokens.mask) > self.response_length:
-                return  # cut: what is trained on lacks a part of the turn
+                return  # the turn is cut off at the response length, so it is not played
             observation = await episode.astep(text)
             if not episode.is_over:
                 await tokens.read(
@@ -94,7 +96,7 @@ class EnvAgentLoop(AgentLoopBase):
 
 
 class _Tokens:
-    """A conversation as the tokens that were sampled and read."""
+    """The tokens of a conversation: sampled ones, and those of observations."""
 
     def __init__(self, loop: Any, messages: list[dict[str, Any]]):
         self._loop, self._messages = loop, messages
@@ -108,49 +110,49 @@ class _Tokens:
         self._ids = await self._loop.ct_build_initial_tokens(self._messages)
 
     async def generate(self, request: str, sampling_params: dict[str, Any], priority: int) -> str:
-        """Let the model write a message, and return its text."""
+        """Sample a message of the model and return its text."""
         with simple_timer("generate_sequences", self._metrics):
-            said = await self._loop.server_manager.generate(
+            sample = await self._loop.server_manager.generate(
                 request_id=request, prompt_ids=self._ids, sampling_params=sampling_params, priority=priority
             )
         self._turns += 1
-        known = self._logprobs if self._logprobs or not said.log_probs else []
+        previous_logprobs = self._logprobs if self._logprobs or not sample.log_probs else []
         merged, self.mask, logprobs = await self._loop.ct_merge_assistant_token(
-            self._ids, said.token_ids, self.mask, known, assistant_logprobs=said.log_probs or None
+            self._ids, sample.token_ids, self.mask, previous_logprobs, assistant_logprobs=sample.log_probs or None
         )
         self._ids, self._logprobs = merged.token_ids, logprobs
-        text = self._loop.tokenizer.decode(said.token_ids, skip_special_tokens=True)
+        text = self._loop.tokenizer.decode(sample.token_ids, skip_special_tokens=True)
         self._messages = [*self._messages, {"role": "assistant", "content": text}]
         return text
 
     async def read(self, messages: list[dict[str, Any]]) -> None:
-        """Let the model read messages, which carry no loss."""
+        """Append messages that the model reads; they are masked out of the loss."""
         after = [*self._messages, *messages]
         merged, mask, logprobs = await self._loop.ct_merge_context_msg(
             self._messages, after, self._ids, self.mask, self._logprobs
         )
         self._messages, self._ids, self.mask, self._logprobs = after, merged.token_ids, mask, logprobs
 
-    def output(self, length: int, reward: float, told: dict[str, Any]) -> AgentLoopOutput:
-        """Return what verl trains on."""
-        begun = len(self._ids) - len(self.mask)
+    def output(self, length: int, reward: float, extra_fields: dict[str, Any]) -> AgentLoopOutput:
+        """Return the output that verl trains on."""
+        prompt_length = len(self._ids) - len(self.mask)
         return AgentLoopOutput(
-            prompt_ids=self._ids[:begun],
-            response_ids=self._ids[begun:][:length],
+            prompt_ids=self._ids[:prompt_length],
+            response_ids=self._ids[prompt_length:][:length],
             response_mask=self.mask[:length],
             response_logprobs=self._logprobs[:length] if self._logprobs else None,
             reward_score=reward,
             num_turns=2 * self._turns,
             metrics=self._metrics,
-            extra_fields=told,
+            extra_fields=extra_fields,
         )
 
 
 class EnvTool(BaseTool):
-    """One of an environment's tools for verl's own `tool_agent` loop; all of a conversation share one episode.
+    """One of an environment's tools for verl's own `tool_agent` loop; the tools of a conversation share one episode.
 
-    The loop tells tools nothing of the end of a conversation: rewards are those of the calls, without what grading
-    would pay at the end, and what breaks is told to the model. Prefer `EnvAgentLoop`.
+    The loop does not notify tools of the end of a conversation, so rewards cover only the calls, not the final grading,
+    and the model reads errors of the infrastructure. Prefer `EnvAgentLoop`.
 
     Args:
         config: `env`, and optionally `arguments`, `tool` (its name, if there is no schema) and `attempts`.
@@ -167,7 +169,7 @@ class EnvTool(BaseTool):
         self._rows: dict[str, Mapping[str, Any]] = {}
 
     async def create(self, instance_id: str | None = None, **kwargs: Any) -> tuple[str, ToolResponse]:
-        """Note the row of a call: `create_kwargs` has `task_id` and `seed`."""
+        """Remember the row of a call: `create_kwargs` has `task_id` and `seed`."""
         instance = instance_id or uuid4().hex
         self._rows[instance] = kwargs.get("create_kwargs") or kwargs
         return instance, ToolResponse()
@@ -177,7 +179,7 @@ class EnvTool(BaseTool):
     ) -> tuple[ToolResponse, float, dict[str, Any]]:
         """Play a turn in the conversation's episode, which its first call begins."""
         conversation = kwargs["agent_data"]
-        episode = self._episodes.get(conversation) or await self._begun(instance_id, conversation)
+        episode = self._episodes.get(conversation) or await self._begin(instance_id, conversation)
         earned = len(episode.turn_rewards)
         read = await episode.acall(self.name, parameters)
         paid = sum(episode.turn_rewards[earned:])
@@ -187,10 +189,10 @@ class EnvTool(BaseTool):
         return ToolResponse(text=as_text(read)), paid, {}
 
     async def release(self, instance_id: str, **kwargs: Any) -> None:
-        """Forget the row of a call. The episode goes on until its conversation is gone."""
+        """Forget the row of a call. The episode continues until its conversation is garbage-collected."""
         self._rows.pop(instance_id, None)
 
-    async def _begun(self, instance_id: str, conversation: Any) -> ReplayedEpisode:
+    async def _begin(self, instance_id: str, conversation: Any) -> ReplayedEpisode:
         task_id, seed = _episode_of({"extra_info": self._rows.get(instance_id)})
         episode = ReplayedEpisode(self._make, attempts=self._attempts)
         weakref.finalize(conversation, episode.close)
@@ -199,25 +201,25 @@ class EnvTool(BaseTool):
         return episode
 
 
-def rows(env: str, *, loop: str = LOOP, dialect: str = DIALECT, **chosen: Any) -> list[dict[str, Any]]:
+def rows(env: str, *, loop: str = LOOP, dialect: str = DIALECT, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for verl (one dict each, as Parquet or JSON lines).
 
     Args:
         env: The environment, as for `agentgym.make`.
         loop: The agent loop that plays them.
-        dialect: As of the loop.
-        chosen: The tasks and the environment's other arguments, the same as of the loop, as for `openings`.
+        dialect: The dialect of the loop.
+        options: Options of `openings`: the tasks, and the environment's other arguments, the same as for the loop.
     """
     return [
         {
             "prompt": opening.prompt,
             "data_source": f"{env}/{opening.task.split}",
             "agent_name": loop,
-            # The environment grades; verl's own rules have nothing to compare.
+            # The environment grades, so verl's own rules are not used.
             "reward_model": {"style": "rule", "ground_truth": ""},
             "extra_info": {"index": opening.index, **opening.named},
         }
-        for opening in openings(env, dialect=dialect, **chosen)
+        for opening in openings(env, dialect=dialect, **options)
     ]
 
 
@@ -226,24 +228,17 @@ def _episode_of(row: Mapping[str, Any]) -> tuple[str, int]:
     return episode_named(row.get("extra_info") or {}, f"{__name__}.rows", "the row's extra_info")
 
 
-def _told(episode: ReplayedEpisode) -> dict[str, Any]:
-    return {"turn_scores": episode.turn_rewards, "tool_rewards": [], "ending": episode.ending}
-
-
 def _plain(message: Message) -> dict[str, Any]:
     if pictures_in(message):
-        raise UsageError("agentgym's loop for verl has text alone; the environment shows pictures")
+        raise UsageError("agentgym's loop for verl supports only text, but the environment shows pictures")
     return {"role": message.get("role"), "content": text_of(message)}
 
 
 def _schema(make_env: Any, config: Mapping[str, Any]) -> OpenAIFunctionToolSchema:
-    """Return the schema of one of an environment's tools, as far as verl's has room for it."""
-    env = make_env()
-    try:
-        found = env.tools.get(config["tool"]).schema
-    finally:
-        env.close()
-    for part in found["function"]["parameters"]["properties"].values():
+    """Return the schema of one of an environment's tools, reduced to what verl supports."""
+    with closing(make_env()) as env:
+        schema = env.tools.get(config["tool"]).schema
+    for part in schema["function"]["parameters"]["properties"].values():
         if "anyOf" in part:
             part["type"] = [option["type"] for option in part["anyOf"]]
-    return OpenAIFunctionToolSchema.model_validate(found)
+    return OpenAIFunctionToolSchema.model_validate(schema)

@@ -1,4 +1,4 @@
-"""`Wrapped`: the base of environments that other packages wrote."""
+"""`Wrapped`: the base of adapters for other packages' environments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentgym.interop.randomness import Randomness
 
 
 def unpacked(make: Callable[..., Any]) -> Any:
-    """Return the function or class in a `functools.partial`, or of an object that is called."""
+    """Return the function or class behind a callable: that in a `functools.partial`, or an object's class."""
     while isinstance(make, partial):
         make = make.func
     return make if hasattr(make, "__name__") else type(make)
@@ -24,7 +24,7 @@ def unpacked(make: Callable[..., Any]) -> Any:
 class Wrapped(Env):
     """An environment whose episodes another package plays.
 
-    A copy, in this process or another, is made anew from the arguments: foreign objects can rarely be pickled.
+    Copying and pickling make it anew from its arguments, since foreign objects can rarely be pickled.
     """
 
     _made_with: tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -32,27 +32,27 @@ class Wrapped(Env):
 
     def __new__(cls, *args: Any, **kwargs: Any):
         """Remember the arguments."""
-        made = super().__new__(cls)
-        made._made_with = args, kwargs
-        made._randomness = Randomness()
-        return made
+        instance = super().__new__(cls)
+        instance._made_with = args, kwargs
+        instance._randomness = Randomness()
+        return instance
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made_again, (type(self), *self._made_with)
+        return _make, (type(self), *self._made_with)
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Return what is unsound about the wrapped environment: guarantees of `agentgym check` that it breaks.
+        """Return the guarantees of `agentgym check` that the wrapped environment breaks, and other remarks.
 
-        Found out by trying where that is possible, so this may start a few episodes.
+        They are tested where possible, so this may start a few episodes.
         """
         return ()
 
     @contextmanager
     def _foreign(self, what: str) -> Iterator[None]:
-        """Run foreign code on random generators of its own. What it raises is an `InfrastructureError`.
+        """Run foreign code with its own random generators. Its exceptions become `InfrastructureError`s.
 
         Args:
-            what: What it does, for the message: `"FrozenLake-v1: step"`.
+            what: Names the operation in the error, e.g. `"FrozenLake-v1: step"`.
         """
         with self._randomness.swapped_in():
             try:
@@ -63,5 +63,5 @@ class Wrapped(Env):
                 raise InfrastructureError(f"{what}: {describe(error)}{place_of(error)}") from error
 
 
-def _made_again(kind: type[Wrapped], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Wrapped:
+def _make(kind: type[Wrapped], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Wrapped:
     return kind(*args, **kwargs)

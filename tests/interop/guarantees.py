@@ -1,10 +1,10 @@
-"""What adapters guarantee, measured in the same way for all of them, and the table of docs/interop/README.md.
+"""Measures the guarantees of adapters, for the table of docs/interop/README.md.
 
 An adapter joins in four steps:
 
 1. In `tests/interop/test_<adapter>.py`, write a `Driver`: `play` plays scripted episodes of `ProbeEnv` through the real
-   foreign package, all at the same time, and returns what that package was told (`Seen`). A program that talks to a
-   model is given one that says `said_next(messages, plays)`.
+   foreign package, concurrently, and returns what that package received (`Seen`). If it needs a model, use one that
+   answers with `said_next(messages, episodes, seed)`.
 2. Add `@each_row("guarantee", Guarantee)` and
    `def test_guarantees(guarantee): hold(DRIVER, guarantee)`.
 3. Run it once with `AGENTGYM_MEASURE=write`: it writes `tests/interop/measured/<adapter>.json`. From then on, a result
@@ -52,7 +52,7 @@ class Guarantee(StrEnum):
     ENDINGS = "endings"
     """Why an episode ended arrives, by the same name."""
     ERRORS = "errors"
-    """What breaks around a model is an error there, without a reward; what the model does wrong is told to it."""
+    """A failure around the model is an error there, without a reward; the model reads its own mistakes."""
     PARALLEL = "parallel"
     """Episodes run at the same time, and each is the one that it is alone."""
     PICTURES = "pictures"
@@ -61,7 +61,7 @@ class Guarantee(StrEnum):
 
 @dataclass
 class Seen:
-    """What a program knows of an episode that it played through an adapter."""
+    """The data that a program has about an episode played through an adapter."""
 
     texts: list[str] = field(default_factory=list)
     """All that the model read, in order."""
@@ -106,11 +106,11 @@ def hold(driver: Driver, guarantee: Guarantee) -> None:
     """Measure a guarantee, and compare the result with what has been written down."""
     result = measure(driver, guarantee)
     file = MEASURED / f"{driver.adapter}.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    results = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if os.environ.get("AGENTGYM_MEASURE") == "write":
-        known = {"package": f"{driver.package} {version(driver.package)}", **known, guarantee.value: result}
-        file.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    assert known.get(guarantee.value) == result
+        results = {"package": f"{driver.package} {version(driver.package)}", **results, guarantee.value: result}
+        file.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    assert results.get(guarantee.value) == result
 
 
 def measure(driver: Driver, guarantee: Guarantee) -> str:
@@ -119,13 +119,13 @@ def measure(driver: Driver, guarantee: Guarantee) -> str:
 
 
 def said_next(messages: Iterable[Mapping[str, Any]], episodes: Sequence[Moves], seed: int) -> ToolCall | None:
-    """Return what the model of an episode calls next, given its conversation: the opening tells which episode it is."""
-    said = 0
+    """Return the next call of an episode's model, given its conversation, whose opening identifies the episode."""
+    turns = 0
     for message in messages:
-        said += message.get("role") == "assistant"
-    shown = _NUMBER.findall("\n".join(text_of(m) for m in messages if m.get("role") != "assistant"))
-    moves = episodes[next(i for i in range(len(episodes)) if number_of(seed + i) == shown[0])]
-    return moves[said] if said < len(moves) else None
+        turns += message.get("role") == "assistant"
+    numbers = _NUMBER.findall("\n".join(text_of(m) for m in messages if m.get("role") != "assistant"))
+    moves = episodes[next(i for i in range(len(episodes)) if number_of(seed + i) == numbers[0])]
+    return moves[turns] if turns < len(moves) else None
 
 
 @cache
@@ -142,24 +142,24 @@ def reference(moves: Moves, seed: int, index: int) -> Seen:
 
 def seen_in_env(env: Env, moves: Moves, seed: int, index: int) -> Seen:
     """Play an episode in an `Env`, and return what it shows. `Seen.error` stands for an `InfrastructureError`."""
-    episode, seen = CalledEpisode(env), Seen()
+    episode, result = CalledEpisode(env), Seen()
     try:
-        read(seen, episode.begin(seed=seed, options={"split": SPLIT, "index": index}))
+        read(result, episode.begin(seed=seed, options={"split": SPLIT, "index": index}))
         for move in moves:
             if not episode.is_over:
-                read(seen, episode.call(move.name, move.arguments))
-        seen.reward = episode.end(Reason.GAVE_UP)
+                read(result, episode.call(move.name, move.arguments))
+        result.reward = episode.end(Reason.GAVE_UP)
     except InfrastructureError as error:
-        seen.error = str(error)
-        return seen
-    seen.turn_rewards, seen.ending = episode.turn_rewards, episode.ending
-    return seen
+        result.error = str(error)
+        return result
+    result.turn_rewards, result.ending = episode.turn_rewards, episode.ending
+    return result
 
 
-def read(seen: Seen, messages: Sequence[Message]) -> None:
+def read(result: Seen, messages: Sequence[Message]) -> None:
     """Add messages of an `Env` to what was seen."""
-    seen.texts += map(text_of, messages)
-    seen.pictures += shown_pictures(messages)
+    result.texts += map(text_of, messages)
+    result.pictures += shown_pictures(messages)
 
 
 def _pay(amount: float) -> ToolCall:
@@ -175,43 +175,43 @@ ROLL, LOOK, MEET, COLLAPSE = (ToolCall(name) for name in ("roll", "look", "meet"
 
 def _seeds(driver: Driver) -> str:
     moves = [ROLL, ROLL, _finish("solved")]
-    wanted = [reference(moves, 1_000 + index, index).numbers for index in range(2)]
-    seen = driver.play([moves, moves], 1_000, attempts=2)
-    if any(one.numbers != attempts[0].numbers for attempts in seen for one in attempts):
+    expected = [reference(moves, 1_000 + index, index).numbers for index in range(2)]
+    results = driver.play([moves, moves], 1_000, attempts=2)
+    if any(result.numbers != attempts[0].numbers for attempts in results for result in attempts):
         return "no: attempts at one task and seed differ"
-    return YES if [attempts[0].numbers for attempts in seen] == wanted else "no: other episodes than `Env` plays"
+    return YES if [attempts[0].numbers for attempts in results] == expected else "no: other episodes than `Env` plays"
 
 
 def _turn_rewards(driver: Driver) -> str:
     episodes = [[_pay(0.25), ROLL, _pay(0.5), _finish("solved")], [_pay(0.125), _pay(0.0625)]]
-    wanted = [reference(moves, 2_000 + index, index) for index, moves in enumerate(episodes)]
-    seen = [attempts[0] for attempts in driver.play(episodes, 2_000)]
-    if [one.reward for one in seen] != [one.reward for one in wanted]:
+    expected = [reference(moves, 2_000 + index, index) for index, moves in enumerate(episodes)]
+    results = [attempts[0] for attempts in driver.play(episodes, 2_000)]
+    if [result.reward for result in results] != [result.reward for result in expected]:
         return "no: another reward than that of `Env`"
-    return YES if all(map(_same_rewards, seen, wanted)) else "their sum"
+    return YES if all(map(_same_rewards, results, expected)) else "their sum"
 
 
-def _same_rewards(seen: Seen, wanted: Seen) -> bool:
-    """Whether the rewards of turns are the same. Turns in which the model only says that it is done pay nothing."""
-    return _until_last(seen.turn_rewards) == _until_last(wanted.turn_rewards)
+def _same_rewards(result: Seen, expected: Seen) -> bool:
+    """Whether the rewards of turns are equal, except for final turns without a reward."""
+    return _until_last(result.turn_rewards) == _until_last(expected.turn_rewards)
 
 
 def _until_last(rewards: Sequence[float] | None) -> list[float]:
     """Return rewards up to the last one that is not 0."""
-    kept = list(rewards or ())
-    while kept and kept[-1] == 0.0:
-        kept.pop()
-    return kept
+    remaining = list(rewards or ())
+    while remaining and remaining[-1] == 0.0:
+        remaining.pop()
+    return remaining
 
 
 def _endings(driver: Driver) -> str:
     endless = [ROLL] * (ProbeEnv.max_turns + 1)
     episodes = [[_finish("solved")], [_finish("answered")], [_finish("declined")], [ROLL], endless]
-    wanted = [reference(moves, 3_000 + index, index).ending for index, moves in enumerate(episodes)]
-    seen = [attempts[0].ending for attempts in driver.play(episodes, 3_000)]
-    if seen[3] == Reason.FORMAT_ERRORS:
-        wanted[3] = Reason.FORMAT_ERRORS.value  # it may go on where a model calls nothing, as `Env` does
-    lost = [str(ending) for ending, told in zip(wanted, seen, strict=True) if told != ending]
+    expected = [reference(moves, 3_000 + index, index).ending for index, moves in enumerate(episodes)]
+    endings = [attempts[0].ending for attempts in driver.play(episodes, 3_000)]
+    if endings[3] == Reason.FORMAT_ERRORS:
+        expected[3] = Reason.FORMAT_ERRORS.value  # it may go on where a model calls nothing, as `Env` does
+    lost = [str(ending) for ending, actual in zip(expected, endings, strict=True) if actual != ending]
     return f"not {', '.join(lost)}" if lost else YES
 
 
@@ -224,30 +224,32 @@ def _errors(driver: Driver) -> str:
         held = "yes, but other episodes end too"
         [wrong], [collapsed], [broken] = (driver.play([moves], first + i)[0] for i, moves in enumerate(episodes))
     if wrong.error is not None or wrong.reward != 1.0 or not any("amount" in text for text in wrong.texts):
-        return "no: a mistake of the model is not told to it"
+        return "no: the model does not read its mistake"
     if collapsed.error is None or broken.error is None:
         return "no: what broke is not an error"
     if "collapsed" in "".join(collapsed.texts) or not (collapsed.reward is broken.reward is None):
-        return "no: what broke is told to the model, or rewarded"
+        return "no: a failure is shown to the model, or rewarded"
     return held
 
 
 def _parallel(driver: Driver) -> str:
     episodes = [[ROLL, MEET, _pay(index / 8), ROLL, _finish("answered")] for index in range(TOGETHER)]
     alone = [[move for move in moves if move is not MEET] for moves in episodes]
-    wanted = [reference(moves, 5_000 + index, index) for index, moves in enumerate(alone)]
-    seen = [attempts[0] for attempts in driver.play(episodes, 5_000)]
-    if not all(any("met" in text for text in one.texts) for one in seen):
+    expected = [reference(moves, 5_000 + index, index) for index, moves in enumerate(alone)]
+    results = [attempts[0] for attempts in driver.play(episodes, 5_000)]
+    if not all(any("met" in text for text in result.texts) for result in results):
         return "no: one after the other"
-    same = [(one.numbers, one.reward) for one in seen] == [(one.numbers, one.reward) for one in wanted]
+    same = [(result.numbers, result.reward) for result in results] == [
+        (result.numbers, result.reward) for result in expected
+    ]
     return YES if same else "no: episodes disturb each other"
 
 
 def _pictures(driver: Driver) -> str:
-    [[seen]] = driver.play([[LOOK, _finish("solved")]], 6_000)
-    if seen.pictures == [PNG]:
+    [[result]] = driver.play([[LOOK, _finish("solved")]], 6_000)
+    if result.pictures == [PNG]:
         return YES
-    return "told in words" if any("picture" in text for text in seen.texts) else "no"
+    return "described in words" if any("picture" in text for text in result.texts) else "no"
 
 
 _MEASURES: Mapping[Guarantee, Callable[[Driver], str]] = {

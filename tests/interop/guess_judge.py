@@ -10,6 +10,6 @@ from agentgym.task import Task
 from agentgym.tasks.exporting.inside.answers import read_answer
 
 
-def prepare(task: Task, given: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
+def prepare(task: Task, files: Mapping[str, Any], folder: Path) -> Callable[[Path], Mapping[str, float]]:
     right = str(task.gold["number"])
     return lambda root: {"reward": float(read_answer(root, "/app/guess.txt", 100).strip() == right)}

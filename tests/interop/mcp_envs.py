@@ -9,7 +9,7 @@ from tests.interop.notes_server import PNG
 
 
 class Shown(Counter):
-    """A counter that can be looked at, and answers what is said without a tool."""
+    """A counter that shows a picture, and responds to text."""
 
     @tool
     def look(self) -> Pictured:

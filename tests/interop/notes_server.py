@@ -31,8 +31,8 @@ _notes: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 def notes_of(context: Context[Any, Any, Any]) -> dict[str, str]:
     inner = context.request_context
     if inner.session not in _notes:
-        asked = os.environ.get("NOTES") if inner.request is None else inner.request.query_params.get("notes")
-        _notes[inner.session] = json.loads(asked or "{}")
+        text = os.environ.get("NOTES") if inner.request is None else inner.request.query_params.get("notes")
+        _notes[inner.session] = json.loads(text or "{}")
     return _notes[inner.session]
 
 

@@ -1,4 +1,4 @@
-"""What tests of adapters share: the marks that let them run only beside the real packages, and a scripted model."""
+"""Helpers for the tests of adapters: marks for tests that need other packages, and scripted models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.interop.guarantees import DONE, Moves, Seen, said_next
 
 
 def needs(*modules: str) -> list[pytest.MarkDecorator]:
-    """Marks of tests that need modules of other projects, which only `.ci/peers` has."""
+    """Return the marks of tests that need modules of other projects, which only `.ci/peers` installs."""
     missing = [name for name in modules if find_spec(name) is None]
     reason = f"{', '.join(missing)}: not in this environment (see .ci/peers)"
     return [pytest.mark.peers, pytest.mark.skipif(bool(missing), reason=reason)]
@@ -32,22 +32,22 @@ def needs(*modules: str) -> list[pytest.MarkDecorator]:
 
 @contextmanager
 def scripted_model(episodes: Sequence[Moves], seed: int) -> Iterator[str]:
-    """Serve a chat model that plays episodes of `ProbeEnv` (`guarantees.said_next`); gives the base URL."""
+    """Serve a chat model that plays episodes of `ProbeEnv` (`guarantees.said_next`); provides the base URL."""
     with Fake(lambda request, number: as_completion(said_next(request["messages"], episodes, seed))).serving() as url:
         yield url
 
 
 def as_completion(move: ToolCall | None) -> Said:
-    """Return a move as what a chat endpoint answers."""
+    """Return a move as a chat endpoint's answer."""
     return _strict(
         completion(DONE) if move is None else calling(call(move.name, move.arguments, f"call_{uuid4().hex}"))
     )
 
 
-def _strict(said: Said) -> Said:
-    """Return an answer with all that clients with typed answers require."""
-    said.body |= {"created": 0, "model": "scripted"}
-    return said
+def _strict(turn: Said) -> Said:
+    """Return an answer with all fields that typed clients require."""
+    turn.body |= {"created": 0, "model": "scripted"}
+    return turn
 
 
 def pictures_sent(messages: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -62,31 +62,31 @@ def as_data(message: Any) -> dict[str, Any]:
 
 
 def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments: Any) -> list[Trajectory]:
-    """Play tasks with seeds in our own engine, with calls as chat endpoints have them."""
+    """Play tasks with seeds in our own engine, with calls in the format of chat endpoints."""
     factory = EnvFactory(env, {"dialect": "native", **arguments})
     jobs = [Job(task, seed, 0) for task, seed in tasks]
     with RolloutEngine(factory, policy) as engine:
-        done = {one.task_id: one for one in engine.trajectories(jobs)}
+        done = {trajectory.task_id: trajectory for trajectory in engine.trajectories(jobs)}
     return [done[task.id] for task, _ in tasks]
 
 
 @contextmanager
 def replaying_model(trajectories: Sequence[Trajectory]) -> Iterator[str]:
-    """Serve a chat model that does in each episode what was done in a trajectory; gives the base URL."""
-    known = {text_of(one.opening[-1]): one for one in trajectories}
+    """Serve a chat model that repeats trajectories; provides the base URL."""
+    by_opening = {text_of(trajectory.opening[-1]): trajectory for trajectory in trajectories}
 
     def answer(request: Mapping[str, Any], number: int) -> Said:
-        return said_again(request["messages"], known)
+        return said_again(request["messages"], by_opening)
 
     with Fake(answer).serving() as url:
         yield url
 
 
-def said_again(messages: Sequence[Mapping[str, Any]], known: Mapping[str, Trajectory]) -> Said:
+def said_again(messages: Sequence[Mapping[str, Any]], by_opening: Mapping[str, Trajectory]) -> Said:
     """Return the next turn of the trajectory that began like a conversation."""
     opening = next(text_of(m) for m in messages if m["role"] == "user")
     turn = sum(m["role"] == "assistant" for m in messages)
-    action = known[opening].turns[turn].action
+    action = by_opening[opening].turns[turn].action
     if isinstance(action, str):
         return text_completion(action)
     assert action is not None
@@ -99,23 +99,23 @@ def _calling(*moves: ToolCall, content: str | None = None) -> Said:
 
 
 def text_completion(text: str) -> Said:
-    """Return text as what a chat endpoint answers."""
+    """Return text as a chat endpoint's answer."""
     return _strict(completion(text))
 
 
 def seen_in(messages: Sequence[Mapping[str, Any]]) -> Seen:
-    """Return what was read in messages of a chat endpoint."""
+    """Return the texts and pictures in messages of a chat endpoint."""
     urls = pictures_sent(messages)
     return Seen(list(map(text_of, messages)), [base64.b64decode(url.partition(",")[2]) for url in urls])
 
 
-def run_page(name: str) -> None:
-    """Run the Python of a page of `docs/interop`. A comment on a line of its own says what is printed."""
-    names: dict[str, object] = {}
+def run_page(name: str, **names: Any) -> dict[str, Any]:
+    """Run the Python of a page of `docs/interop` with `names`, and return these; comment lines state the output."""
     for block in blocks_of(DOCS / "interop" / name):
         if block.language == "python" and block.why_not is None:
             printed = io.StringIO()
             with redirect_stdout(printed):
                 exec(compile(block.text, name, "exec"), names)
-            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-            assert [line for line in told if line not in printed.getvalue().splitlines()] == []
+            expected = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert [line for line in expected if line not in printed.getvalue().splitlines()] == []
+    return names

@@ -27,7 +27,7 @@ MEETING_S = 20.0
 class ProbeEnv(Env):
     """Do as you like: each tool shows one thing that an adapter must not lose.
 
-    Task: none to speak of.
+    Task: only an id.
     Tools: `pay`, `roll`, `look`, `meet`, `collapse`, `finish_as`.
     Observation: numbers that depend on the seed, and a picture.
     Reward: `paid`, what `pay` is asked for, at once; `outcome` 1 when finished rightly.

@@ -46,7 +46,7 @@ class Speaker:
         self.context, self._say = context, say
         self.version = 0
         self.asked: dict[str, list[int]] = {}
-        """What was asked for last in each conversation."""
+        """The tokens of each conversation after its last turn."""
         self.released: list[str] = []
 
     def updated(self, version: int) -> None:
@@ -55,10 +55,10 @@ class Speaker:
     async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
         before = self.asked.get(session, [])
         assert list(ids[: len(before)]) == before, "a conversation was rewritten under its name"
-        said = [*(ord(c) + 2 for c in self._say(self.codec.decode(ids))), END][:max_new_tokens]
-        self.asked[session] = [*ids, *said]
-        logprobs = [-(1 + n % 7) / 10 for n in range(len(said))]
-        return Generation(said, logprobs, "stop" if said[-1] == END else "length", self.version)
+        sampled = [*(ord(c) + 2 for c in self._say(self.codec.decode(ids))), END][:max_new_tokens]
+        self.asked[session] = [*ids, *sampled]
+        logprobs = [-(1 + n % 7) / 10 for n in range(len(sampled))]
+        return Generation(sampled, logprobs, "stop" if sampled[-1] == END else "length", self.version)
 
     def release(self, session: str) -> None:
         self.asked.pop(session, None)

@@ -1,7 +1,7 @@
-"""Puts what the tests of adapters measured into their pages: `python -m tests.interop.table`.
+"""Writes the results of the adapters' tests into their pages: `python -m tests.interop.table`.
 
-What holds of our environments in other programs goes into docs/interop/README.md, what others' environments say that
-they cannot keep here into docs/interop/environments.md.
+The guarantees of our environments in other programs go into docs/interop/README.md, the caveats of other packages'
+environments into docs/interop/environments.md.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "interop" / "README.md"
 THEIR_PAGE = PAGE.parent / "environments.md"
 PAGES = {"remote": "serve", "verifiers_tasks": "verifiers"}
-"""Pages of adapters that have none of their own name."""
+"""Pages of adapters whose page has another name."""
 BY_HAND = ", by hand"
-"""Follows what a row was tried with, if no automatic run has that package and measures the row again."""
+"""Marks the package version of rows that CI cannot measure."""
 
 _CHECK = re.compile(r"^([a-z]+(?:-[a-z]+)+):")
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)")
@@ -32,21 +32,21 @@ _TABLE = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- end of what is measured
 
 def table() -> str:
     """Return the table: a row for each adapter, a column for each guarantee."""
-    header = ["adapter", "tried with", *(guarantee.value for guarantee in Guarantee)]
+    header = ["adapter", "tested with", *(guarantee.value for guarantee in Guarantee)]
     rows = [_row(file) for file in sorted(MEASURED.glob("*.json"))]
     return _lines([header, *rows])
 
 
 def their_table() -> str:
-    """Return the table of others' environments: a row for each that was asked for its caveats."""
-    return _lines([["environment", "tried with", "says that it cannot keep"], *_their_rows()])
+    """Return the table of other packages' environments, with the caveats of each example."""
+    return _lines([["environment", "tested with", "caveats"], *_their_rows()])
 
 
 def _their_rows() -> Iterator[list[str]]:
     for file in sorted(TOLD.glob("*.json")):
-        told = json.loads(file.read_text(encoding="utf-8"))
-        for example, caveats in told["examples"].items():
-            yield [f"`{file.stem}`: {example}", told["package"], "<br>".join(map(_caveat, caveats)) or "nothing"]
+        recorded = json.loads(file.read_text(encoding="utf-8"))
+        for example, caveats in recorded["examples"].items():
+            yield [f"`{file.stem}`: {example}", recorded["package"], "<br>".join(map(_caveat, caveats)) or "none"]
 
 
 def _caveat(text: str) -> str:
@@ -60,9 +60,9 @@ def _lines(rows: list[list[str]]) -> str:
 
 def _row(file: Path) -> list[str]:
     measured = json.loads(file.read_text(encoding="utf-8"))
-    tried = measured["package"] + ("" if is_in_ci(measured["package"].split()[0]) else BY_HAND)
+    package = measured["package"] + ("" if is_in_ci(measured["package"].split()[0]) else BY_HAND)
     name = f"[`{file.stem}`]({PAGES.get(file.stem, file.stem)}.md)"
-    return [name, tried, *(measured[guarantee.value] for guarantee in Guarantee)]
+    return [name, package, *(measured[guarantee.value] for guarantee in Guarantee)]
 
 
 def is_in_ci(package: str) -> bool:
@@ -87,19 +87,19 @@ def _installed_for_tests() -> set[str]:
     return {Requirement(line).name for lines in (project["dependencies"], *extras) for line in lines}
 
 
-def with_table(page: str, made: str) -> str:
-    """Return a page with its table in its place."""
-    return _TABLE.sub(lambda _: made, page)
+def with_table(page: str, table_text: str) -> str:
+    """Return a page with a new table."""
+    return _TABLE.sub(lambda _: table_text, page)
 
 
 def main() -> None:
     """Write the pages."""
-    for page, made in TABLES.items():
-        page.write_text(with_table(page.read_text(encoding="utf-8"), made()), encoding="utf-8")
+    for page, make_table in TABLES.items():
+        page.write_text(with_table(page.read_text(encoding="utf-8"), make_table()), encoding="utf-8")
 
 
 TABLES: Mapping[Path, Callable[[], str]] = {PAGE: table, THEIR_PAGE: their_table}
-"""What makes the table of each page."""
+"""The function that makes the table of each page."""
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.peers, pytest.mark.web, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[BrowserGymEnv]:
-    made = BrowserGymEnv("miniwob.click-button", browser=BROWSER)
-    yield made
-    made.close()
+    instance = BrowserGymEnv("miniwob.click-button", browser=BROWSER)
+    yield instance
+    instance.close()
 
 
 def act(action: str) -> Any:
@@ -39,10 +39,10 @@ def opening(env: BrowserGymEnv, index: int) -> str:
 
 
 def test_a_task_is_solved_by_its_actions(env: BrowserGymEnv):
-    shown = opening(env, 0)
-    goal = re.search(r'Click on the "(.*?)" button', shown)
+    page = opening(env, 0)
+    goal = re.search(r'Click on the "(.*?)" button', page)
     assert goal
-    button = re.search(rf"\[(\w+)\] button '{re.escape(goal[1])}'", shown)
+    button = re.search(rf"\[(\w+)\] button '{re.escape(goal[1])}'", page)
     assert button
     result = env.step(act(f"click('{button[1]}')"))
     assert result.info["rewards"] == {"outcome": 1.0, "reward": 1.0}
@@ -53,7 +53,7 @@ def test_the_page_says_what_is_named(env: BrowserGymEnv):
     hold_caveats("browsergym-core", "miniwob.click-button", env)
 
 
-def test_a_wrong_action_is_told_and_the_episode_goes_on(env: BrowserGymEnv):
+def test_the_model_reads_the_error_of_a_wrong_action(env: BrowserGymEnv):
     opening(env, 0)
     result = env.step(act("click('999')"))
     assert "Could not find element" in text_of(result.observation[-1])

@@ -38,11 +38,11 @@ def test_an_episode_is_the_one_that_env_plays():
     env.reset(seed=4, options={"split": "test", "index": 2})
     native.reset(seed=4, options={"split": "test", "index": 2})
     for action in (0, 9, 4):
-        _, *told = env.step(action)
+        _, *rest = env.step(action)
         function = {"name": "guess", "arguments": {"number": action + 1}}
         result = native.step({"role": "assistant", "content": "", "tool_calls": [{"function": function}]})
-        assert told == [result.reward, result.terminated, result.truncated, result.info]
-    assert told[2]
+        assert rest == [result.reward, result.terminated, result.truncated, result.info]
+    assert rest[2]
 
 
 def test_without_a_seed_its_own_generator_draws_one():

@@ -53,8 +53,8 @@ def test_the_example_of_a_package_runs(block: Block):
             text = text.replace("http://127.0.0.1:8000", stack.enter_context(serving("hidden")))
         stack.enter_context(redirect_stdout(printed))
         exec(compile(text, f"docs/{PAGE}", "exec"), {})
-    told = re.findall(r"^# (.*)$", block.text, re.M)
-    assert [line for line in told if line not in printed.getvalue().splitlines()] == []
+    expected = re.findall(r"^# (.*)$", block.text, re.M)
+    assert [line for line in expected if line not in printed.getvalue().splitlines()] == []
 
 
 def test_every_package_has_an_example():

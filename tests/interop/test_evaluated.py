@@ -1,4 +1,4 @@
-"""What of a model's text may reach a grader that evaluates it as Python."""
+"""Text of a model that may reach a grader that evaluates it as Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.rows import each_row
         "x**n + 2**x",
     ],
 )
-def test_formulas_as_they_are_written_in_answers_are_harmless(text: str):
+def test_usual_formulas_are_harmless(text: str):
     assert is_harmless_formula(text)
 
 
@@ -49,12 +49,12 @@ def test_formulas_as_they_are_written_in_answers_are_harmless(text: str):
         "1 if x else 2",
     ],
 )
-def test_code_and_unbounded_growth_are_no_harmless_formulas(text: str):
+def test_code_and_unbounded_growth_are_not_harmless_formulas(text: str):
     assert not is_harmless_formula(text)
 
 
 @each_row("text", ["[[0, 1], [1, 0]]", "['_', 'Q']", "(-1, +2)", "ABCD", "0 1\n1 0", "", "(" * 900, "\0"])
-def test_values_and_what_is_no_python_are_harmless(text: str):
+def test_values_and_text_that_is_not_python_are_harmless(text: str):
     assert is_harmless_value(text)
 
 
@@ -73,11 +73,11 @@ def test_values_and_what_is_no_python_are_harmless(text: str):
         "[entry]",
     ],
 )
-def test_computations_are_no_harmless_values(text: str):
+def test_computations_are_not_harmless_values(text: str):
     assert not is_harmless_value(text)
 
 
-def test_work_without_an_end_is_stopped_although_what_it_runs_catches_every_error():
+def test_endless_work_is_stopped_even_if_it_catches_every_exception():
     def step() -> None:
         pass
 
@@ -94,6 +94,6 @@ def test_work_without_an_end_is_stopped_although_what_it_runs_catches_every_erro
     assert sys.gettrace() is before
 
 
-def test_work_within_its_bound_is_left_alone():
+def test_work_within_its_bound_finishes():
     with bounded_work(1_000):
         assert sorted(map(abs, [-3, 1])) == [1, 3]

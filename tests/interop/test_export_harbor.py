@@ -43,8 +43,8 @@ def code_tasks(kind: str, number: int = 1) -> list[Task]:
 
 
 def ordered_task(env: SQLEnv) -> Task:
-    found = (env.tasks.get("test", index) for index in range(50))
-    return next(task for task in found if task.gold["ordered"])
+    candidates = (env.tasks.get("test", index) for index in range(50))
+    return next(task for task in candidates if task.gold["ordered"])
 
 
 def swe_env(folder: Path) -> SWEEnv:
@@ -94,7 +94,7 @@ def test_an_answer_about_a_database_is_judged_as_the_environment_does(tmp_path: 
 
 
 def cheat_by_link(app: Path, gold: str) -> None:
-    """What it points to would be right: nothing outside of /app counts."""
+    """The link's target is right, but only files in /app count."""
     (app.parent / "elsewhere.txt").write_text(gold)
     (app / "answer.txt").symlink_to(app.parent / "elsewhere.txt")
 
@@ -206,9 +206,9 @@ def test_an_environment_of_a_user_brings_its_own_judge(tmp_path: Path):
 def machine() -> Iterator[Machine]:
     if not BASE:
         pytest.skip('run first: eval "$(.ci/docker start)"')
-    made = Machine.start(Daemon(), MachineSpec(BASE))
-    yield made
-    made.close()
+    machine = Machine.start(Daemon(), MachineSpec(BASE))
+    yield machine
+    machine.close()
 
 
 def graded(machine: Machine, folder: Path, answer: str, user: str = "0") -> dict[str, float]:

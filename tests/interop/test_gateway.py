@@ -1,12 +1,10 @@
-"""The gateway: agents see a chat endpoint; what it records is what the rollout engine would have recorded."""
+"""The gateway: agents see a chat endpoint, and its records equal those of the rollout engine."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
-from starlette.applications import Starlette
 
 from agentgym import make
 from agentgym.endings import Reason
@@ -31,7 +28,8 @@ from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
 from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Trajectory, read_jsonl
-from tests.doc_blocks import DOCS, ROOT, blocks_of
+from tests.doc_blocks import ROOT
+from tests.interop.peers import run_page
 from tests.interop.speaking import Speaker, halving
 
 TOKEN = "the-owner-of-this-gateway"
@@ -49,10 +47,10 @@ def gateway_of(policy: Any, out: Path | None = None, **settings: Any) -> Gateway
 
 
 class Client:
-    """A program's side of the endpoint, without a socket."""
+    """A client of the endpoint, without a socket."""
 
     def __init__(self, gateway: Gateway, key: str = TOKEN, path: str = ""):
-        self.app: Starlette = make_app(gateway)
+        self.app = make_app(gateway)
         self.key, self.path = key, path
 
     def post(self, path: str, body: Any, key: str | None = None) -> httpx.Response:
@@ -73,7 +71,7 @@ class Client:
 
 
 def agent(client: Client, episode: CalledEpisode, opening: list[Any]) -> list[Any]:
-    """An agent like all others: it runs the calls that the endpoint returns until there is none."""
+    """A plain agent: run the calls in each answer until an answer has no calls."""
     messages, tools = [*opening], episode.env.tools.schemas
     while True:
         message = client.said(messages, tools=tools)
@@ -85,85 +83,71 @@ def agent(client: Client, episode: CalledEpisode, opening: list[Any]) -> list[An
             messages.append({"role": "tool", "tool_call_id": entry["id"], "content": text_of(result)})
 
 
-def played(client: Client, seed: int = SEED) -> RecordedEpisode:
-    """Play an episode of `guess` with the agent; the record of its environment."""
+def played(client: Client) -> Trajectory:
+    """Play an episode of `guess` with the agent, and return its environment's record."""
     episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
-    agent(client, episode, episode.begin(seed=seed))
+    agent(client, episode, episode.begin(seed=SEED))
     episode.end()
-    return episode
+    assert episode.trajectory is not None
+    return episode.trajectory
 
 
-def native(seed: int = SEED) -> Trajectory:
+def native() -> Trajectory:
     """The same episode, played by the rollout engine."""
     env = make("guess")
-    env.reset(seed=seed)
+    env.reset(seed=SEED)
     with RolloutEngine(EnvFactory("guess", {}), Speaker(halving)) as engine:
-        [trajectory] = engine.trajectories([Job(env.task, seed)])
+        [trajectory] = engine.trajectories([Job(env.task, SEED)])
     return trajectory
 
 
 def compared(row: Trajectory) -> None:
-    """The row is what the rollout engine records of the same episode, token by token."""
-    wanted = native()
-    assert row.tokens == wanted.tokens
+    """Assert that a row equals the record of the rollout engine for the same episode, token by token."""
+    expected = native()
+    assert (row.tokens, row.opening) == (expected.tokens, expected.opening)
     assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
-        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+        (t.action, t.reward, t.rewards, t.span) for t in expected.turns
     ]
-    assert (row.success, row.reason, row.task_id) == (True, "solved", wanted.task_id)
+    assert (row.success, row.reason, row.task_id) == (True, Reason.SOLVED, expected.task_id)
+    assert (row.task_hash, row.seed) == (expected.task_hash, SEED)
 
 
-def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
-    gateway = gateway_of(Speaker(halving))
-    session = gateway.session("episode")
-    episode = played(Client(gateway, session.api_key, "/s/episode"))
-    assert episode.trajectory is not None
-    [row] = session.end(episode.trajectory)
-    wanted = native()
-    assert (row.tokens, row.opening) == (wanted.tokens, wanted.opening)
-    assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
-        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
-    ]
-    assert (row.task_id, row.task_hash, row.seed, row.reason) == (wanted.task_id, wanted.task_hash, SEED, Reason.SOLVED)
-    assert row.success
-    assert row.env_kwargs == {"dialect": "hermes"}  # with which its texts play again
-
-
-def test_turns_after_the_end_of_an_episode_are_cut_off():
+def test_a_row_equals_the_engines_record_and_late_turns_are_cut_off():
     policy = Speaker(halving)
     gateway = gateway_of(policy)
     session = gateway.session("episode")
-    record = played(Client(gateway, session.api_key, "/s/episode")).trajectory
-    assert record is not None
-    asked = policy.asked["episode/0"]
+    record = played(Client(gateway, session.api_key, "/s/episode"))
+    prompt_ids = policy.asked["episode/0"]
     [row] = session.end(record)
+    compared(row)
+    assert row.env_kwargs == {"dialect": "hermes"}  # for replaying its texts
     assert row.tokens is not None
-    assert "Found it." in policy.codec.decode(asked)
+    assert "Found it." in policy.codec.decode(prompt_ids)
     assert "Found it." not in policy.codec.decode(row.tokens.completion_ids)
-    assert row.tokens.completion_ids == asked[len(row.tokens.prompt_ids) :][: len(row.tokens.completion_ids)]
+    assert row.tokens.completion_ids == prompt_ids[len(row.tokens.prompt_ids) :][: len(row.tokens.completion_ids)]
     assert len(row.turns) == len(record.turns)
 
 
-def test_an_agent_that_forgets_its_history_earns_the_episodes_reward_in_each_row():
+def test_each_row_of_an_agent_that_drops_its_history_has_the_episodes_reward():
     gateway = gateway_of(Speaker(halving))
     session = gateway.session("episode")
     client = Client(gateway, session.api_key, "/s/episode")
     client.said([{"role": "user", "content": "Make a plan."}])
-    record = played(client).trajectory
-    assert record is not None
+    record = played(client)
     plan, work = session.end(record)
     assert (plan.reward, work.reward) == (record.reward, record.reward)
     assert [turn.reward for turn in work.turns] == [turn.reward for turn in record.turns]
     assert (plan.success, work.success, work.tags) == (True, True, ("row 2 of 2",))
 
 
-def test_a_growing_conversation_is_one_row_however_a_program_spells_it():
+def test_a_growing_conversation_is_one_row_whatever_its_formatting():
     gateway = gateway_of(Speaker(lambda conversation: f" Turn {conversation.count('Turn') + 1}. "))
     client = Client(gateway, path="/s/one")
     messages: list[Any] = [USER]
     for turn in range(3):
-        said = client.said(messages)
-        messages += [{"role": "assistant", "content": [{"type": "text", "text": said["content"].strip()}]}, USER]
-        assert said["content"].strip() == f"Turn {turn + 1}."
+        message = client.said(messages)
+        messages += [{"role": "assistant", "content": [{"type": "text", "text": message["content"].strip()}]}, USER]
+        assert message["content"].strip() == f"Turn {turn + 1}."
     [row] = gateway.find("one").reward(0.5)
     assert [turn.reward for turn in row.turns] == [0.0, 0.0, 0.5]
     assert row.tokens is not None
@@ -179,7 +163,7 @@ def test_rewritten_history_begins_another_row(out: Path):
     client.said([{"role": "user", "content": "In short: yes was said."}])
     client.said([USER, {"role": "assistant", "content": "No."}, USER])
     answer = client.post("/s/one/reward", {"reward": 1.0})
-    assert [len(one["turns"]) for one in answer.json()["trajectories"]] == [2, 1, 1]
+    assert [len(row["turns"]) for row in answer.json()["trajectories"]] == [2, 1, 1]
     rows = [*read_jsonl(out)]
     assert [(row.id, row.tags, row.reward, row.success) for row in rows] == [
         (f"one/{number}", (f"row {number} of 3",), 1.0, True) for number in (1, 2, 3)
@@ -198,15 +182,15 @@ def test_other_tools_begin_another_row():
     assert '"name": "look"' in text_of(second.opening[0])
 
 
-def test_sessions_are_told_apart_by_path_and_by_key():
+def test_sessions_are_selected_by_path_or_key():
     gateway = gateway_of(Speaker(lambda conversation: conversation.rsplit("Say ")[-1]))
     for path, key in (("/s/a", TOKEN), ("", f"{TOKEN}:b"), ("", TOKEN)):
         assert Client(gateway, key, path).said([USER])["content"] == "something."
     names = ("a", "b", "default")
-    assert [[one.id for one in gateway.find(name).reward(1.0)] for name in names] == [[name] for name in names]
+    assert [[row.id for row in gateway.find(name).reward(1.0)] for name in names] == [[name] for name in names]
 
 
-def test_an_agents_key_opens_its_session_alone_and_pays_no_reward():
+def test_an_agents_key_is_valid_only_for_calls_in_its_session():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     mine, other = gateway.session("mine"), gateway.session("other")
     assert Client(gateway, mine.api_key, "/s/mine").chat([USER]).status_code == 200
@@ -221,21 +205,21 @@ def test_an_agents_key_opens_its_session_alone_and_pays_no_reward():
     assert refused[0].json()["error"]["code"] == "invalid_api_key"
 
 
-def test_an_ended_session_takes_no_calls_and_no_second_reward(out: Path):
+def test_an_ended_session_refuses_calls_and_a_second_reward(out: Path):
     gateway = gateway_of(Speaker(lambda _: "Yes."), out)
     client = Client(gateway, path="/s/one")
     session = gateway.session("one")
     client.said([USER])
     session.reward(1.0, channels={"outcome": 1.0, "style": 0.5}, reason=Reason.SOLVED)
     assert client.chat([USER]).status_code == 409
-    with pytest.raises(UsageError, match="has ended already"):
+    with pytest.raises(UsageError, match="has already ended"):
         session.reward(1.0)
     gateway.close_session(session)
     [row] = read_jsonl(out)
     assert (row.channels, row.reason) == ([{"outcome": 1.0, "style": 0.5}], Reason.SOLVED)
 
 
-def test_a_policy_that_breaks_fails_the_episode_unless_the_agent_tries_again():
+def test_a_failing_policy_fails_the_episode_unless_the_agent_retries():
     broken = True
 
     def say(_: str) -> str:
@@ -247,8 +231,8 @@ def test_a_policy_that_breaks_fails_the_episode_unless_the_agent_tries_again():
     for again in (True, False):
         client, name = Client(gateway, path=f"/s/{again}"), str(again)
         broken = False
-        said = client.said([USER])
-        more = [USER, {"role": "assistant", "content": said["content"]}, USER]
+        message = client.said([USER])
+        more = [USER, {"role": "assistant", "content": message["content"]}, USER]
         broken = True
         answer = client.chat(more)
         assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
@@ -261,17 +245,17 @@ def test_a_policy_that_breaks_fails_the_episode_unless_the_agent_tries_again():
         )
 
 
-def test_a_conversation_that_is_too_long_is_refused_as_by_other_endpoints():
+def test_a_conversation_that_is_too_long_is_refused_with_openais_code():
     gateway = gateway_of(Speaker(lambda _: "Yes.", context=30))
     answer = Client(gateway).chat([{"role": "user", "content": "x" * 40}])
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
 
 
-def test_a_turn_is_as_long_as_the_agent_allows_and_says_that_it_was_cut():
+def test_a_turn_beyond_the_agents_limit_is_cut_and_marked_as_cut():
     gateway = gateway_of(Speaker(lambda _: "A long story."), limits=Limits(max_new_tokens=10))
-    for limit, said in ((4, "A lo"), (100, "A long sto")):
+    for limit, text in ((4, "A lo"), (100, "A long sto")):
         answer = Client(gateway, path=f"/s/{limit}").chat([USER], max_tokens=limit).json()["choices"][0]
-        assert (answer["message"]["content"], answer["finish_reason"]) == (said, "length")
+        assert (answer["message"]["content"], answer["finish_reason"]) == (text, "length")
 
 
 def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
@@ -279,10 +263,10 @@ def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
     Client(gateway, path="/s/one").said([USER])
     gateway.close()
     [row] = read_jsonl(out)
-    assert (row.failed, row.error) == (True, "the gateway was stopped before the session had a reward")
+    assert (row.failed, row.error) == (True, "the gateway stopped before the session had a reward")
 
 
-def test_an_ended_session_stays_as_it_is_and_is_written_once(out: Path):
+def test_an_ended_session_does_not_change_and_is_written_once(out: Path):
     gateway = gateway_of(Speaker(lambda _: "Yes."), out)
     session = gateway.session("one")
     Client(gateway, path="/s/one").said([USER])
@@ -292,16 +276,16 @@ def test_an_ended_session_stays_as_it_is_and_is_written_once(out: Path):
     gateway.session("one")
     gateway.close_session(session)
     assert not gateway.find("one").is_over, "it is another session of the same name"
-    left = gateway.session("left")
+    unpaid = gateway.session("left")
     Client(gateway, path="/s/left").said([USER])
-    left.reward(0.5)
+    unpaid.reward(0.5)
     gateway.close()
     assert [(row.id, row.reward, row.failed) for row in read_jsonl(out)] == [
         ("one", 1.0, False), ("one", 0.0, True), ("left", 0.5, False)
     ]  # fmt: skip
 
 
-def test_a_gateway_that_cannot_write_its_sessions_is_served_no_longer(tmp_path: Path):
+def test_a_gateway_that_cannot_write_its_sessions_still_stops(tmp_path: Path):
     gateway = gateway_of(Speaker(lambda _: "Yes."), tmp_path)  # a folder
     with pytest.raises(UsageError, match="cannot write"), serving(gateway) as url:
         gateway.session("one")
@@ -309,14 +293,14 @@ def test_a_gateway_that_cannot_write_its_sessions_is_served_no_longer(tmp_path: 
         httpx.get(url, trust_env=False)
 
 
-def test_a_full_gateway_takes_no_session_until_one_is_idle():
+def test_a_full_gateway_refuses_sessions_until_one_is_idle():
     gateway = gateway_of(Speaker(lambda _: "Yes."), sessions=1, idle_s=1000.0)
     first = gateway.session("a")
     with pytest.raises(InfrastructureError, match="all 1 sessions"):
         gateway.session("b")
     first.used_at -= 2000
     gateway.session("b")
-    with pytest.raises(UsageError, match="there is a session 'b'"):
+    with pytest.raises(UsageError, match="session 'b'"):
         gateway.session("b")
     with pytest.raises(UsageError, match="name"):
         gateway.session("../etc")
@@ -326,8 +310,7 @@ def test_owners_open_and_reward_sessions_over_http():
     gateway = gateway_of(Speaker(halving))
     owner = Client(gateway)
     opened = owner.post("/s/seven", {"env_id": "guess", "task_id": "guess/train/7", "seed": 3}).json()
-    record = played(Client(gateway, opened["api_key"], "/s/seven")).trajectory
-    assert record is not None
+    record = played(Client(gateway, opened["api_key"], "/s/seven"))
     [row] = owner.post("/s/seven/reward", {"record": record.to_dict()}).json()["trajectories"]
     assert Trajectory.from_dict(row).reward == record.reward
     Client(gateway, path="/s/eight").said([USER])
@@ -336,7 +319,7 @@ def test_owners_open_and_reward_sessions_over_http():
     assert owner.post("/s/ten", {"colour": "red"}).status_code == 422
 
 
-def test_versions_of_the_weights_are_kept_by_token():
+def test_each_token_has_the_version_of_its_weights():
     policy = Speaker(lambda _: "Yes.")
     gateway = gateway_of(policy)
     client = Client(gateway, path="/s/one")
@@ -349,7 +332,7 @@ def test_versions_of_the_weights_are_kept_by_token():
     assert policy.released == ["one/0"]
 
 
-def test_it_is_served_from_a_thread_and_other_policies_are_refused():
+def test_a_gateway_is_served_from_a_thread_and_refuses_policies_without_tokens():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     with serving(gateway) as url:
         session = gateway.session("one")
@@ -361,7 +344,7 @@ def test_it_is_served_from_a_thread_and_other_policies_are_refused():
 
 
 @pytest.mark.real
-def test_the_command_serves_a_policy_and_writes_what_was_rewarded(tmp_path: Path, out: Path):
+def test_the_command_serves_a_policy_and_writes_rewarded_sessions(tmp_path: Path, out: Path):
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
     command = [sys.executable, "-m", "agentgym", "gateway", "--policy", "tests.interop.speaking:make_halving"]
     command += ["--token-file", str(tmp_path / "token"), "--out", str(out)]
@@ -383,12 +366,4 @@ def test_the_command_serves_a_policy_and_writes_what_was_rewarded(tmp_path: Path
 
 
 def test_the_example_of_the_documentation():
-    """Page: "gateway.md"."""
-    names: dict[str, object] = {"policy": Speaker(lambda _: "Paris.")}
-    for block in blocks_of(DOCS / "interop" / "gateway.md"):
-        if block.why_not is None:
-            printed = io.StringIO()
-            with redirect_stdout(printed):
-                exec(compile(block.text, "gateway.md", "exec"), names)
-            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-            assert told == printed.getvalue().splitlines()
+    run_page("gateway.md", policy=Speaker(lambda _: "Paris."))

@@ -1,4 +1,4 @@
-"""The gateway's calls: what their options do, and what becomes of calls that break, leave, repeat or come at once."""
+"""The gateway's calls: their options, and calls that fail, are abandoned, repeated or concurrent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHAT = "/v1/chat/completions"
 
 
 class Slow(Speaker):
-    """Says things when it is allowed to."""
+    """Answers only while `is_allowed`."""
 
     def __init__(self, say: Any = lambda _: "Yes."):
         super().__init__(say)
@@ -93,12 +93,12 @@ def test_without_parallel_calls_a_turn_ends_after_its_first_call():
     assert [turn.action for turn in row.turns] == [f"Well.\n{CALL}"]
 
 
-def test_calls_that_cannot_be_told_apart_are_text_where_one_is_allowed():
+def test_inseparable_calls_are_text_if_only_one_is_allowed():
     listed = '<tool_call>\n[{"name": "look", "arguments": {}}, {"name": "look", "arguments": {}}]\n</tool_call>'
     client = Client(gateway_of(Speaker(lambda _: listed)))
     assert len(client.said([USER], tools=[LOOK])["tool_calls"]) == 2
-    said = client.said([USER], tools=[LOOK], parallel_tool_calls=False)
-    assert (said["content"], "tool_calls" in said) == (listed, False)
+    message = client.said([USER], tools=[LOOK], parallel_tool_calls=False)
+    assert (message["content"], "tool_calls" in message) == (listed, False)
 
 
 @each_row("name", ["reasoning_content", "reasoning"])
@@ -110,19 +110,21 @@ def test_reasoning_that_comes_back_in_a_field_of_its_own_is_part_of_the_turn(nam
     assert [len(row.turns) for row in gateway.find("one").reward(1.0)] == [2]
 
 
-def test_log_probabilities_are_told_to_those_who_ask():
+def test_log_probabilities_are_sent_on_request():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     [choice] = Client(gateway).chat([USER], logprobs=True, top_logprobs=0).json()["choices"]
-    told = choice["logprobs"]["content"]
-    assert [(one["token"], one["logprob"]) for one in told] == [*zip("Yes.", (-0.1, -0.2, -0.3, -0.4), strict=True)]
+    tokens = choice["logprobs"]["content"]
+    assert [(token["token"], token["logprob"]) for token in tokens] == [
+        *zip("Yes.", (-0.1, -0.2, -0.3, -0.4), strict=True)
+    ]
     lines = Client(gateway).chat([USER], logprobs=True, stream=True).text.split("\n\n")
     first = json.loads(lines[0].removeprefix("data: "))
-    assert first["choices"][0]["logprobs"]["content"] == told
+    assert first["choices"][0]["logprobs"]["content"] == tokens
     assert Client(gateway).chat([USER]).json()["choices"][0]["logprobs"] is None
 
 
 @each_row(
-    "asked",
+    "options",
     [
         {"tool_choice": "required", "tools": [LOOK]}, {"tool_choice": {"type": "function"}, "tools": [LOOK]},
         {"response_format": {"type": "json_object"}}, {"logit_bias": {"5": 100}}, {"top_logprobs": 2, "logprobs": True},
@@ -132,14 +134,14 @@ def test_log_probabilities_are_told_to_those_who_ask():
         {"parallel_tool_calls": "no"}, {"guided_json": {}}, {"tools": {}},
     ],
 )  # fmt: skip
-def test_an_option_that_would_not_be_followed_is_refused_by_name(asked: Any):
-    answer = Client(gateway_of(Speaker(lambda _: "Yes."))).chat([USER], **asked)
+def test_an_unsupported_option_is_refused_by_name(options: Any):
+    answer = Client(gateway_of(Speaker(lambda _: "Yes."))).chat([USER], **options)
     error = answer.json()["error"]
-    assert (answer.status_code, error["param"]) == (400, next(iter(asked)))
+    assert (answer.status_code, error["param"]) == (400, next(iter(options)))
     assert answer.headers["x-should-retry"] == "false"
 
 
-def test_options_of_sampling_are_named_as_those_that_had_no_effect():
+def test_ignored_sampling_options_are_named_in_a_header():
     options = {"temperature": 0.0, "top_p": 0.5, "seed": 1, "user": "me", "store": True, "metadata": {}, "n": 1}
     answer = Client(gateway_of(Speaker(lambda _: "Yes."))).chat([USER], **options, presence_penalty=None)
     assert answer.headers["x-agentgym-ignored"] == "temperature, top_p, seed"
@@ -147,7 +149,7 @@ def test_options_of_sampling_are_named_as_those_that_had_no_effect():
 
 
 @each_row("turn", [1, 2])
-def test_a_call_whose_client_leaves_is_cancelled_and_no_part_of_the_episode(turn: int):
+def test_a_call_whose_client_leaves_is_cancelled_without_a_turn(turn: int):
     policy = Slow()
     with served(policy) as (session, client):
         messages: list[Any] = [USER]
@@ -169,7 +171,7 @@ def test_a_call_whose_client_leaves_is_cancelled_and_no_part_of_the_episode(turn
     assert (len(row.turns), row.failed) == (turn, False)
 
 
-def test_a_turn_without_a_token_in_time_is_a_failure_and_no_turn():
+def test_a_turn_without_a_token_in_time_is_an_infrastructure_error():
     class Late(Speaker):
         async def generate(self, ids: Any, max_new_tokens: int, session: str, **more: Any) -> Generation:
             return Generation([], [], "time")
@@ -180,7 +182,7 @@ def test_a_turn_without_a_token_in_time_is_a_failure_and_no_turn():
     assert not gateway.find("one").has_calls
 
 
-def test_a_client_that_asks_again_for_a_lost_answer_is_given_the_same():
+def test_a_retry_of_a_lost_answer_gets_the_same_answer():
     numbers = count(1)
     gateway = gateway_of(Speaker(lambda _: f"Turn {next(numbers)}."))
 
@@ -196,17 +198,19 @@ def test_a_client_that_asks_again_for_a_lost_answer_is_given_the_same():
     assert [len(row.turns) for row in gateway.find("one").reward(1.0)] == [1, 1]
 
 
-def test_calls_of_one_conversation_at_once_are_rows_of_their_own():
+def test_concurrent_calls_of_one_conversation_are_separate_rows():
     policy = Slow(lambda conversation: f"I heard {conversation[-1]}.")
     with served(policy) as (session, client):
         policy.is_allowed = True
-        said = client.post("/v1/chat/completions", json={"messages": [USER]}).json()["choices"][0]["message"]
+        message = client.post("/v1/chat/completions", json={"messages": [USER]}).json()["choices"][0]["message"]
         policy.is_allowed = False
-        bodies = [{"messages": [USER, said, {"role": "user", "content": str(n)}]} for n in range(5)]
+        bodies = [{"messages": [USER, message, {"role": "user", "content": str(n)}]} for n in range(5)]
 
         async def all_at_once() -> list[Any]:
-            async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, trust_env=False) as one:
-                calls = [asyncio.create_task(one.post("/v1/chat/completions", json=body)) for body in bodies]
+            async with httpx.AsyncClient(
+                base_url=client.base_url, headers=client.headers, trust_env=False
+            ) as session_client:
+                calls = [asyncio.create_task(session_client.post("/v1/chat/completions", json=body)) for body in bodies]
                 while policy.asking < 6:
                     await asyncio.sleep(0.005)
                 policy.is_allowed = True
@@ -221,17 +225,19 @@ def test_calls_of_one_conversation_at_once_are_rows_of_their_own():
         assert Letters().decode(row.tokens.completion_ids).endswith(str(row.turns[-1].action))
 
 
-def test_an_answer_that_comes_after_the_end_of_its_session_is_no_part_of_it():
+def test_an_answer_after_the_end_of_its_session_is_refused():
     policy = Slow()
     with served(policy) as (session, client):
         policy.is_allowed = True
-        said = client.post("/v1/chat/completions", json={"messages": [USER]}).json()["choices"][0]["message"]
+        message = client.post("/v1/chat/completions", json={"messages": [USER]}).json()["choices"][0]["message"]
         policy.is_allowed = False
 
         async def late() -> httpx.Response:
-            async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, trust_env=False) as one:
-                body = {"messages": [USER, said, USER]}
-                call = asyncio.create_task(one.post("/v1/chat/completions", json=body))
+            async with httpx.AsyncClient(
+                base_url=client.base_url, headers=client.headers, trust_env=False
+            ) as session_client:
+                body = {"messages": [USER, message, USER]}
+                call = asyncio.create_task(session_client.post("/v1/chat/completions", json=body))
                 while policy.asking < 2:
                     await asyncio.sleep(0.005)
                 [row] = session.reward(1.0)
@@ -271,7 +277,7 @@ def test_a_session_whose_model_is_at_work_is_not_idle():
     ],
 )  # fmt: skip
 @each_row("path", [CHAT, "/s/one", "/s/one/reward"])
-def test_a_body_that_is_no_object_of_json_is_refused(path: str, body: bytes):
+def test_a_body_that_is_not_a_json_object_is_refused(path: str, body: bytes):
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     gateway.session("one")
     assert refused(gateway, path, body) == 400
@@ -302,12 +308,12 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def changed(value: Any, place: tuple[Any, ...], wrong: Any) -> Any:
     if not place:
         return wrong
-    made = copy.deepcopy(value)
-    inside = made
+    copied = copy.deepcopy(value)
+    inside = copied
     for key in place[:-1]:
         inside = inside[key]
     inside[place[-1]] = wrong
-    return made
+    return copied
 
 
 @each_row(
@@ -324,7 +330,7 @@ def test_any_value_in_any_place_is_answered_or_refused_with_a_reason(path: str, 
     app = make_app(gateway)
 
     async def all_of_them() -> set[int]:
-        transport, found = httpx.ASGITransport(app, raise_app_exceptions=False), set[int]()
+        transport, statuses = httpx.ASGITransport(app, raise_app_exceptions=False), set[int]()
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers) as client:
             bodies = (changed(sound, place, wrong) for place in places(sound) for wrong in WRONG)
@@ -333,10 +339,10 @@ def test_any_value_in_any_place_is_answered_or_refused_with_a_reason(path: str, 
                     await client.post(f"/s/{number}{CHAT}", json={"messages": [USER]})
                 where = path.format(number) if "{}" in path else f"/s/{number}{path}"
                 answer = await client.post(where, json=body)
-                found.add(answer.status_code)
+                statuses.add(answer.status_code)
                 assert answer.status_code == 200 or answer.json()["error"]["message"], answer.text
                 gateway._sessions.clear()
-        return found
+        return statuses
 
     assert asyncio.run(all_of_them()) <= {200, 400, 422}
 

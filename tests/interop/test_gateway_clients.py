@@ -39,10 +39,10 @@ def recorded() -> Tokens:
     """The tokens of the conversation of `looking`, as a plain client has it."""
     gateway = gateway_of(Speaker(looking))
     client, history = Client(gateway, path="/s/one"), [*OPENING]
-    for seen in (*SEEN, None):
+    for result in (*SEEN, None):
         message = client.said(history, tools=TOOLS)
         calls = message.get("tool_calls", [])
-        history += [message, *({"role": "tool", "tool_call_id": one["id"], "content": seen} for one in calls)]
+        history += [message, *({"role": "tool", "tool_call_id": call["id"], "content": result} for call in calls)]
     [row] = gateway.find("one").reward(1.0)
     assert row.tokens is not None
     return row.tokens
@@ -67,18 +67,18 @@ def test_the_client_of_openai_works_through_streamed_chat_completions(looked: Ga
 
     history: list[Any] = [*OPENING]
     with OpenAI(base_url=looked.base_url, api_key=looked.api_key) as client:
-        for seen in (*SEEN, None):
+        for result in (*SEEN, None):
             options: Any = {"tools": TOOLS, "logprobs": True, "stream_options": {"include_usage": True}}
             with client.chat.completions.stream(model="p", messages=history, **options) as events:
                 kinds = {event.type for event in events}
                 completion: Any = events.get_final_completion()
             [choice] = completion.choices
-            assert kinds >= {"chunk", "content.done" if seen is None else "tool_calls.function.arguments.done"}
+            assert kinds >= {"chunk", "content.done" if result is None else "tool_calls.function.arguments.done"}
             # The token that ends a turn has no text.
             assert len(choice.logprobs.content) == completion.usage.completion_tokens - 1
             history.append(choice.message.model_dump(exclude_none=True))
             calls = choice.message.tool_calls or []
-            history += [{"role": "tool", "tool_call_id": one.id, "content": seen} for one in calls]
+            history += [{"role": "tool", "tool_call_id": call.id, "content": result} for call in calls]
     [row] = looked.reward(1.0)
     assert row.tokens == recorded()
 
@@ -88,11 +88,11 @@ def test_litellm_brings_reasoning_back_that_it_has_taken_out_of_the_text(looked:
 
     history: list[Any] = [*OPENING]
     options: Any = {"tools": TOOLS, "api_base": looked.base_url, "api_key": looked.api_key}
-    for seen in (*SEEN, None):
-        said: Any = litellm.completion("openai/policy", history, **options).choices[0].message
-        assert "<think>" not in (said.content or "")
-        history.append(said.model_dump())
-        history += [{"role": "tool", "tool_call_id": call.id, "content": seen} for call in said.tool_calls or []]
+    for result in (*SEEN, None):
+        message: Any = litellm.completion("openai/policy", history, **options).choices[0].message
+        assert "<think>" not in (message.content or "")
+        history.append(message.model_dump())
+        history += [{"role": "tool", "tool_call_id": call.id, "content": result} for call in message.tool_calls or []]
     [row] = looked.reward(1.0)
     assert row.tokens == recorded()
 
@@ -111,9 +111,9 @@ def test_the_client_of_openai_raises_the_errors_it_has_for_them():
             with openai.OpenAI(base_url=session.base_url, api_key=key, max_retries=0) as client:
                 client.chat.completions.create(model="p", messages=[{"role": "user", "content": "a"}], **options)
 
-        with pytest.raises(openai.BadRequestError) as asked:
+        with pytest.raises(openai.BadRequestError) as refused:
             ask(session.api_key, tool_choice="required")
-        assert (asked.value.param, asked.value.type) == ("tool_choice", "invalid_request_error")
+        assert (refused.value.param, refused.value.type) == ("tool_choice", "invalid_request_error")
         with pytest.raises(openai.AuthenticationError):
             ask("wrong")
         with pytest.raises(openai.InternalServerError, match="no power"):
@@ -133,11 +133,11 @@ def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
     model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
     model = model.bind_tools(episode.env.tools.schemas)
     while True:
-        said = model.invoke(messages)
-        messages.append(said)
-        if not said.tool_calls:
+        message = model.invoke(messages)
+        messages.append(message)
+        if not message.tool_calls:
             break
-        for call in said.tool_calls:
+        for call in message.tool_calls:
             [result] = episode.call(call["name"], call["args"])
             messages.append(ToolMessage(text_of(result), tool_call_id=call["id"]))
     episode.end()

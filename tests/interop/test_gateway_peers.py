@@ -99,15 +99,17 @@ def bash(command: str) -> str:
 
 
 def edits(env: Any) -> list[str]:
-    """What the solution of a repository's task does, as commands of a shell."""
+    """Return the edits of a task's solution as shell commands."""
     script, read = Script(env.solution(env.task)), []
-    found = []
+    commands = []
     while isinstance(move := script.next_move(read), ToolCall) and move.name != "submit":
         if move.name == "edit":
             arguments = dict(move.arguments)
             replace = "import sys; p, a, b = sys.argv[1:]; t = open(p).read(); open(p, 'w').write(t.replace(a, b))"
-            found.append(shlex.join(["python3", "-c", replace, arguments["path"], arguments["old"], arguments["new"]]))
-    return found
+            commands.append(
+                shlex.join(["python3", "-c", replace, arguments["path"], arguments["old"], arguments["new"]])
+            )
+    return commands
 
 
 def test_an_agent_of_langgraph_plays_through_mcp(session: GatewaySession, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The gateway's streams: text goes out while it is sampled, and together it is what an answer says."""
+"""The gateway's streams: text is sent while it is sampled, and equals the whole answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bytes(Letters):
     """A codec whose tokens are bytes: most characters of other languages take several."""
 
     before_end = "<over>"
-    """What its turns end with besides the token; no part of their text."""
+    """Text before the end token that is not part of a turn."""
 
     def decode(self, ids: Sequence[int]) -> str:
         text = bytes(i - 2 for i in ids if i > 1).decode(errors="replace")
@@ -45,11 +45,11 @@ class Bytes(Letters):
 
 
 class Reader:
-    """A token policy that reads a turn out, some bytes at a time, as far as it is allowed to.
+    """A token policy that samples a fixed turn, some bytes at a time, up to `allowed`.
 
     Args:
-        turn: What it says.
-        step: How many tokens it samples at a time.
+        turn: The text of the turn.
+        step: Tokens per sampling step.
         thinks: Whether its prompts open the reasoning.
     """
 
@@ -68,20 +68,20 @@ class Reader:
         self, ids: Sequence[int], max_new_tokens: int, session: str, on_tokens: Any = None, **_: Any
     ) -> Generation:
         self.asked += 1
-        said = [*(b + 2 for b in (self.turn + self.codec.before_end).encode()), END][:max_new_tokens]
+        sampled = [*(b + 2 for b in (self.turn + self.codec.before_end).encode()), END][:max_new_tokens]
         try:
-            for at in range(0, len(said), self.step):
+            for at in range(0, len(sampled), self.step):
                 while at >= self.allowed:
                     if self.error is not None:
                         raise self.error
                     await asyncio.sleep(0.002)
                 if on_tokens is not None:
-                    on_tokens(said[at : at + self.step])
+                    on_tokens(sampled[at : at + self.step])
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return Generation(said, [-0.5] * len(said), "stop" if said[-1] == END else "length")
+        return Generation(sampled, [-0.5] * len(sampled), "stop" if sampled[-1] == END else "length")
 
     def release(self, session: str) -> None:
         self.released.append(session)
@@ -106,13 +106,13 @@ def events_of(text: str) -> list[dict[str, Any]]:
 
 
 def pieces_of(text: str) -> list[str]:
-    """The pieces in which the text of a stream came."""
+    """The text chunks of a stream."""
     deltas = [choice["delta"] for event in events_of(text) for choice in event["choices"]]
     return [delta["content"] for delta in deltas if delta.get("content") is not None]
 
 
 def joined(text: str) -> dict[str, Any]:
-    """What a stream says: everything but what differs from call to call."""
+    """The content of a stream, without the parts that differ between calls."""
     events = events_of(text)
     [finish] = [c["finish_reason"] for event in events for c in event["choices"] if c["finish_reason"]]
     calls = [call for event in events for choice in event["choices"] for call in choice["delta"].get("tool_calls", [])]
@@ -155,16 +155,16 @@ TURNS = {
 
 @each_row("options", [{}, {"max_tokens": 17, "parallel_tool_calls": False}, {"tools": False}])
 @each_row("turn", TURNS.values())
-def test_a_stream_together_says_what_an_answer_says(turn: str, options: dict[str, Any]):
+def test_the_chunks_of_a_stream_equal_the_whole_answer(turn: str, options: dict[str, Any]):
     body = body_of(**options, stop="Observation:")
     gateway = gateway_of(Reader(turn))
     whole = Client(gateway).post(f"/s/one{CHAT}", body)
     assert whole.status_code == 200, whole.text
-    wanted = answered(whole.json()), tokens_of(gateway)
+    expected = answered(whole.json()), tokens_of(gateway)
     for step in (1, 7):
         gateway = gateway_of(Reader(turn, step))
         stream = Client(gateway).post(f"/s/one{CHAT}", {**body, **STREAM})
-        assert (joined(stream.text), tokens_of(gateway)) == wanted
+        assert (joined(stream.text), tokens_of(gateway)) == expected
 
 
 def tokens_of(gateway: Any) -> Tokens:
@@ -210,9 +210,9 @@ def listening(
 def test_text_goes_out_before_the_turn_is_complete():
     policy = Reader(f"A tree and <b>a lake</b>.\n{CALL}")
     policy.allowed = 20
-    said = "A tree and <b>a lake"
+    beginning = "A tree and <b>a lake"
     with listening(policy) as (session, read):
-        read(lambda text: "".join(pieces_of(text)) == said)
+        read(lambda text: "".join(pieces_of(text)) == beginning)
         assert not session.has_calls, "the turn is no part of the conversation until it is complete"
         policy.allowed = 1 << 30
 
@@ -240,7 +240,7 @@ def test_a_policy_that_breaks_ends_the_stream_with_an_error_and_adds_no_turn():
 
 
 @each_row("has_begun", [True, False])
-def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(has_begun: bool):
+def test_a_stream_whose_client_leaves_is_cancelled_without_a_trace(has_begun: bool):
     policy = Reader("A tree and a lake.")
     policy.allowed = 8 if has_begun else 0
     gateway = gateway_of(policy)
@@ -271,8 +271,10 @@ def test_a_client_that_leaves_a_stream_frees_its_place_and_leaves_no_trace(has_b
 def test_log_probabilities_come_with_the_whole_text():
     client = Client(gateway_of(Reader("A tree.")))
     events = events_of(client.chat([USER], stream=True, logprobs=True).text)
-    told = [choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice]
-    assert [[one["token"] for one in tokens] for tokens in told] == [[*"A tree.<over>"]]
+    logprobs = [
+        choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice
+    ]
+    assert [[token["token"] for token in tokens] for tokens in logprobs] == [[*"A tree.<over>"]]
     assert pieces_of(client.chat([USER], stream=True, logprobs=True).text) == ["A tree."]
 
 

@@ -22,26 +22,26 @@ class Faithful:
 
     adapter = package = "faithful"
 
-    def __init__(self, fault: Callable[[Seen], Any] = lambda seen: None, *, shift: int = 0, workers: int = 8):
+    def __init__(self, fault: Callable[[Seen], Any] = lambda result: None, *, shift: int = 0, workers: int = 8):
         self._fault, self._shift, self._workers = fault, shift, workers
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> list[list[Seen]]:
         def played(index: int) -> Seen:
-            seen = reference(episodes[index], seed + index + self._shift, index)
-            self._fault(seen)
-            return seen
+            result = reference(episodes[index], seed + index + self._shift, index)
+            self._fault(result)
+            return result
 
         with ThreadPoolExecutor(self._workers) as pool:
             return [list(pool.map(played, [index] * attempts)) for index in range(len(episodes))] if attempts > 1 else [
-                [seen] for seen in pool.map(played, range(len(episodes)))]  # fmt: skip
+                [result] for result in pool.map(played, range(len(episodes)))]  # fmt: skip
 
 
 def forgets(name: str) -> Callable[[Seen], None]:
-    return lambda seen: setattr(seen, name, None)
+    return lambda result: setattr(result, name, None)
 
 
-def pays_failures(seen: Seen) -> None:
-    seen.error, seen.reward = None, seen.reward or 0.0
+def pays_failures(result: Seen) -> None:
+    result.error, result.reward = None, result.reward or 0.0
 
 
 FAULTS = {
@@ -50,7 +50,7 @@ FAULTS = {
     Guarantee.ENDINGS: (Faithful(forgets("ending")), "not solved, answered, declined, gave_up, max_turns"),
     Guarantee.ERRORS: (Faithful(pays_failures), "no: what broke is not an error"),
     Guarantee.PARALLEL: (Faithful(workers=1), "no: one after the other"),
-    Guarantee.PICTURES: (Faithful(lambda seen: seen.pictures.clear()), "no"),
+    Guarantee.PICTURES: (Faithful(lambda result: result.pictures.clear()), "no"),
 }
 
 
@@ -70,10 +70,10 @@ class Together(Faithful):
     """An adapter whose episodes all end with the first that breaks."""
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> list[list[Seen]]:
-        seen = super().play(episodes, seed, attempts)
-        if (broken := next((one for [one] in seen if one.error), None)) is None:
-            return seen
-        return [[Seen(error=broken.error)] for _ in seen]
+        results = super().play(episodes, seed, attempts)
+        if (broken := next((result for [result] in results if result.error), None)) is None:
+            return results
+        return [[Seen(error=broken.error)] for _ in results]
 
 
 def test_an_error_that_ends_other_episodes_is_told_from_one_that_does_not():

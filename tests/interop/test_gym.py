@@ -104,14 +104,14 @@ def test_a_solution_is_found_where_a_search_can_find_one(options: dict[str, Any]
 
 def test_environments_on_global_generators_do_not_disturb_each_other():
     alone = played(GymEnv(Dice))
-    one, other = GymEnv(Dice), GymEnv(Dice)
+    first, other = GymEnv(Dice), GymEnv(Dice)
     before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr]
-    opening, _ = one.reset(seed=0, options={"split": "train", "index": 3})
+    opening, _ = first.reset(seed=0, options={"split": "train", "index": 3})
     disturbed = [text_of(opening[-1])]
     for _ in range(5):
         other.reset(seed=9)
         other.step(act(1))
-        disturbed.append(text_of(one.step(act(0)).observation[-1]))
+        disturbed.append(text_of(first.step(act(0)).observation[-1]))
     assert disturbed == alone
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # type: ignore[union-attr]
 
@@ -148,7 +148,7 @@ def test_splits_share_no_seed():
 
 
 @each_row(
-    "space, given, expected",
+    "space, value, expected",
     [
         (spaces.Discrete(3, start=5), {"action": 6}, 6),
         (spaces.MultiDiscrete([2, 3]), {"action": [1, 2]}, [1, 2]),
@@ -160,12 +160,12 @@ def test_splits_share_no_seed():
         (spaces.Dict(a=spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])), {"a": [1, "x"]}, {"a": (1, "x")}),
     ],
 )
-def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[Any], given: Any, expected: Any):
+def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[Any], value: Any, expected: Any):
     from jsonschema import validate
 
     arguments = Arguments(space)
-    validate(given, arguments.schema)
-    action = arguments.read(given)
+    validate(value, arguments.schema)
+    action = arguments.read(value)
     assert space.contains(action)
     assert (action.tolist() if isinstance(action, np.ndarray) else action) == expected
 
@@ -204,7 +204,7 @@ class Odd(gymnasium.Env[Any, Any]):
 
 
 class HiddenChance(Odd):
-    """Begin alike, and go on by chance that no seed decides."""
+    """Always begin the same, then continue with randomness outside of any seed."""
 
     def step(self, action: Any) -> Any:
         return random.SystemRandom().randrange(10**6), 0.0, False, False, {}
@@ -236,7 +236,7 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
 
 
 @each_row(
-    "space, given",
+    "space, arguments",
     [
         (spaces.Box(-np.inf, np.inf, (), np.float32), 1e300),
         (spaces.Box(-np.inf, np.inf, (), np.float64), 10**400),
@@ -246,10 +246,10 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
         (spaces.Text(3, charset="ab"), "abc"),
     ],
 )
-def test_an_action_that_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], given: Any):
+def test_an_action_that_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], arguments: Any):
     env = GymEnv(partial(Odd, action_space=space), dialect="native")
     env.reset(seed=0)
-    assert text_of(env.step(act(given)).observation[-1]).startswith("Error: ")
+    assert text_of(env.step(act(arguments)).observation[-1]).startswith("Error: ")
 
 
 @each_row("dtype", [np.int8, np.uint8, np.int64, np.uint64])

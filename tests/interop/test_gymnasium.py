@@ -1,4 +1,4 @@
-"""Our environments in Gymnasium's vectors: a process each, and all that they tell arrives."""
+"""Our environments in Gymnasium's vectors, each in its own process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.interop.probe_env import TOGETHER, ProbeEnv
 from tests.rows import each_row
 from tests.waiting import eventually
 
-# Vectors tell of the errors of their processes by warnings.
+# Vectors report the errors of their processes as warnings.
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:.*ERROR.*:UserWarning")]
 
 CONTEXT = "forkserver"
@@ -58,43 +58,43 @@ class Driver:
     adapter = package = "gymnasium"
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        wanted = [index for index in range(len(episodes)) for _ in range(attempts)]
+        indices = [index for index in range(len(episodes)) for _ in range(attempts)]
         with TemporaryDirectory() as folder:
-            envs = [partial(probe, index, Folder(Path(folder))) for index in wanted]
+            envs = [partial(probe, index, Folder(Path(folder))) for index in indices]
             vector = AsyncVectorEnv(envs, shared_memory=False, context=CONTEXT)
             try:
-                seen = played(vector, [episodes[i] for i in wanted], [seed + i for i in wanted])
+                results = played(vector, [episodes[i] for i in indices], [seed + i for i in indices])
             finally:
                 vector.close()
-        return [seen[start : start + attempts] for start in range(0, len(wanted), attempts)]
+        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
 
 
 def played(vector: AsyncVectorEnv, episodes: Sequence[Moves], seeds: list[int | None]) -> list[Seen]:
     """Play an episode in each place; an error of one leaves the vector, and so is one of all."""
-    seen = [Seen(turn_rewards=[]) for _ in episodes]
+    results = [Seen(turn_rewards=[]) for _ in episodes]
     try:
         observations, _ = vector.reset(seed=seeds, options={"index": 0})
-        for one, opening in zip(seen, observations, strict=True):
-            read(one, opening)
+        for result, opening in zip(results, observations, strict=True):
+            read(result, opening)
         turn = 0
-        while any(one.ending is None for one in seen):
-            turn_of(vector, episodes, seen, turn)
+        while any(result.ending is None for result in results):
+            turn_of(vector, episodes, results, turn)
             turn += 1
     except InfrastructureError as error:
-        return [Seen(one.texts, error=str(error)) for one in seen]
-    return seen
+        return [Seen(result.texts, error=str(error)) for result in results]
+    return results
 
 
-def turn_of(vector: AsyncVectorEnv, episodes: Sequence[Moves], seen: list[Seen], turn: int) -> None:
+def turn_of(vector: AsyncVectorEnv, episodes: Sequence[Moves], results: list[Seen], turn: int) -> None:
     """Play a turn in each place; a model that is done says so until its episode is over."""
     actions = [assistant("", [moves[turn]]) if turn < len(moves) else DONE for moves in episodes]
     observations, rewards, terminated, truncated, info = vector.step(tuple(actions))
-    for place, one in enumerate(seen):
-        if one.ending is None:
-            read(one, observations[place])
-            one.turn_rewards = [*(one.turn_rewards or ()), float(rewards[place])]
+    for place, result in enumerate(results):
+        if result.ending is None:
+            read(result, observations[place])
+            result.turn_rewards = [*(result.turn_rewards or ()), float(rewards[place])]
             if terminated[place] or truncated[place]:
-                one.reward, one.ending = sum(one.turn_rewards), info["ending"][place]
+                result.reward, result.ending = sum(result.turn_rewards), info["ending"][place]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -21,9 +21,8 @@ from agentgym.suites import SuiteEntry, load_suite
 from agentgym.suites.one_off import one_off
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
-from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs, played
+from tests.interop.peers import needs, played, run_page
 from tests.interop.probe_env import PROBE, ProbeEnv
 from tests.rows import each_row
 
@@ -36,22 +35,22 @@ def model_that(answer: Callable[[list[dict[str, Any]]], Any]) -> Any:
     from inspect_ai.model import ModelOutput, ModelUsage, get_model  # pyright: ignore[reportMissingImports]
 
     def said(messages: Any, tools: Any, tool_choice: Any, config: Any) -> Any:
-        output = ModelOutput(model="mockllm", choices=[choice_of(answer([plain(one) for one in messages]))])
+        output = ModelOutput(model="mockllm", choices=[choice_of(answer([plain(message) for message in messages]))])
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return output
 
     return get_model("mockllm/model", custom_outputs=said)
 
 
-def choice_of(said: Any) -> Any:
+def choice_of(turn: Any) -> Any:
     """Calls or text, as a choice of a model of Inspect's."""
     from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant  # pyright: ignore[reportMissingImports]
     from inspect_ai.tool import ToolCall as Call  # pyright: ignore[reportMissingImports]
 
-    if isinstance(said, str):
-        return ChatCompletionChoice(message=ChatMessageAssistant(content=said))
-    calls = [Call(id=f"call_{number}", function=one.name, arguments=dict(one.arguments))
-             for number, one in enumerate(said)]  # fmt: skip
+    if isinstance(turn, str):
+        return ChatCompletionChoice(message=ChatMessageAssistant(content=turn))
+    calls = [Call(id=f"call_{number}", function=call.name, arguments=dict(call.arguments))
+             for number, call in enumerate(turn)]  # fmt: skip
     return ChatCompletionChoice(message=ChatMessageAssistant(content="", tool_calls=calls), stop_reason="tool_calls")
 
 
@@ -71,11 +70,11 @@ def repeating(trajectories: Sequence[Trajectory]) -> Any:
     """A model that does in each episode what was done in a trajectory."""
     from inspect_ai.log._samples import sample_active  # pyright: ignore[reportMissingImports]
 
-    known = {one.task_id: one for one in trajectories}
+    by_task = {trajectory.task_id: trajectory for trajectory in trajectories}
 
     def answer(messages: list[dict[str, Any]]) -> Any:
-        turns = known[sample_active().sample.id].turns
-        action = turns[sum(one["role"] == "assistant" for one in messages)].action
+        turns = by_task[sample_active().sample.id].turns
+        action = turns[sum(message["role"] == "assistant" for message in messages)].action
         assert action is not None
         return action if isinstance(action, str) else calls_of(action)
 
@@ -94,17 +93,17 @@ class Driver:
         self._folder = folder
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        from agentgym.interop.inspect import Seat, task_of
+        from agentgym.interop.inspect import SampleSpec, task_of
 
         tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(len(episodes))]
         [entry] = one_off(PROBE, {}, tasks, attempts=1, limits=Limits(), temperature=1.0).entries
-        seats = [Seat(entry, task, seed + index) for index, task in enumerate(tasks)]
+        specs = [SampleSpec(entry, task, seed + index) for index, task in enumerate(tasks)]
 
         def answer(messages: list[dict[str, Any]]) -> Any:
             move = said_next(messages, episodes, seed)
             return DONE if move is None else [move]
 
-        log = evaluated(task_of("probe", seats, attempts=attempts), model_that(answer), self._folder)
+        log = evaluated(task_of("probe", specs, attempts=attempts), model_that(answer), self._folder)
         return [[seen(sample) for sample in log.samples if sample.id == task.id] for task in tasks]
 
 
@@ -112,16 +111,16 @@ def seen(sample: Any) -> Seen:
     from inspect_ai.log import resolve_sample_attachments  # pyright: ignore[reportMissingImports]
 
     sample = resolve_sample_attachments(sample, "full")
-    heard = [message for message in sample.messages if message.role != "assistant"]
-    images = [block.image for one in heard if isinstance(one.content, list) for block in one.content
+    messages = [message for message in sample.messages if message.role != "assistant"]
+    images = [block.image for message in messages if isinstance(message.content, list) for block in message.content
               if block.type == "image"]  # fmt: skip
-    found = Seen([one.text for one in heard], [base64.b64decode(url.partition(",")[2]) for url in images])
-    found.error = sample.error and sample.error.message
+    result = Seen([message.text for message in messages], [base64.b64decode(url.partition(",")[2]) for url in images])
+    result.error = sample.error and sample.error.message
     if sample.scores:
         score = sample.scores["agentgym"]
-        found.reward, found.ending = score.value["reward"], score.metadata["ending"]
-        found.turn_rewards = score.metadata["turn_rewards"]
-    return found
+        result.reward, result.ending = score.value["reward"], score.metadata["ending"]
+        result.turn_rewards = score.metadata["turn_rewards"]
+    return result
 
 
 @each_row("guarantee", Guarantee)
@@ -132,10 +131,10 @@ def test_guarantees(guarantee: Guarantee, tmp_path: Path):
 @cache
 def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
     """The first tasks of each entry of the suite, with their seeds."""
-    from agentgym.interop.inspect import seats_of
+    from agentgym.interop.inspect import specs_of
 
-    found = [(entry, seats_of(entry, 2, 0)) for entry in load_suite("smoke").entries]
-    return [(entry, [(seat.task, seat.seed) for seat in seats]) for entry, seats in found]
+    entries = [(entry, specs_of(entry, 2, 0)) for entry in load_suite("smoke").entries]
+    return [(entry, [(spec.task, spec.seed) for spec in specs]) for entry, specs in entries]
 
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy()])
@@ -143,18 +142,18 @@ def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: P
     from agentgym.interop import inspect
 
     trajectories, successes, rewards = [], [], []
-    for entry, seats in smoke():
-        trajectories += played(entry.env_id, policy, seats, **entry.factory.kwargs)
+    for entry, specs in smoke():
+        trajectories += played(entry.env_id, policy, specs, **entry.factory.kwargs)
         factory = EnvFactory(entry.env_id, {**entry.factory.kwargs, "dialect": "native"})
-        summary = evaluate(factory, policy, [task for task, _ in seats])
+        summary = evaluate(factory, policy, [task for task, _ in specs])
         successes.append(summary.success)
         rewards.append(summary.reward)
     log = evaluated(inspect.task("smoke", limit=2), repeating(trajectories), tmp_path)
-    assert (log.status, log.error, [one.error for one in log.samples if one.error]) == ("success", None, [])
+    assert (log.status, log.error, [sample.error for sample in log.samples if sample.error]) == ("success", None, [])
     metrics = {score.name: score.metrics["mean"].value for score in log.results.scores}
     assert metrics["success"] == pytest.approx(sum(successes) / len(successes))
     assert metrics["reward"] == pytest.approx(sum(rewards) / len(rewards))
-    assert {one.task_id: one.reward for one in trajectories} == {
+    assert {trajectory.task_id: trajectory.reward for trajectory in trajectories} == {
         task_id: pytest.approx(score.value["reward"]) for task_id, score in scores_of(log).items()
     }
     assert metrics["success"] == 1.0 if policy.name == "scripted" else metrics["success"] < 0.35
@@ -165,8 +164,8 @@ def test_a_sample_that_broke_has_an_error_and_no_score_and_the_others_count(tmp_
 
     probe = env_task(PROBE, split="train", count=3)
     moves = {0: [ToolCall("collapse")], 1: [FINISH], 2: [FINISH]}
-    asked = iter(range(3))
-    log = evaluated(probe, model_that(lambda messages: moves[next(asked)]), tmp_path, max_samples=1)
+    calls = iter(range(3))
+    log = evaluated(probe, model_that(lambda messages: moves[next(calls)]), tmp_path, max_samples=1)
     [broken] = [sample for sample in log.samples if sample.error]
     assert "InfrastructureError: the probe collapsed" in broken.error.message
     assert not broken.scores
@@ -204,28 +203,25 @@ def test_the_schema_of_every_tool_survives():
             continue
         for schema in make_env(name, {}).tools.schemas:
             parameters = schema["function"]["parameters"]
-            kept = ToolParams.model_validate(parameters).model_dump(exclude_none=True)
-            assert kept == {"required": [], **parameters}, name
+            parsed = ToolParams.model_validate(parameters).model_dump(exclude_none=True)
+            assert parsed == {"required": [], **parameters}, name
 
 
 def test_a_task_over_different_limits_is_refused():
     from agentgym.errors import UsageError
-    from agentgym.interop.inspect import Seat, task_of
+    from agentgym.interop.inspect import SampleSpec, task_of
 
     tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(2)]
     entries = [
         one_off(PROBE, {}, tasks, attempts=attempts, limits=Limits(), temperature=1.0).entries[0] for attempts in (1, 2)
     ]
-    with pytest.raises(UsageError, match="make one of each entry"):
-        task_of("two", [Seat(entry, task, 0) for entry, task in zip(entries, tasks, strict=True)])
+    with pytest.raises(UsageError, match="make one task per entry"):
+        task_of("two", [SampleSpec(entry, task, 0) for entry, task in zip(entries, tasks, strict=True)])
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Page: "inspect.md"."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
-    names: dict[str, Any] = {"model": model_that(lambda messages: DONE)}
-    for block in blocks_of(DOCS / "interop" / "inspect.md"):
-        if block.language == "python":
-            exec(compile(block.text, "inspect.md", "exec"), names)
+    names = run_page("inspect.md", model=model_that(lambda messages: DONE))
     assert len(names["suite"](entry="guess", limit=3).dataset) == 3

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import io
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,9 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.mcp import McpConnection, McpServer, mcp_tools
 from agentgym.interop.mcp.results import as_result
 from agentgym.messages import Pictured, ToolCall, assistant, shown_pictures, text_of
-from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.notes_env import SERVER, NotesEnv
 from tests.interop.notes_server import PNG
+from tests.interop.peers import run_page
 from tests.rows import each_row
 from tests.waiting import eventually, is_running
 
@@ -33,9 +31,9 @@ pytestmark = pytest.mark.real
 
 ALL: Any = None
 MARK = "server-of-the-tests-of-mcp"
-"""Tells the programs that these tests start from others."""
+"""Marks the programs that these tests start."""
 CHECKS = ("makes", "deterministic", "solution-solves", "tool-schemas", "tool-mistakes", "close-twice", "nothing-left")
-"""All checks pass; these are quick, and an adapter can break them."""
+"""Quick checks that an adapter can break; all others pass too."""
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +56,13 @@ def call(env: NotesEnv, tool: str, /, **arguments: Any) -> Any:
     return env.step(assistant("", [ToolCall(tool, arguments)]))
 
 
-def test_the_environment_keeps_its_guarantees(url: str):
+def test_an_environment_with_mcp_tools_passes_the_checks(url: str):
     report = run_checks("tests.interop.notes_env:NotesEnv", {"url": url}, only=CHECKS)
     assert report.passed
     assert len(report.rows) >= len(CHECKS)
 
 
-def test_a_program_is_started_for_each_episode_and_ended_with_it():
+def test_a_program_starts_and_ends_with_each_episode():
     env = NotesEnv(mark=MARK, dialect="native")
     for seed in range(2):
         env.reset(seed=seed)
@@ -79,7 +77,7 @@ def test_a_program_is_started_for_each_episode_and_ended_with_it():
     assert eventually(lambda: not is_running(MARK))
 
 
-def test_schemas_are_passed_as_they_are_and_the_environment_keeps_its_own_tools(url: str):
+def test_schemas_are_unchanged_and_the_environment_keeps_its_own_tools(url: str):
     connection = McpConnection()
     try:
         listed = {tool.name: tool for tool in connection.open(McpServer(url=url))}
@@ -99,7 +97,7 @@ def test_schemas_are_passed_as_they_are_and_the_environment_keeps_its_own_tools(
     assert [schema["function"]["name"] for schema in info["tools"]] == ["done", "titles", "read", "write"]
 
 
-def test_an_error_of_a_server_is_a_mistake_that_the_model_reads(url: str):
+def test_the_model_reads_errors_of_a_servers_tools(url: str):
     env = NotesEnv(url=url, dialect="native")
     env.reset(seed=0)
     unknown, wrong = call(env, "read", title="plums"), call(env, "read", name="plums")
@@ -117,7 +115,7 @@ def test_pictures_are_shown(url: str):
     assert (text_of(message), shown_pictures([message])) == ("A dot:", [PNG])
 
 
-def test_a_crash_or_an_endless_call_is_infrastructure_and_leaves_no_process():
+def test_a_crash_or_timeout_is_an_infrastructure_error_and_leaves_no_process():
     env = NotesEnv(mark=MARK, only=ALL, call_s=2.0, dialect="native")
     env.reset(seed=0)
     with pytest.raises(InfrastructureError, match=r"(?s)has ended|Connection closed.*out of paper"):
@@ -145,7 +143,7 @@ def test_a_server_that_does_not_start_is_reported(command: list[str], error: typ
     connection.close()
 
 
-def test_other_contents_are_told_in_words():
+def test_other_contents_are_described_in_words():
     from mcp import types  # pyright: ignore[reportMissingImports]
 
     link = types.ResourceLink(type="resource_link", name="log", uri="file:///log")  # type: ignore[arg-type]
@@ -167,14 +165,6 @@ def test_a_server_is_a_command_or_a_url(wrong: dict[str, Any]):
 
 
 def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Page: "mcp.md"."""
     shutil.copy(SERVER, tmp_path)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in blocks_of(DOCS / "interop" / "mcp.md"):
-        if block.why_not is None:
-            printed = io.StringIO()
-            with redirect_stdout(printed):
-                exec(compile(block.text, "mcp.md", "exec"), names)
-            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
-            assert [line for line in told if line not in printed.getvalue().splitlines()] == []
+    run_page("mcp.md")

@@ -85,10 +85,10 @@ async def by_stdio(env_id: str, *options: str) -> AsyncIterator[ClientSession]:
 
 @asynccontextmanager
 async def by_http(url: str, token: str = TOKEN, **query: Any) -> AsyncIterator[ClientSession]:
-    asked = "&".join(f"{name}={value}" for name, value in query.items())
+    query_text = "&".join(f"{name}={value}" for name, value in query.items())
     async with (
         httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
-        streamable_http_client(f"{url}?{asked}", http_client=http) as (incoming, outgoing, _),
+        streamable_http_client(f"{url}?{query_text}", http_client=http) as (incoming, outgoing, _),
         ClientSession(incoming, outgoing) as session,
     ):
         await session.initialize()
@@ -131,8 +131,8 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         return running[-1]
 
     yield serve
-    for one in running:
-        one.stop()
+    for server in running:
+        server.stop()
 
 
 class Driver:
@@ -150,21 +150,21 @@ class Driver:
 
 async def seen(moves: Moves, index: int, seed: int) -> Seen:
     """Play an episode, leave it, and read its record."""
-    found, records = Seen(), Kept(PROBE, choice=Choice(split="train", index=index, seed=seed))
+    result, records = Seen(), Kept(PROBE, choice=Choice(split="train", index=index, seed=seed))
     async with create_connected_server_and_client_session(make_server(records)) as session:
         try:
-            found.texts += [*map(text_of, await resource(session, OPENING_URI))]
+            result.texts += [*map(text_of, await resource(session, OPENING_URI))]
             for move in moves:
                 answer = await session.call_tool(move.name, dict(move.arguments))
-                found.texts += [block.text for block in answer.content if block.type == "text"]
-                found.pictures += [base64.b64decode(block.data) for block in answer.content if block.type == "image"]
+                result.texts += [block.text for block in answer.content if block.type == "text"]
+                result.pictures += [base64.b64decode(block.data) for block in answer.content if block.type == "image"]
         except McpError as error:
-            found.error = f"McpError {error.error.code}"
+            result.error = f"McpError {error.error.code}"
     [record] = records.kept
     if not record.failed:
-        found.reward, found.turn_rewards = record.reward, [turn.reward for turn in record.turns]
-        found.ending = record.reason and record.reason.value
-    return found
+        result.reward, result.turn_rewards = record.reward, [turn.reward for turn in record.turns]
+        result.ending = record.reason and record.reason.value
+    return result
 
 
 class Kept(Hosting):
@@ -232,7 +232,7 @@ def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(served: C
     async def play() -> list[dict[str, Any]]:
         async with AsyncExitStack() as stack:
             opened = [by_http(server.url, seed=seed, name=f"episode-{seed}") for seed in SEEDS]
-            return await replayed([await stack.enter_async_context(one) for one in opened], played)
+            return await replayed([await stack.enter_async_context(context) for context in opened], played)
 
     assert [result["reward"] for result in asyncio.run(play())] == [episode.reward for episode, _, _ in played]
     records = {record.id: record for record in server.records()}
@@ -264,11 +264,11 @@ def test_a_full_server_refuses_a_session_until_an_idle_one_has_ended(served: Cal
     assert [(record.reason, len(record.model_turns)) for record in server.records()] == [("time", 1), ("answered", 1)]
 
 
-def test_nothing_tells_the_reward_before_the_end(tmp_path: Path):
+def test_the_reward_is_hidden_until_the_end(tmp_path: Path):
     async def play() -> None:
         async with in_process(COUNTER, tmp_path / "out", choice=Choice("counter/train/1")) as session:
             answers = [await session.call_tool("add", {"number": 2})]
-            with pytest.raises(McpError, match="has not ended"):
+            with pytest.raises(McpError, match="still running"):
                 await resource(session, RESULT_URI)
             answers.append(await session.call_tool("done", {}))
             assert [answer.structuredContent is None for answer in answers] == [True, False]
@@ -311,7 +311,7 @@ def test_a_mistake_is_a_result_and_an_infrastructure_failure_a_protocol_error(tm
 
 
 @each_row("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
-def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[str, str]):
+def test_a_wrong_query_is_a_usage_error(served: Callable[..., Served], query: dict[str, str]):
     server = served(COUNTER)
 
     async def play() -> Any:
@@ -329,14 +329,14 @@ def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[
 
 
 @each_row("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
-def test_a_body_that_is_no_json_is_refused_and_the_server_goes_on(body: bytes):
+def test_a_body_that_is_not_json_is_refused_without_side_effects(body: bytes):
     app = make_mcp_app(Hosting(COUNTER), TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
     with running(app) as server:
         refused = server.client.post("/mcp", content=body, headers=headers)
         assert (refused.status_code, "not JSON" in refused.json()["detail"]) == (400, True)
-        begun = server.client.post("/mcp", json=_INITIALIZE, headers=headers)
-        assert "result" in begun.json()
+        response = server.client.post("/mcp", json=_INITIALIZE, headers=headers)
+        assert "result" in response.json()
 
 
 _INITIALIZE = {

@@ -76,8 +76,8 @@ def _response(move: ToolCall | None, number: int) -> bytes:
     if move is not None:
         arguments = json.dumps(dict(move.arguments))
         item = {"type": "function_call", "call_id": f"call_{number}", "name": move.name, "arguments": arguments}
-    said = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "output": [item], "tools": []}
-    return json.dumps({**said, "parallel_tool_calls": True, "tool_choice": "auto"}).encode()
+    response = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "output": [item], "tools": []}
+    return json.dumps({**response, "parallel_tool_calls": True, "tool_choice": "auto"}).encode()
 
 
 def as_chat(items: list[Any]) -> list[Any]:

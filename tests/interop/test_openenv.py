@@ -70,36 +70,36 @@ class Driver:
     package = "openenv"
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        wanted = [index for index in range(len(episodes)) for _ in range(attempts)]
-        with served(PROBE) as url, ThreadPoolExecutor(len(wanted)) as pool:
-            seen = list(pool.map(lambda index: play(url, episodes[index], seed + index, index), wanted))
-        return [seen[start : start + attempts] for start in range(0, len(wanted), attempts)]
+        indices = [index for index in range(len(episodes)) for _ in range(attempts)]
+        with served(PROBE) as url, ThreadPoolExecutor(len(indices)) as pool:
+            results = list(pool.map(lambda index: play(url, episodes[index], seed + index, index), indices))
+        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
 
 
 def play(url: str, moves: Moves, seed: int, index: int) -> Seen:
     from agentgym.interop.openenv import stop
 
-    seen, rewards = Seen(), []
+    result, rewards = Seen(), []
     with client_of(url) as client:
         try:
-            told = client.reset(seed=seed, split=SPLIT, index=index)
-            read(seen, told)
-            for one in [*map(action, moves), stop()]:
-                if not told.done:
-                    told = client.step(one)
-                    rewards.append(told.reward)
-                    read(seen, told)
+            step = client.reset(seed=seed, split=SPLIT, index=index)
+            read(result, step)
+            for turn in [*map(action, moves), stop()]:
+                if not step.done:
+                    step = client.step(turn)
+                    rewards.append(step.reward)
+                    read(result, step)
         except RuntimeError as error:
-            seen.error = str(error)
-            return seen
-    seen.turn_rewards, seen.reward, seen.ending = rewards, sum(rewards), told.metadata["ending"]
-    return seen
+            result.error = str(error)
+            return result
+    result.turn_rewards, result.reward, result.ending = rewards, sum(rewards), step.metadata["ending"]
+    return result
 
 
-def read(seen: Seen, told: Any) -> None:
-    messages = told.observation["messages"]
-    seen.texts += map(text_of, messages)
-    seen.pictures += shown_pictures(messages)
+def read(result: Seen, step: Any) -> None:
+    messages = step.observation["messages"]
+    result.texts += map(text_of, messages)
+    result.pictures += shown_pictures(messages)
 
 
 @each_row("guarantee", Guarantee)
@@ -141,8 +141,8 @@ def test_limits_of_a_model_end_an_episode_by_their_name_and_others_are_refused()
         assert "No tool call was found" in client.step(say("Hm.")).observation["result"]
         with pytest.raises(RuntimeError, match="UsageError: an episode is stopped for one of: gave_up, token_budget"):
             client.step(stop("solved"))
-        told = client.step(stop("token_budget"))
-        assert (told.metadata["ending"], told.metadata["truncated"], told.done) == ("token_budget", True, True)
+        step = client.step(stop("token_budget"))
+        assert (step.metadata["ending"], step.metadata["truncated"], step.done) == ("token_budget", True, True)
 
 
 def test_the_tool_client_of_openenv_finds_and_calls_the_tools():
@@ -160,8 +160,8 @@ def validated(*words: str) -> dict[str, Any]:
     """The report of OpenEnv's own command, in this process: starting another one takes longer than all tests."""
     from openenv.cli.__main__ import app  # pyright: ignore[reportMissingImports]
 
-    said = CliRunner().invoke(app, ["validate", "--json", *words]).stdout
-    return json.loads(said[said.index("{") :])
+    report = CliRunner().invoke(app, ["validate", "--json", *words]).stdout
+    return json.loads(report[report.index("{") :])
 
 
 def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
@@ -188,12 +188,12 @@ def test_tools_may_have_arguments_of_any_name():
 
 
 def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
-    """What it skips, it skips because it has no grader for it, or because it would build an image."""
+    """Checks are skipped if OpenEnv has no grader for them, or if they need an image."""
     page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
     [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
     (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")
     report = validated("--skip-build", str(tmp_path))
-    rows = [f"| `{one['check_id']}` | {one['status']} | {reason_in(one)} |" for one in report["results"]]
+    rows = [f"| `{row['check_id']}` | {row['status']} | {reason_in(row)} |" for row in report["results"]]
     assert "\n".join(rows) in page
 
 

@@ -26,8 +26,8 @@ BREAKS = 777
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with serving("hidden") as found:
-        yield found
+    with serving("hidden") as url:
+        yield url
 
 
 def guess(number: int) -> Any:

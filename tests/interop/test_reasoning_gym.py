@@ -104,7 +104,7 @@ def test_an_answer_is_data_and_never_run(name: str, tmp_path: Path):
         env.reset(seed=0, options={"task": env.tasks.get("train", 0)})
         *_, last = steps(env, iter([ToolCall("answer", {"answer": answer})]))
         assert last.info["rewards"] == {"outcome": 0.0, "score": 0.0}
-        assert "cannot be trusted" in last.info["problem"]
+        assert "cannot safely evaluate" in last.info["problem"]
     assert not mark.exists()
 
 
@@ -124,12 +124,12 @@ def test_an_answer_without_a_meaning_solves_nothing(name: str):
 
 def test_every_scorer_that_evaluates_answers_is_known():
     running = re.compile(r"(?<!\w)(?:eval|exec|parse_expr|sympify|simplify)\((?!entry)")
-    found = {
+    names = {
         name
         for name, (kind, _) in factory.DATASETS.items()
         if running.search(inspect.getsource(kind.score_answer)) and name != "propositional_logic"  # a parser of its own
     }
-    assert found == {*EVALUATED}
+    assert names == {*EVALUATED}
 
 
 def test_a_scorer_that_does_not_come_to_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch):

@@ -43,12 +43,12 @@ def guess(number: int) -> str:
 def played(vector: Any) -> list[Any]:
     """All that two steps of a vector of environments show."""
     observations, _ = vector.reset(seed=[1, 2, 3])
-    shown = [[list(one) for one in observations]]
+    trace = [[list(observation) for observation in observations]]
     for number in (5, 6):
         observations, rewards, terminated, truncated, _ = vector.step(tuple(guess(number + i) for i in range(3)))
-        shown.append([[list(one) for one in observations], [*rewards], [*terminated], [*truncated]])
+        trace.append([[list(observation) for observation in observations], [*rewards], [*terminated], [*truncated]])
     vector.close()
-    return shown
+    return trace
 
 
 def test_vector_environments_play_served_ones_as_native_ones(url: str):
@@ -59,7 +59,9 @@ def test_vector_environments_play_served_ones_as_native_ones(url: str):
 
 def test_wrappers_wrap_a_served_environment(url: str):
     short = RecordEpisodeStatistics(TimeLimit(made(url), 2))
-    env = TransformReward(TransformObservation(short, lambda seen: seen[-1:], None), lambda reward: float(reward) - 1.0)
+    env = TransformReward(
+        TransformObservation(short, lambda messages: messages[-1:], None), lambda reward: float(reward) - 1.0
+    )
     observation, _ = env.reset(seed=1)
     assert len(observation) == 1
     env.step(guess(1))
@@ -93,14 +95,14 @@ class Softmax:
         return self._random.choices(range(3), self._odds(knows))[0]
 
     def learn(self, episode: list[tuple[bool, int]], advantage: float) -> None:
-        for knows, chosen in episode:
+        for knows, choice in episode:
             odds, wishes = self._odds(knows), self._wishes[knows]
             for move in range(3):
-                wishes[move] += 0.3 * advantage * ((move == chosen) - odds[move])
+                wishes[move] += 0.3 * advantage * ((move == choice) - odds[move])
 
 
 class Courier:
-    """What an agent remembers of an episode of `errand`."""
+    """The state of an agent in an episode of `errand`."""
 
     def __init__(self, opening: str):
         self.name = opening.partition("parcel of ")[2].partition(" to")[0]
@@ -124,17 +126,17 @@ def test_a_policy_gradient_over_a_vector_of_served_environments_learns(url: str)
     vector = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
     policy, lengths = Softmax(0), []
     observations, _ = vector.reset(seed=0)
-    couriers = [Courier(text_of(seen[-1])) for seen in observations]
+    couriers = [Courier(text_of(observation[-1])) for observation in observations]
     while len(lengths) < 160:
         actions = tuple(courier.action(policy.choose(courier.knows)) for courier in couriers)
         observations, rewards, terminated, truncated, _ = vector.step(actions)
-        for i, seen in enumerate(observations):
+        for i, observation in enumerate(observations):
             if terminated[i] or truncated[i]:
                 moves = couriers[i].moves
                 lengths.append(len(moves))
                 policy.learn(moves, float(terminated[i] and rewards[i] >= 1) - len(moves) / 4)
-                couriers[i] = Courier(text_of(seen[-1]))  # of the next episode
+                couriers[i] = Courier(text_of(observation[-1]))  # of the next episode
             else:
-                couriers[i].hear(text_of(seen[-1]))
+                couriers[i].hear(text_of(observation[-1]))
     vector.close()
     assert statistics.mean(lengths[-40:]) < statistics.mean(lengths[:40]) - 1

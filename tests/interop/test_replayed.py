@@ -1,4 +1,4 @@
-"""An episode goes on in a fresh environment when its own breaks, and is the same; if it is not, it has failed."""
+"""A failed environment is replaced without a change to the episode; otherwise, the episode fails."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.rows import each_row
 
 
 class Breaking(ProbeEnv):
-    """Breaks as often as it is told to, at `begin`, at `roll` or at the end; `forgets` makes a fresh one differ."""
+    """Fails `breaks` times at `begin`, at `roll` or at the end; with `forgets`, instances differ."""
 
     breaks: dict[str, int] = {}
-    made = closed = 0
+    makes = closed = 0
     forgets = False
 
     def __init__(self, **arguments: Any):
         super().__init__(**arguments)
-        Breaking.made += 1
-        self.number = Breaking.made
+        Breaking.makes += 1
+        self.number = Breaking.makes
 
     def start(self, task: Task) -> str:
         self._break("begin")
@@ -55,7 +55,7 @@ class Breaking(ProbeEnv):
 
 @pytest.fixture(autouse=True)
 def sound() -> Iterator[None]:
-    Breaking.breaks, Breaking.made, Breaking.closed, Breaking.forgets = {}, 0, 0, False
+    Breaking.breaks, Breaking.makes, Breaking.closed, Breaking.forgets = {}, 0, 0, False
     with asyncio.Runner() as Later.loop:
         yield
 
@@ -103,9 +103,9 @@ def test_a_broken_environment_changes_nothing_of_an_episode(player: Player, wher
         read = [play.begin(), play.call("roll"), play.call("pay", amount=0.5), play.call("roll")]
         return [*read, play.end(), play.episode.turn_rewards, play.episode.ending]
 
-    wanted = played()
+    expected = played()
     Breaking.breaks = {where: 1}
-    assert played() == wanted
+    assert played() == expected
 
 
 @both
@@ -114,7 +114,7 @@ def test_the_broken_environment_is_closed(player: Player):
     play.begin()
     Breaking.breaks = {"roll": 2}
     play.call("roll")
-    assert (Breaking.made, Breaking.closed) == (3, 2)
+    assert (Breaking.makes, Breaking.closed) == (3, 2)
     play.episode.close()
     assert Breaking.closed == 3
 
@@ -142,7 +142,7 @@ def test_an_episode_that_would_go_on_differently_fails(player: Player):
     play.begin()
     play.call("roll")
     Breaking.breaks = {"roll": 1}
-    with pytest.raises(InfrastructureError, match="answered a turn of the episode with other messages"):
+    with pytest.raises(InfrastructureError, match="answered a turn with other messages"):
         play.call("roll")
 
 

@@ -30,7 +30,7 @@ def cluster() -> Iterator[None]:
 
 
 def shaky() -> DiscreteCalls:
-    """An environment that pays 1 for `done` and breaks as often as it is told to."""
+    """An environment that pays 1 for `done` and fails `breaks` times."""
     calls = [ToolCall("add"), ToolCall("done")]
     return DiscreteCalls(lambda: make(SHAKY), calls, lambda _: np.zeros(1, np.float32), SPACE, attempts=1)
 
@@ -46,8 +46,8 @@ def algorithm(**tolerance: bool) -> Any:
 
 
 def returns(result: dict[str, Any]) -> tuple[float, float]:
-    seen = result["env_runners"]
-    return float(seen["episode_return_min"]), float(seen["episode_return_mean"])
+    metrics = result["env_runners"]
+    return float(metrics["episode_return_min"]), float(metrics["episode_return_mean"])
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""Our environments in rLLM: a flow plays beside a model that is a script.
+"""Our environments in rLLM: a flow plays with a scripted model.
 
-rLLM is on no package index. Where it is missing, the flow is given classes made from the names in
-`rllm_contract.json`, which were written down from rLLM's source; where it is, its own engine plays too, and the names
-are compared.
+rLLM is not on PyPI. If it is missing, the flow uses stand-ins with the names in `rllm_contract.json`, which come from
+rLLM's source. If it is installed, its own engine plays too, and the names are compared.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ def contract_modules() -> dict[str, ModuleType]:
     """Modules with classes that have the names and fields of the contract, and nothing else."""
     modules: dict[str, ModuleType] = {}
     for kind, make in (("classes", _class), ("enums", lambda name, members: Enum(name, members))):
-        for module, found in CONTRACT[kind].items():
+        for module, fields in CONTRACT[kind].items():
             for path in (module.split(".")[: depth + 1] for depth in range(module.count(".") + 1)):
                 name = ".".join(path)
                 modules.setdefault(name, ModuleType(name)).__spec__ = ModuleSpec(name, None)
-            for name, members in found.items():
+            for name, members in fields.items():
                 setattr(modules[module], name, make(name, members))
     return modules
 
@@ -89,14 +88,14 @@ def run(rllm: Any, env: str, answer: Answer, **options: Any) -> Any:
         return rllm.EnvFlow(env, **options).run(task, config)
 
 
-def test_each_turn_has_its_reward_and_the_evaluator_tells_what_was_earned(rllm: Any):
+def test_steps_have_their_rewards_and_the_evaluator_returns_the_sum(rllm: Any):
     episode = run(rllm, PROBE, by_turn(PAY, ToolCall("roll"), FINISH))
     [trajectory] = episode.trajectories
     assert [(step.reward, step.done) for step in trajectory.steps] == [(0.25, False), (0.0, False), (1.0, True)]
     assert (trajectory.reward, episode.is_correct, episode.metadata["ending"]) == (1.25, True, "solved")
     result = rllm.EnvEvaluator().evaluate(None, episode)
     assert (result.reward, result.is_correct) == (1.25, True)
-    assert {one.name: one.value for one in result.signals}.items() >= {"outcome": 1.0, "paid": 0.25}.items()
+    assert {signal.name: signal.value for signal in result.signals}.items() >= {"outcome": 1.0, "paid": 0.25}.items()
 
 
 def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(rllm: Any):
@@ -107,18 +106,18 @@ def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(r
     assert (episode.metadata["ending"], episode.termination_reason.name) == ("context", "MAX_PROMPT_LENGTH_EXCEEDED")
 
 
-@each_row("said", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)])
-def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, said: Said):
-    asked: list[int] = []
-    with pytest.raises(InfrastructureError, match=f"status {said.status}"):
-        run(rllm, PROBE, lambda request, number: asked.append(number) or said)
-    assert asked == [0]
+@each_row("reply", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)])
+def test_a_failing_model_is_an_error_without_a_retry(rllm: Any, reply: Said):
+    requests: list[int] = []
+    with pytest.raises(InfrastructureError, match=f"status {reply.status}"):
+        run(rllm, PROBE, lambda request, number: requests.append(number) or reply)
+    assert requests == [0]
 
 
-@each_row("said", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
-def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, said: Any):
-    with pytest.raises(InfrastructureError, match="no chat completion"):
-        run(rllm, PROBE, lambda request, number: Said(said))
+@each_row("reply", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
+def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, reply: Any):
+    with pytest.raises(InfrastructureError, match="chat completion"):
+        run(rllm, PROBE, lambda request, number: Said(reply))
 
 
 def test_where_rllm_is_missing_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):
@@ -147,11 +146,11 @@ class Gateway:
     async def aget_traces(self, uid: str) -> list[Any]:
         from rllm_model_gateway.models import TraceRecord  # type: ignore[import-not-found]
 
-        asked = [r for path, r in zip(self._fake.paths, self._fake.requests, strict=True) if f"/{uid}/" in path]
+        requests = [r for path, r in zip(self._fake.paths, self._fake.requests, strict=True) if f"/{uid}/" in path]
         tokens = {"prompt_token_ids": [1], "completion_token_ids": [2], "logprobs": [-0.5]}
         return [
             TraceRecord(trace_id=str(number), session_id=uid, messages=request["messages"], **tokens)
-            for number, request in enumerate(asked)
+            for number, request in enumerate(requests)
         ]
 
     async def adelete_sessions(self, uids: list[str]) -> None:
@@ -173,8 +172,8 @@ class Driver:
             engine = AgentFlowEngine(flow, evaluator, Gateway(url, fake), "m", retry_limit=1, raise_on_error=False)
             done = asyncio.run(engine.execute_tasks(rows, [str(row["seed"]) for row in rows]))
             engine.shutdown()
-        seen = list(map(as_seen, done))
-        return [seen[start : start + attempts] for start in range(0, len(seen), attempts)]
+        results = list(map(as_seen, done))
+        return [results[start : start + attempts] for start in range(0, len(results), attempts)]
 
 
 def named(index: int, seed: int) -> dict[str, Any]:
@@ -186,14 +185,14 @@ def as_seen(episode: Any) -> Seen:
     if not episode.trajectories:
         return Seen(error=episode.metadata["error"]["message"])
     [trajectory] = episode.trajectories
-    seen = seen_in(trajectory.steps[-1].chat_completions[:-1])
-    seen.turn_rewards, seen.reward = [step.reward for step in trajectory.steps], trajectory.reward
-    seen.ending = episode.metadata["ending"]
-    return seen
+    result = seen_in(trajectory.steps[-1].chat_completions[:-1])
+    result.turn_rewards, result.reward = [step.reward for step in trajectory.steps], trajectory.reward
+    result.ending = episode.metadata["ending"]
+    return result
 
 
 @pytest.mark.parametrize(
-    "guarantee", [pytest.param(one, marks=needs("rllm", "rllm_model_gateway")) for one in Guarantee]
+    "guarantee", [pytest.param(guarantee, marks=needs("rllm", "rllm_model_gateway")) for guarantee in Guarantee]
 )
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
@@ -201,8 +200,8 @@ def test_guarantees(guarantee: Guarantee):
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs("rllm")) for kind in ("classes", "enums")])
 def test_rllm_has_the_names_of_the_contract(kind: str):
-    for module, found in CONTRACT[kind].items():
-        for name, members in found.items():
+    for module, fields in CONTRACT[kind].items():
+        for name, members in fields.items():
             has = getattr(importlib.import_module(module), name)
             assert set(members) <= names_in(has), name
 

@@ -1,4 +1,4 @@
-"""Our environments on a server: what `RemoteEnv` and plain requests are told is what `Env` says."""
+"""Our environments on a server: `RemoteEnv` and plain requests get the same data as from `Env`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Driver:
         self.adapter, self.package, self._play = adapter, package, play
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        wanted = [index for index in range(len(episodes)) for _ in range(attempts)]
-        with served(PROBE) as server, ThreadPoolExecutor(len(wanted)) as pool:
-            seen = list(pool.map(lambda index: self._play(server, episodes[index], seed + index, index), wanted))
-        return [seen[start : start + attempts] for start in range(0, len(wanted), attempts)]
+        indices = [index for index in range(len(episodes)) for _ in range(attempts)]
+        with served(PROBE) as server, ThreadPoolExecutor(len(indices)) as pool:
+            results = list(pool.map(lambda index: self._play(server, episodes[index], seed + index, index), indices))
+        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
 
 
 def in_remote_env(server: Served, moves: Moves, seed: int, index: int) -> Seen:
@@ -43,20 +43,20 @@ def in_remote_env(server: Served, moves: Moves, seed: int, index: int) -> Seen:
 
 def in_requests(server: Served, moves: Moves, seed: int, index: int) -> Seen:
     """Play with plain requests; a model that is done says so until the episode is over."""
-    seen, rewards = Seen(), []
+    result, rewards = Seen(), []
     session = f"/sessions/{post(server, '/sessions', arguments=ARGUMENTS).json()['session']}"
     reply = post(server, f"{session}/reset", seed=seed, options={"split": SPLIT, "index": index})
     actions = [assistant("", [move]) for move in moves]
-    while "error" not in (told := reply.json()):
-        read(seen, told["observation"])
-        if "reward" in told:
-            rewards.append(told["reward"])
-            if told["terminated"] or told["truncated"]:
-                seen.turn_rewards, seen.reward, seen.ending = rewards, sum(rewards), told["info"]["ending"]
-                return seen
+    while "error" not in (content := reply.json()):
+        read(result, content["observation"])
+        if "reward" in content:
+            rewards.append(content["reward"])
+            if content["terminated"] or content["truncated"]:
+                result.turn_rewards, result.reward, result.ending = rewards, sum(rewards), content["info"]["ending"]
+                return result
         reply = post(server, f"{session}/step", action=actions.pop(0) if actions else DONE)
-    seen.error = f"{reply.status_code} {told['error']['kind']}"
-    return seen
+    result.error = f"{reply.status_code} {content['error']['kind']}"
+    return result
 
 
 DRIVERS: dict[str, Any] = {

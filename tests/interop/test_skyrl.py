@@ -55,9 +55,9 @@ async def generated(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, 
     rewards: list[float] = []
     done, step = False, {}
     while not done:
-        said = say(history)
-        step = await loop.run_in_executor(workers, env.step, said)
-        history = [*history, {"role": "assistant", "content": said}, *step["observations"]]
+        text = say(history)
+        step = await loop.run_in_executor(workers, env.step, text)
+        history = [*history, {"role": "assistant", "content": text}, *step["observations"]]
         rewards.append(step["reward"])
         done = step["done"]
     metrics = env.get_metrics()
@@ -66,9 +66,9 @@ async def generated(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, 
 
 
 def saying(*calls: ToolCall, env: str = PROBE) -> Say:
-    with closing(make(env)) as made:
-        dialect, tools, left = get_dialect("hermes"), made.tools, list(calls)
-    return lambda _: dialect.render("", [left.pop(0)], tools) if left else "I am done."
+    with closing(make(env)) as instance:
+        dialect, tools, remaining = get_dialect("hermes"), instance.tools, list(calls)
+    return lambda _: dialect.render("", [remaining.pop(0)], tools) if remaining else "I am done."
 
 
 def played(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, **options: Any) -> dict[str, Any]:
@@ -99,8 +99,8 @@ class Driver:
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         name, _ = registered(PROBE)
-        with closing(make(PROBE)) as made:
-            dialect, tools = get_dialect("hermes"), made.tools
+        with closing(make(PROBE)) as instance:
+            dialect, tools = get_dialect("hermes"), instance.tools
 
         def say(history: list[Any]) -> str:
             move = said_next(history, episodes, seed)

@@ -33,15 +33,15 @@ def test_a_game_plays_offline_the_same_beside_another(game: str):
     def play(sibling: TextArenaEnv | None) -> list[str]:
         env = TextArenaEnv(game)
         opening, _ = env.reset(seed=0, options={"split": "test", "index": 1})
-        shown = [text_of(opening[-1])]
+        texts = [text_of(opening[-1])]
         for move in ("[1]", "[up]", "[2 2]"):
             if env.reason is not None:
                 break
             if sibling is not None:
                 sibling.reset(seed=7)
                 sibling.step("[3]")
-            shown.append(text_of(env.step(move).observation[-1]))
-        return shown
+            texts.append(text_of(env.step(move).observation[-1]))
+        return texts
 
     before = random.getstate()
     assert play(None) == play(TextArenaEnv(game))

@@ -26,7 +26,7 @@ TARGET = "agentgym.interop.textarena:TextArenaEnv"
 TIC_TAC_TOE: dict[str, Any] = {"game": "TicTacToe-v0"}
 CONNECT_FOUR: dict[str, Any] = {"game": "ConnectFour-v0", "opponent": "tests.interop.opponents:any_column"}
 FIRST, SECOND = 0, 1
-"""Indices of tasks in which the agent sits in the seat that begins, or in the other one."""
+"""Indices of tasks in which the agent moves first, or second."""
 
 
 def begun(game: str, index: int = FIRST, **arguments: Any) -> tuple[TextArenaEnv, str]:
@@ -54,10 +54,10 @@ def test_the_page_says_what_is_named(kwargs: dict[str, Any]):
 
 def test_the_opponent_answers_each_move_and_its_words_have_its_name():
     env, _ = begun("ConnectFour-v0", FIRST, opponent=opponents.last_column)
-    shown = text_of(env.step("[col 0]").observation[-1])
-    assert "[Player 1] [col 6]" in shown
-    assert "[col 0]" not in shown  # the agent's own words
-    assert shown.rstrip().endswith("X . . . . . O")
+    text = text_of(env.step("[col 0]").observation[-1])
+    assert "[Player 1] [col 6]" in text
+    assert "[col 0]" not in text  # the agent's own words
+    assert text.rstrip().endswith("X . . . . . O")
 
 
 @each_row("index", [FIRST, SECOND])
@@ -71,11 +71,11 @@ def test_rewards_are_those_of_the_agents_seat(index: int):
     assert (lost.info["ending"], lost.info["rewards"]) == ("over", {"outcome": 0.0, "reward": -1.0})
 
 
-def test_an_invalid_move_of_the_agent_is_told_and_the_next_one_loses():
+def test_the_agents_second_invalid_move_loses():
     env, _ = begun("TicTacToe-v0", SECOND)
-    told = env.step("[9]")
-    assert "attempted an invalid move" in text_of(told.observation[-1])
-    assert not told.terminated
+    result = env.step("[9]")
+    assert "attempted an invalid move" in text_of(result.observation[-1])
+    assert not result.terminated
     lost = env.step("[9]")
     assert (lost.info["ending"], lost.info["rewards"]) == ("invalid_moves", {"outcome": 0.0, "reward": -1.0})
 
@@ -93,7 +93,7 @@ def test_an_opponent_that_breaks_the_rules_loses_under_a_name_of_its_own():
     assert (won.info["ending"], won.info["rewards"]["reward"]) == ("opponent_invalid_moves", 1.0)
 
 
-def told_off(shown: str) -> str:
+def told_off(messages: str) -> str:
     raise ToolError("not a mistake of the model")
 
 
@@ -112,7 +112,7 @@ def test_an_opponent_that_breaks_is_an_infrastructure_error(opponent: Any, probl
 
 
 @each_row(
-    "shown, moves",
+    "text, moves",
     [
         ("Available Moves: '[0]', '[4]'", ["[0]", "[4]"]),
         ("Valid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]", ["[e2e4]", "[d2d4]"]),
@@ -121,5 +121,5 @@ def test_an_opponent_that_breaks_is_an_infrastructure_error(opponent: Any, probl
         ("Moves look like '[4]'.", []),
     ],
 )
-def test_the_moves_that_a_game_listed_last_are_read(shown: str, moves: list[str]):
-    assert legal_moves(shown) == moves
+def test_the_moves_that_a_game_listed_last_are_read(text: str, moves: list[str]):
+    assert legal_moves(text) == moves

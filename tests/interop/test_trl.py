@@ -21,7 +21,7 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.interop.trl import BROKEN, Outage, _method, environment_class, episode_of, rows, unless_failed
+from agentgym.interop.trl import BROKEN, TooManyFailures, _method, environment_class, episode_of, rows, unless_failed
 from agentgym.messages import Pictured, ToolCall
 from agentgym.registry import load_class, make
 from agentgym.schema_tool import SchemaTool
@@ -38,7 +38,7 @@ SHAKY = "tests.interop.test_trl:ShakyEnv"
 
 
 class ShakyEnv(Env):
-    """Breaks as often as it is told to, counts its instances, and shows a picture."""
+    """Fails `breaks` times, counts its instances, and shows a picture."""
 
     breaks = 0
     open_now = 0
@@ -106,7 +106,9 @@ def begun(env: str = SHAKY, index: int = 0, **arguments: Any) -> Any:
 def one_of_each_kind() -> list[str]:
     """An id of each environment; MiniWoB has many with the same tools."""
     ids = list(ENVIRONMENTS)
-    return [one for one in ids if "miniwob" not in one] + [next(one for one in ids if "miniwob" in one)]
+    return [env_id for env_id in ids if "miniwob" not in env_id] + [
+        next(env_id for env_id in ids if "miniwob" in env_id)
+    ]
 
 
 @pytest.mark.train
@@ -119,9 +121,9 @@ def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
         for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
         if name not in ("reset", "get_reward") and not name.startswith("_")
     }
-    made = make(env_id)
-    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in made.tools.schemas}
-    made.close()
+    instance = make(env_id)
+    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in instance.tools.schemas}
+    instance.close()
 
 
 def in_trl_s_words(schema: Any) -> Any:
@@ -135,10 +137,10 @@ def in_trl_s_words(schema: Any) -> Any:
 
 
 def plain(part: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
+    schema = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
     for option in part.get("anyOf", ()):
-        kept |= {"nullable": True} if option == {"type": "null"} else option
-    return kept
+        schema |= {"nullable": True} if option == {"type": "null"} else option
+    return schema
 
 
 def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
@@ -150,7 +152,7 @@ def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
     assert episode_of(environment).ending == "gave_up"
 
 
-def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shaky: type[ShakyEnv]):
+def test_a_failed_episode_has_no_reward_and_is_hidden_from_the_policy(shaky: type[ShakyEnv]):
     environment = begun(attempts=2)
     shaky.breaks = 2
     assert environment.add() == environment.done() == BROKEN
@@ -189,15 +191,15 @@ def test_a_broken_task_has_no_reward_wherever_it_shows_and_ends_no_training(name
     assert environment.get_reward() is None
 
 
-def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_policy(shaky: type[ShakyEnv]):
+def test_too_many_failures_end_the_training_with_a_base_exception(shaky: type[ShakyEnv]):
     environment = begun(attempts=1, stop_after=2)
     row = rows(SHAKY, count=1)[0]
     shaky.breaks = 2
     environment.add()
     environment.reset(**row)
-    with pytest.raises(Outage, match=r"2 episodes of .* failed in a row"):
+    with pytest.raises(TooManyFailures, match=r"2 episodes of .* failed in a row"):
         environment.add()
-    assert not issubclass(Outage, Exception)
+    assert not issubclass(TooManyFailures, Exception)
 
 
 def test_episodes_that_succeed_end_a_row_of_failures(shaky: type[ShakyEnv]):
@@ -306,9 +308,9 @@ def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str,
     named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
     parameters = {"type": "object", "properties": {"a": part}, "$defs": named}
     whole = "Do it.\n\nArgs:\n    a: How.\n    b: Nothing.\n\nReturns:\n    What was done."
-    made = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
+    act = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
     transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
-    function = transformers.utils.get_json_schema(_method(made))["function"]
+    function = transformers.utils.get_json_schema(_method(act))["function"]
     assert function["parameters"]["properties"] == {"a": {**kind, "description": "a"}}
     assert function["description"].startswith("Do it.")
     assert "What was done." in function["description"]
@@ -324,15 +326,18 @@ class Driver:
         inputs = [row for index in range(len(episodes)) for row in [opened(index, seed + index)] * members]
         trainer = scripted(lambda messages: said_next(messages, episodes, seed), members, inputs)
         output = trainer._generate_and_score_completions(inputs)
-        ids = [[*prompt, *said] for prompt, said in zip(output["prompt_ids"], output["completion_ids"], strict=True)]
+        ids = [
+            [*prompt, *completion]
+            for prompt, completion in zip(output["prompt_ids"], output["completion_ids"], strict=True)
+        ]
         texts = trainer.processing_class.batch_decode(ids)
         rewards = trainer.rewards[:, 0].tolist()
-        seen = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
-        return [seen[start : start + attempts] for start in range(0, len(seen), members)]
+        results = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
+        return [results[start : start + attempts] for start in range(0, len(results), members)]
 
 
 def opened(index: int, seed: int) -> dict[str, Any]:
-    """A row of `ProbeEnv` whose opening is told by `reset`, since one of its episodes cannot begin."""
+    """A row of `ProbeEnv` whose opening comes from `reset`, since one of its episodes cannot begin."""
     return {"prompt": [{"role": "user", "content": ""}], "task_id": f"probe/train/{index}", "seed": seed}
 
 
@@ -342,7 +347,7 @@ def as_seen(text: str, reward: float) -> Seen:
 
 
 def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: list[Any], **options: Any) -> Any:
-    """TRL's trainer with a model that says what it is told to."""
+    """TRL's trainer with a scripted model."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
@@ -354,8 +359,8 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
 
     class Scripted(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
-            said = [self._said(tokenizer.decode(ids)) for ids in prompt_ids]
-            return [[*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id] for text in said], None
+            texts = [self._said(tokenizer.decode(ids)) for ids in prompt_ids]
+            return [[*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id] for text in texts], None
 
         def _said(self, text: str) -> str:
             move = say(conversation(text)) if re.search(r"\b\d{9}\b", text) else ToolCall("roll")

@@ -41,8 +41,8 @@ def loaded(env: str, **options: Any) -> Any:
 
 
 def tasks_of(env: str, split: str, count: int, seed: int) -> list[tuple[Task, int]]:
-    made = make_env(env, {})
-    return [(task, seed + index) for index, task in enumerate(iterate(made.tasks, split, count))]
+    instance = make_env(env, {})
+    return [(task, seed + index) for index, task in enumerate(iterate(instance.tasks, split, count))]
 
 
 class Driver:
@@ -53,15 +53,15 @@ class Driver:
         env = loaded(PROBE, count=len(episodes), eval_split="train", seed=seed)
         with scripted_model(episodes, seed) as url:
             outputs = evaluated(env, url, rollouts_per_example=attempts)
-        return [[seen(one) for one in outputs if one["example_id"] == index] for index in range(len(episodes))]
+        return [[seen(output) for output in outputs if output["example_id"] == index] for index in range(len(episodes))]
 
 
 def seen(output: dict[str, Any]) -> Seen:
-    found = seen_in([*output["prompt"], *(m for m in output["completion"] or () if m["role"] != "assistant")])
-    found.reward = None if math.isnan(output["reward"]) else output["reward"]
-    found.turn_rewards, found.ending = [step["reward"] or 0.0 for step in output["trajectory"]], output["ending"]
-    found.error = output["error"] and output["error"]["error"]
-    return found
+    result = seen_in([*output["prompt"], *(m for m in output["completion"] or () if m["role"] != "assistant")])
+    result.reward = None if math.isnan(output["reward"]) else output["reward"]
+    result.turn_rewards, result.ending = [step["reward"] or 0.0 for step in output["trajectory"]], output["ending"]
+    result.error = output["error"] and output["error"]["error"]
+    return result
 
 
 @each_row("guarantee", Guarantee)

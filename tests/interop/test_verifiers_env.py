@@ -55,9 +55,9 @@ def of_one_turn(*functions: Any) -> Any:
 
 def test_an_environment_of_one_turn_ends_without_being_cut_off():
     env = VerifiersEnv(of_one_turn(exact))
-    for said, ending in (("7", "solved"), ("8", "over")):
+    for answer, ending in (("7", "solved"), ("8", "over")):
         env.reset(seed=0, options={"split": "train", "index": 2})
-        last = env.step(said)
+        last = env.step(answer)
         assert (last.terminated, last.truncated, last.info["ending"]) == (True, False, ending)
 
 

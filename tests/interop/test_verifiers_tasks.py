@@ -44,11 +44,11 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module with a name that verifiers can load, as on the page."""
     monkeypatch.setenv("NO_KEY", "none")
     if has_tasksets():
-        made = types.ModuleType("my_tasks")
-        [block] = [one for one in blocks_of(PAGE) if one.file == "my_tasks.py"]
-        exec(compile(block.text, "my_tasks.py", "exec"), made.__dict__)
-        made.__spec__ = types.SimpleNamespace(name="my_tasks", parent="")  # pyright: ignore[reportAttributeAccessIssue]
-        monkeypatch.setitem(sys.modules, "my_tasks", made)
+        module = types.ModuleType("my_tasks")
+        [block] = [candidate for candidate in blocks_of(PAGE) if candidate.file == "my_tasks.py"]
+        exec(compile(block.text, "my_tasks.py", "exec"), module.__dict__)
+        module.__spec__ = types.SimpleNamespace(name="my_tasks", parent="")  # pyright: ignore[reportAttributeAccessIssue]
+        monkeypatch.setitem(sys.modules, "my_tasks", module)
 
 
 def evaluated(url: str, folder: Path, env: str, *words: str) -> list[dict[str, Any]]:
@@ -77,21 +77,24 @@ class Driver:
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         words = ["--env.taskset.count", str(len(episodes)), "--env.taskset.seed", str(seed), "-r", str(attempts)]
         with scripted_model(episodes, seed) as url:
-            found = evaluated(url, self._folder, PROBE, *words)
+            rollouts = evaluated(url, self._folder, PROBE, *words)
         tasks = range(len(episodes))
-        return [[seen(trace_of(one)) for one in found if one["task"]["data"]["idx"] == index] for index in tasks]
+        return [
+            [seen(trace_of(episode)) for episode in rollouts if episode["task"]["data"]["idx"] == index]
+            for index in tasks
+        ]
 
 
 def seen(trace: dict[str, Any]) -> Seen:
     messages = [node["message"] for node in trace["nodes"] if node["message"]["role"] != "assistant"]
-    found = seen_in(messages)
+    result = seen_in(messages)
     if trace["errors"]:
-        found.error = trace["errors"][-1]["type"]
+        result.error = trace["errors"][-1]["type"]
     reward = trace["rewards"].get("reward")
-    found.reward = reward and reward["score"]
-    told = trace["info"].get("agentgym", {})
-    found.turn_rewards, found.ending = told.get("turn_rewards"), told.get("ending")
-    return found
+    result.reward = reward and reward["score"]
+    info = trace["info"].get("agentgym", {})
+    result.turn_rewards, result.ending = info.get("turn_rewards"), info.get("ending")
+    return result
 
 
 @each_row("guarantee", Guarantee)
@@ -103,8 +106,8 @@ def test_a_limit_of_verifiers_ends_the_episode_by_its_name_and_it_is_graded(tmp_
     words = ["--env.taskset.count", "1", "--env.agent.max-turns", "2"]
     with Fake(lambda request, number: as_completion(ToolCall("pay", {"amount": 0.25}))).serving() as url:
         [episode] = evaluated(url, tmp_path, PROBE, *words)
-    told = trace_of(episode)["info"]["agentgym"]
-    assert (told["ending"], told["reward"], told["truncated"]) == ("max_turns", 0.5, True)
+    info = trace_of(episode)["info"]["agentgym"]
+    assert (info["ending"], info["reward"], info["truncated"]) == ("max_turns", 0.5, True)
 
 
 def test_a_task_is_valid_if_our_solution_solves_it():
@@ -120,15 +123,15 @@ def test_the_command_of_the_page_runs(tmp_path: Path):
 
     commands = [words for block in blocks_of(PAGE) if block.language == "sh" for words in block.commands]
     [command] = [words for words in commands if words[0] == "vf-eval"]
-    made = make_env("sql", {})
-    trajectories = played("sql", ScriptedPolicy(), [(task, index) for index, task in enumerate(tasks_of(made, 2))])
+    instance = make_env("sql", {})
+    trajectories = played("sql", ScriptedPolicy(), [(task, index) for index, task in enumerate(tasks_of(instance, 2))])
     with replaying_model(trajectories) as url:
         words = [{"http://localhost:8000/v1": url, "20": "2"}.get(word, word) for word in command[1:]]
         main([*words, "--output-dir", str(tmp_path)])
     [file] = tmp_path.rglob("traces.jsonl")
-    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    assert [trace_of(one)["metrics"]["outcome"] for one in found] == [1.0, 1.0]
+    episodes = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    assert [trace_of(episode)["metrics"]["outcome"] for episode in episodes] == [1.0, 1.0]
 
 
-def tasks_of(made: Env, count: int) -> list[Task]:
-    return list(iterate(made.tasks, "test", count))
+def tasks_of(env: Env, count: int) -> list[Task]:
+    return list(iterate(env.tasks, "test", count))

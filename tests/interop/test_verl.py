@@ -22,7 +22,7 @@ from tests.rows import each_row
 pytestmark = [pytest.mark.peers, *needs("verl", "ray", "tensordict", "torch", "transformers")]
 
 Say = Callable[[str], str]
-"""What the model writes, given all that it has read and written."""
+"""Maps the conversation so far to the model's next text."""
 
 
 class Server:
@@ -35,8 +35,8 @@ class Server:
     async def generate(self, *, prompt_ids: list[int], **_: Any) -> Any:
         from verl.workers.rollout.replica import TokenOutput  # type: ignore[import-not-found]
 
-        said = self.say(self.tokenizer.decode(prompt_ids))
-        ids = [*self.tokenizer.encode(said, add_special_tokens=False), self.tokenizer.eos_token_id]
+        text = self.say(self.tokenizer.decode(prompt_ids))
+        ids = [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
         self.sampled.append(ids)
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
 
@@ -76,9 +76,9 @@ def played(env: str, say: Say, row: Any, **settings: Any) -> tuple[Any, Server]:
 
 
 def saying(*calls: ToolCall, env: str = PROBE) -> Say:
-    with closing(make(env)) as made:
-        dialect, tools, left = get_dialect("hermes"), made.tools, list(calls)
-    return lambda _: dialect.render("", [left.pop(0)], tools) if left else "I am done."
+    with closing(make(env)) as instance:
+        dialect, tools, remaining = get_dialect("hermes"), instance.tools, list(calls)
+    return lambda _: dialect.render("", [remaining.pop(0)], tools) if remaining else "I am done."
 
 
 def row_of(env: str = PROBE, **options: Any) -> Any:
@@ -128,10 +128,10 @@ class Driver:
                 output = await loop.run({}, **row, raw_prompt=[])
             except Exception as error:
                 return Seen(error=type(error).__name__)
-            told = output.extra_fields
+            extra_fields = output.extra_fields
             whole = conversation(server.tokenizer.decode([*output.prompt_ids, *output.response_ids]))
             read = [message["content"] for message in whole if message["role"] == "user"]
-            return Seen(read, [], told["turn_scores"], output.reward_score, told["ending"])
+            return Seen(read, [], extra_fields["turn_scores"], output.reward_score, extra_fields["ending"])
 
         async def everything() -> list[list[Seen]]:
             plays = [one(index) for index in range(len(episodes)) for _ in range(attempts)]

@@ -33,7 +33,7 @@ ALL = {name: f"http://127.0.0.1:{port}" for port, name in enumerate(["shopping",
 NEVER_ACCEPTED = {"webarena-verified/319", "webarena-verified/429"}
 """The expected response of one lacks a field that is compared; the other wants two last pages."""
 EVERY = 7
-"""Every so many tasks of the package are tried; all 812 were once."""
+"""Step between the tasks to test; all 812 were tested once."""
 FOUND = {"task_type": "RETRIEVE", "status": "SUCCESS"}
 SHOWN = {"task_type": "NAVIGATE", "status": "SUCCESS"}
 CHANGED = {"task_type": "MUTATE", "status": "SUCCESS"}
@@ -47,9 +47,9 @@ def package() -> None:
 @pytest.fixture
 def shop(package: None) -> Iterator[Site]:
     need_browser()
-    made = open_shop()
-    yield made
-    made.close()
+    site = open_shop()
+    yield site
+    site.close()
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def env(shop: Site, tmp_path: Path, out: Path) -> Iterator[WebArenaEnv]:
-    made = WebArenaEnv(file=write(tmp_path), sites={"shopping": f"http://127.0.0.1:{shop.port}"}, record=out)
-    yield made
-    made.close()
+    env = WebArenaEnv(file=write(tmp_path), sites={"shopping": f"http://127.0.0.1:{shop.port}"}, record=out)
+    yield env
+    env.close()
 
 
 def begin(env: WebArenaEnv, task: dict[str, Any]) -> str:
@@ -127,7 +127,9 @@ def test_right_runs_are_worth_1_and_wrong_ones_0_as_the_package_judges_them(
         files = out / str(task["task_id"])
         result = evaluate(task["task_id"], files / "agent_response.json", files / "network.har")
         assert result.score == worth, name
-        said_of = [{"name": each.evaluator_name, "status": each.status} for each in result.evaluators_results]
+        said_of = [
+            {"name": evaluation.evaluator_name, "status": evaluation.status} for evaluation in result.evaluators_results
+        ]
         assert ended.info["evaluators"] == said_of, name
 
 
@@ -150,7 +152,7 @@ def theirs(file: Path, sites: dict[str, str]) -> Callable[[int, Path, Path], Any
 
 @peers
 @pytest.mark.web
-def test_a_response_in_another_form_is_told_and_the_episode_goes_on(env: WebArenaEnv):
+def test_the_model_reads_that_its_response_is_malformed(env: WebArenaEnv):
     begin(env, PRICE)
     wrong = call(env, "submit", task_type="FIND", status="SUCCESS")
     assert "RETRIEVE" in said(wrong)
@@ -221,7 +223,7 @@ def test_entries_that_cannot_be_played_are_left_out_with_the_reason(package: Non
     reasons = [entry.reason for entry in tasks.left_out]
     assert "no address for the site 'gitlab'; pass sites=" in reasons[0]
     assert "the package refuses it: revision" in reasons[1]
-    assert [each for each in reasons if "not a web address" in each or "no start_urls" in each] == reasons[2:4]
+    assert [reason for reason in reasons if "not a web address" in reason or "no start_urls" in reason] == reasons[2:4]
     with pytest.raises(UsageError, match="item 2: the package refuses it"):
         WebArenaTasks(file, NOWHERE, strict=True)
 
@@ -258,9 +260,9 @@ def solved(task: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def test_a_solution_opens_what_is_expected_and_submits_the_first_of_several_choices():
-    asked = {"query_params": {"color": ["red", "blue"]}}
-    several = request_rule("/cart", url=["__SHOPPING__/a?b=1", "__SHOPPING__/c"])
-    task = entry(9, "Do.", response_rule("retrieve", [["x", "y"], "z"]), request_rule("/lamp", **asked), several)
+    query = {"query_params": {"color": ["red", "blue"]}}
+    rule = request_rule("/cart", url=["__SHOPPING__/a?b=1", "__SHOPPING__/c"])
+    task = entry(9, "Do.", response_rule("retrieve", [["x", "y"], "z"]), request_rule("/lamp", **query), rule)
     assert solved(task) == [
         ("goto", "http://127.0.0.1:7771/lamp?color=red&color=blue"),
         ("goto", "http://127.0.0.1:7771/a?b=1"),

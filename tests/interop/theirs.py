@@ -1,4 +1,4 @@
-"""What the tests of environments of other packages share."""
+"""Helpers for the tests of other packages' environments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentgym.checks import CheckStatus, run_checks
 from tests.interop.guarantees import MEASURED
 
 TOLD = MEASURED / "theirs"
-"""What environments of other packages say of themselves, in a file for each class."""
+"""Recorded caveats of other packages' environments, one file per class."""
 
 
 def imported(module: str) -> Any:
@@ -28,24 +28,24 @@ def failed_checks(target: str, kwargs: dict[str, Any], *only: str) -> set[str]:
 
 
 def named_checks(env: Any) -> set[str]:
-    """Return the names of the guarantees that an environment says that it breaks."""
+    """Return the checks in an environment's caveats."""
     return {caveat.check for caveat in env.caveats() if caveat.check}
 
 
 def hold_caveats(package: str, example: str, env: Any) -> None:
-    """Compare what an environment says that it cannot keep with what has been written down.
+    """Compare an environment's caveats with the recorded ones.
 
-    With `AGENTGYM_MEASURE=write` it is written down; `python -m tests.interop.table` shows it on the page.
+    `AGENTGYM_MEASURE=write` records them; `python -m tests.interop.table` writes them to the page.
 
     Args:
         package: Name of the distribution that the environment is of.
         example: Which of its environments this is.
         env: The environment.
     """
-    told = [*map(str, env.caveats())]
+    caveats = [*map(str, env.caveats())]
     file = TOLD / f"{type(env).__name__}.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"examples": {}}
+    pinned = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"examples": {}}
     if os.environ.get("AGENTGYM_MEASURE") == "write":
-        known = {"package": f"{package} {version(package)}", "examples": {**known["examples"], example: told}}
-        file.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    assert known["examples"].get(example) == told
+        pinned = {"package": f"{package} {version(package)}", "examples": {**pinned["examples"], example: caveats}}
+        file.write_text(json.dumps(pinned, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    assert pinned["examples"].get(example) == caveats

@@ -1,4 +1,4 @@
-"""What a server of environments counts, in the text format of Prometheus."""
+"""Counts of an environment server, in Prometheus's text format."""
 
 from __future__ import annotations
 

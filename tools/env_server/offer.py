@@ -1,4 +1,4 @@
-"""What a server of environments offers, and to how many."""
+"""The configuration of an environment server: which environments it offers, and its limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentgym.task_files.arguments import why_refused
 
 
 @dataclass(frozen=True)
-class Offer:
+class EnvOffer:
     """The environments that a server makes for its clients.
 
     Args:
         envs: Ids or `module:Class`. Only these are made, whatever a client asks for.
-        settings: Arguments of all of them, which clients cannot change.
+        settings: Arguments of all environments; clients cannot change them.
         is_revealed: Whether clients may see the tasks' data and gold, and the solutions.
     """
 
@@ -27,8 +27,8 @@ class Offer:
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_revealed: bool = False
 
-    def named(self, name: Any) -> str:
-        """Return the environment that a client asks for; the only one if it names none. Raises `UsageError`."""
+    def resolve(self, name: Any) -> str:
+        """Return the id of the requested environment; `None` means the only one. Raises `UsageError`."""
         if name is None and len(self.envs) == 1:
             return self.envs[0]
         if name not in self.envs:
@@ -39,7 +39,7 @@ class Offer:
         """Make an environment for a client.
 
         Raises:
-            UsageError: An argument is not one that the environment declares as harmless, or is wrong.
+            UsageError: An argument is wrong, or the environment does not declare it as harmless.
             InfrastructureError: The environment cannot be made.
         """
         if not isinstance(arguments, Mapping):
@@ -51,10 +51,10 @@ class Offer:
             raise UsageError(f"clients cannot set {', '.join(map(repr, refused))} of {name!r}; they can set: {allowed}")
         for argument, value in arguments.items():
             if problem := why_refused(kind, argument, value):
-                raise UsageError(f"the client {problem}; whoever runs the server can say so with --set {argument}=...")
-        return self._made(name, arguments)
+                raise UsageError(f"the client {problem}; the server's operator can set it with --set {argument}=...")
+        return self._make(name, arguments)
 
-    def _made(self, name: str, arguments: Mapping[str, Any]) -> Env:
+    def _make(self, name: str, arguments: Mapping[str, Any]) -> Env:
         try:
             return registry.make(name, **self.settings, **arguments)
         except AgentGymError:
@@ -62,7 +62,7 @@ class Offer:
         except Exception as error:
             if not arguments:
                 raise
-            # The server has made it without them when it started, so they are at fault.
+            # The server made it without arguments at startup, so the arguments are at fault.
             raise UsageError(f"{name!r} cannot be made with these arguments: {describe(error)}") from error
 
 
@@ -72,8 +72,8 @@ class EnvServing:
 
     Args:
         token: The token that every request must carry.
-        sessions: Most sessions at a time.
-        request_s: Seconds that a reset, a step or making an environment may take; a session that takes longer is over.
+        sessions: Maximum number of open sessions.
+        request_s: Time limit for a reset, a step or making an environment; a session that exceeds it ends.
         idle_s: Seconds without a request after which a session is closed.
         request_bytes: Maximum size of a request.
     """

@@ -1,4 +1,4 @@
-"""What a server of environments answers over HTTP instead of a result, and how its interface describes that."""
+"""HTTP error responses of an environment server, and their descriptions in its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _STATUS: Mapping[str, int] = {
 }
 
 
-class Error(BaseModel):
-    """What is wrong. Only what the *model* does wrong is part of an observation."""
+class ErrorDetail(BaseModel):
+    """The error. The *model's* mistakes are not errors: they are part of an observation."""
 
     kind: Literal[
         "usage", "task", "broken_task", "reset_needed", "gone", "busy", "out_of_time", "infrastructure", "no_solution"
@@ -37,48 +37,48 @@ class Error(BaseModel):
     facts: dict[str, Any] | None = Field(None, description="Of `out_of_time`: `reason`, `what` and `limit_s`.")
 
 
-class Problem(BaseModel):
-    """A request that was understood, and has no result."""
+class ErrorResponse(BaseModel):
+    """The response to a request that was understood but has no result."""
 
-    error: Error
+    error: ErrorDetail
 
 
 class Refusal(BaseModel):
-    """A request that did not reach a session: no token, too large, of unknown size, or the server is stopping."""
+    """The response to a request that did not reach a session: no token, too large, no length, or server shutdown."""
 
     detail: str
 
 
-def _declared(model: Any, says: str) -> dict[str, Any]:
-    return {"model": model, "description": says}
+def _declared(model: Any, description: str) -> dict[str, Any]:
+    return {"model": model, "description": description}
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: _declared(Refusal, "The token is missing or wrong."),
-    503: _declared(Problem | Refusal, "The server has no room at present, or is stopping."),
+    503: _declared(ErrorResponse | Refusal, "The server has no room at present, or is stopping."),
 }
-"""The answers besides a result that every path can give, for the description of the interface."""
+"""Error responses of every path."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     **REFUSALS,
-    400: _declared(Problem, "The body is not JSON."),
-    404: _declared(Problem, "There is no such task or split."),
-    411: _declared(Refusal, "The request does not say how long it is."),
+    400: _declared(ErrorResponse, "The body is not JSON."),
+    404: _declared(ErrorResponse, "There is no such task or split."),
+    411: _declared(Refusal, "The request has no Content-Length."),
     413: _declared(Refusal, "The request is too large."),
-    422: _declared(Problem, "The request asks for something impossible."),
-    502: _declared(Problem, "Something around the model broke: the episode has failed and has no reward."),
-    504: _declared(Problem, "It took too long: the session is over and its episode has failed."),
+    422: _declared(ErrorResponse, "The request asks for something impossible."),
+    502: _declared(ErrorResponse, "Something around the model broke: the episode has failed and has no reward."),
+    504: _declared(ErrorResponse, "It took too long: the session has ended and its episode has failed."),
 }
-"""Those of every path that changes something."""
+"""Error responses of every path that changes something."""
 OF_SESSION: dict[int | str, dict[str, Any]] = {
     **PROBLEMS,
-    409: _declared(Problem, "No episode is running: it has ended, failed, or was never begun."),
-    410: _declared(Problem, "There is no such session; it may have ended."),
+    409: _declared(ErrorResponse, "No episode is running: it has ended, failed, or never began."),
+    410: _declared(ErrorResponse, "There is no such session; it may have ended."),
 }
-"""Those of every path of a session."""
+"""Error responses of every path of a session."""
 
 
 def response_of(reply: Mapping[str, Any]) -> Response:
-    """Return the answer to a request: the bare result, or the error with its status."""
+    """Return a reply as an HTTP response: the bare result, or the error with its status."""
     if (error := reply.get("error")) is None:
         try:
             return _json(encoded_reply(reply["result"]), 200)
@@ -89,7 +89,7 @@ def response_of(reply: Mapping[str, Any]) -> Response:
 
 
 async def invalid(_: Request, error: Exception) -> Response:
-    """Answer a body of the wrong form."""
+    """Respond to a body that does not match its schema."""
     assert isinstance(error, RequestValidationError)
     problem = error.errors()[0]
     where = ".".join(str(part) for part in problem["loc"] if part != "body")
@@ -98,12 +98,12 @@ async def invalid(_: Request, error: Exception) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer a body that cannot be read, a path that there is none, or a method that it does not have."""
+    """Respond to an unreadable body, an unknown path or an unsupported method."""
     assert isinstance(error, HTTPException)
-    what = (
+    message = (
         "the body is not JSON" if error.status_code == 400 else f"{request.method} {request.url.path}: {error.detail}"
     )
-    content = {"error": error_data(UsageError(what))}
+    content = {"error": error_data(UsageError(message))}
     return _json(encoded_reply(content), error.status_code, dict(error.headers or {}))
 
 

@@ -1,4 +1,4 @@
-"""`Session`: one client's environment, and the requests to it, one after another."""
+"""`EnvSession`: one client's environment. It answers requests one after another."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 Content = Mapping[str, Any]
 
 
-class Session:
+class EnvSession:
     """An environment that one client plays. Requests wait for each other; each runs in a thread.
 
     Args:
-        name: Its name, which nobody else can guess.
+        name: Its unguessable name.
         env: The environment; the session closes it.
         is_revealed: Whether the client may see gold and solutions.
     """
@@ -72,7 +72,7 @@ class Session:
         return self._turn.locked()
 
     async def answer(self, content: Content) -> dict[str, Any]:
-        """Return the reply to a request: a result, or an error. A request that was answered before is not run again."""
+        """Return the reply to a request: a result or an error. A repeated request gets the same reply."""
         async with self._turn:
             if self.over:
                 return {"error": {"kind": GONE, "message": self.over}}
@@ -86,7 +86,7 @@ class Session:
         if number is None:
             return await blocking.run(partial(self._reply, content))
         if not isinstance(number, int) or isinstance(number, bool):
-            return {"error": error_data(UsageError("the number of a request is a whole number from 1"))}
+            return {"error": error_data(UsageError("the number of a request must be a whole number from 1"))}
         if number == self._number and self._last:
             return self._last
         if number != self._number + 1:
@@ -103,16 +103,16 @@ class Session:
             return {"error": error_data(UsageError(f"there is no operation {op!r}"))}
         try:
             return {"result": operation(content)}
-        except BaseException as error:  # an environment may raise anything, also what would end the event loop
+        except BaseException as error:  # an environment may raise anything, even what would end the event loop
             return {"error": error_data(error)}
 
     async def close(self, wait_s: float) -> None:
-        """Close the environment, after a request that is running, if that ends in time. Never raises."""
+        """Close the environment after waiting up to `wait_s` seconds for a running request. Never raises."""
         if (work := self._on_loop) is not None:
             work.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s), self._turn:
-                pass  # all that come later are refused
+                pass  # later requests are refused
         try:
             await blocking.run(self._close)
         except RuntimeError:  # the machine has no more threads
@@ -132,7 +132,7 @@ class Session:
                 raise UsageError("the options of a reset must be an object")
             options = {**options}
             if isinstance(options.get("task"), Mapping):
-                options["task"] = self._known(options["task"])
+                options["task"] = self._same_task(options["task"])
         env = self._env
         observation, info = (
             self._awaited(env.areset(seed=seed, options=options))
@@ -141,24 +141,24 @@ class Session:
         )
         return {"observation": observation, "info": info, "task": task_data(env.task, reveal=self._is_revealed)}
 
-    def _known(self, wanted: Mapping[str, Any]) -> Task:
-        """Return the task that a client means. Raises `TaskError` if it is another one here."""
-        task = self._env.tasks.find(str(wanted.get("id")))
-        if wanted.get("hash") not in (None, task.hash):
-            raise TaskError(f"task {task.id!r} is another one on the server: its content differs")
+    def _same_task(self, reference: Mapping[str, Any]) -> Task:
+        """Return the task with a client's id. Raises `TaskError` if its hash differs from the client's."""
+        task = self._env.tasks.find(str(reference.get("id")))
+        if reference.get("hash") not in (None, task.hash):
+            raise TaskError(f"task {task.id!r} differs on the server: its content has another hash")
         return task
 
     def _step(self, content: Content) -> dict[str, Any]:
         action, env = content.get("action"), self._env
         if not isinstance(action, str | dict):
             raise UsageError("an action is text, or an assistant message")
-        return _played(self._awaited(env.astep(action)) if env.is_async else env.step(action))
+        return _step_data(self._awaited(env.astep(action)) if env.is_async else env.step(action))
 
     def _interrupt(self, content: Content) -> dict[str, Any]:
         reason, env = INTERRUPTIONS.get(str(content.get("reason"))), self._env
         if reason is None:
-            raise UsageError(f"an episode is interrupted for one of: {', '.join(INTERRUPTIONS)}")
-        return _played(self._awaited(env.ainterrupt(reason)) if env.is_async else env.interrupt(reason))
+            raise UsageError(f"the reason of an interruption must be one of: {', '.join(INTERRUPTIONS)}")
+        return _step_data(self._awaited(env.ainterrupt(reason)) if env.is_async else env.interrupt(reason))
 
     def _awaited(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run asynchronous work on the event loop of this process, so that `close` can cancel it."""
@@ -174,17 +174,17 @@ class Session:
         return result
 
     def _task(self, content: Content) -> dict[str, Any]:
-        wanted = content.get("wanted")
-        if not isinstance(wanted, Mapping):
-            raise UsageError("a task is wanted by its id, or by split and index")
-        return {"task": task_data(self._found(wanted), reveal=self._is_revealed)}
+        selector = content.get("wanted")
+        if not isinstance(selector, Mapping):
+            raise UsageError("select a task by its id, or by split and index")
+        return {"task": task_data(self._selected_task(selector), reveal=self._is_revealed)}
 
-    def _found(self, wanted: Mapping[str, Any]) -> Task:
-        if "task" in wanted:
-            return self._env.tasks.find(str(wanted["task"]))
-        split, index = wanted.get("split"), wanted.get("index")
+    def _selected_task(self, selector: Mapping[str, Any]) -> Task:
+        if "task" in selector:
+            return self._env.tasks.find(str(selector["task"]))
+        split, index = selector.get("split"), selector.get("index")
         if not isinstance(split, str) or type(index) is not int:
-            raise UsageError("a task is wanted by its id, or by split and index")
+            raise UsageError("select a task by its id, or by split and index")
         return self._env.tasks.get(split, index)
 
     def _has_failing(self, content: Content) -> dict[str, Any]:
@@ -199,13 +199,13 @@ class Session:
     def _move(self, content: Content) -> dict[str, Any]:
         attempt = self._attempt
         if attempt is None:
-            raise UsageError("no solution was asked for")
+            raise UsageError("no attempt has begun")
         return move_data(_next(attempt, content.get("observation")))
 
     def _revealed(self, content: Content) -> Task:
-        """Return the task whose solution is wanted. Raises `UsageError` unless clients may see it."""
+        """Return the task whose solution is requested. Raises `UsageError` unless clients may see it."""
         if not self._is_revealed:
-            raise UsageError("this server does not reveal solutions; it was started without --reveal")
+            raise UsageError("this server does not reveal solutions; start it with --reveal")
         return self._env.tasks.find(str(content.get("task")))
 
 
@@ -216,7 +216,7 @@ def _next(attempt: Generator[Any, list[Message], None], observation: Any) -> Any
         return None
 
 
-def _played(step: tuple[Any, ...]) -> dict[str, Any]:
+def _step_data(step: tuple[Any, ...]) -> dict[str, Any]:
     observation, reward, terminated, truncated, info = step
     return {
         "observation": observation, "reward": reward, "terminated": terminated, "truncated": truncated, "info": info

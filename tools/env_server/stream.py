@@ -1,4 +1,4 @@
-"""The conversation over a WebSocket: one JSON object in a message, answered in order."""
+"""The protocol over a WebSocket: each message is one JSON object, answered in order."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.remote.wire import decoded, encoded_reply, error_data
-from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.env_server.sessions import EnvSessions
 
 _GOING_AWAY = 1001
 
 
-async def converse(websocket: WebSocket, sessions: Sessions, idle_s: float) -> None:
-    """Answer requests until the client leaves or is idle; its session can go on over another WebSocket."""
+async def converse(websocket: WebSocket, sessions: EnvSessions, idle_s: float) -> None:
+    """Answer requests until the client leaves or is idle; its session can continue over another WebSocket."""
     await websocket.accept()
     with suppress(WebSocketDisconnect):
         try:
-            while True:  # while it waits, nothing keeps the last request
-                await websocket.send_text(await _answer(await _received(websocket, idle_s), sessions))
+            while True:  # no local variable: while waiting, nothing keeps the last request in memory
+                await websocket.send_text(await _answer(await _receive(websocket, idle_s), sessions))
         except TimeoutError:
             await websocket.close(_GOING_AWAY)
 
 
-async def _received(websocket: WebSocket, idle_s: float) -> bytes:
-    """Return the next message, be it text or bytes.
+async def _receive(websocket: WebSocket, idle_s: float) -> bytes:
+    """Return the next message, text or bytes.
 
     Raises:
-        TimeoutError: None comes.
+        TimeoutError: No message arrived in time.
         WebSocketDisconnect: The client has left.
     """
     async with asyncio.timeout(idle_s):
@@ -41,7 +41,7 @@ async def _received(websocket: WebSocket, idle_s: float) -> bytes:
     return message["bytes"] if text is None else text.encode()
 
 
-async def _answer(text: bytes, sessions: Sessions) -> str:
+async def _answer(text: bytes, sessions: EnvSessions) -> str:
     try:
         content = decoded(text)
     except UsageError as error:

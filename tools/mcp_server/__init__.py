@@ -1,4 +1,4 @@
-"""Serves episodes as MCP servers: any client of the Model Context Protocol can act in an environment."""
+"""Serves episodes over the Model Context Protocol, so that any MCP client can act in an environment."""
 
 from agentgym.errors import require
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # pyright: ignore[reportMissingImports]
-from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
@@ -23,20 +23,21 @@ from agentgym.tools.serving.running import BODY_BYTES
 PATH = "/mcp"
 
 
-def make_mcp_app(hosting: Hosting, token: str) -> Starlette:
+def make_mcp_app(hosting: Hosting, token: str) -> FastAPI:
     """Return the application. Every path needs the token."""
-    # Answers are plain JSON, and no stream is open while nobody asks: a session without a request is idle.
+    # Responses are plain JSON, so no stream stays open between requests: a session without a request is idle.
     manager = StreamableHTTPSessionManager(
         make_server(hosting), json_response=True, session_idle_timeout=hosting.idle_s, max_sessions=hosting.sessions
     )
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with manager.run():
             yield
             hosting.is_stopping = True
 
-    return Starlette(
+    return FastAPI(
+        openapi_url=None,
         routes=[Route(PATH, _Endpoint(manager), methods=["POST", "DELETE"])],
         middleware=[Middleware(TokenRequired, token=token)],
         exception_handlers=HANDLERS,
@@ -45,13 +46,13 @@ def make_mcp_app(hosting: Hosting, token: str) -> Starlette:
 
 
 class _Endpoint:
-    """The application behind the path."""
+    """The ASGI application behind the path."""
 
     def __init__(self, manager: StreamableHTTPSessionManager):
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. A body that is no JSON at all is refused here: the manager would fail at some."""
+        """Answer one request. Bodies that are not JSON are refused here, since some of them break the manager."""
         body = b""
         if scope["method"] == "POST":
             body = await read_body(Request(scope, receive), BODY_BYTES)
@@ -70,10 +71,10 @@ def _problem_of(body: bytes) -> str | None:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Return what receives a body that was read already, and then what else comes."""
-    left = [{"type": "http.request", "body": body, "more_body": False}]
+    """Return a `receive` that yields a body that was already read, then the remaining messages."""
+    pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Any:
-        return left.pop() if left else await receive()
+        return pending.pop() if pending else await receive()
 
     return next_message

@@ -1,4 +1,4 @@
-"""Which episodes are played: what the server was told, and what a client asks for in its URL."""
+"""`Choice`: which episodes are played, as set by the server's options and a client's URL."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Choice:
     Args:
         task: The id of its task.
         split: The split of its task, if no task is named.
-        index: The number of its task in the split, from 0; by default the seed chooses.
+        index: The index of its task in the split; by default the seed selects the task.
         seed: The episode's seed.
-        name: The id of its trajectory; by default the server's.
+        name: The id of its trajectory; by default the server chooses.
     """
 
     task: str | None = None
@@ -36,18 +36,18 @@ class Choice:
         """The options of `Env.reset`."""
         if self.task is not None:
             return {"task": self.task}
-        wanted = {"split": self.split, "index": self.index}
-        return {name: value for name, value in wanted.items() if value is not None}
+        options = {"split": self.split, "index": self.index}
+        return {name: value for name, value in options.items() if value is not None}
 
-    def later(self, number: int) -> Choice:
-        """Return the choice of the session with this number, from 0: the next task, the next seed."""
+    def for_session(self, number: int) -> Choice:
+        """Return the choice of a session by its number from 0: index and seed grow by that number."""
         index = None if self.index is None else self.index + number
         return replace(self, index=index, seed=self.seed + number)
 
-    def asked(self, query: Mapping[str, str]) -> Choice:
-        """Return the choice of a client, from the query of its URL. Raises `UsageError` if there is no such word."""
+    def with_query(self, query: Mapping[str, str]) -> Choice:
+        """Return the choice as changed by the query of a client's URL. Raises `UsageError` for unknown parameters."""
         if unknown := sorted(set(query) - {*_NUMBERS, *_TEXTS}):
-            raise UsageError(f"the URL asks for {unknown[0]!r}; it can ask for: {', '.join((*_TEXTS, *_NUMBERS))}")
+            raise UsageError(f"the URL has unknown parameter {unknown[0]!r}; known: {', '.join((*_TEXTS, *_NUMBERS))}")
         return replace(self, **{name: _read(name, value) for name, value in query.items()})
 
 
@@ -55,5 +55,5 @@ def _read(name: str, value: str) -> int | str:
     if name not in _NUMBERS:
         return value
     if not (value.isascii() and value.isdigit()) or len(value) > _MOST_DIGITS:
-        raise UsageError(f"the URL says {name}={value[:_MOST_DIGITS]!r}; a whole number from 0 is needed")
+        raise UsageError(f"{name}={value[:_MOST_DIGITS]!r} in the URL must be a whole number from 0")
     return int(value)

@@ -1,4 +1,4 @@
-"""`agentgym serve env ENV --mcp`: checks what was asked for, and serves."""
+"""`agentgym serve env ENV --mcp`: checks the options and serves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentgym.settings import parse_settings
 
 @dataclass(frozen=True)
 class McpRequest:
-    """What to serve: the arguments of the command."""
+    """The arguments of the command."""
 
     envs: Sequence[str]
     settings: Sequence[str]
@@ -36,7 +36,7 @@ def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_to
     from agentgym.tools.mcp_server.hosting import Hosting
 
     if len(request.envs) != 1:
-        raise UsageError("--mcp serves one environment: its clients choose no other")
+        raise UsageError("--mcp serves one environment: MCP clients cannot choose")
     choice = Choice(request.task, request.split, request.index, request.seed)
     settings, sessions = parse_settings(request.settings), request.sessions
     env = make_env(request.envs[0], {**settings, "dialect": "native"})
@@ -56,7 +56,7 @@ def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_to
 
 
 def _serve_http(hosting: object, host: str, port: int, token: str, shows_token: bool) -> None:
-    require("starlette", "serve")
+    require("fastapi", "serve")
     require("uvicorn", "serve")
     from agentgym.terminal.signals import end_process
     from agentgym.tools.mcp_server.app import PATH, make_mcp_app

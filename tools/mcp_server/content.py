@@ -15,18 +15,18 @@ def blocks_of(message: Mapping[str, Any]) -> list[types.ContentBlock]:
     content = message.get("content") or ""
     if not isinstance(content, list):
         return [_text(text_of(message))]
-    return [_block(one) for one in content if one.get("type") == "text" or one.get("base64")]
+    return [_block(block) for block in content if block.get("type") == "text" or block.get("base64")]
 
 
 def result_blocks(messages: Iterable[Mapping[str, Any]]) -> list[types.ContentBlock]:
-    """Return what a policy reads after a call: the result, and what else the environment says."""
+    """Return the content that a policy reads after a call: the result, and any other messages."""
     return [block for message in messages for block in blocks_of(message)]
 
 
 def prompt_messages(opening: Sequence[Message]) -> list[types.PromptMessage]:
-    """Return opening messages as those of an MCP prompt, which knows users and assistants only.
+    """Return opening messages as an MCP prompt, which has only user and assistant roles.
 
-    A block of content is a message of its own.
+    Each content block becomes its own message.
     """
     return [
         types.PromptMessage(role="assistant" if message.get("role") == "assistant" else "user", content=block)

@@ -1,4 +1,4 @@
-"""What an MCP server of episodes offers, and the file that it writes."""
+"""`Hosting`: an MCP server's configuration and the file that it writes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from agentgym.trajectory import Trajectory, write_jsonl
 
 @dataclass
 class Hosting:
-    """Configuration of a server, and what all its sessions share.
+    """The configuration of a server, and the state that its sessions share.
 
     Args:
         env_id: The environment.
         settings: Its arguments.
-        choice: Which episodes it plays. Session number *n*, from 0, has the *n*-th seed after that, and the *n*-th
-            index if there is one.
+        choice: Which episodes it plays. Session number *n*, from 0, adds *n* to the seed, and to the index if set.
         out: The file to which finished episodes are appended.
-        sessions: Most sessions at a time.
-        request_s: Seconds that beginning an episode or a tool call may take; after that the episode has failed.
+        sessions: Maximum number of open sessions.
+        request_s: Time limit for beginning an episode and for a tool call; an episode that exceeds it fails.
         idle_s: Seconds without a request after which a session is closed.
     """
 
@@ -42,11 +41,11 @@ class Hosting:
         self._numbers = itertools.count()
         self._writing = threading.Lock()
         self.is_stopping = False
-        """Whether the server ends, so that its episodes are cut off."""
+        """Whether the server is shutting down, which cuts its episodes off."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the environment. Clients are given the tools' schemas, so no dialect describes them."""
+        """The arguments of the environment. Clients get the tools' schemas, so no dialect describes the tools."""
         return {**self.settings, "dialect": "native"}
 
     def make(self) -> Env:

@@ -23,10 +23,10 @@ OPENING = "opening"
 OPENING_URI = "agentgym://opening"
 """The resource with the opening messages, as JSON."""
 RESULT_URI = "agentgym://result"
-"""The resource with how the episode ended and what it earned, as JSON; an error before the end."""
+"""The resource with the episode's ending and reward, as JSON; an error before the end."""
 _INSTRUCTIONS = (
-    f"An episode of a tool-use environment. The prompt {OPENING!r} says what to do; calling tools does it. The session "
-    "is the episode: it is graded when it ends by itself, or when you close the session."
+    f"An episode of a tool-use environment. The prompt {OPENING!r} states the task; solve it by calling tools. The "
+    "session is the episode: it is graded when it ends by itself, or when you close the session."
 )
 
 Result = Awaitable[types.ServerResult]
@@ -47,14 +47,14 @@ def make_server(hosting: Hosting) -> Server[McpSession]:
     server: Server[McpSession] = Server(
         f"agentgym {hosting.env_id}", __version__, instructions=_INSTRUCTIONS, lifespan=session_of
     )
-    # The decorators of the SDK turn every exception of a tool into a result that the model reads, also those that say
-    # that the episode has failed. Handlers of their own keep the two apart.
+    # The SDK's decorators turn every exception of a tool into a result that the model reads, even a failed episode.
+    # These handlers keep the model's mistakes and failures apart.
     server.request_handlers |= _handlers(server)
     return server
 
 
 def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
-    """Return what answers the requests of a session."""
+    """Return the request handlers by type of request."""
 
     async def list_tools(_: types.ListToolsRequest) -> types.ServerResult:
         session, caller = _caller(server)
@@ -66,7 +66,7 @@ def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
         return types.ServerResult(await session.call(params.name, params.arguments or {}, caller))
 
     async def list_prompts(_: types.ListPromptsRequest) -> types.ServerResult:
-        prompt = types.Prompt(name=OPENING, description="What the episode is about, and how it is played.")
+        prompt = types.Prompt(name=OPENING, description="The episode's task, and how to play it.")
         return types.ServerResult(types.ListPromptsResult(prompts=[prompt]))
 
     async def get_prompt(request: types.GetPromptRequest) -> types.ServerResult:
@@ -99,7 +99,7 @@ def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
 
 
 def _caller(server: Server[McpSession]) -> tuple[McpSession, Caller]:
-    """Return the session of the running request, and who asks."""
+    """Return the session and the caller of the running request."""
     context = server.request_context
     params = context.session.client_params
     query = {} if context.request is None else dict(context.request.query_params)
@@ -110,6 +110,6 @@ def _resource(uri: str) -> types.Resource:
     return types.Resource(uri=AnyUrl(uri), name=uri.rpartition("/")[2], mimeType="application/json")
 
 
-def _unknown(kind: str, name: str, known: list[str]) -> McpError:
-    message = f"there is no {kind} {name!r}; there is: {', '.join(known)}"
+def _unknown(kind: str, name: str, names: list[str]) -> McpError:
+    message = f"there is no {kind} {name!r}; there is: {', '.join(names)}"
     return McpError(types.ErrorData(code=types.INVALID_PARAMS, message=message))

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 SAY = "say"
-"""The tool for what is said without a tool, in environments that answer it."""
+"""The tool that sends plain text, in environments that respond to text."""
 _SAY = types.Tool(
     name=SAY,
     description="Say something without using another tool, such as an answer or a question.",
@@ -39,19 +39,19 @@ _SAY = types.Tool(
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks."""
+    """The client that sent a request."""
 
     name: str
-    """The name that the client gives itself."""
+    """The client's own name for itself."""
     query: Mapping[str, str]
-    """The query of its URL, in which it may choose the episode."""
+    """The query of its URL, which may select the episode."""
 
 
 class McpSession:
-    """One client's episode. It begins with the first request that needs it, and is recorded when it has ended.
+    """One client's episode. It begins with the first request that needs it and is recorded when it ends.
 
-    Requests are played one after another, each call as a turn of its own. The model's mistakes are results with
-    `isError`; what breaks around it is an error of the protocol, and the record says that the episode failed.
+    Requests run one after another; each call is a turn. The model's mistakes are results with `isError`; failures
+    around the model are protocol errors, and the record is marked as failed.
     """
 
     def __init__(self, hosting: Hosting):
@@ -81,17 +81,17 @@ class McpSession:
                 work = episode.astep(str(arguments.get("text", "")))
             else:
                 work = episode.acall(name, arguments)
-            said = await self._limited(work, Reason.STEP_TIME, "a tool call")
+            messages = await self._limited(work, Reason.STEP_TIME, "a tool call")
             self._keep_if_over(episode)
-            is_error = any(text_of(message).startswith("Error: ") for message in said[:1])
+            is_error = any(text_of(message).startswith("Error: ") for message in messages[:1])
             result = result_of(episode) if episode.is_over else None
-            return types.CallToolResult(content=result_blocks(said), structuredContent=result, isError=is_error)
+            return types.CallToolResult(content=result_blocks(messages), structuredContent=result, isError=is_error)
 
     async def result(self, caller: Caller) -> dict[str, Any]:
-        """Return how the episode ended and what it earned. Nobody learns that before its end."""
+        """Return the episode's ending and reward. Raises a protocol error before its end."""
         async with self._playing(caller) as episode:
             if not episode.is_over:
-                raise _error("the episode has not ended, so there is no result yet", types.INVALID_REQUEST, "usage")
+                raise _error("the episode is still running and has no result yet", types.INVALID_REQUEST, "usage")
             return result_of(episode)
 
     async def close(self) -> None:
@@ -103,7 +103,7 @@ class McpSession:
             if not episode.is_over:
                 await self._limited(episode.aend(self._why_closed()), Reason.STEP_TIME, "grading an episode")
         except Exception as error:
-            _log.warning("an episode that its client left could not be graded: %s", describe(error))
+            _log.warning("an abandoned episode could not be graded: %s", describe(error))
         self._keep_if_over(episode)
         try:
             await self._limited(episode.env.aclose(), Reason.STEP_TIME, "closing an environment")
@@ -117,11 +117,11 @@ class McpSession:
 
     @asynccontextmanager
     async def _playing(self, caller: Caller) -> AsyncIterator[RecordedEpisode]:
-        """Provide the running episode to one request at a time. Errors become those of the protocol."""
+        """Give one request at a time the running episode. Errors become protocol errors."""
         async with self._turn:
             self._used_at = time.monotonic()
             try:
-                yield await self._begun(caller)
+                yield await self._running_episode(caller)
             except BaseException as error:
                 if self._episode is not None:
                     self._keep_if_over(self._episode)
@@ -131,13 +131,13 @@ class McpSession:
             finally:
                 self._used_at = time.monotonic()
 
-    async def _begun(self, caller: Caller) -> RecordedEpisode:
+    async def _running_episode(self, caller: Caller) -> RecordedEpisode:
         if self._episode is not None:
             if self._episode.has_failed:
                 raise InfrastructureError("the episode of this session has failed; open another session")
             return self._episode
         hosting = self._hosting
-        choice = hosting.choice.later(self._number).asked(caller.query)
+        choice = hosting.choice.for_session(self._number).with_query(caller.query)
         env = await self._limited(blocking.run(hosting.make), Reason.RESET_TIME, "making an environment")
         episode = RecordedEpisode(
             env, env_id=hosting.env_id, env_kwargs=hosting.arguments, policy=f"mcp:{caller.name}", id=choice.name
@@ -157,7 +157,7 @@ class McpSession:
 
 
 def result_of(episode: RecordedEpisode) -> dict[str, Any]:
-    """Return how an episode ended and what it earned."""
+    """Return an episode's ending and reward."""
     record = episode.trajectory
     assert record is not None
     if record.failed:
@@ -169,17 +169,12 @@ def result_of(episode: RecordedEpisode) -> dict[str, Any]:
         "reward": record.reward,
         "turn_rewards": [turn.reward for turn in record.turns],
         "success": record.success,
-        "channels": _sums(record.channels),
+        "channels": episode.channels,
     }
 
 
-def _sums(turns: list[dict[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for turn in turns for name in turn)
-    return {name: sum(turn.get(name, 0.0) for turn in turns) for name in names}
-
-
 def _answers(episode: RecordedEpisode) -> bool:
-    """Whether the environment answers text, which no other tool has the name to say."""
+    """Whether the environment responds to text and has no tool called `say`."""
     env = episode.env
     return type(env).respond is not Authoring.respond and SAY not in env.tools
 

@@ -14,7 +14,7 @@ from agentgym.tools.mcp_server.server import make_server
 
 
 def serve_stdio(hosting: Hosting) -> None:
-    """Serve until the client closes the input. What an environment prints goes to the error stream."""
+    """Serve until the client closes the input. Anything that an environment prints goes to stderr."""
     anyio.run(_serve, hosting)
 
 

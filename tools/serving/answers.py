@@ -1,4 +1,4 @@
-"""The answers that all our servers share: JSON, one-line errors with a reason, and authentication."""
+"""Responses that all our servers share: JSON, one-line errors with a reason, and authentication."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ RETRY_S = 1
 
 
 def answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a JSON answer; temporary errors say when to try again."""
+    """Return a JSON response; temporary errors have `Retry-After`."""
     more = {"Retry-After": str(RETRY_S)} if status in (429, 503) else {}
     return Response(json.dumps(content), status, {**more, **(headers or {})}, media_type="application/json")
 
 
 def in_pieces(body: bytes, media_type: str) -> Response:
-    """Return a large answer, sent in pieces, so that the part not yet read by the client is not stored twice."""
+    """Return a large response, sent in pieces so that the part not yet read by the client is not stored twice."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(body), _PIECE_BYTES):
@@ -36,7 +36,7 @@ def in_pieces(body: bytes, media_type: str) -> Response:
 
 
 def has_token(headers: Headers, token: str) -> bool:
-    """Whether a request carries the token. Takes as long for a nearly right one as for any other."""
+    """Whether a request carries the token, compared in constant time."""
     values = headers.getlist("authorization")
     return len(values) == 1 and hmac.compare_digest(values[0].encode("latin-1"), f"Bearer {token}".encode())
 
@@ -62,7 +62,7 @@ async def _refusal(_: Request, error: Exception) -> Response:
     return answer({"detail": error.detail}, error.status_code, error.headers)
 
 
-async def _nobody(_request: Request, _error: Exception) -> Response:
+async def _client_left(_request: Request, _error: Exception) -> Response:
     return Response(status_code=499)
 
 
@@ -72,7 +72,7 @@ async def _failure(_request: Request, _error: Exception) -> Response:
 
 HANDLERS: dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     HTTPException: _refusal,
-    ClientDisconnect: _nobody,
+    ClientDisconnect: _client_left,
     Exception: _failure,
 }
 """An application's `exception_handlers`."""

@@ -28,7 +28,7 @@ async def read_object(request: Request, at_most: int) -> dict[str, Any]:
     """Return the JSON object in a request's body.
 
     Raises:
-        HTTPException: 413 as above, 400 for invalid JSON, 422 for JSON that is not an object.
+        HTTPException: 413 if it is too large, 400 for invalid JSON, 422 for JSON that is not an object.
     """
     return parse_object(await read_body(request, at_most))
 

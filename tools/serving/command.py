@@ -13,7 +13,7 @@ from agentgym.tools.serving import options
 from agentgym.tools.serving.token_file import read_token
 
 if TYPE_CHECKING:
-    from agentgym.tools.env_server.offer import EnvServing, Offer
+    from agentgym.tools.env_server.offer import EnvOffer, EnvServing
 
 serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True, add_completion=False)
 
@@ -87,26 +87,26 @@ def env(
     if mcp:
         from agentgym.tools.mcp_server.command import McpRequest, serve_mcp
 
-        chosen = McpRequest(envs, settings or (), stdio, task, split, index, seed, out, sessions, request_s, idle_s)
-        serve_mcp(chosen, host, port, read_token(token_file), shows_token=token_file is None)
+        request = McpRequest(envs, settings or (), stdio, task, split, index, seed, out, sessions, request_s, idle_s)
+        serve_mcp(request, host, port, read_token(token_file), shows_token=token_file is None)
         return
-    of_mcp = {"stdio": stdio or None, "task": task, "split": split, "index": index, "seed": seed or None, "out": out}
-    if wrong := [name for name, value in of_mcp.items() if value is not None]:
+    mcp_only = {"stdio": stdio or None, "task": task, "split": split, "index": index, "seed": seed or None, "out": out}
+    if wrong := [name for name, value in mcp_only.items() if value is not None]:
         raise UsageError(f"--{wrong[0]} works only with --mcp")
     for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
         require(module, "serve")
     from agentgym.making import make_env
     from agentgym.settings import parse_settings
-    from agentgym.tools.env_server.offer import EnvServing, Offer
+    from agentgym.tools.env_server.offer import EnvOffer, EnvServing
 
-    offer = Offer(tuple(envs), parse_settings(settings or ()), is_revealed=reveal)
+    offer = EnvOffer(tuple(envs), parse_settings(settings or ()), is_revealed=reveal)
     for name in envs:
         make_env(name, dict(offer.settings)).close()
     serving = EnvServing(token=read_token(token_file), sessions=sessions, request_s=request_s, idle_s=idle_s)
     _serve_envs(offer, serving, host, port, shows_token=token_file is None)
 
 
-def _serve_envs(offer: Offer, serving: EnvServing, host: str, port: int, *, shows_token: bool) -> None:
+def _serve_envs(offer: EnvOffer, serving: EnvServing, host: str, port: int, *, shows_token: bool) -> None:
     from agentgym.terminal.signals import end_process
     from agentgym.tools.env_server.app import serve_envs
     from agentgym.tools.serving.running import listen, url_of
@@ -158,7 +158,7 @@ def index(
 
 
 def _warn_beyond_this_machine(host: str, sent: str) -> bool:
-    """Return whether others than this machine can reach an address, after a warning about what is sent there."""
+    """Warn if other machines can reach an address, and return whether they can. `sent` names what they could read."""
     if host in _LOOPBACK:
         return False
     typer.echo(f"{sent} are sent unencrypted: put a TLS proxy in front, or use a tunnel.", err=True)

@@ -1,6 +1,6 @@
-"""`Guard`: an application that refuses bodies that are too large, and drops connections that keep the server waiting.
+"""`Guard`: ASGI middleware that refuses oversized bodies and drops connections that keep the server waiting.
 
-uvicorn has no deadline for the headers or the body of a request, nor for reading an answer.
+uvicorn has no deadline for receiving the headers or the body of a request, nor for sending a response.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agentgym.tools.serving.answers import answer
 
 PATIENCE_S = 20
-"""Seconds for a client to begin a request, to send a body, or to read a piece of an answer ..."""
+"""Seconds for a client to begin a request, to send a body, or to read a piece of a response ..."""
 _BYTES_PER_S = 16_384
 """... plus one second for each this many bytes of it."""
 
@@ -29,11 +29,11 @@ class _Client:
     """The client of one connection."""
 
     until: float
-    """When it is dropped, if the server still waits for it then; infinite while it waits for the server."""
+    """Deadline after which it is dropped; infinite while the client waits for the server."""
     held_bytes: int = 0
-    """Size of what has come of an unfinished body."""
+    """Bytes received of an unfinished body."""
     is_answered: bool = False
-    """Whether an answer to its request has begun."""
+    """Whether the response to its request has begun."""
 
 
 class Guard:
@@ -41,9 +41,9 @@ class Guard:
 
     Args:
         app: The application.
-        requests: Requests at a time; more are refused. uvicorn's limit would count connections without a request too.
-        waiting: Most connections that the server waits for. More than these are dropped, those waited for longest
-            first, so that connections without a request keep nobody out.
+        requests: Maximum concurrent requests; more are refused. uvicorn's limit would count idle connections too.
+        waiting: Maximum number of connections that the server waits for. Beyond it, those with the earliest deadline
+            are dropped, so that connections without a request keep nobody out.
         body_bytes: Maximum size of a request's body.
         held_bytes: Maximum size of all unfinished bodies together. Beyond it, connections are dropped in that order.
     """
@@ -78,16 +78,16 @@ class Guard:
             client.until = time.monotonic() + PATIENCE_S
 
     async def drop_overdue(self) -> None:
-        """Drop the connections whose client has kept the server waiting for too long, or takes the place of others."""
+        """Drop connections that have kept the server waiting for too long or that exceed a limit."""
         now = time.monotonic()
-        for client in set(self._clients).difference(each.client for each in self.connections):
+        for client in set(self._clients).difference(connection.client for connection in self.connections):
             del self._clients[client]
         waiting = [
             (client, connection.transport)
             for connection in self.connections
             if (client := self._clients.setdefault(connection.client, _Client(now + PATIENCE_S))).until < math.inf
         ]
-        waiting.sort(key=lambda each: each[0].until)
+        waiting.sort(key=lambda pair: pair[0].until)
         for count_left, (client, transport) in zip(range(len(waiting), 0, -1), waiting, strict=True):
             is_overdue = client.until + transport.get_write_buffer_size() / _BYTES_PER_S < now
             holds_too_much = client.held_bytes and self._held_bytes > self._most_held
@@ -99,14 +99,14 @@ class Guard:
         if self._requests > self._most_requests:
             return answer({"detail": f"{self._most_requests} requests are in progress; try again later"}, 503)
         if "transfer-encoding" in headers:
-            # A chunked body may have millions of chunks, each of which costs as much as a whole body of known length.
+            # A chunked body may have millions of chunks, and each chunk costs as much as a whole body of known length.
             return answer({"detail": "set Content-Length; chunked bodies are not accepted"}, 411)
         if int(headers.get("content-length", 0)) > self._body_bytes:
             return answer({"detail": f"the body is larger than {self._body_bytes} bytes"}, 413)
         return None
 
     def _receiving(self, client: _Client, receive: Receive) -> Receive:
-        """Return what receives a body, which has a deadline until it is complete."""
+        """Return a `receive` with a deadline for the whole body."""
         began, size, has_more = time.monotonic(), 0, True
 
         async def receiving() -> Message:
@@ -132,7 +132,7 @@ class Guard:
 
 
 def _sending(client: _Client, send: Send) -> Send:
-    """Return what sends an answer, each piece of which has a deadline."""
+    """Return a `send` with a deadline for each piece of the response."""
 
     async def sending(message: Message) -> None:
         client.is_answered, client.until = True, time.monotonic() + PATIENCE_S

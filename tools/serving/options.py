@@ -37,14 +37,13 @@ RequestSeconds = Annotated[
 ]
 IdleSeconds = Annotated[float, typer.Option(min=1.0, help="Seconds without a request after which a session ends.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Let clients see gold and solutions, e.g. for agentgym check.")]
-Mcp = Annotated[
-    bool, typer.Option("--mcp", help="Serve its tools as an MCP server: a session of a client is an episode.")
-]
+Mcp = Annotated[bool, typer.Option("--mcp", help="Serve its tools over MCP: each client session is an episode.")]
 McpStdio = Annotated[bool, typer.Option("--stdio", help="With --mcp: over standard input and output, without a token.")]
 McpTask = Annotated[str | None, typer.Option(help="With --mcp: the id of the task that every session plays.")]
 McpSplit = Annotated[str | None, typer.Option(help="With --mcp: the split of the tasks.")]
 McpIndex = Annotated[
-    int | None, typer.Option(min=0, help="With --mcp: the first session's task in the split; by default drawn.")
+    int | None,
+    typer.Option(min=0, help="With --mcp: index of the first session's task; by default the seed selects it."),
 ]
 McpSeed = Annotated[int, typer.Option(min=0, help="With --mcp: the first session's seed.")]
 McpOut = Annotated[

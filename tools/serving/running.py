@@ -17,12 +17,12 @@ from agentgym.terminal.signals import end_process
 from agentgym.tools.serving.guard import PATIENCE_S, Guard
 
 BODY_BYTES = 1 << 20
-"""Maximum size of a request's body, unless a server says otherwise."""
+"""Default maximum size of a request's body."""
 _HELD_BYTES = 128 << 20
 _REQUESTS = 2048
 """Requests at a time, besides those of sessions."""
 _WAITING = 1024
-"""Connections that may keep the server waiting, for a request or for the client to read an answer."""
+"""Connections that may keep the server waiting, for a request or for the client to read a response."""
 _FILES = 8192
 """Open files, besides those of sessions, so that many connections at once leave room for others."""
 _M_MMAP_THRESHOLD = -3
@@ -33,7 +33,7 @@ _LARGE_BYTES = 256 << 10
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio disables Nagle's algorithm only if the protocol is given; otherwise an answer in parts takes 40 ms.
+    # asyncio disables Nagle's algorithm only if the protocol is set; otherwise a response in parts takes 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -65,7 +65,7 @@ def make_server(
         app: The application.
         body_bytes: Maximum size of a request's body, and of a message of a WebSocket.
         held_bytes: Maximum size of all unfinished bodies together.
-        sessions: Sessions of the application that may have connections of their own, for a while two each.
+        sessions: Sessions of the application; each has its own connection, for a while two.
         streams: Whether clients can open WebSockets.
     """
     files = _raised_file_limit(_FILES + 2 * sessions)
@@ -114,7 +114,7 @@ def serve_locally(
         port: 0 picks a free port.
         announce: Called with the URL once connections are accepted.
         body_bytes: Maximum size of a request's body.
-        at_end: Called once the server has ended.
+        at_end: Called after the server has stopped.
 
     Raises:
         UsageError: The port is taken.
@@ -126,20 +126,20 @@ def serve_locally(
     end_process()
 
 
-def _raised_file_limit(wanted: int) -> int:
-    """Raise the limit on open files as far as that is wanted and allowed, and return it."""
+def _raised_file_limit(target: int) -> int:
+    """Raise the limit on open files to `target`, or as far as allowed, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return wanted
-    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= target:
+        return target
+    raised = target if hard == resource.RLIM_INFINITY else min(target, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
     return raised
 
 
 def _return_large_blocks() -> None:
-    """Let the C library give large blocks of memory back as soon as they are free.
+    """Let the C library return large blocks of memory as soon as they are free.
 
-    By default glibc keeps blocks of a size that was freed once, so a few large messages would cost memory for good.
+    By default, glibc keeps blocks of a size that was freed once, so a few large messages would cost memory for good.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:

@@ -1,4 +1,4 @@
-"""The token that clients of a server must show: kept in a file that its owner alone can read."""
+"""The token that clients of a server must send, stored in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentgym.errors import UsageError
 
 
 def read_token(path: Path | None) -> str:
-    """Return the token in a file. Create a token if no file is given, and also the file if it does not exist yet."""
+    """Return the token in a file. Without a path, return a new token; if the file is missing, create it."""
     if path is None:
         return secrets.token_urlsafe(32)
     try:
@@ -20,7 +20,7 @@ def read_token(path: Path | None) -> str:
     except OSError as error:
         raise UsageError(f"cannot read the token in {str(path)!r}: {error.strerror}") from None
     if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"{str(path)!r} must hold a token of at least 16 characters without spaces, and nothing else")
+        raise UsageError(f"{str(path)!r} must hold only a token of at least 16 characters without spaces")
     return token
 
 

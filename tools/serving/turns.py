@@ -45,7 +45,7 @@ class Turns:
             raise HTTPException(429, f"{self._most_waiting} requests are waiting already; try again later")
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._patience_s), self._door:  # which opens in the order of arrival
+            async with asyncio.timeout(self._patience_s), self._door:  # acquired in order of arrival
                 while self._free < weight:
                     self._freed.clear()
                     await self._freed.wait()

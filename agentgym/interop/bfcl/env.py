@@ -13,7 +13,7 @@ from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import ToolError, UsageError
 from agentgym.interop.bfcl.calls import read, written
-from agentgym.interop.bfcl.package import Backend, verdict
+from agentgym.interop.bfcl.package import BFCLBackend, verdict
 from agentgym.interop.bfcl.tasks import BFCLTasks
 from agentgym.messages import Message, user
 from agentgym.rewards import OUTCOME, Channel
@@ -22,17 +22,17 @@ from agentgym.task import TEST, Task, TaskSource
 from agentgym.toolset import Toolset
 
 MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"
-"""What the user says when functions come that were held back, as the leaderboard has it."""
+"""The user's message when held-back functions are added, as in the leaderboard."""
 _TOO_MANY = "too_many_steps"
 
 
 class _Function(SchemaTool):
-    """A function of the leaderboard, which runs calls without a look at their types: what is wrong is its result."""
+    """A function of the leaderboard, which does not check types: it reports wrong arguments in its result."""
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments. Raises `ToolError` if they cannot be arguments of a function at all."""
         if wrong := [name for name in arguments if not name.isidentifier() or iskeyword(name)]:
-            raise ToolError(f"{self.name}: there is no argument {wrong[0][:100]!r}. Usage: {self.usage}")
+            raise ToolError(f"{self.name}: unknown argument {wrong[0][:100]!r}. Usage: {self.usage}")
         return dict(arguments)
 
 
@@ -80,12 +80,12 @@ class BFCLEnv(Env):
         **kwargs: Any,
     ):
         if tasks is not None and (categories is not None or split_by is not None):
-            raise UsageError("tasks=... was given, so categories and split_by cannot be chosen too")
+            raise UsageError("categories and split_by cannot be combined with tasks")
         super().__init__(tasks=tasks or BFCLTasks(categories, split_by=split_by or TEST), **kwargs)
         if not isinstance(steps, int) or steps < 1:
             raise UsageError(f"steps must be a whole number from 1, not {steps!r}")
         self._steps = steps
-        self._backend: Backend | None = None
+        self._backend: BFCLBackend | None = None
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
@@ -96,7 +96,7 @@ class BFCLEnv(Env):
         """Build the world, and return the first request."""
         self.release()
         data = task.data
-        self._backend = Backend(data["entry"], data["classes"], data["config"])
+        self._backend = BFCLBackend(data["entry"], data["classes"], data["config"])
         self._functions: list[Mapping[str, Any]] = list(data["functions"])
         self._played: list[list[list[str]]] = [[]]
         self._done = False
@@ -125,18 +125,18 @@ class BFCLEnv(Env):
         return f"{described}\n{MORE_FUNCTIONS}"
 
     def grade(self) -> Mapping[str, float]:
-        """Return what the checker said; work that ended before the last request is worth nothing."""
+        """Return the checker's verdict; an episode that ended before the last request gets 0."""
         self.release()
         return {OUTCOME: float(self._done and not self._why)}
 
     def details(self) -> Mapping[str, Any]:
-        """Return how far the work came, and what kind of mistake the checker found."""
+        """Return the number of requests played, and the kind of mistake that the checker found."""
         if self._backend is not None:
             return {}
         return {"requests": len(self._played), "checker": self._why}
 
     def solution(self, task: Task) -> Solution:
-        """Make the right calls, one in a turn if the request leaves time for that, and answer each request."""
+        """Make the right calls, one per turn if the request has enough turns, and answer each request."""
         functions = [*task.data["functions"], *chain.from_iterable(task.data["held_out"].values())]
         order = {function["name"]: list(function["parameters"]["properties"]) for function in functions}
         for calls in task.gold["calls"]:
@@ -164,7 +164,7 @@ class BFCLEnv(Env):
         return lambda arguments: self._perform(name, arguments)
 
     def _perform(self, name: str, arguments: dict[str, Any]) -> str:
-        """Run a call, and end the episode with the turn in which a request has taken too many."""
+        """Run a call. End the episode if the request has exceeded its number of turns."""
         assert self._backend is not None
         turn = len(self._actions)
         steps = self._played[-1]

@@ -1,4 +1,4 @@
-"""What is used of the package `bfcl-eval`: its data, the classes behind its tools, and its checker."""
+"""The interface to the package `bfcl-eval`: its data, the classes behind its tools, and its checker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def require_package() -> None:
 
 
 def data_file(name: str) -> str:
-    """Return a file of the package's data, by its path there."""
+    """Return the text of a data file of the package, by its path there."""
     require_package()
     return files(_PACKAGE).joinpath("data", name).read_text(encoding="utf-8")
 
@@ -41,24 +41,24 @@ def documents_of(name: str) -> str:
     return import_module(_CLASSES).MULTI_TURN_FUNC_DOC_FILE_MAPPING[name]
 
 
-class Backend:
-    """The objects behind the tools of one episode. They are the package's own, and so is what runs their methods.
+class BFCLBackend:
+    """The objects behind the tools of one episode, created and called by the package's own code.
 
     Args:
-        entry_id: The id of the entry, which says whether its context is long.
+        entry_id: The id of the entry, which determines whether its context is long.
         classes: Names of the classes.
-        config: The state that each begins with.
+        config: The initial state of each class.
     """
 
     def __init__(self, entry_id: str, classes: Sequence[str], config: Mapping[str, Any]):
         require_package()
-        # The package keeps objects in a module, by this name: one that no other episode has.
+        # The package stores objects in a module under this name, which must be unique to the episode.
         self._name = f"agentgym_{uuid4().hex}"
         self._entry_id, self._classes, self._config = entry_id, list(classes), dict(config)
         self.run([])
 
     def run(self, calls: Sequence[str]) -> list[str]:
-        """Run calls, written as Python, and return what each shows to the model."""
+        """Run calls, written as Python, and return the result of each for the model."""
         results, _ = import_module(_UTILS).execute_multi_turn_func_call(
             func_call_list=list(calls),
             initial_config=self._config,
@@ -82,12 +82,12 @@ def verdict(
     played: Sequence[Sequence[Sequence[str]]],
     gold: Sequence[Sequence[str]],
 ) -> tuple[bool, str]:
-    """Return what the package's checker says about the calls of an episode: whether they are right, and if not, why.
+    """Return the package checker's verdict on the calls of an episode: whether they are right, and the error type.
 
     Args:
         entry_id: The id of the entry.
         classes: Names of the classes behind its tools.
-        config: The state that each begins with.
+        config: The initial state of each class.
         played: The calls of the model, by turn of the user and turn of the model.
         gold: The right calls, by turn of the user.
 
@@ -97,19 +97,19 @@ def verdict(
     name = f"agentgym_{uuid4().hex}"
     entry = {"id": entry_id, "involved_classes": list(classes), "initial_config": dict(config)}
     try:
-        found = import_module(_CHECKER).multi_turn_checker(
+        report = import_module(_CHECKER).multi_turn_checker(
             [[list(step) for step in turn] for turn in played], [list(turn) for turn in gold], entry, entry_id, name
         )
     except Exception as error:
         raise InfrastructureError(f"the checker of bfcl-eval failed on {entry_id!r}: {error!r}") from error
     finally:
         _forget(name)
-    return bool(found["valid"]), str(found.get("error_type", ""))
+    return bool(report["valid"]), str(report.get("error_type", ""))
 
 
 def _forget(name: str) -> None:
-    """Remove the objects of a name from the module that the package keeps them in."""
-    kept = vars(import_module(_UTILS))
+    """Remove the objects under a name from the module that stores them."""
+    objects = vars(import_module(_UTILS))
     beginning = re.sub(r"[-./:]", "_", name)
-    for key in [key for key in kept if key.startswith(beginning)]:
-        del kept[key]
+    for key in [key for key in objects if key.startswith(beginning)]:
+        del objects[key]

@@ -29,16 +29,16 @@ class BFCLTasks(TaskList):
     """The multi-turn tasks of BFCL, from the installed package `bfcl-eval`.
 
     Args:
-        categories: One or several of `CATEGORIES`; all if not given.
-        split_by: `"hash"`, or the one split that all belong to. Entries of all categories with the same number tell the
-            same story, so they are in the same split.
+        categories: One or several of `CATEGORIES`; by default all.
+        split_by: `"hash"`, or the single split for all tasks. Entries of different categories with the same number have
+            the same story, so they are in the same split.
     """
 
     def __init__(self, categories: str | Sequence[str] | None = None, *, split_by: str = TEST):
-        chosen = some_of("category", categories, CATEGORIES)
+        selected = some_of("category", categories, CATEGORIES)
         one_of("split_by", split_by, ("hash", TRAIN, VALIDATION, TEST))
         with as_usage_error("the data of bfcl-eval cannot be read; install it again"):
-            tasks = [task for category in chosen for task in _tasks(category, split_by)]
+            tasks = [task for category in selected for task in _tasks(category, split_by)]
         super().__init__(tasks)
 
 
@@ -84,27 +84,27 @@ def _rows(name: str) -> list[dict[str, Any]]:
 def _functions(name: str) -> list[dict[str, Any]]:
     """Return the functions of a class as schemas of tools."""
     documents = data_file(f"multi_turn_func_doc/{documents_of(name)}")
-    found = [json.loads(line) for line in documents.splitlines() if line.strip()]
+    functions = [json.loads(line) for line in documents.splitlines() if line.strip()]
     return [
         {
             "name": function["name"],
             "description": function["description"],
             "parameters": {**_schema(function["parameters"]), "additionalProperties": False},
         }
-        for function in found
+        for function in functions
     ]
 
 
 def _schema(document: Any) -> Any:
-    """Return a JSON schema: the package writes types as in Python, and defaults into descriptions too."""
+    """Return a JSON schema: the package uses Python's names for types."""
     if isinstance(document, list):
         return [_schema(item) for item in document]
     if not isinstance(document, dict):
         return document
-    made = {key: _schema(value) for key, value in document.items()}
-    kind = made.get("type")
+    schema = {key: _schema(value) for key, value in document.items()}
+    kind = schema.get("type")
     if kind in ("any", "Any"):
-        del made["type"]
+        del schema["type"]
     elif isinstance(kind, str):
-        made["type"] = _TYPES.get(kind, kind)
-    return made
+        schema["type"] = _TYPES.get(kind, kind)
+    return schema

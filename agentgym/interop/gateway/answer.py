@@ -1,4 +1,4 @@
-"""Writes replies as chat completions: whole, and as streams that begin while the turn is still being sampled."""
+"""Writes replies as chat completions: whole, or as streams that begin while the turn is still being sampled."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from starlette.types import Send
 
 from agentgym.errors import InfrastructureError
 from agentgym.interop.bodies import while_connected
-from agentgym.interop.gateway.errors import problem_of
+from agentgym.interop.gateway.errors import chat_error
 from agentgym.interop.gateway.request import ChatRequest
-from agentgym.interop.gateway.row import Reply
-from agentgym.interop.gateway.turn import Draft
+from agentgym.interop.gateway.row import ChatReply
+from agentgym.interop.gateway.turn import TurnDraft
 
 _DONE = "data: [DONE]\n\n"
 
 _ALIVE = ": the model is at work\n\n"
-"""A comment, which clients pass over."""
+"""A comment, which clients ignore."""
 
 
 def head_of(session: str, model: str) -> dict[str, Any]:
-    """Return the fields that an answer and each piece of a stream begin with."""
+    """Return the common fields of a response and of each chunk of a stream."""
     return {"id": f"chatcmpl-{session}-{time.monotonic_ns()}", "created": int(time.time()), "model": model}
 
 
-def completion(head: Mapping[str, Any], reply: Reply, request: ChatRequest) -> dict[str, Any]:
-    """Return a reply as a whole answer."""
+def completion(head: Mapping[str, Any], reply: ChatReply, request: ChatRequest) -> dict[str, Any]:
+    """Return a reply as a complete response."""
     logprobs = _logprobs(reply) if request.wants_logprobs else None
     choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish, "logprobs": logprobs}
     return {**head, "object": "chat.completion", "choices": [choice], "usage": _usage(reply)}
 
 
 class ChatStream:
-    """Writes a reply as a stream: its text while it is sampled, its calls one by one, then why it ended.
+    """Writes a reply as a stream: its text while it is sampled, its calls one by one, then the finish reason.
 
     Args:
-        head: The fields that each piece begins with.
-        request: The request to answer. If it asks for log-probabilities, the text comes when it is complete.
+        head: The fields that each chunk begins with.
+        request: The request to answer. If it asks for log-probabilities, the text is sent once it is complete.
     """
 
     def __init__(self, head: Mapping[str, Any], request: ChatRequest):
         self._head, self._request = head, request
         self._sent: str | None = None
-        """The text that has been sent, once there is some."""
+        """The text sent so far; `None` before the first chunk."""
 
     def more(self, text: str) -> str:
-        """Return the piece with the new part of a text; it may be empty."""
+        """Return the chunk with the new part of a text; it may be empty."""
         if self._request.wants_logprobs or text == (self._sent or ""):
             return ""
         return self._piece(_choice(self._delta(text)))
 
-    def end(self, reply: Reply) -> str:
-        """Return the other pieces of the whole reply."""
+    def end(self, reply: ChatReply) -> str:
+        """Return the remaining chunks of the reply."""
         message = reply.message
         pieces: list[dict[str, Any]] = []
         if self._sent is None or self._sent != (message["content"] or ""):
@@ -72,11 +72,11 @@ class ChatStream:
         return "".join(map(self._piece, pieces)) + _DONE
 
     def failed(self, problem: Mapping[str, Any]) -> str:
-        """Return the piece that says why there is no more."""
+        """Return the chunk with an error, which ends the stream."""
         return f"data: {json.dumps({'error': dict(problem)})}\n\n{_DONE}"
 
     def _delta(self, text: str | None) -> dict[str, Any]:
-        """Return the part of the text that has not been sent, and note it as sent."""
+        """Return the part of the text that has not been sent, and mark it as sent."""
         sent, self._sent = self._sent, text or ""
         return {"role": "assistant", "content": text} if sent is None else {"content": _rest(self._sent, sent)}
 
@@ -85,9 +85,9 @@ class ChatStream:
 
 
 def _rest(text: str, beginning: str) -> str:
-    """Return a text without its beginning. Raises `InfrastructureError` if it begins otherwise."""
+    """Return a text without its beginning. Raises `InfrastructureError` if it does not start with it."""
     if not text.startswith(beginning):
-        raise InfrastructureError("the beginning of a turn, which has been sent, has changed; do not stream its answer")
+        raise InfrastructureError("text of the turn that was already sent has changed; do not stream this request")
     return text[len(beginning) :]
 
 
@@ -95,8 +95,8 @@ def _choice(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, An
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def _logprobs(reply: Reply) -> dict[str, Any]:
-    """Return the sampled tokens, those of calls too, with their log-probabilities."""
+def _logprobs(reply: ChatReply) -> dict[str, Any]:
+    """Return all sampled tokens, including those of calls, with their log-probabilities."""
     content = [
         {"token": text, "logprob": logprob, "bytes": [*text.encode()], "top_logprobs": []}
         for text, logprob in reply.logprobs
@@ -104,33 +104,33 @@ def _logprobs(reply: Reply) -> dict[str, Any]:
     return {"content": content, "refusal": None}
 
 
-def _usage(reply: Reply) -> dict[str, int]:
+def _usage(reply: ChatReply) -> dict[str, int]:
     prompt, sampled = reply.prompt_tokens, reply.completion_tokens
     return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
 
 
 async def streamed(
     request: Request,
-    work: Callable[[Draft], Coroutine[Any, Any, Reply]],
+    work: Callable[[TurnDraft], Coroutine[Any, Any, ChatReply]],
     stream: ChatStream,
     headers: Mapping[str, str],
     silent_s: float,
 ) -> Response:
-    """Return an answer as a stream, once there is something to send or a client may lose patience.
+    """Return a streaming response, once there is something to send or `silent_s` have passed.
 
-    An error that comes before has the status that it has otherwise; one that comes later is an event of the stream.
-    The work is cancelled if the client leaves.
+    An error before that has its usual status; a later error is an event of the stream. The work is cancelled if the
+    client leaves.
 
     Args:
         request: The client's request, whose body has been read.
         work: Samples the turn.
         stream: Writes it.
-        headers: Headers of the answer.
+        headers: Headers of the response.
         silent_s: Seconds without an event after which a comment is sent.
 
     Raises:
         ClientDisconnect: The client has left.
-        Exception: The work raised it before the stream began.
+        Exception: The work failed before the stream began.
     """
     pieces = _pieces(work, stream, silent_s)
     first = await while_connected(request, _first(pieces))
@@ -138,14 +138,14 @@ async def streamed(
 
 
 class _StreamResponse(StreamingResponse):
-    """A stream that has begun. However it ends, so does the work for it."""
+    """A stream whose first chunk is ready. Its work ends with the stream, however that ends."""
 
     def __init__(self, first: str, pieces: AsyncGenerator[str], headers: Mapping[str, str]):
         super().__init__(_joined(first, pieces), headers=headers, media_type="text/event-stream")
         self._pieces = pieces
 
     async def stream_response(self, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         try:
             await super().stream_response(send)
         finally:
@@ -163,12 +163,12 @@ async def _joined(first: str, pieces: AsyncGenerator[str]) -> AsyncGenerator[str
 
 
 async def _pieces(
-    work: Callable[[Draft], Coroutine[Any, Any, Reply]], stream: ChatStream, silent_s: float
+    work: Callable[[TurnDraft], Coroutine[Any, Any, ChatReply]], stream: ChatStream, silent_s: float
 ) -> AsyncGenerator[str]:
     news = asyncio.Event()
-    draft = Draft(news.set)
+    draft = TurnDraft(news.set)
     working = asyncio.create_task(work(draft))
-    working.add_done_callback(lambda task: news.set() or task.cancelled() or task.exception())  # which marks it as seen
+    working.add_done_callback(lambda task: news.set() or task.cancelled() or task.exception())  # marks it as retrieved
     has_begun = False
     try:
         while await _continues(news, working, silent_s):
@@ -182,14 +182,14 @@ async def _pieces(
         except Exception as error:
             if not has_begun:
                 raise
-            last = stream.failed(problem_of(error).body)
+            last = stream.failed(chat_error(error).body)
         yield last
     finally:
         working.cancel()
 
 
-async def _continues(news: asyncio.Event, working: asyncio.Task[Reply], silent_s: float) -> bool:
-    """Wait for news, but not for longer than a client does. Return whether the turn continues."""
+async def _continues(news: asyncio.Event, working: asyncio.Task[ChatReply], silent_s: float) -> bool:
+    """Wait for news for up to `silent_s`. Return whether the turn continues."""
     try:
         async with asyncio.timeout(silent_s):
             await news.wait()

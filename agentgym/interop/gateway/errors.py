@@ -1,4 +1,4 @@
-"""Refused requests, and errors in the form of OpenAI's endpoints."""
+"""Errors in the format of OpenAI's endpoints."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from agentgym.errors import AgentGymError, UsageError
 from agentgym.foreign.errors import describe
 
 
-class Refused(AgentGymError):
-    """A request that cannot be answered, in the words and codes of chat endpoints.
+class RequestRefused(AgentGymError):
+    """A request that cannot be answered.
 
     Args:
-        message: Why.
+        message: The reason.
         status: The HTTP status.
-        code: The name of the error for programs.
-        param: The field of the request that is at fault, if there is such a field.
+        code: OpenAI's error code.
+        param: The field of the request that is at fault; `None` if there is no such field.
     """
 
     def __init__(
@@ -27,8 +27,8 @@ class Refused(AgentGymError):
 
 
 @dataclass(frozen=True)
-class Problem:
-    """An error as agents see it."""
+class ChatError:
+    """An error in the format of OpenAI's endpoints."""
 
     message: str
     status: int
@@ -37,17 +37,17 @@ class Problem:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The value of `error` in an answer."""
+        """The value of `error` in a response."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"message": self.message, "type": kind, "code": self.code, "param": self.param}
 
 
-def problem_of(error: Exception) -> Problem:
-    """Return an error as agents see it."""
-    if isinstance(error, Refused):
-        return Problem(str(error), error.status, error.code, error.param)
+def chat_error(error: Exception) -> ChatError:
+    """Return an exception as agents see it."""
+    if isinstance(error, RequestRefused):
+        return ChatError(str(error), error.status, error.code, error.param)
     if isinstance(error, UsageError):
-        return Problem(str(error), 422, "usage")
+        return ChatError(str(error), 422, "usage")
     if isinstance(error, AgentGymError):
-        return Problem(str(error), 502, "infrastructure")
-    return Problem(describe(error), 500, "server_error")
+        return ChatError(str(error), 502, "infrastructure")
+    return ChatError(describe(error), 500, "server_error")

@@ -1,4 +1,4 @@
-"""`Gateway`: sessions of agents in front of one token policy."""
+"""`Gateway`: agents' sessions with one token policy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.errors import RequestRefused
 from agentgym.interop.gateway.row import RowSettings
-from agentgym.interop.gateway.session import GatewaySession, Played
+from agentgym.interop.gateway.session import GatewaySession, SessionTask
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Trajectory, write_jsonl
@@ -30,9 +30,9 @@ class GatewaySettings:
         max_calls: Calls that the prompt allows in a turn.
         out: The file to which ended sessions are appended.
         token: The key of the gateway's owner, who opens and rewards sessions.
-        sessions: Most sessions at a time.
-        idle_s: Seconds without a call after which a session may be ended to make room, as failed.
-        silent_s: Seconds after which a stream without news says that the model is at work: clients lose patience.
+        sessions: Maximum number of open sessions.
+        idle_s: Seconds without a call after which a session may be ended as failed to make room.
+        silent_s: Seconds after which a silent stream sends a comment, so that the client does not time out.
     """
 
     dialect: str | Dialect = "hermes"
@@ -46,12 +46,12 @@ class GatewaySettings:
 
 
 class Gateway:
-    """Agents' calls to a policy, recorded.
+    """Records agents' calls to a policy.
 
     Args:
-        policy: Samples the turns, as it is set: the temperature and the like that agents ask for have no effect,
-            because the log-probabilities would not be those of the policy.
-        settings: The rest.
+        policy: Samples the turns with its own settings. Agents' sampling options, such as the temperature, have no
+            effect: the log-probabilities must be those of the policy.
+        settings: The gateway's configuration.
 
     Raises:
         UsageError: The policy has no tokens.
@@ -59,7 +59,7 @@ class Gateway:
 
     def __init__(self, policy: Policy, settings: GatewaySettings | None = None):
         if not isinstance(policy, TokenPolicy):
-            raise UsageError(f"a gateway records tokens, but the policy {policy.name!r} has none; give a model")
+            raise UsageError(f"a gateway records tokens, but the policy {policy.name!r} has none; use a model")
         self.policy: TokenPolicy = policy
         self.settings = settings or GatewaySettings()
         dialect = self.settings.dialect
@@ -68,43 +68,43 @@ class Gateway:
         self._sessions: dict[str, GatewaySession] = {}
         self._lock = threading.RLock()
         self.base_url = ""
-        """The address, without a slash at its end, while it is served."""
+        """The URL, without a trailing slash, while it is served."""
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop of the thread that serves it."""
+        """The event loop of the serving thread."""
 
-    def session(self, name: str | None = None, played: Played | None = None) -> GatewaySession:
+    def session(self, name: str | None = None, played: SessionTask | None = None) -> GatewaySession:
         """Open a session.
 
         Args:
-            name: Its name, the id of its trajectory; by default a new one.
-            played: The task of the agent.
+            name: Its name, which is the id of its trajectory; by default a new name.
+            played: The agent's task.
 
         Raises:
-            UsageError: The name is taken, or cannot be part of a URL.
-            InfrastructureError: All sessions are taken.
+            UsageError: The name is in use, or cannot be part of a URL.
+            InfrastructureError: The maximum number of sessions is open.
         """
         name = name or f"session-{secrets.token_hex(8)}"
         if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise UsageError(f"a session's name may have letters, digits, '-', '_' and '.'; not {name!r}")
         with self._lock:
             if name in self._sessions:
-                raise UsageError(f"there is a session {name!r} already")
+                raise UsageError(f"session {name!r} is already open")
             if len(self._sessions) >= self.settings.sessions and not self._make_room():
-                raise InfrastructureError(f"all {self.settings.sessions} sessions of the gateway are taken")
+                raise InfrastructureError(f"all {self.settings.sessions} sessions of the gateway are in use")
             url = f"{self.base_url}/s/{name}/v1" if self.base_url else ""
-            session = GatewaySession(name, self._rows, played or Played(), secrets.token_urlsafe(24), url)
+            session = GatewaySession(name, self._rows, played or SessionTask(), secrets.token_urlsafe(24), url)
             self._sessions[name] = session
         return session
 
     def find(self, name: str) -> GatewaySession:
-        """Return an open session. Raises `Refused` if there is none."""
+        """Return an open session. Raises `RequestRefused` for unknown names."""
         session = self._sessions.get(name)
         if session is None:
-            raise Refused(f"there is no session {name!r}, or it has ended", 404, "no_session")
+            raise RequestRefused(f"session {name!r} does not exist or has ended", 404, "no_session")
         return session
 
     def find_or_open(self, name: str) -> GatewaySession:
-        """Return a session, which is opened if need be."""
+        """Return a session; open it if it does not exist."""
         with self._lock:
             return self._sessions.get(name) or self.session(name)
 
@@ -119,10 +119,10 @@ class Gateway:
         return name if self.is_owner(token) and colon in ("", ":") else None
 
     def close_session(self, session: GatewaySession) -> list[Trajectory]:
-        """Append the trajectories of a session that has ended to the file, if there is one, and forget the session.
+        """Append the trajectories of an ended session to the file, if there is one, and remove the session.
 
         Raises:
-            UsageError: The file cannot be written. The session is not forgotten.
+            UsageError: The file cannot be written. The session is not removed.
         """
         with self._lock:
             if self._sessions.get(session.name) is session:
@@ -132,29 +132,29 @@ class Gateway:
         return session.trajectories
 
     def updated(self, version: int) -> None:
-        """Report that the weights have changed, to a policy that wants to know."""
+        """Report new weights to policies that have a method `updated`."""
         report = getattr(self.policy, "updated", None)
         if report is not None:
             report(version)
 
     def close(self) -> None:
-        """End all sessions. Those without a reward have failed, so that none is silently missing."""
+        """End all sessions. Sessions without a reward count as failed, so that none goes missing silently."""
         for session in list(self._sessions.values()):
-            session.fail("the gateway was stopped before the session had a reward")
+            session.fail("the gateway stopped before the session had a reward")
             self.close_session(session)
 
     def _release(self, conversation: str) -> None:
-        """Let the policy drop a conversation, in the thread in which it samples: sessions may be ended in another."""
+        """Let the policy drop a conversation in its sampling thread, since sessions may be ended in another one."""
         try:
             if (loop := self.loop) is not None:
                 loop.call_soon_threadsafe(self.policy.release, conversation)
                 return
-        except RuntimeError:  # it is closed: nothing is sampled any more
+        except RuntimeError:  # the loop is closed: nothing is sampled any more
             pass
         self.policy.release(conversation)
 
     def _make_room(self) -> bool:
-        """End idle sessions, as failed. Return whether there were some."""
+        """End idle sessions as failed. Return whether there were any."""
         before = time.monotonic() - self.settings.idle_s
         idle = [session for session in self._sessions.values() if session.is_idle_since(before)]
         for session in idle:

@@ -1,6 +1,6 @@
-"""Reads requests for chat completions, whatever program wrote them: messages, tools, options and limits.
+"""Parses chat completion requests of any client: messages, tools, options and limits.
 
-Each option has its effect, has none, or is refused.
+Each option takes effect, is ignored, or is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from agentgym.dialects.text import END_THINK, THINK
 from agentgym.errors import ToolError
-from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.errors import RequestRefused
 from agentgym.messages import Message, calls_of, shown_pictures, text_of
 from agentgym.records import strict_json
 
@@ -28,10 +28,10 @@ _MAX_STOPS = 4
 _OF_SAMPLING = frozenset(
     ("temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty")
 )
-"""Without effect: the log-probabilities must be those of the policy as it is set."""
+"""Ignored: the log-probabilities must be those of the policy's own settings."""
 
 _OF_MODELS = frozenset(("reasoning", "reasoning_effort", "verbosity", "prediction"))
-"""Without effect: for models of one provider."""
+"""Ignored: options for the models of one provider."""
 
 _LABELS = frozenset(
     (
@@ -39,7 +39,7 @@ _LABELS = frozenset(
         *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options"),
     )
 )
-"""About the request, not the answer."""
+"""Ignored: they describe the request and do not affect the reply."""
 
 _READ = frozenset(
     (
@@ -47,19 +47,19 @@ _READ = frozenset(
         *("max_completion_tokens", "stream", "stream_options", "stop", "logprobs"),
     )
 )
-"""Read by `ChatRequest.of`."""
+"""Options that `ChatRequest.of` reads."""
 
-_FREE_FORM = "the model's text is sampled freely, and cannot be held to a form"
+_FREE_FORM = "the model samples text freely and cannot be constrained to a format"
 _SOUND = "the model writes text"
 _RESTRICTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "response_format": (lambda value: value == {"type": "text"}, _FREE_FORM),
-    "logit_bias": (lambda value: not value, "what is sampled would not be the policy's own"),
+    "logit_bias": (lambda value: not value, "the samples would not be the policy's own"),
     "top_logprobs": (lambda value: value == 0, "only the log-probabilities of the sampled tokens are known"),
     "modalities": (lambda value: value == ["text"], _SOUND),
-    "functions": (lambda value: not value, "give 'tools' instead"),
-    "function_call": (lambda value: value in ("auto", "none"), "give 'tools' and 'tool_choice' instead"),
+    "functions": (lambda value: not value, "use 'tools' instead"),
+    "function_call": (lambda value: value in ("auto", "none"), "use 'tools' and 'tool_choice' instead"),
 }
-"""Options that may have some values only, and why."""
+"""Options with restricted values: the check of a value, and the reason for a refusal."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +73,22 @@ class ChatRequest:
     model: str
     stream: bool
     wants_usage: bool
-    """Whether a stream ends with the number of tokens."""
+    """Whether a stream ends with the token counts."""
     wants_logprobs: bool = False
     stop: tuple[str, ...] = ()
-    """Texts at which the turn ends. They are not part of the message."""
+    """Texts that end the turn. They are not part of the message."""
     one_call: bool = False
     """Whether the turn ends after its first call."""
     ignored: tuple[str, ...] = ()
-    """Options that the request has and that have no effect."""
+    """The request's options that have no effect."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ChatRequest:
-        """Read the body of a request. Raises `Refused` if it cannot be answered."""
+        """Parse the body of a request. Raises `RequestRefused` if it cannot be answered."""
         if not isinstance(body.get("messages"), list) or not body["messages"]:
-            raise Refused("'messages' must be a list of chat messages", param="messages")
+            raise RequestRefused("'messages' must be a list of chat messages", param="messages")
         if body.get("n") not in (None, 1):
-            raise Refused("only n=1 is supported: a trajectory has one continuation", param="n")
+            raise RequestRefused("only n=1 is supported: a trajectory has one continuation", param="n")
         options = body.get("stream_options")
         return cls(
             messages=[*map(_message, body["messages"])],
@@ -105,13 +105,13 @@ class ChatRequest:
 
 
 Key = tuple[Any, ...]
-"""Equal for messages that say the same."""
+"""Equal for messages with the same content."""
 
 
 def key_of(message: Mapping[str, Any]) -> Key:
-    """Return the key of a message, which stays the same if a program parses the message and writes it again.
+    """Return the key of a message, which survives a client's parsing and re-serialising of the message.
 
-    Ids of calls and white space around texts and reasoning do not matter.
+    Call ids and white space around text and reasoning do not matter.
     """
     try:
         calls = tuple((call.name, json.dumps(call.arguments, sort_keys=True)) for call in calls_of(message))
@@ -123,10 +123,10 @@ def key_of(message: Mapping[str, Any]) -> Key:
 
 def _message(entry: Any) -> Message:
     if not isinstance(entry, Mapping):
-        raise Refused("a message must be an object with a role and a content")
+        raise RequestRefused("a message must be an object with a role and a content")
     role = _ROLE_ALIASES.get(str(entry.get("role")), entry.get("role"))
     if role not in _ROLES:
-        raise Refused(f"a message has the role {role!r}; there are: {', '.join(_ROLES)}")
+        raise RequestRefused(f"a message has the role {role!r}; it must be one of: {', '.join(_ROLES)}")
     message: dict[str, Any] = {"role": role, "content": _content(entry.get("content"))}
     if role == "assistant":
         message["content"] = _with_reasoning(entry, message["content"])
@@ -138,7 +138,7 @@ def _message(entry: Any) -> Message:
 
 
 def _with_reasoning(entry: Mapping[str, Any], content: Any) -> Any:
-    """Return a content with the reasoning, which programs such as LiteLLM put into a field of its own."""
+    """Return a content with the reasoning, which clients such as LiteLLM put into a separate field."""
     reasoning = entry.get("reasoning_content") or entry.get("reasoning")
     if not isinstance(reasoning, str) or not isinstance(content, str) or content.lstrip().startswith(THINK):
         return content
@@ -149,7 +149,7 @@ def _content(content: Any) -> Any:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, Sequence):
-        raise Refused("the content of a message must be text or a list of parts")
+        raise RequestRefused("the content of a message must be text or a list of parts")
     parts = [*map(_part, content)]
     if all(part["type"] == "text" for part in parts):
         return "".join(part["text"] for part in parts)
@@ -165,44 +165,44 @@ def _part(part: Any) -> dict[str, Any]:
         url = url.get("url") if isinstance(url, Mapping) else url
         if isinstance(url, str) and url.startswith(_PNG):
             return {"type": "image", "base64": _checked_base64(url.removeprefix(_PNG))}
-    raise Refused(f"a part of a content is {kind!r}; there are text, and image_url with a PNG as a data URL")
+    raise RequestRefused(f"a content part is {kind!r}; it must be text, or image_url with a PNG as a data URL")
 
 
 def _checked_base64(data: str) -> str:
     try:
         base64.b64decode(data, validate=True)
     except ValueError as error:
-        raise Refused(f"a picture is not base64: {error}") from error
+        raise RequestRefused(f"a picture is not base64: {error}") from error
     return data
 
 
 def _calls(entries: Any) -> list[dict[str, Any]]:
-    """Return the calls of an earlier message with their arguments as objects, as chat templates want them."""
+    """Return the calls of an earlier message with their arguments as objects, as chat templates expect."""
     try:
         return [call.to_dict() for call in calls_of({"tool_calls": entries})]
     except ToolError as error:
-        raise Refused(f"an earlier call cannot be read: {error}") from error
+        raise RequestRefused(f"an earlier call cannot be read: {error}") from error
 
 
 def _schemas(tools: Any) -> list[dict[str, Any]]:
     if not isinstance(tools, list | None):
-        raise Refused("'tools' must be a list", param="tools")
+        raise RequestRefused("'tools' must be a list", param="tools")
     return [*map(_schema, tools or ())]
 
 
 def _schema(tool: Any) -> dict[str, Any]:
-    """Return a tool's schema with all that dialects read."""
+    """Return a tool's schema with all fields that dialects read."""
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
-        raise Refused("a tool must be {'type': 'function', 'function': {'name': ..., 'parameters': {...}}}")
+        raise RequestRefused("a tool must be {'type': 'function', 'function': {'name': ..., 'parameters': {...}}}")
     parameters = function.get("parameters") or _EMPTY_SCHEMA
     if not isinstance(parameters, Mapping):
-        raise Refused(f"the parameters of tool {name!r} must be a JSON schema")
+        raise RequestRefused(f"the parameters of tool {name!r} must be a JSON schema")
     description = function.get("description") or name
     try:
         strict_json.check_value([str(description), parameters])
     except strict_json.JsonProblem as error:
-        raise Refused(f"tool {name!r:.100} cannot be shown to a model: {error}", param="tools") from error
+        raise RequestRefused(f"tool {name!r:.100} cannot be shown to a model: {error}", param="tools") from error
     missing = {key: value for key, value in _EMPTY_SCHEMA.items() if key not in parameters}  # the model sees the order
     return {
         "type": "function",
@@ -211,46 +211,46 @@ def _schema(tool: Any) -> dict[str, Any]:
 
 
 def _ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of a request that have no effect, in order. Raises `Refused` for options of other names."""
+    """Return the ignored options of a request, in order. Raises `RequestRefused` for options that are not supported."""
     options = {name: value for name, value in body.items() if value is not None}
     for name, value in options.items():
         if name in _RESTRICTED:
             is_allowed, reason = _RESTRICTED[name]
             if not is_allowed(value):
-                raise Refused(f"{name!r} cannot be {value!r:.100}: {reason}", param=name)
+                raise RequestRefused(f"{name!r} cannot be {value!r:.100}: {reason}", param=name)
         elif name not in _OF_SAMPLING | _OF_MODELS | _LABELS | _READ:
-            raise Refused(f"{name!r:.100} is not supported by this gateway; leave it out", param=name[:100])
+            raise RequestRefused(f"this gateway does not support {name!r:.100}; leave it out", param=name[:100])
     return tuple(name for name in options if name in _OF_SAMPLING | _OF_MODELS)
 
 
 def _flag(body: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
-    """Return an option that is true or false."""
+    """Return a boolean option."""
     value = body.get(name)
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise Refused(f"{name!r} must be true or false, not {value!r:.100}", param=name)
+        raise RequestRefused(f"{name!r} must be true or false, not {value!r:.100}", param=name)
     return value
 
 
 def _limit(body: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of some options that the request has: the most tokens to sample."""
+    """Return the token limit in the first of these options that the request has."""
     for name in names:
         if (value := body.get(name)) is not None:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise Refused(f"{name!r} must be a whole number from 1, not {value!r:.100}", param=name)
+                raise RequestRefused(f"{name!r} must be a whole number from 1, not {value!r:.100}", param=name)
             return value
     return None
 
 
 def _stops(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the texts at which the model's turn ends."""
+    """Return the texts that end the model's turn."""
     value = body.get("stop") or ()
     stops = (value,) if isinstance(value, str) else value
     if not isinstance(stops, list | tuple) or not all(isinstance(stop, str) and stop for stop in stops):
-        raise Refused("'stop' must be text or a list of texts", param="stop")
+        raise RequestRefused("'stop' must be text or a list of texts", param="stop")
     if len(stops) > _MAX_STOPS:
-        raise Refused(f"'stop' may have {_MAX_STOPS} texts at most, not {len(stops)}", param="stop")
+        raise RequestRefused(f"'stop' may have {_MAX_STOPS} texts at most, not {len(stops)}", param="stop")
     return tuple(stops)
 
 
@@ -259,8 +259,7 @@ def _wants_tools(body: Mapping[str, Any]) -> bool:
     choice = body.get("tool_choice")
     if choice in (None, "auto", "none"):
         return choice != "none"
-    raise Refused(
-        f"'tool_choice' cannot be {choice!r:.100}: the model decides by itself whether it calls a tool, as it does in "
-        "training; there are 'auto' and 'none'",
+    raise RequestRefused(
+        f"'tool_choice' cannot be {choice!r:.100}: the model decides whether to call a tool; use 'auto' or 'none'",
         param="tool_choice",
     )

@@ -1,4 +1,4 @@
-"""`Row`: one unbroken conversation of an agent, with its tokens as they were sampled."""
+"""`ConversationRow`: one unbroken conversation of an agent, with the sampled tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from agentgym.dialects import Dialect, is_template
 from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.errors import RequestRefused
 from agentgym.interop.gateway.request import ChatRequest, Key, key_of
 from agentgym.interop.gateway.turn import (
-    Draft,
+    TurnDraft,
     before_stop,
     certain_text,
     certain_text_of_calls,
@@ -41,7 +41,7 @@ from agentgym.trajectory import Tokens, Turn
 
 @dataclass
 class Prompting:
-    """Writes a conversation as the model was trained on it: tools, calls and results in the form of its dialect.
+    """Writes a conversation as the model was trained on it: tools, calls and results in its dialect.
 
     Args:
         dialect: How the model writes calls.
@@ -49,7 +49,7 @@ class Prompting:
         max_calls: Calls that the prompt allows in a turn.
 
     Raises:
-        Refused: A tool's name or schema cannot be used.
+        RequestRefused: A tool's name or schema cannot be used.
     """
 
     dialect: Dialect
@@ -62,33 +62,33 @@ class Prompting:
         try:
             self.tools = Seat.of(self.schemas, self.dialect, 0, self.max_calls).tools
         except UsageError as error:
-            raise Refused(str(error)) from error
+            raise RequestRefused(str(error)) from error
 
     def opening(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages that begin a conversation, after the dialect's explanation of the tools."""
+        """Return the messages that begin a conversation, with the dialect's explanation of the tools."""
         explanation = self.dialect.instructions(self.tools, self.max_calls) if len(self.tools) else ""
-        written = self.written(messages)
+        rendered = self.render(messages)
         if not explanation:
-            return written
-        if written[0].get("role") != "system":
-            return [system(explanation), *written]
-        prompt = text_of(written[0])
-        return [system(f"{prompt}\n\n{explanation}" if prompt else explanation), *written[1:]]
+            return rendered
+        if rendered[0].get("role") != "system":
+            return [system(explanation), *rendered]
+        prompt = text_of(rendered[0])
+        return [system(f"{prompt}\n\n{explanation}" if prompt else explanation), *rendered[1:]]
 
-    def written(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages with calls and results as the dialect writes them."""
-        return [self._written(message) for message in messages]
+    def render(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with calls and results in the dialect."""
+        return [self._render(message) for message in messages]
 
     def note(self, calls: Sequence[ToolCall]) -> None:
-        """Remember calls, whose results will name their ids."""
+        """Remember calls; their results will refer to their ids."""
         self._calls |= {call.id: call for call in calls}
 
     def note_all(self, messages: Sequence[Message]) -> None:
-        """Remember the calls in messages by the ids that the agent has given them."""
+        """Remember the calls in messages by the agent's ids."""
         for message in messages:
             self.note(calls_of(message))
 
-    def _written(self, message: Message) -> Message:
+    def _render(self, message: Message) -> Message:
         if message.get("role") == "tool":
             call = self._calls.get(message.get("tool_call_id", ""), ToolCall("tool"))
             return with_pictures(self.dialect.result(call, text_of(message)), shown_pictures([message]))
@@ -96,31 +96,29 @@ class Prompting:
         self.note(calls)
         if not calls or is_template(self.dialect.name):
             return message
-        return {"role": "assistant", "content": self._rendered(text_of(message), calls)}
-
-    def _rendered(self, text: str, calls: Sequence[ToolCall]) -> str:
         try:
-            return self.dialect.render(text, calls, self.tools)
+            text = self.dialect.render(text_of(message), calls, self.tools)
         except ValueError as error:
-            raise Refused(f"an earlier message cannot be written as the model writes its own: {error}") from error
+            raise RequestRefused(f"an earlier message cannot be written in the model's dialect: {error}") from error
+        return {"role": "assistant", "content": text}
 
 
 @dataclass(frozen=True)
-class Reply:
+class ChatReply:
     """The next message of a conversation."""
 
     message: dict[str, Any]
-    """As chat endpoints write it."""
+    """In the format of chat endpoints."""
     finish: str
     """`stop`, `tool_calls` or `length`."""
     prompt_tokens: int
     completion_tokens: int
     logprobs: list[tuple[str, float]]
-    """The sampled tokens as text, and their log-probabilities, if asked for; without the token that ends the turn."""
+    """The sampled tokens as text with their log-probabilities, if requested; without the token that ends the turn."""
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampledTurn:
     """A sampled turn that is not yet part of its conversation."""
 
     request: ChatRequest
@@ -131,7 +129,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class RowTurn:
-    """A turn of the model, and how many calls it made."""
+    """A turn of the model and its number of calls."""
 
     text: str
     span: tuple[int, int]
@@ -151,35 +149,35 @@ class RowSettings:
     max_calls: int = 1
 
 
-class Row:
-    """A conversation that has only ever grown. Its tokens are never rendered or tokenised again.
+class ConversationRow:
+    """A conversation that has only been appended to. Its tokens are never rendered or tokenised again.
 
     Args:
         settings: The policy and its limits.
         request: The request that begins it.
-        name: Names it to the policy.
+        name: The policy's name for the conversation.
     """
 
     def __init__(self, settings: RowSettings, request: ChatRequest, name: str):
         self._settings, self.name = settings, name
         self.schemas = request.tools
         self._prompting = Prompting(settings.dialect, request.tools, settings.max_calls)
-        # A codec keeps the tools of its conversation, which differ from agent to agent.
+        # A codec stores the tools of its conversation, which differ between agents.
         self._codec = copy(settings.policy.codec)
         self._talk = Conversation(settings.policy, settings.limits, self._codec)
         self.opening = self._prompting.opening(request.messages)
         self._talk.begin(self.opening, request.tools)
         self._keys: list[Key] = _keys(request)
-        """Of the messages so far."""
+        """Keys of the messages so far."""
 
         self.turns: list[RowTurn] = []
         self.observations: list[list[Message]] = []
         """The messages after each turn but the last."""
 
         self._ids: set[str] = set()
-        self._last: Reply | None = None
+        self._last: ChatReply | None = None
         self._request: ChatRequest | None = None
-        """The request that the model is answering."""
+        """The request being answered."""
 
         self._idle = asyncio.Event()
 
@@ -195,11 +193,11 @@ class Row:
 
     @property
     def calls(self) -> int:
-        """How many calls the model has made in it."""
+        """Number of calls that the model has made."""
         return sum(turn.calls for turn in self.turns)
 
     def extends(self, request: ChatRequest) -> bool:
-        """Whether a request is this conversation with something new at its end, which is not the model's."""
+        """Whether a request is this conversation followed by new messages, none of them the model's."""
         size = len(self._keys)
         new = request.messages[size:]
         return (
@@ -210,10 +208,10 @@ class Row:
             and request.tools == self.schemas
         )
 
-    async def repeated(self, request: ChatRequest) -> Reply | None:
-        """Return the last reply if a request asks for it again, as a client does that has not received it.
+    async def repeated(self, request: ChatRequest) -> ChatReply | None:
+        """Return the last reply if a request repeats its request, as clients do that have not received the reply.
 
-        If the model is answering the same request, wait for that.
+        If the same request is still being answered, wait for its reply.
         """
         keys = _keys(request)
         if request.tools != self.schemas:
@@ -222,22 +220,22 @@ class Row:
             await self._idle.wait()
         return self._last if keys == self._keys[:-1] else None
 
-    async def sample(self, request: ChatRequest, draft: Draft | None = None) -> Sample:
-        """Sample the next message. The conversation stays as it is until `keep`, whatever happens meanwhile.
+    async def sample(self, request: ChatRequest, draft: TurnDraft | None = None) -> SampledTurn:
+        """Sample the next message. The conversation does not change until `keep`.
 
         Args:
-            request: The request that it answers.
+            request: The request to answer.
             draft: Receives the tokens as they are sampled.
 
         Raises:
-            Refused: The conversation is as long as it may be.
-            InfrastructureError: The policy broke.
+            RequestRefused: The conversation has reached its maximum length.
+            InfrastructureError: The policy failed.
         """
-        talk, observation = self._observed(request)
+        talk, observation = self._observe(request)
         limits = self._settings.limits
         room = talk.room()
         if isinstance(room, Reason):
-            raise Refused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
+            raise RequestRefused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
         room = min(room, request.max_new_tokens or room)
         self._request = request
         self._idle.clear()
@@ -249,11 +247,11 @@ class Row:
             self._request = None
             self._idle.set()
         if not turn.ids:
-            raise InfrastructureError(f"policy {self._settings.policy.name!r} sampled nothing in its time")
-        return Sample(request, talk, observation, self._cut(turn, request))
+            raise InfrastructureError(f"policy {self._settings.policy.name!r} sampled no token within its time limit")
+        return SampledTurn(request, talk, observation, self._cut(turn, request))
 
-    def keep(self, sample: Sample) -> Reply:
-        """Add a sampled message and what it answers to the conversation."""
+    def keep(self, sample: SampledTurn) -> ChatReply:
+        """Add a sampled message and the messages that it answers to the conversation."""
         request, talk, turn = sample.request, sample.talk, sample.turn
         prompt_tokens, prefix = len(talk.tokens), talk.turn_prefix()
         text, span = talk.say(turn)
@@ -267,35 +265,35 @@ class Row:
         self.turns.append(RowTurn(text, span, len(calls), is_readable))
         finish = "tool_calls" if calls else "stop" if turn.finish == "stop" else "length"
         logprobs = self._logprobs(turn) if request.wants_logprobs else []
-        self._last = Reply(message, finish, prompt_tokens, len(turn.ids), logprobs)
+        self._last = ChatReply(message, finish, prompt_tokens, len(turn.ids), logprobs)
         return self._last
 
     def _certain(self, talk: Conversation, request: ChatRequest, ids: Sequence[int]) -> str:
-        """Return the text of the first tokens of a turn, as far as the message is sure to begin with it."""
+        """Return the part of a partial turn's text that the message is certain to begin with."""
         ending = getattr(self._codec, "before_end", "")
         text = talk.turn_prefix() + certain_text(self._codec.decode(ids), request.stop, ending)
         tools = self._prompting.tools
         return certain_text_of_calls(self._settings.dialect, text, tools) if len(tools) else text
 
-    def _observed(self, request: ChatRequest) -> tuple[Conversation, list[Message]]:
-        """Return the conversation with the new messages of a request, and those as the dialect writes them."""
+    def _observe(self, request: ChatRequest) -> tuple[Conversation, list[Message]]:
+        """Return the conversation extended by the new messages of a request, and those messages in the dialect."""
         talk = self._talk.copy()
         if not self.turns:
             return talk, []
         self._prompting.note_all(request.messages)
-        observation = self._prompting.written(request.messages[len(self._keys) :])
+        observation = self._prompting.render(request.messages[len(self._keys) :])
         talk.hear(observation)
         return talk, observation
 
     def _cut(self, turn: Generation, request: ChatRequest) -> Generation:
-        """Return a turn up to where the agent wants it to end."""
+        """Return a turn, cut where the request wants it to end."""
         sampled, decode = len(turn.ids), self._codec.decode
         if request.stop:
             turn = cut_at_stop(turn, request.stop, decode)
         if request.one_call and len(tools := self._prompting.tools):
             turn = cut_after_call(turn, lambda text: self._settings.dialect.parse(text, tools), decode)
         if len(turn.ids) < sampled:
-            self.release()  # the policy keeps a longer turn
+            self.release()  # the policy's cache has the longer turn
         return turn
 
     def _logprobs(self, turn: Generation) -> list[tuple[str, float]]:
@@ -303,11 +301,11 @@ class Row:
         return [(text, logprob) for text, logprob in zip(texts, turn.logprobs, strict=True) if text]
 
     def release(self) -> None:
-        """Let the policy drop what it keeps for the conversation."""
+        """Let the policy drop its state for the conversation."""
         self._settings.release(self.name)
 
     def _message(self, text: str, one_call: bool) -> tuple[dict[str, Any], bool]:
-        """Return a turn as a message, and whether it can be read. If not it is text, and the agent decides."""
+        """Return a turn as a message, and whether it could be parsed. An unparsable turn becomes plain text."""
         tools = self._prompting.tools
         if not len(tools):
             return _chat_message(text, ()), True
@@ -319,7 +317,7 @@ class Row:
         return _chat_message(parsed.text, calls), True
 
     def _with_ids(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
-        """Return calls with ids that no other of the conversation has."""
+        """Return calls with ids that are unique in the conversation."""
         entries = with_call_ids({"tool_calls": [call.to_dict() for call in calls]}, self._ids).get("tool_calls", [])
         return [ToolCall(call.name, call.arguments, entry["id"]) for call, entry in zip(calls, entries, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Serves a gateway: from a thread of this process, as training does, or as the command `agentgym gateway`."""
+"""Serves a gateway: from a thread of this process, as in training, or as the command `agentgym gateway`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _END_S = 30.0
 """Seconds for calls in progress to end."""
 
 _ANY_BYTES = 1 << 40
-"""The application refuses bodies that are too large by itself, in the form of chat endpoints."""
+"""No limit: the application itself refuses oversized bodies, in the format of chat endpoints."""
 
 
 @contextmanager
 def serving(gateway: Gateway, port: int = 0) -> Iterator[str]:
-    """Serve a gateway on the loopback address; gives the URL. The gateway is closed afterwards.
+    """Serve a gateway on the loopback address and provide the URL. The gateway is closed afterwards.
 
     Args:
         gateway: The gateway.
         port: 0 picks a free port.
     """
-    require("starlette", "serve")
+    require("fastapi", "serve")
     require("uvicorn", "serve")
     import uvicorn
 
@@ -62,7 +62,7 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[str]:
             thread.join(_END_S)
             listening.close()
         if thread.is_alive():
-            raise InfrastructureError(f"the gateway has not ended within {_END_S:g} s")
+            raise InfrastructureError(f"the gateway did not stop within {_END_S:g} s")
 
 
 def _run(gateway: Gateway, server: uvicorn.Server, listening: socket.socket) -> None:
@@ -95,8 +95,8 @@ class GatewayArguments:
 
 
 def run_gateway(arguments: GatewayArguments, token: str, *, shows_token: bool) -> None:
-    """Load the policy, and serve on this machine until a signal."""
-    require("starlette", "serve")
+    """Load the policy and serve on this machine until a signal."""
+    require("fastapi", "serve")
     require("uvicorn", "serve")
     from agentgym.interop.gateway.app import make_app
 
@@ -125,14 +125,14 @@ def run_gateway(arguments: GatewayArguments, token: str, *, shows_token: bool) -
 
 
 def _env_kwargs(arguments: GatewayArguments) -> dict[str, Any]:
-    """Return the arguments of the environment that a tiny model knows, and the dialect of any model."""
+    """Return the dialect, and the environment's arguments if the policy is scripted or the tiny model."""
     settings = parse_settings(arguments.settings)
     if not has_weights(arguments.policy):
         return {**settings, "dialect": arguments.dialect or "hermes"}
     require("torch", "train")
     model = model_of(arguments.policy)
     if model == TINY and arguments.env is None:
-        raise UsageError("the tiny model knows one environment: say which with --env")
+        raise UsageError("the tiny model knows only one environment: name it with --env")
     of_training = load_named(TRAINING_ARGUMENTS, "a function")(model, arguments.env or "guess")
     dialect = arguments.dialect or of_training["dialect"]
     if dialect == TEMPLATE:

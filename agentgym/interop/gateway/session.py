@@ -12,25 +12,25 @@ from typing import Any
 from agentgym.endings import AnyReason, Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.errors import describe
-from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.errors import RequestRefused
 from agentgym.interop.gateway.request import ChatRequest
-from agentgym.interop.gateway.row import Reply, Row, RowSettings, RowTurn
-from agentgym.interop.gateway.turn import Draft
+from agentgym.interop.gateway.row import ChatReply, ConversationRow, RowSettings, RowTurn
+from agentgym.interop.gateway.turn import TurnDraft
 from agentgym.rewards import OUTCOME
 from agentgym.rollout.failures import Component
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 MAX_ROWS = 64
-"""An agent that rewrites its history at every call is stopped after so many conversations."""
+"""Maximum number of conversations, which stops an agent that rewrites its history at every call."""
 
 
 @dataclass(frozen=True)
-class Played:
-    """The task of an agent. Sessions with the same task and seed are a group.
+class SessionTask:
+    """An agent's task. Sessions with the same task and seed form a group.
 
     Args:
-        env_id: Where it acted.
-        task_id: Its task; by default the session is a task of its own.
+        env_id: The environment.
+        task_id: The task's id; by default the session's name.
         seed: The seed of the episode.
         training_step: The trainer's step.
     """
@@ -45,59 +45,58 @@ class Played:
 class GatewaySession:
     """The calls of one agent in one episode, joined into conversations.
 
-    A call whose messages extend the former conversation continues its row with the tokens as they were sampled. One
-    that rewrites history begins another row of the same episode.
+    A call whose messages extend an earlier conversation continues its row with the sampled tokens. A call that
+    rewrites history begins another row of the same episode.
 
     Args:
         name: The id of its trajectory.
         settings: The policy and its limits.
-        played: The task of the agent.
-        api_key: With this key, and no other but the gateway's own, the agent may make calls in this session.
-        base_url: The address for agents; empty if the gateway is not served.
+        played: The agent's task.
+        api_key: The agent's key for this session; the gateway's own key works too.
+        base_url: The URL for agents; empty if the gateway is not served.
     """
 
     name: str
     settings: RowSettings
-    played: Played = field(default_factory=Played)
+    played: SessionTask = field(default_factory=SessionTask)
     api_key: str = ""
     base_url: str = ""
 
     def __post_init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[ConversationRow] = []
         self._numbers = count()
         self._lock = threading.Lock()
-        """Held while rows or replies are added or the session ends, which its owner may do in another thread."""
+        """Guards the rows and the end of the session: its owner may end it in another thread."""
 
         self._began = time.perf_counter()
         self._error: str | None = None
         self.used_at = time.monotonic()
         self.trajectories: list[Trajectory] = []
-        """The episode, one for each row, once it has ended."""
+        """The trajectories, one per row, once the session has ended."""
 
         self.is_over = False
-        """Whether the session has ended; it takes no calls any more."""
+        """Whether the session has ended; it then refuses calls."""
 
     @property
     def has_calls(self) -> bool:
-        """Whether the model has said something in it."""
+        """Whether the model has answered any call."""
         return any(row.turns for row in self._rows)
 
     def is_idle_since(self, moment: float) -> bool:
-        """Whether there has been no call after a moment (`time.monotonic`)."""
+        """Whether there has been no call since a `time.monotonic` value."""
         return self.used_at < moment and not any(row.is_busy for row in self._rows)
 
-    async def reply(self, request: ChatRequest, *, is_retry: bool = False, draft: Draft | None = None) -> Reply:
-        """Answer a call. One that fails or is cancelled leaves the conversation as it was, so it may be made again.
+    async def reply(self, request: ChatRequest, *, is_retry: bool = False, draft: TurnDraft | None = None) -> ChatReply:
+        """Answer a call. A call that fails or is cancelled does not change the conversation, so it can be retried.
 
         Args:
             request: The call.
-            is_retry: Whether the client has made the same call before and may not have received its answer. If there
-                was one, it is given again.
+            is_retry: Whether the client has sent the same call before. If it was answered, it gets the same reply.
             draft: Receives the tokens as they are sampled.
 
         Raises:
-            Refused: The session has ended, or the conversation cannot be continued.
-            InfrastructureError: The policy broke. The episode has failed unless a later call succeeds.
+            RequestRefused: The session has ended, or the conversation cannot be continued.
+            InfrastructureError: The policy failed. The episode fails unless a later call succeeds.
         """
         self._check_open()
         self.used_at = time.monotonic()
@@ -122,22 +121,24 @@ class GatewaySession:
 
     def _check_open(self) -> None:
         if self.is_over:
-            raise Refused(f"session {self.name!r} has ended", 409, "session_ended")
+            raise RequestRefused(f"session {self.name!r} has ended", 409, "session_ended")
 
-    async def _repeated(self, request: ChatRequest) -> Reply | None:
-        """Return the reply to a call that has been made before, if it was the last of its conversation."""
+    async def _repeated(self, request: ChatRequest) -> ChatReply | None:
+        """Return the reply to a repeated call, if it was the last one of its conversation."""
         for row in self._rows[::-1]:
             if (reply := await row.repeated(request)) is not None:
                 return reply
         return None
 
-    def _row_for(self, request: ChatRequest) -> Row:
+    def _row_for(self, request: ChatRequest) -> ConversationRow:
         for row in reversed(self._rows):
             if row.extends(request):
                 return row
         if len(self._rows) >= MAX_ROWS:
-            raise Refused(f"the session has begun {MAX_ROWS} conversations, which is the limit", 429, "too_many_rows")
-        row = Row(self.settings, request, f"{self.name}/{next(self._numbers)}")
+            raise RequestRefused(
+                f"the session has begun {MAX_ROWS} conversations, which is the limit", 429, "too_many_rows"
+            )
+        row = ConversationRow(self.settings, request, f"{self.name}/{next(self._numbers)}")
         with self._lock:
             self._rows.append(row)
         return row
@@ -150,13 +151,13 @@ class GatewaySession:
         reason: AnyReason = Reason.ANSWERED,
         error: str | None = None,
     ) -> list[Trajectory]:
-        """End the session with a reward at its end, and return the trajectories.
+        """End the session with a reward for the whole episode, and return the trajectories.
 
         Args:
-            reward: The reward of the episode. It stands on the last turn of every row.
+            reward: The reward of the episode, assigned to the last turn of every row.
             channels: Reward channels; by default the outcome is the reward.
             reason: Why the episode ended.
-            error: A failure of something around the agent. The episode has failed then and has no reward.
+            error: A failure around the agent. The episode then has failed and has no reward.
 
         Raises:
             UsageError: The session has ended, or has no calls.
@@ -168,14 +169,14 @@ class GatewaySession:
             return self._finish(rows, error)
 
     def end(self, record: Trajectory) -> list[Trajectory]:
-        """End the session with the record of the environment that the agent acted in, and return the trajectories.
+        """End the session with a record of the agent's environment, and return the trajectories.
 
-        Each turn of the model earns what the environment paid for the calls that it made: the calls of the session and
-        the turns of the record are matched in order. Turns after the end of the episode are cut off. Earlier rows carry
-        the outcome at their ends.
+        Each turn of the model earns the environment's rewards for its calls: the session's calls and the record's turns
+        are matched in order. Turns after the end of the episode are cut off. Earlier rows have the outcome at their
+        ends.
 
         Args:
-            record: As `agentgym serve env --mcp --out` writes it.
+            record: A record as `agentgym serve env --mcp --out` writes it.
 
         Raises:
             UsageError: The session has ended, or has no calls.
@@ -192,12 +193,12 @@ class GatewaySession:
         return self._finish([*rows, self._paid_by_turn(last, record, calls)], failure, record)
 
     def fail(self, error: str) -> list[Trajectory]:
-        """End the session because something around the agent broke. It has no reward and teaches nothing.
+        """End the session because something around the agent failed. It has no reward and is not trained on.
 
-        A session that has ended already stays as it is.
+        A session that has already ended does not change.
 
         Returns:
-            The trajectories, one without turns if the agent has made no calls.
+            The trajectories; a single one without turns if the agent has made no calls.
         """
         with self._lock:
             if self.is_over:
@@ -205,8 +206,8 @@ class GatewaySession:
             rows = [self._paid_at_end(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
             return self._finish(rows or [self._blank()], error)
 
-    def _before_end(self, record: Trajectory) -> list[Row]:
-        """Return the rows that began before the episode of a record had ended: at least the first."""
+    def _before_end(self, record: Trajectory) -> list[ConversationRow]:
+        """Return the rows that began before the recorded episode ended; always includes the first."""
         first, *later = self._rewardable_rows()
         rows, calls = [first], first.calls
         for row in later:
@@ -216,19 +217,19 @@ class GatewaySession:
             calls += row.calls
         return rows
 
-    def _rewardable_rows(self) -> list[Row]:
+    def _rewardable_rows(self) -> list[ConversationRow]:
         """Return the rows with turns. Raises `UsageError` if the session has ended or has no calls."""
         rows = [row for row in self._rows if row.turns]
         if self.is_over:
-            raise UsageError(f"session {self.name!r} has ended already")
+            raise UsageError(f"session {self.name!r} has already ended")
         if not rows:
-            raise UsageError(f"session {self.name!r} has no calls, so there is nothing to reward; use fail()")
+            raise UsageError(f"session {self.name!r} has no calls to reward; use fail()")
         return rows
 
     def _finish(
         self, trajectories: Sequence[Trajectory], error: str | None, record: Trajectory | None = None
     ) -> list[Trajectory]:
-        """End the session with the trajectories of its rows, which are failed ones if there is an error."""
+        """End the session with the trajectories of its rows, marked as failed if there is an error."""
         for row in self._rows:
             row.release()
         self.is_over = True
@@ -250,7 +251,7 @@ class GatewaySession:
         return trajectory if error is None else self._as_failed(trajectory, error)
 
     def _of_record(self, trajectory: Trajectory, record: Trajectory) -> Trajectory:
-        """Return a row as one of the episode that an environment recorded."""
+        """Return a row's trajectory with the metadata of the environment's record."""
         return replace(
             trajectory,
             env_kwargs={**record.env_kwargs, "dialect": self.settings.dialect.name},
@@ -262,19 +263,21 @@ class GatewaySession:
         )
 
     def _as_failed(self, trajectory: Trajectory, error: str) -> Trajectory:
-        """Return a row without its rewards."""
+        """Return a row's trajectory as failed, without rewards."""
         turns = [replace(turn, rewards={}, reward=0.0) for turn in trajectory.turns]
         component = Component.STEP if self._error is None else Component.POLICY
         return replace(trajectory, turns=turns, reason=Reason.INFRASTRUCTURE, error=error, component=component.value)
 
-    def _paid_at_end(self, row: Row, reward: float, channels: Mapping[str, float], reason: AnyReason) -> Trajectory:
-        """Return a row with all its reward at its end."""
+    def _paid_at_end(
+        self, row: ConversationRow, reward: float, channels: Mapping[str, float], reason: AnyReason
+    ) -> Trajectory:
+        """Return a row's trajectory with the whole reward at its end."""
         turns = row.as_turns()
         turns[-1] = replace(turns[-1], rewards=dict(channels), reward=reward)
         return self._trajectory(row, _filled(turns, channels), row.tokens, row.turns, reason)
 
-    def _paid_by_turn(self, row: Row, record: Trajectory, skipped: int) -> Trajectory:
-        """Return a row whose turns earn the rewards that the environment paid for their calls."""
+    def _paid_by_turn(self, row: ConversationRow, record: Trajectory, skipped: int) -> Trajectory:
+        """Return a row's trajectory in which each turn has the environment's rewards for its calls."""
         unmatched = record.model_turns[skipped:]
         turns: list[Turn] = []
         for row_turn, turn in zip(row.turns, row.as_turns(), strict=True):
@@ -297,7 +300,7 @@ class GatewaySession:
         return Trajectory(name, played.env_id, task, "", played.seed, self.settings.policy.name, [], {})
 
     def _trajectory(
-        self, row: Row, turns: list[Turn], tokens: Tokens, row_turns: Sequence[RowTurn], reason: AnyReason
+        self, row: ConversationRow, turns: list[Turn], tokens: Tokens, row_turns: Sequence[RowTurn], reason: AnyReason
     ) -> Trajectory:
         played = self.played
         return Trajectory(
@@ -338,7 +341,7 @@ def _added(rewards: Mapping[str, float], others: Mapping[str, float]) -> dict[st
 
 
 def _filled(turns: Sequence[Turn], names: Iterable[str]) -> list[Turn]:
-    """Return turns that all show the same channels."""
+    """Return turns that all have the same channels, 0 by default."""
     zeros = dict.fromkeys(names, 0.0)
     return [replace(turn, rewards={**zeros, **turn.rewards}) for turn in turns]
 

@@ -1,6 +1,6 @@
-"""The text of a sampled turn: where the agent wants it to end, and how much of it is certain while it is sampled.
+"""The text of a sampled turn: where to cut it, and which part of it is certain while it is still being sampled.
 
-A turn that is cut keeps the tokens that were sampled up to there, so their log-probabilities remain the policy's.
+A cut turn keeps the sampled tokens before the cut, so their log-probabilities remain the policy's.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from agentgym.policy import Generation
 from agentgym.toolset import Toolset
 
 _SHARE = 32
-"""The text is read again when the turn has grown by one in so many tokens: reading it each time would take long."""
+"""The text is decoded again after the turn has grown by one part in 32: decoding after each token would be slow."""
 
 _CUT_CHARACTER = "\ufffd"
-"""Decoded from the bytes of a character that is not complete."""
+"""Decoded from an incomplete character."""
 
 Decode = Callable[[Sequence[int]], str]
 
 
 def cut_at_stop(turn: Generation, stops: Sequence[str], decode: Decode) -> Generation:
-    """Return a turn up to the token that completes the first of some texts, if one occurs in it."""
+    """Return a turn, cut after the token that completes the first stop text, if there is one."""
     if _first_place(decode(turn.ids), stops) is None:
         return turn
     sizes = range(len(turn.ids))
@@ -33,18 +33,18 @@ def cut_at_stop(turn: Generation, stops: Sequence[str], decode: Decode) -> Gener
 
 
 def cut_after_call(turn: Generation, parse: Callable[[str], Parsed], decode: Decode) -> Generation:
-    """Return a turn up to the token that completes the first of several calls, unless that token cannot be found."""
+    """Return a turn with several calls, cut after the token that completes the first, if that can be found."""
     whole = parse(decode(turn.ids))
     if len(whole.calls) < 2:
         return turn
-    # No call ends before the text besides the calls does, which may be long.
+    # No call is complete before the text outside of calls, which may be long.
     start = bisect_left(range(len(turn.ids)), len(whole.text), key=lambda size: len(decode(turn.ids[:size])))
     sizes = (size for size in range(start, len(turn.ids)) if len(parse(decode(turn.ids[:size])).calls) == 1)
     return _cut(turn, next(sizes, len(turn.ids)))
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
-    """Return a text up to the first occurrence of any of some texts."""
+    """Return a text up to its first stop text."""
     return text[: _first_place(text, stops)]
 
 
@@ -55,12 +55,12 @@ def _cut(turn: Generation, size: int) -> Generation:
 
 
 def _first_place(text: str, stops: Sequence[str]) -> int | None:
-    """Return where the first of some texts begins."""
+    """Return the position of the first stop text."""
     return min((place for stop in stops if (place := text.find(stop)) >= 0), default=None)
 
 
-class Draft:
-    """The certain text of a turn that is still being sampled: the answer begins with it, whatever follows.
+class TurnDraft:
+    """The certain text of a turn that is still being sampled: the reply begins with it, whatever follows.
 
     Args:
         on_growth: Called when there may be more text.
@@ -83,7 +83,7 @@ class Draft:
             self._on_growth()
 
     def text(self) -> str:
-        """Return the text. It begins with the text that was returned before."""
+        """Return the text. It extends the text that was returned before."""
         if self._read is not None and len(self._ids) >= self._next_size:
             self._next_size = len(self._ids) + len(self._ids) // _SHARE + 1
             text = self._read(self._ids)
@@ -93,12 +93,12 @@ class Draft:
 
 
 def certain_text(text: str, stops: Sequence[str], ending: str) -> str:
-    """Return the beginning of a turn that is certain.
+    """Return the certain beginning of a turn.
 
     Args:
         text: The text of the tokens so far.
-        stops: Texts at which the turn ends.
-        ending: Cut from the end of a turn; not part of its text.
+        stops: Texts that end the turn.
+        ending: Text that is cut from the end of a turn.
     """
     text = before_stop(text, stops).rstrip(_CUT_CHARACTER)
     beginnings = [end[:size] for end in (*stops, ending) for size in range(1, len(end) + 1)]
@@ -106,6 +106,6 @@ def certain_text(text: str, stops: Sequence[str], ending: str) -> str:
 
 
 def certain_text_of_calls(dialect: Dialect, text: str, tools: Toolset) -> str:
-    """Return the beginning of a turn that is no part of a call; empty for a dialect without `settled`."""
+    """Return the part of a turn before any call; empty for a dialect without `settled`."""
     settled: Callable[[str, Toolset], int] | None = getattr(dialect, "settled", None)
     return text[: 0 if settled is None else settled(text, tools)]

@@ -1,4 +1,4 @@
-"""Actions of Gymnasium spaces as arguments of a tool: their JSON schema, and the way back."""
+"""Converts actions of Gymnasium spaces to and from the arguments of a tool."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gymnasium import spaces
 from agentgym.errors import UsageError
 
 _LISTED = 64
-"""Numbers of at most so many are listed one by one."""
+"""Maximum size of a range whose numbers are listed one by one."""
 _MOST_CHARACTERS = 100
-"""Alphabets of at most so many characters are told."""
+"""Maximum size of an alphabet that the description lists."""
 _MOST_NUMBERS = 64
-"""Entries of the largest Box that a model could write."""
+"""Maximum number of entries of a Box that a model could write."""
 
 Schema = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a value of a space is written in JSON."""
+class ArgumentForm:
+    """The JSON representation of a space's values."""
 
     schema: Schema
     read: Callable[[Any], Any]
@@ -32,7 +32,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of the tool `act`: one called `action`, or those that a Dict or Tuple has."""
+    """The arguments of the tool `act`: a single `action`, or the parts of a Dict or Tuple space."""
 
     space: spaces.Space[Any]
     names: Sequence[str] | None = None
@@ -45,7 +45,7 @@ class Arguments:
         return {"type": "object", "properties": parts, "required": list(parts), "additionalProperties": False}
 
     def read(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the action that the arguments stand for. It may lie outside of the space.
+        """Return the action that the arguments represent. It may lie outside of the space.
 
         Raises:
             OverflowError: A number is too large for the type of the space.
@@ -56,7 +56,7 @@ class Arguments:
         return tuple(values.values()) if isinstance(self.space, spaces.Tuple) else values["action"]
 
     @property
-    def _forms(self) -> Mapping[str, Form]:
+    def _forms(self) -> Mapping[str, ArgumentForm]:
         if isinstance(self.space, spaces.Dict):
             return {name: form_of(part, name) for name, part in self.space.spaces.items()}
         if isinstance(self.space, spaces.Tuple):
@@ -64,8 +64,8 @@ class Arguments:
         return {"action": form_of(self.space, "action", self.names)}
 
 
-def form_of(space: spaces.Space[Any], where: str, names: Sequence[str] | None = None) -> Form:
-    """Return how values of a space are written.
+def form_of(space: spaces.Space[Any], where: str, names: Sequence[str] | None = None) -> ArgumentForm:
+    """Return the JSON representation of a space's values.
 
     Args:
         space: The space.
@@ -73,46 +73,48 @@ def form_of(space: spaces.Space[Any], where: str, names: Sequence[str] | None = 
         names: Names of the values of a Discrete space.
 
     Raises:
-        UsageError: There is no form for such a space, or the number of names is wrong.
+        UsageError: The space is not supported, or the number of names is wrong.
     """
     if names is not None:
         return _named(space, names)
     for kind, make in _MAKERS.items():
         if isinstance(space, kind):
             return make(space, where)
-    known = ", ".join(kind.__name__ for kind in _MAKERS)
-    raise UsageError(f"{where}: a model cannot write values of {space}; these spaces work: {known}")
+    supported = ", ".join(kind.__name__ for kind in _MAKERS)
+    raise UsageError(f"{where}: a model cannot write values of {space}; these spaces work: {supported}")
 
 
-def _named(space: spaces.Space[Any], names: Sequence[str]) -> Form:
+def _named(space: spaces.Space[Any], names: Sequence[str]) -> ArgumentForm:
     if not isinstance(space, spaces.Discrete) or len({*names}) != space.n:
         raise UsageError(f"{len({*names})} different names of actions do not fit the action space {space}")
     values = {name: space.dtype.type(space.start + place) for place, name in enumerate(names)}
-    return Form({"type": "string", "enum": list(names), "description": "What to do."}, values.__getitem__)
+    return ArgumentForm({"type": "string", "enum": list(names), "description": "What to do."}, values.__getitem__)
 
 
-def _discrete(space: spaces.Discrete, where: str) -> Form:
+def _discrete(space: spaces.Discrete, where: str) -> ArgumentForm:
     first, last = int(space.start), int(space.start + space.n - 1)
-    return Form({**_integers(first, last), "description": f"A number from {first} to {last}."}, space.dtype.type)
+    return ArgumentForm(
+        {**_integers(first, last), "description": f"A number from {first} to {last}."}, space.dtype.type
+    )
 
 
-def _multi_discrete(space: spaces.MultiDiscrete, where: str) -> Form:
+def _multi_discrete(space: spaces.MultiDiscrete, where: str) -> ArgumentForm:
     if space.nvec.ndim != 1:
         raise UsageError(f"{where}: a model cannot write values of {space}; it has more than one dimension")
     first, last = [int(low) for low in space.start], [int(high) for high in space.start + space.nvec - 1]
     ranges = ", ".join(f"{low} to {high}" for low, high in zip(first, last, strict=True))
     schema = _list_of(_integers(min(first), max(last)), len(first), f"{len(first)} numbers: {ranges}.")
-    return Form(schema, lambda value: np.asarray(value, dtype=space.dtype))
+    return ArgumentForm(schema, lambda value: np.asarray(value, dtype=space.dtype))
 
 
-def _multi_binary(space: spaces.MultiBinary, where: str) -> Form:
+def _multi_binary(space: spaces.MultiBinary, where: str) -> ArgumentForm:
     if len(space.shape) != 1:
         raise UsageError(f"{where}: a model cannot write values of {space}; it has more than one dimension")
     schema = _list_of({"type": "integer", "enum": [0, 1]}, space.shape[0], f"{space.shape[0]} times 0 or 1.")
-    return Form(schema, lambda value: np.asarray(value, dtype=space.dtype))
+    return ArgumentForm(schema, lambda value: np.asarray(value, dtype=space.dtype))
 
 
-def _box(space: spaces.Box, where: str) -> Form:
+def _box(space: spaces.Box, where: str) -> ArgumentForm:
     if (size := int(np.prod(space.shape))) > _MOST_NUMBERS:
         raise UsageError(f"{where}: a model cannot write values of {space}: {size} numbers, at most {_MOST_NUMBERS}")
     # Python's own numbers, since a float cannot hold the bounds of 64-bit integers.
@@ -121,9 +123,9 @@ def _box(space: spaces.Box, where: str) -> Form:
     schema |= {key: bound for key, bound in (("minimum", low), ("maximum", high)) if np.isfinite(bound)}
     for count in reversed(space.shape):
         schema = _list_of(schema, count, "")
-    shown = " to ".join(f"{bound:g}" if isinstance(bound, float) else str(bound) for bound in (low, high))
-    text = f"{'A number' if not space.shape else f'Numbers of shape {list(space.shape)}'} from {shown}."
-    return Form({**schema, "description": text}, lambda value: _finite(value, space.dtype))
+    bounds = " to ".join(f"{bound:g}" if isinstance(bound, float) else str(bound) for bound in (low, high))
+    text = f"{'A number' if not space.shape else f'Numbers of shape {list(space.shape)}'} from {bounds}."
+    return ArgumentForm({**schema, "description": text}, lambda value: _finite(value, space.dtype))
 
 
 def _finite(value: Any, dtype: Any) -> Any:
@@ -135,28 +137,28 @@ def _finite(value: Any, dtype: Any) -> Any:
     return array
 
 
-def _text(space: spaces.Text, where: str) -> Form:
+def _text(space: spaces.Text, where: str) -> ArgumentForm:
     schema = {"type": "string", "minLength": space.min_length, "maxLength": space.max_length}
     allowed = f" of these: {''.join(space.character_list)}" if len(space.character_list) <= _MOST_CHARACTERS else ""
     text = f"A text of {space.min_length} to {space.max_length} characters{allowed}"
-    return Form({**schema, "description": f"{text}."}, str)
+    return ArgumentForm({**schema, "description": f"{text}."}, str)
 
 
-def _dict(space: spaces.Dict, where: str) -> Form:
+def _dict(space: spaces.Dict, where: str) -> ArgumentForm:
     forms = {name: form_of(part, f"{where}.{name}") for name, part in space.spaces.items()}
     properties = {name: form.schema for name, form in forms.items()}
     schema = {"type": "object", "properties": properties, "required": list(forms), "additionalProperties": False}
-    return Form(
+    return ArgumentForm(
         {**schema, "description": f"Values for {', '.join(forms)}."},
         lambda value: {name: form.read(value[name]) for name, form in forms.items()},
     )
 
 
-def _tuple(space: spaces.Tuple, where: str) -> Form:
+def _tuple(space: spaces.Tuple, where: str) -> ArgumentForm:
     forms = [form_of(part, f"{where}[{place}]") for place, part in enumerate(space.spaces)]
     schema = {"type": "array", "prefixItems": [form.schema for form in forms]}
     count = len(forms)
-    return Form(
+    return ArgumentForm(
         {**schema, "minItems": count, "maxItems": count, "description": f"A list of {count} values."},
         lambda value: tuple(form.read(item) for form, item in zip(forms, value, strict=True)),
     )
@@ -173,7 +175,7 @@ def _list_of(items: Schema, count: int, description: str) -> Schema:
     return {**schema, "description": description} if description else schema
 
 
-_MAKERS: Mapping[type[spaces.Space[Any]], Callable[[Any, str], Form]] = {
+_MAKERS: Mapping[type[spaces.Space[Any]], Callable[[Any, str], ArgumentForm]] = {
     spaces.Discrete: _discrete,
     spaces.MultiDiscrete: _multi_discrete,
     spaces.MultiBinary: _multi_binary,

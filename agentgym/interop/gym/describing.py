@@ -1,4 +1,4 @@
-"""What a model is told about a Gymnasium environment: its documentation, and the names of its actions."""
+"""The description of a Gymnasium environment for a model: its documentation and the names of its actions."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "MountainCar": ("left", "nothing", "right"),
     "Taxi": ("south", "north", "east", "west", "pickup", "dropoff"),
 }
-"""The actions of Gymnasium's own environments, whose names stand in their documentation only."""
+"""The actions of Gymnasium's own environments, which name them only in their documentation."""
 
 
 def described(env: gymnasium.Env[Any, Any]) -> str:
-    """Return an environment's documentation, without what only concerns those who make it."""
+    """Return an environment's documentation, without the sections for programmers."""
     text = inspect.getdoc(type(env.unwrapped)) or ""
     text = re.sub(r"\n{3,}", "\n\n", _LEFT_OUT.sub("", text)).strip()
     return text if len(text) <= MAX_CHARS else text[:MAX_CHARS].rsplit("\n", 1)[0]
 
 
 def action_names(env: gymnasium.Env[Any, Any]) -> Sequence[str] | None:
-    """Return the names of a Discrete environment's actions where it says them itself, or is one of Gymnasium's."""
+    """Return the names of a Discrete environment's actions, if it declares them or is one of Gymnasium's."""
     space, inner = env.action_space, env.unwrapped
     if not isinstance(space, spaces.Discrete):
         return None

@@ -1,4 +1,4 @@
-"""`GymEnv`: any `gymnasium.Env` that a model could play, as an environment with the tool `act`."""
+"""`GymEnv`: a `gymnasium.Env` as an environment with the tool `act`."""
 
 from __future__ import annotations
 
@@ -42,19 +42,18 @@ class GymEnv(Wrapped):
 
     Task: one seed of the environment; no seed is in two splits.
     Tools: `act`, whose arguments follow from the action space.
-    Observation: what the environment renders as text or a picture, else its observation in numbers.
-    Reward: `outcome` 1 if it was solved; `reward`, what the environment pays, which only the scheme `own` passes on.
+    Observation: the environment's rendering as text or a picture, else its observation in numbers.
+    Reward: `outcome` 1 if it was solved; `reward`, the environment's reward, which only the scheme `own` passes on.
     Episode end: the environment terminates (`solved` or `over`) or truncates (`cut_off`), or `max_turns` have passed.
 
     Args:
         id: An id of Gymnasium's registry, or a function or class that makes the environment.
-        settings: Arguments to make it with.
-        actions: Names of the actions of a Discrete space; by default those that the environment knows.
-        prompt: What the model is told; by default the environment's own documentation.
+        settings: Its constructor arguments.
+        actions: Names of the actions of a Discrete space; by default the environment's own names.
+        prompt: The task for the model; by default the environment's documentation.
         solved_at: The sum of rewards from which an episode counts as solved, or `"terminated"` if every termination
-            does. By default, what `info["is_success"]` says, else the registered `reward_threshold`, else anything
-            above 0.
-        pictures: Show what the environment renders as a picture (`rgb_array`).
+            does. By default `info["is_success"]` decides, else the registered `reward_threshold`, else any sum above 0.
+        pictures: Show the environment's rendering as a picture (`rgb_array`).
     """
 
     channels = {
@@ -76,7 +75,7 @@ class GymEnv(Wrapped):
         **kwargs: Unpack[EnvArguments],
     ):
         self.name = id if isinstance(id, str) else unpacked(id).__name__
-        self._inner = inner = _made(id, settings or {}, pictures)
+        self._inner = inner = _make_env(id, settings or {}, pictures)
         self._solved_at = _threshold(inner, solved_at)
         self._shows_picture = pictures or is_picture(inner.observation_space)
         self._arguments = Arguments(inner.action_space, actions or action_names(inner))
@@ -84,16 +83,16 @@ class GymEnv(Wrapped):
         self.tools = Toolset([SchemaTool(schema, self._act)])
         limit = inner.spec.max_episode_steps if inner.spec is not None else None
         kwargs["max_turns"] = kwargs.get("max_turns") or limit or _TURNS
-        told = f"{prompt or described(inner)}\n\nCall `act` in every turn."
-        super().__init__(tasks=seed_tasks(self.name, told), **kwargs)
+        task_prompt = f"{prompt or described(inner)}\n\nCall `act` in every turn."
+        super().__init__(tasks=seed_tasks(self.name, task_prompt), **kwargs)
 
     def start(self, task: Task) -> Any:
         """Reset the environment with the task's seed and show it."""
         observation = self.begin(task.data["seed"])
-        shown = self._shown(observation)
-        if isinstance(shown, Pictured):
-            return Pictured(f"{task.prompt}\n\n{shown.text}".strip(), shown.pictures)
-        return f"{task.prompt}\n\n{shown}"
+        view = self._view(observation)
+        if isinstance(view, Pictured):
+            return Pictured(f"{task.prompt}\n\n{view.text}".strip(), view.pictures)
+        return f"{task.prompt}\n\n{view}"
 
     def begin(self, seed: int) -> Any:
         """Reset the wrapped environment; return its observation."""
@@ -121,8 +120,8 @@ class GymEnv(Wrapped):
             return terminated
         if isinstance(self._solved_at, float):
             return self._total >= self._solved_at
-        said = info.get("is_success", info.get("success"))
-        return self._total > 0 if said is None else bool(said)
+        flag = info.get("is_success", info.get("success"))
+        return self._total > 0 if flag is None else bool(flag)
 
     def _act(self, arguments: dict[str, Any]) -> Any:
         """Run the tool."""
@@ -135,7 +134,7 @@ class GymEnv(Wrapped):
             self.finish(Reason.SOLVED if solved else "over")
         elif truncated:
             self.finish("cut_off")
-        return self._shown(observation)
+        return self._view(observation)
 
     def _action(self, arguments: Mapping[str, Any]) -> Any:
         space = self._inner.action_space
@@ -147,25 +146,25 @@ class GymEnv(Wrapped):
             raise ToolError(f"{text_of_value(action)} is not one of the actions: {space}.")
         return action
 
-    def _shown(self, observation: Any) -> Any:
+    def _view(self, observation: Any) -> Any:
         """Return an observation as text or `Pictured`."""
         space, mode = self._inner.observation_space, self._inner.render_mode
         text = "" if is_picture(space) else bounded(text_of_value(observation), MAX_RESULT_CHARS)
         if mode == "ansi" and not isinstance(space, spaces.Text):
-            text = f"{plain_text(str(self._rendered()))}\nObservation: {text}"
+            text = f"{plain_text(str(self._render()))}\nObservation: {text}"
         if not self._shows_picture:
             return text
-        return Pictured(text, (png_of(self._rendered() if mode == "rgb_array" else observation),))
+        return Pictured(text, (png_of(self._render() if mode == "rgb_array" else observation),))
 
-    def _rendered(self) -> Any:
+    def _render(self) -> Any:
         with self._foreign(f"{self.name}: render"):
             return self._inner.render()
 
     def solution(self, task: Task) -> Solution:
-        """Play the actions that a search through replays of the episode found.
+        """Play a solution found by a search through replays of the episode.
 
         Raises:
-            NoSolution: It found none: its time is bounded, and so is the number of actions it can choose from.
+            NoSolution: The search, which is bounded in time and number of actions, found no solution.
         """
         options, seed = choices(self._arguments.schema), task.data["seed"]
         key = type(self), repr(self._made_with), seed
@@ -178,26 +177,26 @@ class GymEnv(Wrapped):
     def _plan(self, options: Sequence[Mapping[str, Any]], seed: int) -> list[int] | None:
         planner = copy.copy(self)
         try:
-            actions = [planner._action(one) for one in options]
-            with planner._randomness.swapped_in():  # once, since that takes longer than most steps
+            actions = [planner._action(option) for option in options]
+            with planner._randomness.swapped_in():  # once, since a swap takes longer than most steps
                 return find_plan(planner.begin, planner.advance, actions, seed)
         finally:
             planner.close()
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Try whether seeds matter, whether they repeat, and whether a solution can be found."""
-        found = seed_caveats(
+        """Test whether seeds matter and repeat, and whether a solution can be found."""
+        caveats = seed_caveats(
             self._opening,
             ignored="seeds are ignored: two resets with one seed begin differently",
             alike="all seeds begin alike, so splits differ by chance during the episode at most",
         )
-        if not any(caveat.check for caveat in found):
-            found += chance_caveats(self)
+        if not any(caveat.check for caveat in caveats):
+            caveats += chance_caveats(self)
         try:
             next(self.solution(self.tasks.get(self.tasks.splits[0], 0)))
         except NoSolution as error:
-            found.append(Caveat("solution-solves", str(error)))
-        return tuple(found)
+            caveats.append(Caveat("solution-solves", str(error)))
+        return tuple(caveats)
 
     def _opening(self, seed: int) -> str:
         fresh = copy.copy(self)
@@ -207,7 +206,7 @@ class GymEnv(Wrapped):
             fresh.close()
 
     def release(self) -> None:
-        """Close the wrapped environment. What it raises is logged: the episodes are over, and their results stand."""
+        """Close the wrapped environment. Errors are only logged, since the episodes are over."""
         try:
             with self._foreign(f"{self.name}: close"):
                 self._inner.close()
@@ -216,16 +215,16 @@ class GymEnv(Wrapped):
 
 
 def _is_true(flag: Any) -> bool:
-    """Return a flag of `step`. Raises `TypeError` if it is none, such as the text "False"."""
+    """Return a flag of `step`. Raises `TypeError` if it is not a boolean."""
     if not isinstance(flag, bool | np.bool_):
         raise TypeError(f"terminated and truncated must be True or False, not {flag!r:.100}")
     return bool(flag)
 
 
-def _made(
+def _make_env(
     make: str | Callable[..., gymnasium.Env[Any, Any]], settings: Mapping[str, Any], pictures: bool
 ) -> gymnasium.Env[Any, Any]:
-    """Make the wrapped environment, rendering pictures if asked to, else text if it can."""
+    """Make the wrapped environment, rendering pictures if requested, else text if possible."""
     name = make if isinstance(make, str) else unpacked(make).__name__
     with as_usage_error(f"the Gymnasium environment {name!r} cannot be made"):
         modes: Sequence[str] = _entry_point(make).metadata.get("render_modes", ())
@@ -238,11 +237,11 @@ def _made(
 
 
 def _entry_point(make: str | Callable[..., gymnasium.Env[Any, Any]]) -> Any:
-    """Return the class that is made, or `gymnasium.Env` if a function makes it."""
-    made_by: Any = gymnasium.spec(make).entry_point if isinstance(make, str) else make
-    if isinstance(made_by, str):
-        made_by = load_env_creator(made_by)
-    return made_by if isinstance(made_by, type) and issubclass(made_by, gymnasium.Env) else gymnasium.Env
+    """Return the environment's class, or `gymnasium.Env` if a function makes it."""
+    creator: Any = gymnasium.spec(make).entry_point if isinstance(make, str) else make
+    if isinstance(creator, str):
+        creator = load_env_creator(creator)
+    return creator if isinstance(creator, type) and issubclass(creator, gymnasium.Env) else gymnasium.Env
 
 
 def _threshold(env: gymnasium.Env[Any, Any], solved_at: float | str | None) -> float | str | None:

@@ -1,4 +1,4 @@
-"""Finds a way to solve an episode of an environment by trying, if it has few actions and the same seed repeats it."""
+"""Searches for a solution of an episode by replaying it, if there are few actions and the seed makes it repeatable."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentgym.interop.gym.showing import text_of_value
 
 _MOST_CHOICES = 32
 _MOST_STEPS = 5_000
-"""Steps of the environment after which the search gives up, for each of the two ways to tell states apart."""
+"""Maximum steps of the environment, for each of the two ways to distinguish states."""
 
 
 def choices(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return all arguments that a schema allows, or none if they are too many to try."""
+    """Return all arguments that a schema allows; an empty list if there are too many."""
     options = {name: _values(part) for name, part in schema["properties"].items()}
     count = 1
     for values in options.values():
@@ -33,33 +33,33 @@ def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
     if "items" not in schema or length is None or length != schema.get("maxItems"):
         return ()
     inner = _values(schema["items"])
-    return [list(one) for one in product(inner, repeat=length)] if len(inner) ** length <= _MOST_CHOICES else ()
+    return [list(values) for values in product(inner, repeat=length)] if len(inner) ** length <= _MOST_CHOICES else ()
 
 
 @dataclass
 class _Search:
-    """A breadth-first search that replays the episode up to each state; copies of foreign objects may share some."""
+    """A breadth-first search. It replays the episode up to each state, since foreign objects may not be copyable."""
 
     begin: Callable[[int], Any]
     advance: Callable[[Any], tuple[Any, float, bool, bool, bool]]
     actions: Sequence[Any]
     seed: int
     by_depth: bool
-    """Whether a state seen again later is another one, since chance may treat it differently."""
+    """Whether the same observation at another depth counts as another state, because of randomness."""
     steps: int = 0
 
     def run(self) -> list[int] | None:
-        """Return the places of the actions that solve the episode."""
+        """Return the indices of the actions that solve the episode."""
         queue: deque[list[int]] = deque([[]])
-        seen = {self._key(self.begin(self.seed), 0)}
+        visited = {self._key(self.begin(self.seed), 0)}
         while queue and self.steps < _MOST_STEPS:
             path = queue.popleft()
             for place in range(len(self.actions)):
                 observation, over, solved = self._after([*path, place])
                 if solved:
                     return [*path, place]
-                if not over and (key := self._key(observation, len(path) + 1)) not in seen:
-                    seen.add(key)
+                if not over and (key := self._key(observation, len(path) + 1)) not in visited:
+                    visited.add(key)
                     queue.append([*path, place])
         return None
 
@@ -77,22 +77,22 @@ class _Search:
         return text_of_value(observation), depth if self.by_depth else 0
 
 
-_REMEMBERED = 512
+_CACHED = 512
 
 
 class Plans:
-    """Remembers what was found: a search takes much longer than to play what it finds."""
+    """A cache of plans, since a search takes much longer than playing its result."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, list[int] | None] = OrderedDict()
+        self._cache: OrderedDict[Hashable, list[int] | None] = OrderedDict()
 
     def get(self, key: Hashable, find: Callable[[], list[int] | None]) -> list[int] | None:
-        """Return what is remembered under a key, or what `find` returns now."""
-        if key not in self._known:
-            self._known[key] = find()
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return self._known[key]
+        """Return the cached plan of a key, or call `find` and cache its result."""
+        if key not in self._cache:
+            self._cache[key] = find()
+            if len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        return self._cache[key]
 
 
 def find_plan(
@@ -101,7 +101,7 @@ def find_plan(
     actions: Sequence[Any],
     seed: int,
 ) -> list[int] | None:
-    """Return the places in `actions` of those that solve the episode of a seed; `None` if none were found.
+    """Return the indices in `actions` of a solution of the seed's episode; `None` if the search found no solution.
 
     Args:
         begin: Resets the environment with a seed and returns the observation.

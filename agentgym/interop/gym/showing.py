@@ -41,21 +41,21 @@ def png_of(picture: Any) -> bytes:
 def plain_text(rendered: str) -> str:
     """Return rendered text without colours: a coloured background becomes `[X]`, coloured letters `X(blue)`.
 
-    Toy environments mark places by colour alone.
+    Toy environments mark positions only by colour.
     """
     return _ESCAPE.sub("", _STYLED.sub(_marked, rendered)).strip("\n")
 
 
-def _marked(found: re.Match[str]) -> str:
-    styles = [int(style) for style in found[1].split(";") if style]
+def _marked(match: re.Match[str]) -> str:
+    styles = [int(style) for style in match[1].split(";") if style]
     if any(40 <= style < 48 for style in styles):
-        return f"[{found[2]}]"
+        return f"[{match[2]}]"
     colour = next((_COLOURS[style - 30] for style in styles if 30 <= style < 38), None)
-    return found[2] if colour is None else f"{found[2]}({colour})"
+    return match[2] if colour is None else f"{match[2]}({colour})"
 
 
 def text_of_value(value: Any) -> str:
-    """Return an observation as text: numbers with 4 significant digits, a line for each entry of a Dict."""
+    """Return an observation as text: numbers with 4 significant digits, one line per entry of a Dict."""
     if isinstance(value, Mapping):
         return "\n".join(f"{name}: {text_of_value(item)}" for name, item in value.items())
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""`Client`: one connection to an MCP server, as a task that holds it until it is closed."""
+"""`McpClient`: one connection to an MCP server, held by a task until it is closed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from agentgym.interop.mcp.server import McpServer
 from agentgym.messages import Pictured
 
 _END_S = 10.0
-"""Seconds for a server to end; the SDK kills a program that has not ended after a few."""
+"""Seconds for a server to end; the SDK kills a program after a few seconds."""
 _TAIL = 400
-"""So many last bytes of what a program wrote to its error stream are part of the error that it has ended."""
+"""Number of bytes from the end of a program's stderr to include in errors."""
 
 _log = logging.getLogger(__name__)
 
 
-class Client:
+class McpClient:
     """A session with a server. All methods run on one event loop.
 
     Args:
@@ -47,7 +47,7 @@ class Client:
         self._errors: IO[str] | None = None
 
     async def open(self) -> list[types.Tool]:
-        """Start the program, or begin a session, and return the server's tools."""
+        """Start the program or begin a session, and return the server's tools."""
         ready: asyncio.Future[tuple[ClientSession, list[types.Tool]]] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(ready))
         limit_s = self._server.start_s
@@ -55,7 +55,7 @@ class Client:
         if ready.done():
             self._session, tools = ready.result()
             return tools
-        error = self._why_over(self._life, f"took longer than {limit_s:g} s to start")
+        error = self._error(self._life, f"took longer than {limit_s:g} s to start")
         await self.close()
         raise error
 
@@ -68,7 +68,7 @@ class Client:
         try:
             await asyncio.wait({call, life}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
-                raise self._why_over(life, f"took longer than {limit_s:g} s for {name!r}")
+                raise self._error(life, f"took longer than {limit_s:g} s for {name!r}")
             return as_result(call.result())
         except McpError as error:
             if error.error.code == types.INVALID_PARAMS:
@@ -82,7 +82,7 @@ class Client:
             call.cancel()
 
     async def close(self) -> None:
-        """End the session, and the program. Safe to call twice."""
+        """End the session and the program. Safe to call twice."""
         life, is_open = self._life, self._session is not None
         self._life = self._session = None
         if life is None:
@@ -112,7 +112,7 @@ class Client:
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         server = self._server
         if server.url is not None:
-            timeout = httpx.Timeout(server.start_s, read=None)  # calls have a limit of their own
+            timeout = httpx.Timeout(server.start_s, read=None)  # calls have their own limit
             async with (
                 httpx.AsyncClient(headers=dict(server.headers), timeout=timeout, verify=_certificates()) as client,
                 streamable_http_client(server.url, http_client=client) as (incoming, outgoing, _),
@@ -125,43 +125,43 @@ class Client:
         async with stdio_client(started, errlog=self._errors) as streams:
             yield streams
 
-    def _why_over(self, life: asyncio.Task[None], otherwise: str) -> Exception:
-        """Return the error that says why the server is of no more use."""
+    def _error(self, life: asyncio.Task[None], timeout: str) -> Exception:
+        """Return the error that ended the connection; `timeout` describes it if the server is still running."""
         if not life.done() or life.cancelled():
-            return self._broken(otherwise)
+            return self._broken(timeout)
         error = life.exception()
         first = None if error is None else _first(error)
         if isinstance(first, FileNotFoundError):
             return UsageError(f"the MCP server cannot be started: {first.strerror}: {first.filename!r}")
-        return self._broken("has ended" if first is None else f"is gone: {describe(first)}")
+        return self._broken("has ended" if first is None else f"failed: {describe(first)}")
 
     def _broken(self, what: str) -> InfrastructureError:
         return InfrastructureError(f"the MCP server {self._server.name!r} {what}{self._last_words()}")
 
     def _last_words(self) -> str:
-        """Return the end of what the program wrote to its error stream."""
+        """Return the end of the program's stderr."""
         if self._errors is None:
             return ""
         number = self._errors.fileno()
         size = os.fstat(number).st_size
-        # The program writes at the same position of the file, so it must not be moved.
-        said = os.pread(number, _TAIL, max(0, size - _TAIL)).decode("utf-8", "replace").strip()
-        return f"; its last words: {said}" if said else ""
+        # The program shares the file position, so reading must not move it.
+        tail = os.pread(number, _TAIL, max(0, size - _TAIL)).decode("utf-8", "replace").strip()
+        return f"; its last words: {tail}" if tail else ""
 
 
 @lru_cache
 def _certificates() -> ssl.SSLContext:
-    """Return what HTTPS servers are checked by. Reading it takes longer than most episodes."""
+    """Return the SSL context, cached since loading the certificates takes longer than most episodes."""
     return httpx.create_ssl_context()
 
 
 async def _all_tools(session: ClientSession) -> list[types.Tool]:
     page = await session.list_tools()
-    found = page.tools
+    tools = page.tools
     while page.nextCursor:
         page = await session.list_tools(params=types.PaginatedRequestParams(cursor=page.nextCursor))
-        found += page.tools
-    return found
+        tools += page.tools
+    return tools
 
 
 def _first(error: BaseException) -> BaseException:

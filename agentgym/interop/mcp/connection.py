@@ -15,47 +15,47 @@ from agentgym.toolset import Tool
 if TYPE_CHECKING:
     from mcp import types  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
-    from agentgym.interop.mcp.client import Client
+    from agentgym.interop.mcp.client import McpClient
 
 require("mcp", "serve")
 _loop = BackgroundLoop("agentgym-mcp")
 
 
 class McpConnection:
-    """A connection to an MCP server, which may be opened and closed again and again, from any thread."""
+    """A connection to an MCP server, which can be opened and closed repeatedly, from any thread."""
 
     def __init__(self) -> None:
-        self._client: Client | None = None
+        self._client: McpClient | None = None
 
     def open(self, server: McpServer) -> list[types.Tool]:
-        """Start a server, or begin a session with it, and return its tools.
+        """Start a server or begin a session with it, and return its tools.
 
         Raises:
-            UsageError: There is no such program.
-            InfrastructureError: It does not answer as an MCP server.
+            UsageError: The program does not exist.
+            InfrastructureError: It does not answer like an MCP server.
         """
         self.close()
-        return _loop.wait(self._opened(server))
+        return _loop.wait(self._open(server))
 
-    async def _opened(self, server: McpServer) -> list[types.Tool]:
-        from agentgym.interop.mcp.client import Client
+    async def _open(self, server: McpServer) -> list[types.Tool]:
+        from agentgym.interop.mcp.client import McpClient
 
-        self._client = Client(server)
+        self._client = McpClient(server)
         return await self._client.open()
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str | Pictured:
         """Run a tool.
 
         Raises:
-            ToolError: The server says that the call was a mistake (`isError`, or invalid parameters).
-            InfrastructureError: The server ended, took too long or broke.
+            ToolError: The server reports a mistake in the call (`isError`, or invalid parameters).
+            InfrastructureError: The server ended, took too long or failed.
         """
         if self._client is None:
             raise InfrastructureError(f"the MCP server of tool {name!r} is not connected")
         return _loop.wait(self._client.call(name, dict(arguments)))
 
     def close(self) -> None:
-        """End the session, and the program. Safe to call twice."""
+        """End the session and the program. Safe to call twice."""
         client, self._client = self._client, None
         if client is not None:
             _loop.wait(client.close())
@@ -65,18 +65,17 @@ def mcp_tools(connection: McpConnection, server: McpServer) -> list[Tool]:
     """Open a connection and return the server's tools, with their schemas as they are.
 
     Args:
-        connection: Opened here; whoever made it closes it when the episode ends.
+        connection: Opened here; the caller must close it when the episode ends.
         server: The server.
 
     Raises:
-        UsageError: There is no such program or tool, or a name or a schema cannot be used.
-        InfrastructureError: It does not answer as an MCP server.
+        UsageError: The program or tool does not exist, or a name or a schema cannot be used.
+        InfrastructureError: It does not answer like an MCP server.
     """
-    offered = connection.open(server)
-    return [_tool(connection, server, one) for one in _wanted(server, offered)]
+    return [_tool(connection, server, tool) for tool in _selected_tools(server, connection.open(server))]
 
 
-def _wanted(server: McpServer, offered: Sequence[types.Tool]) -> list[types.Tool]:
+def _selected_tools(server: McpServer, offered: Sequence[types.Tool]) -> list[types.Tool]:
     if server.only is None:
         return list(offered)
     names = {tool.name for tool in offered}

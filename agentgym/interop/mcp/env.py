@@ -16,9 +16,9 @@ from agentgym.toolset import Toolset
 class McpEnv(Env):
     """An environment with the tools of MCP servers, besides its own `@tool` methods.
 
-    Derive from it as from `Env`, and say which servers there are: in `servers`, or by overriding `mcp_servers` if they
-    depend on the task. They are started for each episode and ended with it. An author's own `start` and `stop` call
-    those of this class first and last.
+    Subclass it like `Env`, and list the servers in `servers`, or override `mcp_servers` if they depend on the task. The
+    servers start and end with each episode. An override of `start` must call that of this class first, and an override
+    of `stop` must call it last.
     """
 
     servers: Sequence[McpServer] = ()
@@ -26,7 +26,7 @@ class McpEnv(Env):
 
     def __init__(self, **kwargs: Any):
         self._connections: list[McpConnection] = []
-        self._known: Toolset | None = None
+        self._last_tools: Toolset | None = None
         super().__init__(**kwargs)
 
     def mcp_servers(self, task: Task) -> Sequence[McpServer]:
@@ -38,24 +38,24 @@ class McpEnv(Env):
         servers = self.mcp_servers(task)
         while len(self._connections) < len(servers):
             self._connections.append(McpConnection())
-        found = [tool for pair in zip(self._connections, servers, strict=False) for tool in mcp_tools(*pair)]
-        tools = self.tools.plus(*found)
-        # The same tools are the same object in every episode, so that what is derived from them is made once.
-        if self._known is None or self._known.schemas != tools.schemas:
-            self._known = tools
-        self.tools = self._known
+        server_tools = [tool for pair in zip(self._connections, servers, strict=False) for tool in mcp_tools(*pair)]
+        tools = self.tools.plus(*server_tools)
+        # Reuse the object for the same tools, so that data derived from it is computed only once.
+        if self._last_tools is None or self._last_tools.schemas != tools.schemas:
+            self._last_tools = tools
+        self.tools = self._last_tools
 
     def call_server(self, name: str, server: int = 0, /, **arguments: Any) -> str | Pictured:
-        """Run a tool of a server, e.g. from `grade`. It is no call of the policy's.
+        """Run a tool of a server, e.g. from `grade`. This does not count as a call of the policy.
 
         Args:
             name: Its name on the server, without a prefix.
-            server: The number of the server, from 0.
+            server: The index of the server.
             arguments: Its arguments.
 
         Raises:
-            ToolError: The server says that the call was a mistake.
-            InfrastructureError: The server ended, took too long or broke.
+            ToolError: The server reports a mistake in the call.
+            InfrastructureError: The server ended, took too long or failed.
         """
         return self._connections[server].call(name, arguments)
 

@@ -1,4 +1,4 @@
-"""What MCP servers return, as results of tools."""
+"""Converts results of MCP servers to results of tools."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PNG_BEGINS = b"\x89PNG\r\n\x1a\n"
 
 
 def as_result(result: types.CallToolResult) -> str | Pictured:
-    """Return the text and the PNG files of a result. Other contents are described in words.
+    """Return the text and the PNG files of a result. Text describes other content.
 
     Raises:
-        ToolError: The server says that the call was a mistake.
+        ToolError: The server reports a mistake in the call.
     """
     text = "\n".join(filter(None, map(_text_of, result.content)))
     if not text and result.structuredContent is not None:
@@ -30,7 +30,7 @@ def as_result(result: types.CallToolResult) -> str | Pictured:
 
 
 def _picture_of(block: types.ContentBlock) -> bytes | None:
-    """Return the PNG file in a content, if it is one: what only says so would break whoever shows it."""
+    """Return the PNG file in a content block; `None` if it is not really a PNG file, whatever its MIME type."""
     if not isinstance(block, types.ImageContent) or block.mimeType != _PNG:
         return None
     file = base64.b64decode(block.data)

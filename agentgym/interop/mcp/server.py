@@ -1,4 +1,4 @@
-"""`McpServer`: which server to use, and how long to wait for it."""
+"""`McpServer`: the description of an MCP server and its time limits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class McpServer:
     """An MCP server: a program that is started for each episode, or a URL.
 
     Args:
-        command: The program and its arguments. It speaks over its standard streams, and is ended with the episode. It
-            runs with the rights of this process: put it into a container if the policy is not to be trusted.
-        url: The URL of a server that runs already (streamable HTTP); each episode is a session of its own.
-        env: Variables of the program's environment, besides `PATH`, `HOME` and the like.
+        command: The program and its arguments. It communicates over its standard streams and ends with the episode. It
+            runs with the rights of this process: use a container if the policy is not trusted.
+        url: The URL of a running server (streamable HTTP); each episode is a separate session.
+        env: Environment variables of the program, in addition to `PATH`, `HOME` and similar ones.
         cwd: Its working directory.
         headers: Headers of every request, such as `{"Authorization": "Bearer ..."}`.
         only: The tools to offer; by default all.
-        prefix: Put before the names of its tools, to tell those of several servers apart.
-        start_s: Seconds that starting it and listing its tools may take.
-        call_s: Seconds that a call may take.
+        prefix: A prefix for the names of its tools, to distinguish those of several servers.
+        start_s: Time limit for starting it and listing its tools.
+        call_s: Time limit for a call.
 
     Raises:
-        UsageError: Neither a command nor a URL is given, or both.
+        UsageError: There is neither a command nor a URL, or both.
     """
 
     command: Sequence[str] = ()
@@ -42,7 +42,7 @@ class McpServer:
         if bool(self.command) == (self.url is not None):
             raise UsageError("an MCP server has either command=[program, ...] or url=...")
         if isinstance(self.command, str):
-            raise UsageError(f"command is a list of words, not a line: {self.command!r}")
+            raise UsageError(f"command must be a list of words, not a string: {self.command!r}")
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Environments served by `agentgym serve env`, played over the wire as if they were here."""
+"""Environments served by `agentgym serve env`, played over the network like local ones."""
 
 from agentgym.interop.remote.env import RemoteEnv
 

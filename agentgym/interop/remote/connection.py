@@ -1,4 +1,4 @@
-"""`Connection`: one client's session on a server of environments, over a WebSocket that is reopened if it breaks."""
+"""`EnvConnection`: one client's session on an environment server, over a WebSocket that is reopened if it breaks."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "AGENTGYM_TOKEN"
 _CLOSE_S = 5.0
 _MARGIN_S = 10.0
-"""A server that gives up a request says so; wait that much longer for it."""
+"""Extra wait beyond the server's own time limit, so that the server can report its timeout."""
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 2.0
 _GOODBYE_S = 1.0
-"""A server that is there answers the end of a connection at once."""
+"""A live server confirms the end of a connection at once."""
 _REFUSED = (401, 403)
 _MOST_BYTES = 1 << 28
-"""Largest reply that is taken."""
+"""Maximum size of a reply."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where environments are served, and how long to wait for them.
+    """The address of an environment server, and how long to wait for it.
 
     Args:
         url: The server's URL, `http://` or `https://`.
         token: Its token; by default the environment variable `AGENTGYM_TOKEN`.
-        answer_s: Seconds to wait for a reply; by default as long as the server says that a request may take, and a
-            margin.
-        reconnect_s: Seconds to try again while the server cannot be reached, or has no room.
+        answer_s: Seconds to wait for a reply; by default the server's own time limit and a margin.
+        reconnect_s: Seconds to keep retrying while the server is unreachable or full.
     """
 
     url: str
@@ -67,18 +66,18 @@ class Address:
 
 
 class _NotSent(UsageError):
-    """A request that has not left this process."""
+    """A request that was not sent."""
 
 
-class Connection:
+class EnvConnection:
     """A session of one environment. It begins with the first request, and again with the first one after `close`.
 
     A request whose reply was lost is sent again under its number, so that the server answers it without playing it a
-    second time. Requests of several threads wait for each other.
+    second time. Requests from several threads wait for each other.
 
     Args:
         address: The server.
-        opening: What `open` asks for: the environment and its arguments.
+        opening: The content of the `open` request: the environment and its arguments.
     """
 
     def __init__(self, address: Address, opening: Mapping[str, Any]):
@@ -100,13 +99,13 @@ class Connection:
         """Begin a session and return the server's description of the environment.
 
         Raises:
-            UsageError: The server refuses the token, the environment or its arguments, or is not one of ours.
-            InfrastructureError: It cannot be reached, or has no room.
+            UsageError: The server refuses the token, the environment or its arguments, or serves no environments.
+            InfrastructureError: The server is unreachable or full.
         """
         with self._lock:
-            begun = self._exchange({"op": "open", "protocol": PROTOCOL, **self._opening})
-            self._session, self._number = str(begun.get("session")), 0
-            description = begun.get("description")
+            result = self._exchange({"op": "open", "protocol": PROTOCOL, **self._opening})
+            self._session, self._number = str(result.get("session")), 0
+            description = result.get("description")
             if not isinstance(description, dict):
                 raise UsageError(f"{self._address.url} does not serve environments")
             if self._address.answer_s is None:
@@ -115,11 +114,11 @@ class Connection:
             return description
 
     def ask(self, op: str, **content: Any) -> dict[str, Any]:
-        """Ask what changes nothing in the episode. Raises whatever the server reports."""
+        """Send a request that does not change the episode. Raises the error that the server reports."""
         return self._request({"op": op, **content}, changes=False)
 
     def act(self, op: str, **content: Any) -> dict[str, Any]:
-        """Change the episode; done exactly once, even if the connection breaks meanwhile. Raises as `ask`."""
+        """Send a request that changes the episode; it runs once, even if the connection breaks. Raises as `ask`."""
         return self._request({"op": op, **content}, changes=True)
 
     def close(self) -> None:
@@ -138,12 +137,12 @@ class Connection:
             self._leave_parent()
             if self._session is None:
                 self.begin()
-            asked = {**content, "session": self._session}
+            request = {**content, "session": self._session}
             if changes:
                 self._number += 1
-                asked["number"] = self._number
+                request["number"] = self._number
             try:
-                return self._exchange(asked)
+                return self._exchange(request)
             except _NotSent:
                 self._number -= changes
                 raise
@@ -156,12 +155,12 @@ class Connection:
                 raise
 
     def leave(self) -> None:
-        """Leave the session to the server, which ends it when it is idle: nobody knows what it has done by now."""
+        """Abandon the session, whose state is unknown. The server ends it once it is idle."""
         self._forget()
         self._disconnect()
 
     def _leave_parent(self) -> None:
-        """In a forked child, leave the session to the parent, which goes on to use it."""
+        """In a forked child, leave the session to the parent, which still uses it."""
         if self._process != os.getpid():
             self._forget()
             socket, self._socket, self._process = self._socket, None, os.getpid()
@@ -169,14 +168,14 @@ class Connection:
                 socket.socket.close()
 
     def _exchange(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request until it is answered, and return the result."""
+        """Send a request until the server answers it, and return the result."""
         until, pauses = time.monotonic() + self._address.reconnect_s, _pauses()
         while True:
             try:
                 reply = self._once(content)
             except OSError as error:
                 self._disconnect()
-                problem = InfrastructureError(f"the environment server {self._address.url} cannot be reached: {error}")
+                problem = InfrastructureError(f"cannot reach the environment server {self._address.url}: {error}")
                 problem.__cause__ = error
             else:
                 if (refusal := reply.get("error")) is None:
@@ -196,7 +195,7 @@ class Connection:
         result = reply.get("result")
         if not isinstance(result, dict):
             self.leave()
-            raise InfrastructureError(f"a reply of {self._address.url} has neither a result nor an error")
+            raise InfrastructureError(f"a reply from {self._address.url} has neither a result nor an error")
         return result
 
     def _once(self, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,22 +206,22 @@ class Connection:
         except UsageError as error:
             raise _NotSent(str(error)) from error
         if self._most_bytes is not None and len(text) > self._most_bytes:
-            raise _NotSent(f"a request of {len(text)} bytes: {self._address.url} takes {self._most_bytes} at most")
+            raise _NotSent(f"a request of {len(text)} bytes: {self._address.url} accepts {self._most_bytes} at most")
         from websockets.exceptions import ConnectionClosed
 
-        socket = self._connected()
+        socket = self._open_socket()
         try:
             socket.send(text, text=True)
             while (reply := _read(socket.recv(self._answer_s, decode=False))).get("id") not in (number, None):
-                pass  # the reply to a request that was given up
+                pass  # a late reply to an abandoned request
         except ConnectionClosed as error:
-            raise ConnectionError(f"the connection has ended: {error}") from error
+            raise ConnectionError(f"the connection was closed: {error}") from error
         except TimeoutError:
             raise TimeoutError(f"no reply within {self._answer_s:g} s") from None
         return reply
 
-    def _connected(self) -> ClientConnection:
-        """Return the open WebSocket, a new one if it broke."""
+    def _open_socket(self) -> ClientConnection:
+        """Return the open WebSocket; connect if there is none."""
         if self._socket is None:
             from websockets.exceptions import InvalidHandshake, InvalidStatus
             from websockets.sync.client import connect
@@ -237,15 +236,15 @@ class Connection:
                     ping_interval=None,  # the server sends pings
                     close_timeout=_GOODBYE_S,
                     proxy=None,
-                ).__enter__()  # left in `_disconnect`
+                ).__enter__()  # closed in `_disconnect`
             except InvalidStatus as refused:
                 status = refused.response.status_code
                 if status not in _REFUSED:
-                    raise ConnectionError(f"the server answers {status} instead of opening a WebSocket") from None
+                    raise ConnectionError(f"the server answered {status} instead of opening a WebSocket") from None
                 problem = f"{self._address.url} refuses the token, or serves no environments"
                 raise UsageError(f"{problem}; pass token=... or set {TOKEN_VARIABLE}") from None
             except InvalidHandshake as error:
-                raise ConnectionError(f"the server opens no WebSocket: {error}") from error
+                raise ConnectionError(f"the WebSocket handshake failed: {error}") from error
         return self._socket
 
     def _disconnect(self) -> None:
@@ -255,14 +254,14 @@ class Connection:
 
 
 def _read(text: bytes) -> dict[str, Any]:
-    """Return a reply. Raises `ConnectionError` if this is none: then the server is not one of ours."""
+    """Return a reply. Raises `ConnectionError` if it is malformed: then this is another kind of server."""
     try:
         return decoded(text)
     except UsageError as error:
-        raise ConnectionError(f"the reply cannot be read: {error}") from error
+        raise ConnectionError(f"malformed reply: {error}") from error
 
 
 def _pauses() -> Iterator[float]:
-    """Yield the pauses between tries: growing, and different for each client."""
+    """Yield the pauses between attempts: growing, with jitter."""
     for power in itertools.count():
         yield min(_LONGEST_PAUSE_S, 0.05 * 2**power) * (0.5 + random.random())

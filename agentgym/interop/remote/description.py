@@ -1,4 +1,4 @@
-"""`Description`: what a client knows of an environment that is served to it."""
+"""`Description`: the properties of a served environment that a client needs."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ _FROZEN = ConfigDict(frozen=True, extra="ignore", arbitrary_types_allowed=True)
 
 
 class Description(BaseModel):
-    """An environment as its server made it. Everything but the tasks, which are fetched one by one."""
+    """A served environment, without its tasks, which are fetched one by one."""
 
     model_config = _FROZEN
 
     env: str
-    """The name that the server gave it."""
+    """Its name on the server."""
     tools: list[dict[str, Any]]
-    """The schemas of its tools; an episode may have others, which `reset` reports."""
+    """Schemas of its tools; an episode may have other tools, which `reset` reports."""
     channels: dict[str, Channel]
     scheme: Scheme
     reasons: dict[str, Ending]
     """Its own reasons for an ending."""
     splits: dict[str, int | None]
-    """Number of tasks by split; `None` if there is no end."""
+    """Number of tasks by split; `None` if the split is endless."""
     split: str
     dialect: str
     max_turns: int
     max_calls_per_turn: int
     max_concurrent: int | None
     is_revealed: bool
-    """Whether tasks come with their data and gold, and solutions are served."""
+    """Whether the server sends the tasks' data and gold, and solutions."""
     request_s: float
     """Seconds within which the server answers any request."""
     request_bytes: int
-    """Largest request that the server takes."""
+    """Maximum size of a request."""
 
     @classmethod
     def of(cls, name: str, env: Env, *, is_revealed: bool, request_s: float, request_bytes: int) -> Self:
         """Describe an environment.
 
         Raises:
-            UsageError: Its dialect has no name by which a client could make it.
+            UsageError: Its dialect has no name, so a client cannot make it.
         """
         dialect = env.dialect.name
         if not isinstance(dialect, str) or not dialect:
-            raise UsageError(f"the dialect of {name!r} has no name, so no client can make it")
+            raise UsageError(f"the dialect of {name!r} has no name, so clients cannot make it")
         return cls(
             env=name,
             tools=env.tools.schemas,
@@ -71,14 +71,14 @@ class Description(BaseModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Read what a server sent. Raises `InfrastructureError` if it is something else."""
+        """Parse a server's description. Raises `InfrastructureError` if it is malformed."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))
             raise InfrastructureError(
-                f"the server describes its environment wrongly: {where}: {problem['msg']}"
+                f"the server's description of its environment: {where}: {problem['msg']}"
             ) from error
 
 

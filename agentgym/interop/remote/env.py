@@ -13,10 +13,10 @@ from agentgym.engine.steps import Solution, StepResult, training_step_in
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.foreign.errors import describe
-from agentgym.interop.remote.connection import Address, Connection
+from agentgym.interop.remote.connection import Address, EnvConnection
 from agentgym.interop.remote.description import Description
 from agentgym.interop.remote.tasks import RemoteTasks
-from agentgym.interop.remote.wire import begun, move_of, played
+from agentgym.interop.remote.wire import move_of, read_reset, read_step
 from agentgym.messages import Message
 from agentgym.schema_tool import schema_tools
 from agentgym.task import Task
@@ -24,18 +24,18 @@ from agentgym.toolset import Toolset
 
 
 class RemoteEnv(Env):
-    """An environment that `agentgym serve env` serves. Episodes are those of the server, with the same seeds.
+    """An environment served by `agentgym serve env`. The same seeds give the same episodes as on the server.
 
-    Each instance is one session of the server. If the connection breaks, it goes on in the same session; if the server
-    is gone for longer, steps raise `InfrastructureError`, as for anything else that breaks around a model.
+    Each instance is one session of the server. If the connection breaks, it reconnects to the same session; if the
+    server stays unreachable, steps raise `InfrastructureError`, like other failures around the model.
 
     Args:
         url: The server's URL, such as `http://127.0.0.1:8000`.
         env: Which of its environments; not needed if it serves one.
         token: The server's token; by default the environment variable `AGENTGYM_TOKEN`.
-        answer_s: Seconds to wait for a reply; by default as long as the server says that a request may take.
-        reconnect_s: Seconds to try again while the server cannot be reached or has no room.
-        arguments: Arguments of the environment, of those that it declares as harmless.
+        answer_s: Seconds to wait for a reply; by default the server's own time limit and a margin.
+        reconnect_s: Seconds to keep retrying while the server is unreachable or full.
+        arguments: Arguments of the environment that it declares as harmless.
     """
 
     harmless_arguments = frozenset(Env.harmless_arguments | {"env"})
@@ -53,15 +53,17 @@ class RemoteEnv(Env):
     ):
         dialect = arguments.get("dialect")
         own = {"url": url, "env": env, "token": token, "answer_s": answer_s, "reconnect_s": reconnect_s}
-        self._made_with = {**own, "render_mode": render_mode, **arguments}
+        self._arguments = {**own, "render_mode": render_mode, **arguments}
         if dialect is not None and not isinstance(dialect, str):
             arguments["dialect"] = dialect.name
-        self._connection = Connection(Address(url, token, answer_s, reconnect_s), {"env": env, "arguments": arguments})
-        self.served = served = self._described()
-        """What the server told about the environment."""
+        self._connection = EnvConnection(
+            Address(url, token, answer_s, reconnect_s), {"env": env, "arguments": arguments}
+        )
+        self.served = served = self._begin_session()
+        """The server's description of the environment."""
         self.tools = _toolset(served.tools)
         self.max_concurrent = served.max_concurrent
-        # The ranges are those of whole turns already.
+        # The server's ranges cover whole turns already.
         self.channels = {name: replace(channel, per_call=False) for name, channel in served.channels.items()}
         super().__init__(
             tasks=RemoteTasks(self._connection, served.splits),
@@ -75,7 +77,7 @@ class RemoteEnv(Env):
         self.channels, self.scheme = served.channels, served.scheme
         self._reasons = own_reasons(served.reasons)
 
-    def _described(self) -> Description:
+    def _begin_session(self) -> Description:
         try:
             return Description.from_data(self._connection.begin())
         except BaseException:
@@ -83,35 +85,35 @@ class RemoteEnv(Env):
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self._made_with)
+        return _make, (type(self), self._arguments)
 
     async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
         if seed is not None:
             self._reseed(seed)
         step = training_step_in(options)
-        told = self._told("reset", seed=seed, options=_options_data(options))
-        with self._readable():
-            observation, info, task = begun(told)
-            offered = None if info["tools"] == self.tools.schemas else _toolset(info["tools"])
+        reply = self._act("reset", seed=seed, options=_options_data(options))
+        with self._reading():
+            observation, info, task = read_reset(reply)
+            tools = None if info["tools"] == self.tools.schemas else _toolset(info["tools"])
         self._seed, self._reason, self._training_step = seed, None, step
         self._task = self._played_task(options, task)
         self._turns, self._actions, self._transcript = [], [], []
-        if offered is not None:
-            self.tools = offered
-            self._offer(self.tools)
+        if tools is not None:
+            self.tools = tools
+            self._offer(tools)
         if self.render_mode is not None:
             self._show(observation)
         return observation, info
 
     async def _step(self, action: Action) -> StepResult:
         self._actions.append(action)
-        return self._after(self._told("step", action=action))
+        return self._result(self._act("step", action=action))
 
     async def _interrupt(self, reason: AnyReason) -> StepResult:
-        return self._after(self._told("interrupt", reason=reason.value))
+        return self._result(self._act("interrupt", reason=reason.value))
 
-    def _told(self, op: str, **content: Any) -> dict[str, Any]:
-        """Play a part of the episode on the server. An infrastructure error there or on the way ends it here too."""
+    def _act(self, op: str, **content: Any) -> dict[str, Any]:
+        """Change the episode on the server. An infrastructure error ends the episode here too."""
         try:
             return self._connection.act(op, **content)
         except InfrastructureError:
@@ -119,18 +121,18 @@ class RemoteEnv(Env):
             raise
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """End the episode as one around which something broke, if what the server answers cannot be read."""
+    def _reading(self) -> Iterator[None]:
+        """Treat errors in the block as a malformed reply, which fails the episode."""
         try:
             yield
         except Exception as error:
             self._reason = Reason.INFRASTRUCTURE
             self._connection.leave()
-            raise InfrastructureError(f"the server's answer cannot be read: {describe(error)}") from error
+            raise InfrastructureError(f"malformed reply of the server: {describe(error)}") from error
 
-    def _after(self, told: Mapping[str, Any]) -> StepResult:
-        with self._readable():
-            result = played(told)
+    def _result(self, reply: Mapping[str, Any]) -> StepResult:
+        with self._reading():
+            result = read_step(reply)
             ending = result.info.get("ending")
             reason = None if ending is None else self._reasons.get(ending) or Reason(ending)
         self._turns.append(result.info["rewards"])
@@ -140,16 +142,16 @@ class RemoteEnv(Env):
             self._show(result.observation)
         return result
 
-    def _played_task(self, options: Mapping[str, Any] | None, told: Task) -> Task:
-        wanted = (options or {}).get("task")
-        return wanted if isinstance(wanted, Task) else told
+    def _played_task(self, options: Mapping[str, Any] | None, served_task: Task) -> Task:
+        task = (options or {}).get("task")
+        return task if isinstance(task, Task) else served_task
 
     def solution(self, task: Task) -> Solution:
-        """Yield the server's solution. Raises `UsageError` if it does not reveal it (`--reveal`)."""
+        """Yield the server's solution. Raises `UsageError` unless the server runs with `--reveal`."""
         return self._attempt("solution", task)
 
     def failing(self, task: Task) -> Solution | None:
-        """Return the server's honest attempt that fails, if there is one."""
+        """Return the server's honest failing attempt; `None` if it has none."""
         if not self._connection.ask("failing_exists", task=task.id)["exists"]:
             return None
         return self._attempt("failing", task)
@@ -161,7 +163,7 @@ class RemoteEnv(Env):
             observation = yield move
 
     def close(self) -> None:
-        """End the session. Safe to call twice; `reset` begins a new one."""
+        """End the session. Safe to call twice; `reset` begins a new session."""
         self._connection.close()
 
     async def aclose(self) -> None:
@@ -172,21 +174,21 @@ class RemoteEnv(Env):
         self.close()
 
 
-def _again(env_class: type[RemoteEnv], arguments: Mapping[str, Any]) -> RemoteEnv:
+def _make(env_class: type[RemoteEnv], arguments: Mapping[str, Any]) -> RemoteEnv:
     return env_class(**arguments)
 
 
 def _toolset(schemas: list[dict[str, Any]]) -> Toolset:
-    """Return the tools as the server describes them; the server runs them."""
-    return Toolset(schema_tools(schemas, _elsewhere))
+    """Return the tools that the server describes; only the server can run them."""
+    return Toolset(schema_tools(schemas, _refuse))
 
 
-def _elsewhere(name: str, _: dict[str, Any]) -> Any:
+def _refuse(name: str, _: dict[str, Any]) -> Any:
     raise UsageError(f"tool {name!r} runs on the server: call it with step()")
 
 
 def _options_data(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return reset options as data: of a task, its id, and its hash, which the server compares."""
+    """Return reset options as data; a task becomes its id and its hash, which the server compares."""
     if options is None:
         return None
     task = options.get("task")

@@ -1,8 +1,8 @@
-"""What a client and a server of environments send each other: JSON objects, one for a request, one for its reply.
+"""The protocol between environment clients and servers: a JSON object per request, and one per reply.
 
-A request has an operation (`op`), mostly a `session`, and for operations that change an episode a `number`: requests of
-a session are numbered from 1, so that one that is sent again after a lost connection is answered, not played, again.
-A reply has either a `result` or an `error` with a `kind`, a `message` and sometimes `facts`.
+A request has an operation (`op`), usually a `session`, and a `number` if it changes the episode. Numbers count a
+session's requests from 1, so that a request sent again after a lost connection is answered but not played twice. A
+reply has either a `result` or an `error` with a `kind`, a `message` and sometimes `facts`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from agentgym.rollout.deadlines import OutOfTime
 from agentgym.task import Task
 
 PROTOCOL = 1
-"""Version of the requests and replies. A client refuses a server of another version."""
+"""Version of the protocol. A client refuses a server with another version."""
 
 STREAM = "/stream"
 """The path of the WebSocket that carries requests and replies."""
 
 OPERATIONS = ("open", "reset", "step", "interrupt", "task", "attempt", "move", "failing_exists", "close")
-"""What a client can ask for."""
+"""The operations that a client can request."""
 
 GONE = "gone"
-"""The kind of error of a request to a session that has ended."""
+"""Error kind: the session has ended."""
 BUSY = "busy"
-"""The kind of error of a request that the server has no room for at present."""
+"""Error kind: the server has no room at present."""
 
 _KINDS: Mapping[str, type[Exception]] = {
     "reset_needed": ResetNeeded,
@@ -48,24 +48,24 @@ _KINDS: Mapping[str, type[Exception]] = {
     "usage": UsageError,
     "infrastructure": InfrastructureError,
 }
-"""The classes of errors by kind; subclasses come before their bases."""
+"""Error classes by kind; subclasses come before their bases."""
 
 
 _REQUEST = json.JSONEncoder(default=lambda value: to_jsonable_python(value, fallback=repr))
-"""What a model writes may hold NaN: it reaches the environment as it would without a server."""
+"""Allows NaN, since a model's action may contain it and must reach the environment unchanged."""
 _REPLY = json.JSONEncoder(default=as_data, allow_nan=False)
-"""Clients in any language read replies, and in most of them NaN is no JSON."""
+"""Refuses NaN, since JSON parsers of most languages do not accept it."""
 _TOO_MANY_DIGITS = re.compile(rb"[0-9]{4301}")
-"""More than Python reads as a number."""
+"""More digits than Python converts to a number."""
 _TASK_FIELDS = tuple(item.name for item in fields(Task))
 _NOT_ENCODED = (TypeError, ValueError, RecursionError)
 
 
 def encoded(data: Mapping[str, Any]) -> bytes:
-    """Return a request as JSON text. An action that JSON cannot hold, say for its depth, becomes a note in words.
+    """Return a request as JSON text. An action that JSON cannot represent, e.g. a deep one, becomes a note in words.
 
     Raises:
-        UsageError: Anything else is no JSON data.
+        UsageError: Something else in the request cannot be represented as JSON.
     """
     text = _quickly_encoded(data, repr)
     return _slowly_encoded(data) if text is None else text
@@ -79,14 +79,14 @@ def _slowly_encoded(data: Mapping[str, Any]) -> bytes:
     try:
         return _REQUEST.encode({**data, "action": as_data(data.get("action"))}).encode()
     except _NOT_ENCODED as error:
-        raise UsageError(f"the request is no JSON data: {describe(error)}") from None
+        raise UsageError(f"the request cannot be encoded as JSON: {describe(error)}") from None
 
 
 def encoded_reply(data: Mapping[str, Any]) -> bytes:
-    """Return a reply, or its result alone, as JSON text. What is no JSON data in `info` is replaced by a note.
+    """Return a reply, or only its result, as JSON text. Values in `info` that are not JSON data become notes.
 
     Raises:
-        InfrastructureError: Anything else is no JSON data.
+        InfrastructureError: Something else in the reply cannot be represented as JSON.
     """
     text = _quickly_encoded(data, plain_data)
     if text is None or b"NaN" in text or b"Infinity" in text:
@@ -95,10 +95,10 @@ def encoded_reply(data: Mapping[str, Any]) -> bytes:
 
 
 def _quickly_encoded(data: Mapping[str, Any], fallback: Callable[[Any], Any]) -> bytes | None:
-    """Return data as JSON text if nothing about it needs care: lone surrogates, loops, numbers of many digits."""
+    """Return data as JSON text; `None` if it needs care because of lone surrogates, cycles or very long numbers."""
     try:
         text = to_json(data, inf_nan_mode="constants", fallback=fallback)
-    except Exception:  # reading what an author made may raise anything
+    except Exception:  # an author's objects may raise anything
         return None
     return None if _TOO_MANY_DIGITS.search(text) else text
 
@@ -111,11 +111,11 @@ def _slowly_encoded_reply(data: Mapping[str, Any]) -> bytes:
     try:
         return _REPLY.encode(_with_notes(data)).encode()
     except _NOT_ENCODED as error:
-        raise InfrastructureError(f"what the environment answers is no JSON data: {describe(error)}") from None
+        raise InfrastructureError(f"the environment's answer cannot be encoded as JSON: {describe(error)}") from None
 
 
 def _with_notes(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reply whose `info` has notes where an environment's details are no JSON data, as records have them."""
+    """Return a reply in which notes replace values of `info` that are not JSON data, as in records."""
     noted = dict(data)
     if isinstance(noted.get("result"), Mapping):
         noted["result"] = _with_notes(noted["result"])
@@ -125,30 +125,30 @@ def _with_notes(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decoded(text: bytes) -> dict[str, Any]:
-    """Return the request or reply in a text. Raises `UsageError` if there is none."""
+    """Parse a request or a reply. Raises `UsageError` if the text is not a JSON object."""
     try:
         data = from_json(text)
     except ValueError:
         data = _slowly_decoded(text)
     if not isinstance(data, dict):
-        raise UsageError(f"a JSON object is needed, not {type(data).__name__!r}")
+        raise UsageError(f"expected a JSON object, not {type(data).__name__!r}")
     return data
 
 
 def _slowly_decoded(text: bytes) -> Any:
-    """Decode what `from_json` refuses: lone surrogates, which Python's strings may have."""
+    """Decode text that `from_json` refuses, such as lone surrogates, which Python's strings may have."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"this is not JSON: {error}") from None
+        raise UsageError(f"invalid JSON: {error}") from None
 
 
 def error_data(error: BaseException) -> dict[str, Any]:
-    """Return an error as data. Errors that are not ours count as infrastructure."""
+    """Return an error as data. Errors of other classes become `infrastructure`."""
     if isinstance(error, OutOfTime):
         facts = {"reason": error.reason.value, "what": error.what, "limit_s": error.limit_s}
         return {"kind": "out_of_time", "message": str(error), "facts": facts}
-    kind = next((kind for kind, known in _KINDS.items() if isinstance(error, known)), "infrastructure")
+    kind = next((kind for kind, error_class in _KINDS.items() if isinstance(error, error_class)), "infrastructure")
     message = describe(error)
     if isinstance(error, AgentGymError | ResetNeeded):
         message = message.removeprefix(f"{type(error).__name__}: ")
@@ -156,7 +156,7 @@ def error_data(error: BaseException) -> dict[str, Any]:
 
 
 def error_of(data: Any) -> Exception:
-    """Return the error that `error_data` described. Unknown kinds are `InfrastructureError`s."""
+    """Return the error that `error_data` described; `InfrastructureError` for unknown kinds."""
     if not isinstance(data, Mapping):
         return InfrastructureError(f"the server sent an error without a kind: {data!r}")
     kind, message, facts = data.get("kind"), str(data.get("message")), data.get("facts")
@@ -169,8 +169,8 @@ def error_of(data: Any) -> Exception:
 
 
 def task_data(task: Task, *, reveal: bool) -> dict[str, Any]:
-    """Return a task as data; without `reveal`, only what its policy may know, with the hash of the whole."""
-    data = {name: getattr(task, name) for name in _TASK_FIELDS} | {"hash": task.hash}  # as `to_dict`, without copies
+    """Return a task as data with the hash of the whole; without `reveal`, `data` and `gold` are empty."""
+    data = {name: getattr(task, name) for name in _TASK_FIELDS} | {"hash": task.hash}  # like `to_dict`, without copies
     return data if reveal else data | {"data": {}, "gold": {}}
 
 
@@ -184,34 +184,34 @@ def task_of(data: Mapping[str, Any]) -> Task:
     return task
 
 
-def begun(told: Mapping[str, Any]) -> tuple[list[Message], dict[str, Any], Task]:
-    """Return what a reset led to: observation, info, task. Raises any exception if it is something else."""
-    if not isinstance(told["info"], dict):
-        raise TypeError("info is no object")
-    return _messages(told["observation"]), told["info"], task_of(told["task"])
+def read_reset(reply: Mapping[str, Any]) -> tuple[list[Message], dict[str, Any], Task]:
+    """Return the observation, info and task in a reply to `reset`. A malformed reply raises any exception."""
+    if not isinstance(reply["info"], dict):
+        raise TypeError("info is not an object")
+    return _messages(reply["observation"]), reply["info"], task_of(reply["task"])
 
 
-def played(told: Mapping[str, Any]) -> StepResult:
-    """Return what a turn led to. Raises any exception if it is something else: nothing else passes for a reward."""
-    info, reward, terminated, truncated = told["info"], told["reward"], told["terminated"], told["truncated"]
+def read_step(reply: Mapping[str, Any]) -> StepResult:
+    """Return the result in a reply to `step`. A malformed reply raises any exception: it must not pass for a reward."""
+    info, reward, terminated, truncated = reply["info"], reply["reward"], reply["terminated"], reply["truncated"]
     if type(reward) not in (int, float) or not isfinite(reward):
-        raise ValueError(f"its reward is {reward!r}")
+        raise ValueError(f"the reward is {reward!r}")
     if type(terminated) is not bool or type(truncated) is not bool:
-        raise TypeError("it does not say whether the episode has ended")
+        raise TypeError("terminated and truncated must be booleans")
     if (terminated or truncated) is (info.get("ending") is None):
         raise ValueError(f"the ending is {info.get('ending')!r}, with {terminated=} and {truncated=}")
     finite(info["rewards"])
-    return StepResult(_messages(told["observation"]), reward, terminated, truncated, info)
+    return StepResult(_messages(reply["observation"]), reward, terminated, truncated, info)
 
 
 def _messages(data: Any) -> list[Message]:
     if not isinstance(data, list) or not all(isinstance(message, dict) for message in data):
-        raise TypeError("its observation is no list of messages")
+        raise TypeError("the observation is not a list of messages")
     return data
 
 
 def move_data(move: ToolCall | str | None) -> dict[str, Any]:
-    """Return a move of a reference policy as data: a call, text, or nothing if it has ended."""
+    """Return a move of a reference policy as data: a call or text; `None` means that it has ended."""
     if isinstance(move, ToolCall):
         return {"call": {"name": move.name, "arguments": dict(move.arguments), "id": move.id}}
     return {"text": move}

@@ -14,7 +14,7 @@ from agentgym.interop.caveats import Caveat
 from agentgym.interop.packages import package
 from agentgym.interop.seeds import FIRST_SEED, seed_caveats, seed_tasks
 from agentgym.interop.textarena.opponents import Opponent, RandomMoves, legal_moves
-from agentgym.interop.textarena.table import Table
+from agentgym.interop.textarena.table import RunningGame
 from agentgym.interop.wrapped import Wrapped
 from agentgym.loading import load_named
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -25,27 +25,26 @@ _registry = package("textarena.envs.registration")
 _TURNS = 60
 _RAW = "-raw"
 _LONGEST = 4_000
-"""Characters of a move. Games look for it by patterns that take minutes on a long text without one."""
+"""Maximum characters of a move. Games' regular expressions take minutes on long texts without a move."""
 _FIRST = FIRST_SEED[TRAIN]
 
 
 class TextArenaEnv(Wrapped):
     """Play a game of TextArena by writing moves: alone, or in one of two seats.
 
-    Task: one seed of the game; no seed is in two splits. In a game for two, even seeds are those of the player who
-        begins.
-    Tools: none; the text of a message is the move. Games expect it in square brackets, which are added if it has none.
-    Observation: what the game has shown the player since the last turn. A new game object plays each episode, without
-        the wrappers that repeat the conversation.
-    Reward: `outcome` 1 if the game pays 1; `reward`, what it pays, which the scheme `own` passes on.
-    Episode end: the game is won (`solved`), over, or ended by invalid moves of the player or of the opponent; or
+    Task: one seed of the game; no seed is in two splits. In a game for two, the agent begins if the seed is even.
+    Tools: none; the text of a message is the move. Games expect it in square brackets, which are added if missing.
+    Observation: the game's messages to the player since the last turn. Each episode is a new game object without the
+        wrappers that repeat the conversation.
+    Reward: `outcome` 1 if the game pays 1; `reward`, the game's reward, which the scheme `own` passes on.
+    Episode end: the game is won (`solved`), over, or ended by invalid moves of the player or the opponent; or
         `max_turns` have passed.
 
     Args:
         game: Id of the game without a suffix, such as `2048-v0-easy` or `TicTacToe-v0`.
         settings: Arguments of the game besides those of its id.
-        opponent: Who plays the other seat of a game for two: an `Opponent`, or the `module:name` of one. By default it
-            draws one of the legal moves, in games that list them.
+        opponent: The other player in a game for two: an `Opponent`, or its `module:name`. The default opponent makes a
+            random legal move, in games that list them.
     """
 
     channels = {
@@ -71,7 +70,7 @@ class TextArenaEnv(Wrapped):
         self._id = named("game", game, games)
         self._game, self._settings = game, settings_of("settings", settings)
         self._opponent: Opponent | None = (
-            load_named(opponent, "an opponent, a function of what it is shown")
+            load_named(opponent, "an opponent, a function of the game's messages")
             if isinstance(opponent, str)
             else opponent
         )
@@ -80,7 +79,7 @@ class TextArenaEnv(Wrapped):
         super().__init__(tasks=seed_tasks(game, f"Play {game}. Each of your messages is one move."), **kwargs)
 
     def _must_start(self) -> None:
-        """Find out how many play. Raises `UsageError` unless the game can be started here."""
+        """Determine the number of players. Raises `UsageError` if the game cannot start."""
         try:
             opening = self._begin(_FIRST)
         except AgentGymError as error:
@@ -93,8 +92,8 @@ class TextArenaEnv(Wrapped):
             ) from error
         if self._is_for_two and self._opponent is None and not legal_moves(opening):
             raise UsageError(
-                f"the TextArena game {self._game!r} is for two and lists no legal moves to draw from: pass opponent=, "
-                "a function from what it is shown to its move"
+                f"the TextArena game {self._game!r} is for two and lists no legal moves for a random opponent: pass "
+                "opponent=, a function from the game's messages to a move"
             )
 
     def start(self, task: Task) -> str:
@@ -105,8 +104,8 @@ class TextArenaEnv(Wrapped):
         self._randomness.seed(seed)
         opponent = (self._opponent or RandomMoves(seed)) if self._is_for_two else None
         with self._foreign(f"{self._game}: reset"):
-            self._table = Table(_arena.make(self._id, **self._settings), seed, opponent)
-            return self._table.begin()
+            self._match = RunningGame(_arena.make(self._id, **self._settings), seed, opponent)
+            return self._match.begin()
 
     def respond(self, text: str) -> str:
         """Make a move. Raises `ToolError` if it is too long."""
@@ -114,18 +113,18 @@ class TextArenaEnv(Wrapped):
             raise ToolError(f"A move may have at most {_LONGEST:,} characters.")
         move = text if "[" in text else f"[{text.strip()}]"
         with self._foreign(f"{self._game}: step"):
-            said = self._table.move(move)
-            if self._table.is_over:
-                self._conclude(*self._table.close())
-        return said or "."
+            observation = self._match.move(move)
+            if self._match.is_over:
+                self._conclude(*self._match.close())
+        return observation or "."
 
     def _conclude(self, rewards: Mapping[int, Any], facts: Mapping[int, Mapping[str, Any]]) -> None:
-        seat = self._table.seat
+        seat = self._match.seat
         # Countdown, Cryptarithm and Slitherlink give the reason in place of the reward when invalid moves end them.
         reward = 0.0 if isinstance(rewards[seat], str) else float(rewards[seat])
-        blunderer = next((one for one, told in facts.items() if told.get("invalid_move")), None)
+        blunderer = next((player for player, player_facts in facts.items() if player_facts.get("invalid_move")), None)
         if blunderer not in (None, seat) and self._opponent is None:
-            raise InfrastructureError(f"{self._game} lists moves that it then takes for invalid ones; pass opponent=")
+            raise InfrastructureError(f"{self._game} lists moves that it then calls invalid; pass opponent=")
         self.reward("reward", reward)
         self.reward(OUTCOME, float(reward >= 1.0))
         if blunderer is not None:
@@ -134,17 +133,17 @@ class TextArenaEnv(Wrapped):
             self.finish(Reason.SOLVED if reward >= 1.0 else "over")
 
     def details(self) -> Mapping[str, Any]:
-        """Return where the agent sits in a game for two."""
-        return {"seat": self._table.seat} if self._is_for_two else {}
+        """Return the agent's seat in a game for two."""
+        return {"seat": self._match.seat} if self._is_for_two else {}
 
     def caveats(self) -> tuple[Caveat, ...]:
-        """Try whether seeds matter and repeat."""
-        found = seed_caveats(
+        """Test whether seeds matter and repeat."""
+        caveats = seed_caveats(
             self._opening,
             ignored="seeds are ignored: two games with one seed begin differently",
             alike="all seeds begin alike, so splits differ in what is hidden or by chance at most",
         )
-        return (*found, Caveat("solution-solves", "the package has no solutions"))
+        return (*caveats, Caveat("solution-solves", "the package has no solutions"))
 
     def _opening(self, seed: int) -> str:
         try:
@@ -154,5 +153,5 @@ class TextArenaEnv(Wrapped):
 
 
 def _is_about_players(error: BaseException | None) -> bool:
-    """Whether a game refused the number of players; each says so in its own words."""
+    """Whether a game refused the number of players; each game words this differently."""
     return isinstance(error, AssertionError | ValueError) and "player" in str(error).lower()

@@ -1,4 +1,4 @@
-"""A server of environments: whom it lets in, what it bounds, and what it says, over a WebSocket and plain HTTP."""
+"""An environment server over a WebSocket and plain HTTP: tokens, limits, errors, and the command."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from agentgym import UsageError
 from agentgym.cli import app
 from agentgym.engine.threads import blocking
 from agentgym.interop.remote.wire import PROTOCOL, encoded
-from agentgym.tools.env_server.offer import EnvServing, Offer
-from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.env_server.offer import EnvOffer, EnvServing
+from agentgym.tools.env_server.sessions import EnvSessions
 from agentgym.tools.serving.answers import has_token
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
 from tests.serving_cases import HANG_S, all_of, raw
@@ -43,8 +43,8 @@ def _fresh() -> None:
 
 @pytest.fixture
 def server() -> Iterator[Served]:
-    with served(HELD, request_bytes=20_000) as made:
-        yield made
+    with served(HELD, request_bytes=20_000) as running_server:
+        yield running_server
 
 
 def opened(server: Served) -> str:
@@ -75,11 +75,11 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
     compared: list[tuple[bytes, bytes]] = []
     real = answers.hmac.compare_digest
     monkeypatch.setattr(answers.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
-    for given in (TOKEN, "x", TOKEN[:-1] + "x"):
-        assert has_token(Headers({"authorization": f"Bearer {given}"}), TOKEN) is (given == TOKEN)
+    for token in (TOKEN, "x", TOKEN[:-1] + "x"):
+        assert has_token(Headers({"authorization": f"Bearer {token}"}), TOKEN) is (token == TOKEN)
     assert len(compared) == 3
     both = Headers(raw=[(b"authorization", f"Bearer {TOKEN}".encode())] * 2)
-    assert not has_token(both, TOKEN)  # which of two counts is nobody's to guess
+    assert not has_token(both, TOKEN)  # ambiguous
 
 
 def test_a_short_token_is_refused():
@@ -87,7 +87,7 @@ def test_a_short_token_is_refused():
         EnvServing("short")
 
 
-def test_names_of_sessions_cannot_be_guessed(server: Served):
+def test_session_names_are_unguessable(server: Served):
     names = [opened(server) for _ in range(3)]
     assert len(set(names)) == 3
     assert all(len(name) >= 20 for name in names)
@@ -98,12 +98,12 @@ def test_names_of_sessions_cannot_be_guessed(server: Served):
 # Plain HTTP.
 
 
-def test_an_episode_over_plain_http_is_that_of_the_websocket(server: Served):
+def test_an_episode_over_plain_http_equals_one_over_the_websocket(server: Served):
     session = opened(server)
-    begun = post(server, f"/sessions/{session}/reset", seed=3)
+    reset = post(server, f"/sessions/{session}/reset", seed=3)
     with RawStream(server.port) as stream:
         other = stream.open()
-        assert stream.ask("reset", session=other, seed=3)["result"] == begun.json()
+        assert stream.ask("reset", session=other, seed=3)["result"] == reset.json()
         played = post(server, f"/sessions/{session}/step", action=ADD)
         assert stream.ask("step", session=other, action=ADD)["result"] == played.json()
         assert "count 1" in str(played.json()["observation"])
@@ -132,7 +132,7 @@ def test_http_errors_have_a_status_and_a_kind(server: Served, path: str, body: A
     assert "\n" not in refused.json()["error"]["message"]
 
 
-def test_what_breaks_around_the_model_is_no_observation_over_http(server: Served):
+def test_a_failure_around_the_model_is_an_http_error(server: Served):
     session = opened(server)
     post(server, f"/sessions/{session}/reset", seed=1)
     broken = post(server, f"/sessions/{session}/step", action=call("fail"))
@@ -140,7 +140,7 @@ def test_what_breaks_around_the_model_is_no_observation_over_http(server: Served
     assert broken.json() == {"error": {"kind": "infrastructure", "message": "the disk is full"}}
 
 
-def test_a_repeated_request_over_http_is_answered_and_not_played_again(server: Served):
+def test_a_repeated_http_request_is_not_played_twice(server: Served):
     session = opened(server)
     post(server, f"/sessions/{session}/reset", seed=1, number=1)
     first = post(server, f"/sessions/{session}/step", action=ADD, number=2)
@@ -148,20 +148,16 @@ def test_a_repeated_request_over_http_is_answered_and_not_played_again(server: S
     assert "count 2" in str(post(server, f"/sessions/{session}/step", action=ADD, number=3).json())
 
 
-def test_a_request_over_http_that_takes_too_long_is_answered_and_ends_the_session():
+def test_an_http_request_beyond_the_time_limit_is_answered_with_504():
     with served(HELD, request_s=0.3) as server:
         session = opened(server)
         post(server, f"/sessions/{session}/reset", seed=1)
         late = post(server, f"/sessions/{session}/step", action=call("wait"))
         assert (late.status_code, late.json()["error"]["kind"]) == (504, "out_of_time")
         assert late.json()["error"]["facts"]["reason"] == "step_time"
-        gone = post(server, f"/sessions/{session}/step", action=ADD)
-        assert gone.json()["error"] == {
-            "kind": "gone", "message": "a request of the session took too long, so it was closed"
-        }  # fmt: skip
 
 
-def test_a_full_server_says_when_to_come_again():
+def test_a_full_server_answers_with_retry_after():
     with served(HELD, sessions=2) as server:
         first, _ = opened(server), opened(server)
         full = post(server, "/sessions")
@@ -171,18 +167,7 @@ def test_a_full_server_says_when_to_come_again():
         assert post(server, "/sessions").status_code == 200
 
 
-def test_an_idle_session_says_so_over_http():
-    with served(HELD, idle_s=0.2) as server:
-        session = opened(server)
-        assert eventually(lambda: len(server.sessions) == 0)
-        gone = post(server, f"/sessions/{session}/reset")
-        assert (gone.status_code, gone.json()["error"]["message"]) == (
-            410, "the session was closed after 0.2 s without a request"
-        )  # fmt: skip
-        assert eventually(lambda: HeldEnv.closed == 1)
-
-
-def test_the_interface_describes_itself(server: Served):
+def test_the_openapi_schema_lists_all_paths(server: Served):
     described = server.client.get("/openapi.json").json()
     assert set(described["paths"]) == {
         "/", "/metrics", "/sessions", "/sessions/{session}", "/sessions/{session}/reset", "/sessions/{session}/step",
@@ -206,16 +191,16 @@ def test_metrics_count_sessions_requests_and_seconds(server: Served):
     assert server.metric('agentgym_request_seconds_total{op="step"}') > 0
 
 
-# What is sent wrongly, and what is too large.
+# Malformed and oversized requests.
 
 
 @pytest.mark.parametrize("sent", ["", "{", "[]", "5", '"text"', "[" * 5_000, "\x00", '{"op": 1}', "{}"])
-def test_what_is_no_request_is_refused_and_harms_nobody(server: Served, sent: str):
+def test_a_malformed_message_is_refused_without_side_effects(server: Served, sent: str):
     with RawStream(server.port) as stream, RawStream(server.port) as other:
         session = other.open()
         stream.socket.send(sent)
         assert stream.reply()["error"]["kind"] in ("usage", "gone")
-        assert "session" in stream.ask("open", protocol=PROTOCOL)["result"]  # this connection goes on too
+        assert "session" in stream.ask("open", protocol=PROTOCOL)["result"]  # the connection stays usable
         assert other.ask("reset", session=session, seed=1)["result"]["task"]["id"] == "held/train/0"
 
 
@@ -227,11 +212,12 @@ def test_an_unknown_operation_is_refused(server: Served, op: Any):
     assert "xxxxxxxxxxxxxxxxxxxxx" not in server.client.get("/metrics").text
 
 
-def test_a_message_that_is_too_large_closes_its_connection_alone(server: Served):
+@pytest.mark.parametrize("sent", ["x" * 50_000, ["x" * 9_000] * 5])
+def test_a_message_that_is_too_large_closes_only_its_connection(server: Served, sent: str | list[str]):
     with RawStream(server.port) as greedy, RawStream(server.port) as other:
         session = other.open()
         with pytest.raises(ConnectionClosed) as closed:
-            greedy.exchange("x" * 50_000)
+            greedy.exchange(sent)
         assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
         assert "result" in other.ask("reset", session=session, seed=1)
 
@@ -276,7 +262,7 @@ def handshake(port: int) -> socket.socket:
         (b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", 1009),  # nine exabytes are coming
     ],
 )
-def test_a_broken_frame_closes_its_connection_alone(server: Served, frame: bytes, code: int):
+def test_a_broken_frame_closes_only_its_connection(server: Served, frame: bytes, code: int):
     with RawStream(server.port) as other:
         with handshake(server.port) as connection:
             connection.sendall(frame)
@@ -296,12 +282,7 @@ def test_fragments_pings_and_bytes_are_understood(server: Served):
         assert pong.wait(HANG_S)
 
 
-def test_fragments_count_together_towards_the_limit(server: Served):
-    with RawStream(server.port) as stream, pytest.raises(ConnectionClosed):
-        stream.exchange(["x" * 9_000] * 5)
-
-
-def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
+def test_a_session_survives_the_loss_of_its_connection(server: Served):
     with RawStream(server.port) as stream:
         session = stream.open()
         stream.ask("reset", session=session, seed=1)
@@ -310,7 +291,7 @@ def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
         assert "count 1" in str(again.ask("step", session=session, action=ADD)["result"]["observation"])
 
 
-def test_a_websocket_other_than_for_environments_is_refused(server: Served):
+def test_a_websocket_on_another_path_is_refused(server: Served):
     with raw(server.port, upgrade("/other")) as connection:
         assert b"403" in all_of(connection).splitlines()[0]
 
@@ -321,10 +302,10 @@ def test_another_version_of_the_protocol_is_refused(server: Served):
         assert (error["kind"], "update agentgym" in error["message"]) == ("usage", True)
 
 
-# What clients may have.
+# Permissions of clients.
 
 
-def test_only_what_is_offered_is_made():
+def test_only_offered_environments_are_made():
     with served(HELD, "guess") as server:
         for name in ("sql", "agentgym/guess-v0", "os:system", "", None):
             refused = post(server, "/sessions", env=name)
@@ -332,7 +313,7 @@ def test_only_what_is_offered_is_made():
         assert post(server, "/sessions", env="guess").status_code == 200
 
 
-def test_clients_cannot_change_what_the_server_sets():
+def test_clients_cannot_change_the_servers_settings():
     with served("guess", settings={"max_turns": 3}) as server:
         refused = post(server, "/sessions", arguments={"max_turns": 99})
         assert "clients cannot set 'max_turns'" in refused.json()["error"]["message"]
@@ -344,10 +325,10 @@ def test_clients_cannot_change_what_the_server_sets():
 @pytest.mark.parametrize("argument", ["tasks", "__class__", "render_mode"])
 def test_arguments_that_are_not_harmless_are_refused(argument: str):
     with pytest.raises(UsageError, match=f"clients cannot set '{argument}'"):
-        Offer(("guess",)).make("guess", {argument: "x"})
+        EnvOffer(("guess",)).make("guess", {argument: "x"})
 
 
-def test_gold_never_leaves_a_server_that_does_not_reveal_it(server: Served):
+def test_gold_never_leaves_a_server_without_reveal(server: Served):
     with RawStream(server.port) as stream:
         session = stream.open()
         task = "held/train/0"
@@ -364,16 +345,10 @@ def test_gold_never_leaves_a_server_that_does_not_reveal_it(server: Served):
         assert not [reply for reply in stream.replies if CANARY in reply]
 
 
-def test_gold_is_there_if_it_is_revealed():
-    with served(HELD, reveal=True) as server, RawStream(server.port) as stream:
-        task = stream.ask("task", session=stream.open(), wanted={"task": "held/train/0"})["result"]["task"]
-        assert CANARY in str(task["gold"])
-
-
 # The command.
 
 
-def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
+def test_a_stopping_server_closes_its_environments(tmp_path: Path):
     (tmp_path / "leaving.py").write_text(
         "from pathlib import Path\nfrom tests.served_envs import HeldEnv\n"
         "class Leaving(HeldEnv):\n"
@@ -395,28 +370,22 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
     assert len(list(tmp_path.glob("closed-*"))) == before + 2
 
 
-def test_the_command_says_where_and_with_what_token():
+def test_the_command_prints_its_address():
     with served_process("guess") as (url, _), RawStream(int(url.rpartition(":")[2])) as stream:
         assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"
 
 
 @pytest.mark.parametrize("words", [["nowhere"], ["guess", "--set", "max_turns=none"], ["guess", "--set", "no=1"]])
-def test_what_cannot_be_served_is_one_line(words: list[str]):
-    result = CliRunner().invoke(app, ["serve", "env", *words])
-    assert result.exit_code != 0
+def test_environments_that_cannot_be_made_are_not_served(words: list[str]):
+    assert CliRunner().invoke(app, ["serve", "env", *words]).exit_code != 0
 
 
 @pytest.mark.parametrize(
     "words", [["--stdio"], ["--out", "played.jsonl"], ["--task", "guess/test/0"], ["--index", "0"], ["--seed", "1"]]
 )
-def test_an_option_of_mcp_is_refused_without_it(words: list[str]):
+def test_an_mcp_option_is_refused_without_mcp(words: list[str]):
     result = CliRunner().invoke(app, ["serve", "env", "guess", *words])
     assert (result.exit_code, result.stderr.strip()) == (2, f"Error: {words[0]} works only with --mcp")
-
-
-def test_help_names_what_can_be_served():
-    result = CliRunner().invoke(app, ["serve", "--help"])
-    assert [name for name in ("env", "index", "sandbox") if name not in result.output] == []
 
 
 def test_without_more_threads_requests_fail_and_sessions_are_closed(monkeypatch: pytest.MonkeyPatch):
@@ -424,7 +393,7 @@ def test_without_more_threads_requests_fail_and_sessions_are_closed(monkeypatch:
         raise RuntimeError("can't start new thread")
 
     async def play() -> Any:
-        sessions = Sessions(Offer((HELD,)), EnvServing(TOKEN))
+        sessions = EnvSessions(EnvOffer((HELD,)), EnvServing(TOKEN))
         opened = await sessions.answer({"op": "open", "protocol": PROTOCOL})
         monkeypatch.setattr(blocking, "run", fail)
         failed = await sessions.answer({"op": "step", "session": opened["result"]["session"], "action": ADD})

@@ -27,13 +27,13 @@ def test_misbehaving_clients_cost_honest_ones_nothing_and_leave_nothing_behind()
     with server_of(load) as server:
         server.counts()
         start = server.at_rest(30.0)
-        found = under_load(server, load, 0.0)
-        assert found["honest"]["episodes"] > 6
-        assert (found["honest"]["failed"], found["honest"]["different"]) == (0, 0), found["honest"]["problems"]
-        kinds = {kind.partition(":")[0] for kind in found["troublemakers"]}
+        counts = under_load(server, load, 0.0)
+        assert counts["honest"]["episodes"] > 6
+        assert (counts["honest"]["failed"], counts["honest"]["different"]) == (0, 0), counts["honest"]["problems"]
+        kinds = {kind.partition(":")[0] for kind in counts["troublemakers"]}
         assert {"vanished", "killed", "malformed body", "malformed bytes", "malformed frame", "unread"} <= kinds
         answers = {"intruder: 401", "oversized body: 413", "oversized message: 1009", "abandoned: 200"}
-        assert answers <= found["troublemakers"].keys()
+        assert answers <= counts["troublemakers"].keys()
         like = replace(start, threads=start.threads + SPARE_THREADS)
         rested = server.at_rest(30.0, like)
         assert server.counts()["agentgym_sessions"] == 0
@@ -50,9 +50,9 @@ def test_an_episode_that_differs_is_noticed():
         clients.begin(threading.Event())
         while server.counts().get('agentgym_requests_total{op="reset",outcome="ok"}', 0) < 3:
             pass
-        found = summed([clients.end()])
-    assert (found["failed"], found["different"]) == (0, 1)
-    assert found["episodes"] >= 2
+        counts = summed([clients.end()])
+    assert (counts["failed"], counts["different"]) == (0, 1)
+    assert counts["episodes"] >= 2
 
 
 def test_shares_of_waits_are_of_all_waits():

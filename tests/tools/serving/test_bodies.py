@@ -1,4 +1,4 @@
-"""Bodies that are no good: both servers say why, in one line of JSON, with the status of a client's mistake."""
+"""Malformed bodies: both servers answer with a reason in one line of JSON and a 4xx status."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_refused(server: Running, path: str, content: bytes, statuses: tuple[in
 
 
 @pytest.mark.parametrize("name", NO_JSON)
-def test_what_is_no_json_is_a_bad_request(index: Running, sandbox: Running, name: str):
+def test_a_body_that_is_not_json_is_a_bad_request(index: Running, sandbox: Running, name: str):
     for path in ("/retrieve", "/open"):
         check_refused(index, path, NO_JSON[name], (400,))
     for path in ("/sandboxes", "/renew"):
@@ -140,7 +140,7 @@ FRAMES = {
 }
 
 
-def test_frames_that_are_none_do_no_harm_to_their_sandbox(sandbox: Running):
+def test_malformed_frames_do_not_harm_their_sandbox(sandbox: Running):
     opened = sandbox.client.post("/sandboxes", json={})
     assert opened.status_code == 201
     path = f"/sandboxes/{opened.json()['id']}"

@@ -1,4 +1,4 @@
-"""Clients of our servers: what is too much is split or said, a busy server is asked again for a while, and no more."""
+"""Clients of our servers: large requests are split, and a busy server is retried for a limited time."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Scripted:
         self.asked: list[Any] = []
         self.url = ""
         lock = threading.Lock()
-        made = self
+        server = self
 
         class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 with lock:
-                    made.asked.append(json.loads(body))
-                    status, content, headers = answer(len(made.asked), made.asked[-1])
+                    server.asked.append(json.loads(body))
+                    status, content, headers = answer(len(server.asked), server.asked[-1])
                 self.reply(status, content, headers)
 
             def do_GET(self) -> None:
@@ -61,14 +61,14 @@ class Scripted:
 
 @contextlib.contextmanager
 def scripted(answer: Callable[[int, Any], tuple[int, Any, dict[str, str]]]) -> Iterator[Scripted]:
-    made = Scripted(answer)
-    with serving(made.handler) as made.url:
-        yield made
+    server = Scripted(answer)
+    with serving(server.handler) as server.url:
+        yield server
 
 
 def results(content: Any) -> tuple[int, Any, dict[str, str]]:
-    found = [[{"document": {"id": query, "contents": f'"{query}"\ntext'}}] for query in content["queries"]]
-    return 200, {"result": found}, {}
+    hits = [[{"document": {"id": query, "contents": f'"{query}"\ntext'}}] for query in content["queries"]]
+    return 200, {"result": hits}, {}
 
 
 def refused(status: int, retry_after: str = "") -> tuple[int, Any, dict[str, str]]:
@@ -83,12 +83,12 @@ def test_queries_that_are_too_many_for_one_request_go_in_several():
         queries = [f"q{number}" for number in range(20)]
         assert [hits[0].id for hits in client.search_many(queries, k=1)] == queries
         assert [hits[0].id for hits in client.search_many(queries, k=1)] == queries
-        # What was learnt of the server is kept: only the first three requests were too large.
-        assert [len(each["queries"]) for each in server.asked][:4] == [20, 10, 5, 2]
+        # The client remembers the server's limit: only the first three requests were too large.
+        assert [len(request["queries"]) for request in server.asked][:4] == [20, 10, 5, 2]
         assert len(server.asked) == 3 + 10 + 10
 
 
-def test_one_query_that_asks_for_too_much_is_the_callers_mistake():
+def test_a_single_query_that_is_too_large_is_the_callers_mistake():
     with scripted(lambda *_: refused(413)) as server, closing(SearchR1Client(server.url)) as client:
         with pytest.raises(UsageError, match="not now"):
             client.search("q", k=1000)
@@ -96,7 +96,7 @@ def test_one_query_that_asks_for_too_much_is_the_callers_mistake():
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
-def test_a_busy_server_is_asked_again_but_not_before_the_time_that_it_names(status: int):
+def test_a_busy_server_is_retried_after_the_time_that_it_names(status: int):
     came: list[float] = []
 
     def answer(count: int, content: Any) -> tuple[int, Any, dict[str, str]]:
@@ -127,10 +127,11 @@ def test_characters_that_cannot_be_sent_are_no_error():
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [("7", 7), ("0.5", 0.5), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0), ("1e999", 0)]
+    ("header", "seconds"),
+    [("7", 7), ("0.5", 0.5), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0), ("1e999", 0)],
 )
-def test_what_a_server_asks_for_is_understood_if_it_makes_sense(said: str, seconds: float):
-    assert retry_after_s(httpx.Headers({"retry-after": said})) == seconds
+def test_retry_after_is_parsed_and_nonsense_counts_as_0(header: str, seconds: float):
+    assert retry_after_s(httpx.Headers({"retry-after": header})) == seconds
 
 
 def test_a_server_may_ask_for_a_moment():
@@ -148,7 +149,7 @@ def test_a_server_of_sandboxes_that_stays_busy_is_an_infrastructure_error():
 
 
 @pytest.mark.parametrize("status", [400, 401, 411, 413, 422, 431])
-def test_what_a_server_of_sandboxes_refuses_for_good_is_the_callers_mistake(status: int):
+def test_a_final_refusal_of_a_sandbox_server_is_the_callers_mistake(status: int):
     with scripted(lambda *_: refused(status)) as server:
         with closing(RemoteBackend(server.url, "t" * 20)) as backend, pytest.raises(UsageError, match="not now"):
             backend.start(SandboxSpec())

@@ -39,7 +39,7 @@ POST = b"POST /echo HTTP/1.1\r\nhost: x\r\n"
 
 
 class App:
-    """Echoes, gives large answers, and answers some requests only when it is told to."""
+    """Echoes, gives large answers, and answers `/wait` only after `go_on`."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -80,9 +80,9 @@ class App:
 
 @pytest.fixture
 def app() -> Iterator[App]:
-    made = App()
-    yield made
-    made.go_on.set()
+    application = App()
+    yield application
+    application.go_on.set()
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_half_open_connections_keep_nobody_out(app: App, monkeypatch: pytest.Mon
         until(lambda: server.connections <= 20)
 
 
-def test_those_at_work_are_never_dropped_for_others(app: App, monkeypatch: pytest.MonkeyPatch):
+def test_running_requests_are_never_dropped_for_others(app: App, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_WAITING", 4)
     with running(app.asgi) as server, ThreadPoolExecutor(4) as threads, ExitStack() as held:
         waiting = [threads.submit(httpx.get, server.url + "/wait", trust_env=False, timeout=HANG_S) for _ in range(4)]
@@ -126,10 +126,10 @@ def test_those_at_work_are_never_dropped_for_others(app: App, monkeypatch: pytes
         others = [held.enter_context(raw(server.port)) for _ in range(9)]
         assert all_of(others[0]) == b""  # those waited for longest are dropped
         app.go_on.set()
-        assert [each.result().text for each in waiting] == ["waited"] * 4
+        assert [call.result().text for call in waiting] == ["waited"] * 4
 
 
-def test_requests_beyond_the_limit_are_told_to_come_again(app: App, monkeypatch: pytest.MonkeyPatch):
+def test_requests_beyond_the_limit_get_retry_after(app: App, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_REQUESTS", 2)
     with running(app.asgi) as server, ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(httpx.get, server.url + "/wait", trust_env=False, timeout=HANG_S) for _ in range(2)]
@@ -137,7 +137,7 @@ def test_requests_beyond_the_limit_are_told_to_come_again(app: App, monkeypatch:
         refused = server.client.get("/")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         app.go_on.set()
-        assert [each.result().text for each in waiting] == ["waited"] * 2
+        assert [call.result().text for call in waiting] == ["waited"] * 2
         assert server.client.get("/").text == "fine"
 
 
@@ -167,7 +167,7 @@ def drip(connection: socket.socket) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_whoever_does_not_read_the_answer_is_dropped(app: App):
+def test_a_client_that_does_not_read_the_answer_is_dropped(app: App):
     with running(app.asgi) as server, raw(server.port, b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n") as connection:
         until(lambda: app.large_answers)
         until(lambda: server.connections == 0)
@@ -188,7 +188,7 @@ def test_unfinished_bodies_of_all_clients_together_are_bounded(app: App):
         until(lambda: server.connections <= 5)
 
 
-def test_the_work_for_a_client_that_left_is_given_up(app: App):
+def test_work_for_a_client_that_left_is_cancelled(app: App):
     with running(app.asgi) as server:
         with raw(server.port, b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n"):
             until(lambda: app.waiting == 1)
@@ -238,15 +238,17 @@ def common() -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_no_request_is_refused_and_harms_nobody(common: Running, name: str, caplog: pytest.LogCaptureFixture):
+def test_a_malformed_request_is_refused_without_side_effects(
+    common: Running, name: str, caplog: pytest.LogCaptureFixture
+):
     with raw(common.port) as connection, ThreadPoolExecutor(1) as thread:
-        # What comes after a refusal may not be taken in any more.
+        # The server may stop reading after a refusal.
         sending = thread.submit(connection.sendall, MALFORMED[name])
         answer = all_of(connection)
         assert isinstance(sending.exception(HANG_S), OSError | None)
     assert answer[9:12] in (b"400", b"")  # the answer is lost if more was sent
     assert common.client.get("/").text == "fine"
-    assert not [each for each in caplog.records if each.exc_info]
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 _FEW_FILES = """
