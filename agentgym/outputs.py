@@ -30,7 +30,7 @@ def check_file(path: Path, *, apart_from: Path | None = None) -> None:
             f"cannot write to {str(path)!r}: the folder {parent!r} does not exist; name a folder that exists"
         )
     if apart_from is not None and path.exists() and apart_from.exists() and path.samefile(apart_from):
-        raise UsageError(f"cannot write to {str(path)!r}: it is the file that is read; choose another")
+        raise UsageError(f"cannot write to {str(path)!r}: it is the input file; choose another")
     try:
         _try_to_write(path)
     except OSError as error:

@@ -54,12 +54,6 @@ EQUIVALENT = (
         "the sum of no turns is added",
     ),
     Equivalent(
-        "trainers/batches.py",
-        'return Dataset.from_list([{"prompt": Row(index, draw.getrandbits(31)).prompt} for index in indices])',
-        None,
-        "a bit more or less leaves seeds as unlikely to meet",
-    ),
-    Equivalent(
         "agentgym/statistics/over_k.py",
         "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent <= attempts]",
         "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent < attempts]",
@@ -189,8 +183,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "trainers/chat.py",
-        "text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)",
-        "text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=True)",
+        "text = self.tokenizer.decode(content, skip_special_tokens=False, clean_up_tokenization_spaces=False)",
+        "text = self.tokenizer.decode(content, skip_special_tokens=False, clean_up_tokenization_spaces=True)",
         "byte-level tokenizers, as chat models have, find nothing to clean up",
     ),
     *(

@@ -49,7 +49,7 @@ class Played(BatchRollouts):
         self._engine.close()
         self._engine = self  # type: ignore[assignment]
 
-    def play_jobs(self, groups: Sequence[Group]) -> list[PlayedGroup]:
+    def collect(self, groups: Sequence[Group]) -> list[PlayedGroup]:
         self.rounds.append([job for group in groups for job in group.jobs])
         return [PlayedGroup(group, [self._played(job) for job in group.jobs]) for group in groups]
 

@@ -158,7 +158,7 @@ def test_a_models_own_template_writes_tools_and_results_as_in_the_rollout_engine
     session = gateway.session("episode")
     # Another agent, whose tools must not be shown to this one.
     Client(gateway, other.api_key, "/s/other").said([{"role": "user", "content": "?"}], tools=[FLY])
-    record = played(Client(gateway, session.api_key, "/s/episode")).trajectory
+    record = played(Client(gateway, session.api_key, "/s/episode"))
     assert record is not None
     [row] = session.end(record)
     with RolloutEngine(EnvFactory("guess", {"dialect": dialect}), Templated(tokenizer)) as engine:
